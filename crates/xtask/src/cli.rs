@@ -1,0 +1,224 @@
+//! The command line of `cargo xtask`: what was asked for, and what to say when it was asked wrongly.
+
+use std::process::ExitCode;
+
+use crate::tasks::{Failure, ci, test, zookeeper};
+
+/// Runs the task that `arguments` (without the program's name) ask for.
+///
+/// The status is 0 when it was done, 1 when it failed, and 2 when `arguments` make no sense.
+pub fn run(arguments: impl IntoIterator<Item = String>) -> ExitCode {
+    let arguments: Vec<String> = arguments.into_iter().collect();
+    let failure = match Request::parse(&arguments) {
+        Ok(request) => match request.run() {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(failure) => failure,
+        },
+        Err(failure) => failure,
+    };
+    eprintln!("xtask: {}", failure.message());
+    ExitCode::from(failure.status())
+}
+
+/// A task with its arguments, or a page of help.
+#[derive(Debug, PartialEq, Eq)]
+enum Request {
+    Help(&'static str),
+    ZookeeperStart { port: Option<u16> },
+    ZookeeperStop,
+    ZookeeperStatus,
+    Test { arguments: Vec<String> },
+    Ci,
+}
+
+impl Request {
+    fn parse(arguments: &[String]) -> Result<Self, Failure> {
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        match words[..] {
+            [] => Err(Failure::usage("which task? see `cargo xtask --help`")),
+            ["-h" | "--help" | "help"] => Ok(Self::Help(HELP)),
+            ["zookeeper", ref rest @ ..] => Self::parse_zookeeper(rest),
+            ["test", "-h" | "--help"] => Ok(Self::Help(TEST_HELP)),
+            ["test", ..] => Ok(Self::Test {
+                arguments: arguments[1..].to_vec(),
+            }),
+            ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
+            ["ci"] => Ok(Self::Ci),
+            ["ci", extra, ..] => Err(surplus("ci", extra)),
+            [unknown, ..] => Err(Failure::usage(format!(
+                "no task `{unknown}`; see `cargo xtask --help`"
+            ))),
+        }
+    }
+
+    fn parse_zookeeper(words: &[&str]) -> Result<Self, Failure> {
+        match *words {
+            ["-h" | "--help"] | [_, "-h" | "--help"] => Ok(Self::Help(ZOOKEEPER_HELP)),
+            ["start"] => Ok(Self::ZookeeperStart { port: None }),
+            ["start", "--port"] => Err(Failure::usage("--port needs a number")),
+            ["start", "--port", port] => Self::parse_start(port),
+            ["start", option] if option.starts_with("--port=") => {
+                Self::parse_start(option.trim_start_matches("--port="))
+            }
+            ["start", "--port", _, extra, ..] | ["start", extra, ..] => {
+                Err(surplus("zookeeper start", extra))
+            }
+            ["stop"] => Ok(Self::ZookeeperStop),
+            ["status"] => Ok(Self::ZookeeperStatus),
+            [task @ ("stop" | "status"), extra, ..] => {
+                Err(surplus(&format!("zookeeper {task}"), extra))
+            }
+            _ => Err(Failure::usage(
+                "use `cargo xtask zookeeper start [--port PORT]`, `... stop` or `... status`",
+            )),
+        }
+    }
+
+    fn parse_start(port: &str) -> Result<Self, Failure> {
+        match port.parse() {
+            Ok(number) if number != 0 => Ok(Self::ZookeeperStart { port: Some(number) }),
+            _ => Err(Failure::usage(format!(
+                "`{port}` is no port: it takes 1 to 65535"
+            ))),
+        }
+    }
+
+    fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Help(page) => {
+                print!("{page}");
+                Ok(())
+            }
+            Self::ZookeeperStart { port } => zookeeper::start(port),
+            Self::ZookeeperStop => zookeeper::stop(),
+            Self::ZookeeperStatus => zookeeper::status(),
+            Self::Test { arguments } => test::run(&arguments),
+            Self::Ci => ci::run(),
+        }
+    }
+}
+
+fn surplus(task: &str, extra: &str) -> Failure {
+    Failure::usage(format!(
+        "`{task}` does not take `{extra}`; see `cargo xtask {task} --help`"
+    ))
+}
+
+const HELP: &str = "\
+Development tasks of this workspace.
+
+Usage: cargo xtask TASK
+
+Tasks:
+  zookeeper start [--port PORT]   run a ZooKeeper server in the background
+  zookeeper stop                  stop it
+  zookeeper status                tell whether it runs
+  test [ARG...]                   set up what tests need, then run all of them
+  ci                              everything a change must pass: format, lints, docs, tests
+
+`cargo xtask TASK --help` tells more.
+";
+
+const ZOOKEEPER_HELP: &str = "\
+A ZooKeeper server on 127.0.0.1 for development, in the background.
+
+Usage: cargo xtask zookeeper start [--port PORT]
+       cargo xtask zookeeper stop
+       cargo xtask zookeeper status
+
+`start` waits until the server serves; the port is 2181 unless told. Data, log and process id are
+kept in .zookeeper at the root of the workspace; data stays over a restart.
+`stop` waits until the server is gone.
+`status` tells address, version and mode, and exits with 1 if the server does not run.
+
+The server is the one in ZOOKEEPER_HOME (an unpacked distribution, or a folder of its jars), else
+that of Debian's package `zookeeper`, which `start` installs with apt-get where it may. Java is
+JAVA_HOME's, else the one on the PATH, else Debian's, installed likewise.
+";
+
+const TEST_HELP: &str = "\
+Sets up what the tests need (ZooKeeper and the tools for network namespaces, installed with apt-get
+where that is possible) and runs every test, documentation examples included.
+
+Usage: cargo xtask test [ARG...]
+
+ARGs go to `cargo test`. With one that selects targets, such as `--test NAME` or `--doc`, only those
+are run; with `-p NAME` only that package.
+
+Tests that need what this machine does not have are skipped with a line that says so, unless
+CI=true.
+";
+
+const CI_HELP: &str = "\
+Everything a change must pass, in order, ending at the first failure:
+  cargo fmt --all --check
+  cargo clippy --workspace --all-targets -- -D warnings
+  cargo doc --workspace --no-deps, with RUSTDOCFLAGS=-Dwarnings
+  cargo xtask test, with CI=true: a missing ZooKeeper is a failure
+
+Usage: cargo xtask ci
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Request, Failure> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Request::parse(&words)
+    }
+
+    #[test]
+    fn good_lines_are_understood() {
+        let start = |port| Request::ZookeeperStart { port };
+        assert_eq!(parse("zookeeper start").unwrap(), start(None));
+        assert_eq!(
+            parse("zookeeper start --port 2200").unwrap(),
+            start(Some(2200))
+        );
+        assert_eq!(
+            parse("zookeeper start --port=2200").unwrap(),
+            start(Some(2200))
+        );
+        assert_eq!(parse("zookeeper stop").unwrap(), Request::ZookeeperStop);
+        assert_eq!(parse("ci").unwrap(), Request::Ci);
+        let arguments = vec!["--test".to_owned(), "x".to_owned()];
+        assert_eq!(parse("test --test x").unwrap(), Request::Test { arguments });
+    }
+
+    #[test]
+    fn every_task_has_help() {
+        for line in [
+            "--help",
+            "-h",
+            "zookeeper --help",
+            "zookeeper start --help",
+            "test -h",
+            "ci -h",
+        ] {
+            assert!(matches!(parse(line), Ok(Request::Help(_))), "{line}");
+        }
+    }
+
+    #[test]
+    fn wrong_lines_are_usage_errors_of_one_line() {
+        for line in [
+            "",
+            "tset",
+            "zookeeper",
+            "zookeeper sttart",
+            "zookeeper start now",
+            "zookeeper start --port",
+            "zookeeper start --port 0",
+            "zookeeper start --port 70000",
+            "zookeeper start --port=x",
+            "zookeeper start --port 1 2",
+            "zookeeper stop it",
+            "ci fast",
+        ] {
+            let failure = parse(line).unwrap_err();
+            assert_eq!(failure.status(), 2, "{line}");
+            assert!(!failure.message().contains('\n'), "{line}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Waiting on a condition: the one place of this crate that reads a clock or sleeps.
+
+use std::time::{Duration, Instant};
+
+/// Asks `probe` again and again until it answers `Some`, or `limit` has passed.
+///
+/// The probe is always asked at least once, and once more after the limit has passed, so a slow
+/// machine is not mistaken for a broken server.
+///
+/// ```
+/// # use std::time::Duration;
+/// let mut asked = 0;
+/// let answer = xtask::poll::poll(Duration::from_secs(5), || {
+///     asked += 1;
+///     (asked == 3).then_some("done")
+/// });
+/// assert_eq!(answer, Some("done"));
+/// ```
+pub fn poll<T>(limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = now();
+    loop {
+        let last = start.elapsed() >= limit;
+        if let Some(answer) = probe() {
+            return Some(answer);
+        }
+        if last {
+            return None;
+        }
+        pause();
+    }
+}
+
+/// Reads the monotonic clock.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a task runner measures real processes; there is no caller to hand a clock in"
+)]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+// reason: another process is waited for, and it offers nothing to block on.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the gap between two probes of a condition, never a wait by itself"
+)]
+fn pause() {
+    std::thread::sleep(PROBE_GAP);
+}
+
+/// Short against a server start (about a second), long against a probe (well under a millisecond).
+const PROBE_GAP: Duration = Duration::from_millis(10);

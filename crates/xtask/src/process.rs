@@ -1,0 +1,58 @@
+//! Questions about processes, answered by `/proc` and the shell, so that no binding to the C
+//! library is needed.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Tells whether process `pid` exists and has not ended. A zombie has ended.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    !matches!(state(pid), None | Some('Z' | 'X'))
+}
+
+/// Returns the state letter of process `pid`: `R`, `S`, `T` (stopped), `Z` (ended) and so on.
+pub(crate) fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the command in parentheses, and may itself hold spaces and parentheses.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.chars().next()
+}
+
+/// Tells whether `text` occurs in the command line of process `pid`.
+pub(crate) fn command_line_mentions(pid: u32, text: &str) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline"))
+        .is_ok_and(|raw| String::from_utf8_lossy(&raw).contains(text))
+}
+
+/// Sends `signal` ("TERM", "KILL", ...) to process `pid` through the shell's own `kill`, because a
+/// bare system may lack the program of that name.
+pub(crate) fn signal(pid: u32, signal: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", r#"kill -s "$1" "$2""#, "sh", signal, &pid.to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Returns the id of the user this process acts for.
+pub(crate) fn user_id() -> Option<u32> {
+    fs::metadata("/proc/self").ok().map(|process| process.uid())
+}
+
+/// Tells whether this process runs with root's rights.
+pub(crate) fn is_root() -> bool {
+    user_id() == Some(0)
+}
+
+/// Finds `program` on the `PATH`, or in the folders of system programs, which are often left out
+/// of the `PATH`.
+pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+}

@@ -1,0 +1,97 @@
+//! The tasks behind the command line.
+
+pub(crate) mod ci;
+pub(crate) mod test;
+pub(crate) mod zookeeper;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::poll;
+use crate::zookeeper::Error;
+
+/// Why a task was not done: a message for standard error, and the exit status that goes with it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    message: String,
+    status: u8,
+}
+
+impl Failure {
+    /// The task was asked for in a way that makes no sense.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            status: 2,
+        }
+    }
+
+    /// The task was tried and did not succeed.
+    pub(crate) fn task(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            status: 1,
+        }
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn status(&self) -> u8 {
+        self.status
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::task(error.to_string())
+    }
+}
+
+/// Returns the folder that holds the workspace's `Cargo.toml`.
+fn workspace_root() -> PathBuf {
+    // Set by `cargo run` to where this package lies now; the compiled-in value is where it lay when
+    // it was built, which is the same unless the workspace has been moved since.
+    let package =
+        env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let package = Path::new(&package);
+    package.ancestors().nth(2).unwrap_or(package).to_owned()
+}
+
+/// Returns the `cargo` that runs us, ready to run in the workspace.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(workspace_root());
+    command
+}
+
+/// Runs one step of a task, and prints what it is and how long it took.
+fn step(command: &mut Command) -> Result<(), Failure> {
+    let name = display(command);
+    println!("==> {name}");
+    let start = poll::now();
+    let status = command.status();
+    let took = start.elapsed().as_secs_f64();
+    match status {
+        Ok(status) if status.success() => {
+            println!("==> done in {took:.1} s: {name}");
+            Ok(())
+        }
+        Ok(status) => Err(Failure::task(format!(
+            "failed after {took:.1} s ({status}): {name}"
+        ))),
+        Err(error) => Err(Failure::task(format!("could not run {name}: {error}"))),
+    }
+}
+
+fn display(command: &Command) -> String {
+    let mut words = vec!["cargo".to_owned()];
+    words.extend(
+        command
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned()),
+    );
+    words.join(" ")
+}

@@ -1,0 +1,123 @@
+//! `cargo xtask test`: sets up what the tests need, and runs them.
+
+use std::process::Command;
+
+use super::{Failure, cargo, step};
+use crate::zookeeper::{Distribution, Error, Privilege, ensure_namespace_tools};
+
+/// Runs the tests that `arguments` select, or all of them. Without ZooKeeper the tests that need it
+/// skip themselves.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    if let Err(error) = set_up() {
+        println!("==> tests against real servers will be skipped: {error}");
+    }
+    plan(arguments)
+        .iter()
+        .try_for_each(|words| step(&mut command(words)))
+}
+
+/// Runs all tests. A missing ZooKeeper is a failure.
+pub(crate) fn run_without_skips() -> Result<(), Failure> {
+    set_up()?;
+    plan(&[])
+        .iter()
+        .try_for_each(|words| step(command(words).env("CI", "true")))
+}
+
+fn set_up() -> Result<(), Error> {
+    let distribution = Distribution::find_or_install(Privilege::Sudo)?;
+    println!("==> {distribution}");
+    if let Err(error) = ensure_namespace_tools(Privilege::Sudo) {
+        println!("==> tests that cut links between servers will be skipped: {error}");
+    }
+    Ok(())
+}
+
+/// Returns the arguments of each `cargo test` to run: two unless `arguments` say what to run,
+/// because `--all-targets` leaves the examples in the documentation out.
+fn plan(arguments: &[String]) -> Vec<Vec<String>> {
+    let options = arguments
+        .split(|word| word == "--")
+        .next()
+        .unwrap_or_default();
+    let selects = |names: &[&str]| {
+        options
+            .iter()
+            .any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
+    };
+    let scope = if selects(&PACKAGE_OPTIONS) {
+        None
+    } else {
+        Some("--workspace")
+    };
+    let targets: &[Option<&str>] = if selects(&TARGET_OPTIONS) {
+        &[None]
+    } else {
+        &[Some("--all-targets"), Some("--doc")]
+    };
+    let line = |target: &Option<&str>| {
+        let own = ["test"]
+            .into_iter()
+            .chain(scope)
+            .chain(*target)
+            .map(str::to_owned);
+        own.chain(arguments.iter().cloned()).collect()
+    };
+    targets.iter().map(line).collect()
+}
+
+fn command(words: &[String]) -> Command {
+    cargo(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+const PACKAGE_OPTIONS: [&str; 5] = ["-p", "--package", "--workspace", "--all", "--manifest-path"];
+const TARGET_OPTIONS: [&str; 10] = [
+    "--lib",
+    "--bin",
+    "--bins",
+    "--example",
+    "--examples",
+    "--test",
+    "--tests",
+    "--bench",
+    "--doc",
+    "--all-targets",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(line: &str) -> Vec<String> {
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        plan(&arguments)
+            .iter()
+            .map(|words| words.join(" "))
+            .collect()
+    }
+
+    #[test]
+    fn everything_is_targets_and_documentation() {
+        assert_eq!(
+            planned(""),
+            ["test --workspace --all-targets", "test --workspace --doc"]
+        );
+    }
+
+    #[test]
+    fn a_selection_is_passed_on_as_it_is() {
+        assert_eq!(planned("--test tidy"), ["test --workspace --test tidy"]);
+        assert_eq!(planned("-p xtask --doc"), ["test -p xtask --doc"]);
+    }
+
+    #[test]
+    fn a_filter_narrows_both_runs() {
+        assert_eq!(
+            planned("parse -- --nocapture --test"),
+            [
+                "test --workspace --all-targets parse -- --nocapture --test",
+                "test --workspace --doc parse -- --nocapture --test"
+            ]
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! Real Apache ZooKeeper servers for tests and development: found, started, broken and stopped.
+//!
+//! ```no_run
+//! use xtask::zookeeper::Standalone;
+//!
+//! let zk = Standalone::builder().tick_ms(500).start()?;
+//! println!("connect to {}", zk.connect_string());
+//! zk.kill();      // SIGKILL
+//! zk.restart()?;  // same address, same data
+//! # Ok::<(), xtask::zookeeper::Error>(())
+//! ```
+//!
+//! Every server dies with the process that started it, however that process ends, and listens on a
+//! loopback address or inside a network namespace of its own. All calls block the calling thread
+//! until what they ask for has happened, or fail after a deadline.
+
+mod address;
+mod distribution;
+mod ensemble;
+mod error;
+mod four_letter;
+mod install;
+mod namespaces;
+mod server;
+mod settings;
+mod skip;
+mod standalone;
+mod watchdog;
+
+pub use distribution::Distribution;
+pub use ensemble::Ensemble;
+pub use error::{Error, ErrorKind};
+pub use four_letter::{Mode, Status, four_letter};
+pub use install::Privilege;
+pub use server::Server;
+pub use settings::Settings;
+pub use skip::or_skip;
+pub use standalone::Standalone;
+
+pub(crate) use namespaces::ensure_tools as ensure_namespace_tools;
+pub(crate) use server::{SERVING_LIMIT, log_tail};

@@ -1,0 +1,238 @@
+//! Where the ZooKeeper server's jars and a Java to run them come from.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::Error;
+use super::install::{self, Privilege};
+use crate::process;
+
+/// A ZooKeeper server that can be run here: a Java and a class path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Distribution {
+    java: PathBuf,
+    class_path: OsString,
+    origin: String,
+}
+
+impl Distribution {
+    /// Finds ZooKeeper: `ZOOKEEPER_HOME` if that is set (an unpacked distribution, or a folder of
+    /// jars), else Debian's package `zookeeper`. Java is `JAVA_HOME`'s, else the one on the `PATH`.
+    ///
+    /// # Errors
+    /// Of kind [`ErrorKind::Missing`](super::ErrorKind::Missing), with what to do, if there is none.
+    pub fn find() -> Result<Self, Error> {
+        let (class_path, origin) = find_jars().map_err(Absent::explain)?;
+        let java = find_java().map_err(Absent::explain)?;
+        Ok(Self {
+            java,
+            class_path,
+            origin,
+        })
+    }
+
+    /// Finds ZooKeeper like [`Distribution::find`], or installs what is missing of it with
+    /// `apt-get`, if there is one and the rights suffice.
+    ///
+    /// # Errors
+    /// Of kind [`ErrorKind::Missing`](super::ErrorKind::Missing), with what to do, if there is none
+    /// and it cannot be installed.
+    pub fn find_or_install(privilege: Privilege) -> Result<Self, Error> {
+        let mut packages = Vec::new();
+        for absent in [find_jars().err(), find_java().err()].into_iter().flatten() {
+            match absent {
+                Absent::Package { name, .. } => packages.push(name),
+                wrong @ Absent::Misconfigured(_) => return Err(wrong.explain()),
+            }
+        }
+        if !packages.is_empty() {
+            install::install(&packages, privilege).map_err(|why| match Self::find() {
+                Err(missing) => Error::missing(format!("{missing} ({why})")),
+                Ok(_) => Error::missing(why),
+            })?;
+        }
+        Self::find()
+    }
+
+    /// Returns the distribution that the tests of this process use, found or installed once.
+    ///
+    /// # Errors
+    /// As [`Distribution::find_or_install`], and the same every time.
+    pub fn shared() -> Result<&'static Self, Error> {
+        static SHARED: OnceLock<Result<Distribution, Error>> = OnceLock::new();
+        SHARED
+            .get_or_init(|| Self::find_or_install(Privilege::Own))
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    /// Returns the command that runs a server with the configuration files in `folder`.
+    pub(crate) fn command(&self, folder: &Path, jvm_flags: &[String]) -> Vec<OsString> {
+        // The folder comes first, so that its logging configuration wins over any in the jars.
+        let mut class_path = folder.as_os_str().to_owned();
+        class_path.push(":");
+        class_path.push(&self.class_path);
+
+        let mut command = vec![self.java.clone().into_os_string()];
+        command.extend(JVM_FLAGS.iter().map(OsString::from));
+        command.extend(jvm_flags.iter().map(OsString::from));
+        command.extend(["-cp".into(), class_path, MAIN_CLASS.into()]);
+        command.push(folder.join(super::settings::CONFIG_FILE).into_os_string());
+        command
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} with {}", self.origin, self.java.display())
+    }
+}
+
+/// What is not there, and whether a package would bring it.
+enum Absent {
+    Package {
+        name: &'static str,
+        what: &'static str,
+    },
+    Misconfigured(String),
+}
+
+impl Absent {
+    fn explain(self) -> Error {
+        Error::missing(match self {
+            Self::Package { name, what } => format!(
+                "{what}: run `cargo xtask test`, which installs it where it may, or install \
+                 Debian's package `{name}`{}",
+                if name == ZOOKEEPER_PACKAGE {
+                    ", or set ZOOKEEPER_HOME to an unpacked ZooKeeper or a folder of its jars"
+                } else {
+                    ", or set JAVA_HOME"
+                }
+            ),
+            Self::Misconfigured(what) => what,
+        })
+    }
+}
+
+fn find_jars() -> Result<(OsString, String), Absent> {
+    if let Some(home) = env::var_os("ZOOKEEPER_HOME").filter(|home| !home.is_empty()) {
+        return jars_of_home(Path::new(&home));
+    }
+    let jar = Path::new(DEBIAN_JARS).join("zookeeper.jar");
+    if !jar.is_file() {
+        let what = "no ZooKeeper here";
+        return Err(Absent::Package {
+            name: ZOOKEEPER_PACKAGE,
+            what,
+        });
+    }
+    // The manifest of the jar names the jars it needs. It names no backend for the log, without
+    // which a server that fails to start would do so in silence.
+    let mut class_path = jar.into_os_string();
+    let logger = Path::new(DEBIAN_JARS).join("slf4j-simple.jar");
+    if logger.is_file() {
+        class_path.push(":");
+        class_path.push(logger);
+    }
+    Ok((class_path, "Debian's ZooKeeper".to_owned()))
+}
+
+fn jars_of_home(home: &Path) -> Result<(OsString, String), Absent> {
+    let folder = [home.join("lib"), home.to_owned()]
+        .into_iter()
+        .find(|folder| holds_server(folder));
+    let Some(folder) = folder else {
+        return Err(Absent::Misconfigured(format!(
+            "ZOOKEEPER_HOME is {} but neither it nor its folder lib holds a zookeeper-*.jar",
+            home.display()
+        )));
+    };
+    // Absolute, because servers run in folders of their own. Java itself expands the star.
+    let folder = folder.canonicalize().unwrap_or(folder);
+    let origin = format!("ZooKeeper in {}", folder.display());
+    Ok((folder.join("*").into_os_string(), origin))
+}
+
+fn holds_server(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|entries| {
+        entries
+            .flatten()
+            .any(|entry| is_server_jar(&entry.file_name()))
+    })
+}
+
+/// `zookeeper.jar` or `zookeeper-3.9.3.jar`, but not `zookeeper-jute-3.9.3.jar`.
+fn is_server_jar(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let Some(rest) = name
+        .strip_prefix("zookeeper")
+        .and_then(|rest| rest.strip_suffix(".jar"))
+    else {
+        return false;
+    };
+    rest.is_empty()
+        || rest
+            .strip_prefix('-')
+            .is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn find_java() -> Result<PathBuf, Absent> {
+    if let Some(home) = env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
+        let java = Path::new(&home).join("bin/java");
+        return if java.is_file() {
+            Ok(java)
+        } else {
+            let home = home.to_string_lossy();
+            Err(Absent::Misconfigured(format!(
+                "JAVA_HOME is {home} but there is no bin/java in it"
+            )))
+        };
+    }
+    let what = "no Java here";
+    process::find_program("java").ok_or(Absent::Package {
+        name: "default-jre-headless",
+        what,
+    })
+}
+
+const ZOOKEEPER_PACKAGE: &str = "zookeeper";
+const DEBIAN_JARS: &str = "/usr/share/java";
+const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// A small heap and the quick compiler: three servers start in about two seconds on two cores.
+const JVM_FLAGS: [&str; 9] = [
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    // Leaves a file in the folder for temporary files when the server is killed.
+    "-XX:-UsePerfData",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+    "-Dzookeeper.jmx.log4j.disable=true",
+    // A test's data need not outlive the machine, and a sync costs more than all else in a write.
+    "-Dzookeeper.forceSync=no",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_told_from_its_companions() {
+        for name in ["zookeeper.jar", "zookeeper-3.9.3.jar"] {
+            assert!(is_server_jar(OsStr::new(name)), "{name}");
+        }
+        for name in [
+            "zookeeper-jute-3.9.3.jar",
+            "zookeeper-3.9.3.txt",
+            "slf4j-api.jar",
+        ] {
+            assert!(!is_server_jar(OsStr::new(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Several servers that replicate one tree.
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use super::namespaces::Network;
+use super::server::{Server, fresh_folder};
+use super::settings::{Member, Membership};
+use super::{Distribution, Error, Mode, Settings, address};
+use crate::poll::poll;
+
+/// An ensemble of servers, each a process of its own.
+///
+/// Dropping it kills the servers and removes their data and network.
+#[derive(Debug)]
+pub struct Ensemble {
+    // Declared before the network, because servers must be gone when their namespaces go.
+    servers: Vec<Server>,
+    network: Option<Network>,
+}
+
+impl Ensemble {
+    /// Starts `count` servers on loopback and waits until all of them serve.
+    ///
+    /// # Errors
+    /// If there is no ZooKeeper, or the servers do not all come to serve.
+    pub fn start(count: usize, tick_ms: u32) -> Result<Self, Error> {
+        Self::on_loopback(count, &Settings::default().tick_ms(tick_ms))
+    }
+
+    /// Starts three servers, each in a network namespace of its own, and waits until all of them
+    /// serve. The links between them can be cut one by one, and clients still reach them all.
+    ///
+    /// # Errors
+    /// Of kind [`ErrorKind::Unsupported`](super::ErrorKind::Unsupported) if this process is not
+    /// root, or `ip netns` or `iptables` is missing and cannot be installed, or does not work here;
+    /// otherwise as [`Ensemble::start`].
+    pub fn in_namespaces(tick_ms: u32) -> Result<Self, Error> {
+        Self::with_namespaces(&Settings::default().tick_ms(tick_ms))
+    }
+
+    pub(super) fn on_loopback(count: usize, settings: &Settings) -> Result<Self, Error> {
+        let mut members = Vec::new();
+        for id in 1..=count {
+            members.push(Member {
+                id,
+                client: address::next()?,
+                quorum_port: address::next()?.port(),
+                election_port: address::next()?.port(),
+            });
+        }
+        Self::of(&members, settings, None)
+    }
+
+    pub(super) fn with_namespaces(settings: &Settings) -> Result<Self, Error> {
+        // Asked first, because a network takes work to set up.
+        Distribution::shared()?;
+        let network = Network::create(NAMESPACED_SERVERS)?;
+        let members: Vec<Member> = (0..NAMESPACED_SERVERS)
+            .map(|index| Member {
+                id: index + 1,
+                client: SocketAddrV4::new(network.host(index), 2181),
+                quorum_port: 2888,
+                election_port: 3888,
+            })
+            .collect();
+        Self::of(&members, settings, Some(network))
+    }
+
+    fn of(
+        members: &[Member],
+        settings: &Settings,
+        network: Option<Network>,
+    ) -> Result<Self, Error> {
+        let distribution = Distribution::shared()?;
+        let mut ensemble = Self {
+            servers: Vec::new(),
+            network,
+        };
+        for (index, member) in members.iter().enumerate() {
+            let folder = fresh_folder()?;
+            let command = distribution.command(&folder, settings.jvm_flags());
+            let command = match &ensemble.network {
+                Some(network) => network.inside(index, command),
+                None => command,
+            };
+            ensemble
+                .servers
+                .push(Server::new(member.client, folder.clone(), command));
+            let membership = Membership {
+                own_id: member.id,
+                members: members.to_vec(),
+            };
+            settings.write(&folder, member.client, Some(&membership))?;
+        }
+        for server in &ensemble.servers {
+            server.launch()?;
+        }
+        ensemble.await_serving()?;
+        Ok(ensemble)
+    }
+
+    /// Returns the server at `index`, counted from 0; its ZooKeeper id is one more.
+    ///
+    /// # Panics
+    /// If there are not that many.
+    pub fn server(&self, index: usize) -> &Server {
+        &self.servers[index]
+    }
+
+    /// Returns all servers.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Returns the addresses of all servers, separated by commas.
+    pub fn connect_string(&self) -> String {
+        let addresses: Vec<String> = self.servers.iter().map(Server::connect_string).collect();
+        addresses.join(",")
+    }
+
+    /// Waits until every server serves, as after [`Ensemble::heal`].
+    ///
+    /// # Errors
+    /// As [`Server::await_serving`].
+    pub fn await_serving(&self) -> Result<(), Error> {
+        self.servers
+            .iter()
+            .try_for_each(|server| server.await_serving().map(drop))
+    }
+
+    /// Waits until exactly one server says that it leads, and returns its index.
+    ///
+    /// # Errors
+    /// If that does not come to pass within half a minute.
+    pub fn leader(&self) -> Result<usize, Error> {
+        poll(ELECTION_LIMIT, || {
+            let leaders = self.in_mode(Mode::Leader);
+            if let [leader] = leaders[..] {
+                Some(leader)
+            } else {
+                None
+            }
+        })
+        .ok_or_else(|| Error::failed("the ensemble has no leader, or more than one"))
+    }
+
+    /// Waits until a server says that it follows, and returns the index of the first that does.
+    ///
+    /// # Errors
+    /// If that does not come to pass within half a minute.
+    pub fn follower(&self) -> Result<usize, Error> {
+        poll(ELECTION_LIMIT, || {
+            self.in_mode(Mode::Follower).first().copied()
+        })
+        .ok_or_else(|| Error::failed("the ensemble has no follower"))
+    }
+
+    /// Cuts the link between the server at `index` and the leader, in both directions. Packets are
+    /// dropped without a word, so both ends believe in their connections until they time out.
+    /// Clients still reach both, and so does the third server.
+    ///
+    /// # Errors
+    /// If the ensemble is not in namespaces, has no leader, or `index` is the leader's.
+    pub fn cut_from_leader(&self, index: usize) -> Result<(), Error> {
+        self.cut(index, self.leader()?)
+    }
+
+    /// Cuts the link between two servers as [`Ensemble::cut_from_leader`] does.
+    ///
+    /// # Errors
+    /// If the ensemble is not in namespaces, or both are the same server.
+    pub fn cut(&self, one: usize, other: usize) -> Result<(), Error> {
+        if one == other {
+            return Err(Error::failed(format!("server {one} has no link to itself")));
+        }
+        self.network()?.cut(one, other)
+    }
+
+    /// Restores every link. Waits for nothing: see [`Ensemble::await_serving`].
+    ///
+    /// # Errors
+    /// If the ensemble is not in namespaces.
+    pub fn heal(&self) -> Result<(), Error> {
+        self.network()?.heal()
+    }
+
+    fn network(&self) -> Result<&Network, Error> {
+        self.network.as_ref().ok_or_else(|| {
+            Error::unsupported("links can be cut only in an ensemble made by `in_namespaces`")
+        })
+    }
+
+    /// A server that does not answer is in no mode.
+    fn in_mode(&self, mode: Mode) -> Vec<usize> {
+        let is_in_mode =
+            |server: &Server| matches!(server.status(), Ok(Some(status)) if status.mode == mode);
+        (0..self.servers.len())
+            .filter(|&index| is_in_mode(&self.servers[index]))
+            .collect()
+    }
+}
+
+/// The smallest ensemble that survives the loss of a server.
+const NAMESPACED_SERVERS: usize = 3;
+
+/// With a tick of 2 s a silent leader is given up after 10 s.
+const ELECTION_LIMIT: Duration = Duration::from_secs(30);

@@ -1,0 +1,113 @@
+//! Debian packages, installed when they are missing and this process may do so.
+
+use std::env;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::Error;
+use crate::process;
+
+/// Whose rights an installation may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privilege {
+    /// Only what this process has: for tests, which must not reach for more than they were given.
+    Own,
+    /// Also `sudo`, where it asks for no password: for commands that a person typed.
+    Sudo,
+}
+
+/// Runs `apt-get` so that `packages` are there afterwards, and says so on standard error.
+///
+/// `Err` tells in one line why that is not possible.
+pub(super) fn install(packages: &[&str], privilege: Privilege) -> Result<(), String> {
+    let wanted = packages.join(" ");
+    let by_hand = format!("install {wanted} by hand");
+    let Some(apt) = process::find_program("apt-get") else {
+        return Err(format!("there is no apt-get here: {by_hand}"));
+    };
+    let Some(prefix) = rights(privilege) else {
+        return Err(format!("not root: run `apt-get install {wanted}` as root"));
+    };
+    // apt-get gives up when somebody else holds its locks, so parallel tests queue up here.
+    let lock = lock_file("zk-xtask-apt").map_err(|error| format!("{error}; {by_hand}"))?;
+
+    eprintln!("xtask: installing {wanted} with apt-get");
+    // Without fresh lists a new container knows no packages; with an unreachable mirror the lists
+    // at hand may still do, so only the second step decides.
+    if !apt_get(&apt, prefix, &["update", "-q"]) {
+        eprintln!("xtask: `apt-get update` failed; trying with the package lists at hand");
+    }
+    let mut arguments = vec![
+        "install",
+        "-q",
+        "-y",
+        "--no-install-recommends",
+        "-o",
+        "DPkg::Lock::Timeout=300",
+    ];
+    arguments.extend(packages);
+    let done = apt_get(&apt, prefix, &arguments);
+    drop(lock);
+    if done {
+        Ok(())
+    } else {
+        Err(format!("`apt-get install {wanted}` failed: {by_hand}"))
+    }
+}
+
+/// Opens a file for `name` in the folder for temporary files and waits for the lock on it, which
+/// lasts as long as the file is open.
+pub(super) fn lock_file(name: &str) -> Result<File, Error> {
+    // A file of another user's could not be opened.
+    let user = process::user_id().unwrap_or_default();
+    let path = env::temp_dir().join(format!("{name}-{user}.lock"));
+    let doing = || format!("locking {}", path.display());
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(Error::io(doing()))?;
+    file.lock().map_err(Error::io(doing()))?;
+    Ok(file)
+}
+
+/// Returns what to put before a command to run it as root, or `None` if that cannot be had.
+fn rights(privilege: Privilege) -> Option<&'static [&'static str]> {
+    if process::is_root() {
+        return Some(&[]);
+    }
+    let sudo_without_password = || {
+        Command::new("sudo")
+            .args(["-n", "true"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    (privilege == Privilege::Sudo && sudo_without_password()).then_some(&[
+        "sudo",
+        "-n",
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+    ])
+}
+
+fn apt_get(apt: &Path, prefix: &[&str], arguments: &[&str]) -> bool {
+    let mut command = match prefix {
+        [] => Command::new(apt),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(apt);
+            command
+        }
+    };
+    command
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}

@@ -1,0 +1,236 @@
+//! A small network of its own for an ensemble: one network namespace per server, joined by a
+//! bridge, with links that can be cut.
+//!
+//! ```text
+//!   this process, 10.88.K.1 on bridge zkbK
+//!        |                |                |
+//!   zkKs0: 10.88.K.10  zkKs1: ...11    zkKs2: ...12
+//! ```
+//!
+//! Nothing leaves the machine: no address of the bridge is routed anywhere. Names carry K, which is
+//! claimed by making the bridge, so parallel runs keep apart. The bridge's alias names the process
+//! that made it; what a killed process has left behind is removed by the next that comes here.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::Error;
+use super::install::{self, Privilege};
+use crate::process;
+
+/// A bridge and the namespaces behind it. Dropping it removes both.
+#[derive(Debug)]
+pub(super) struct Network {
+    tools: Tools,
+    number: u8,
+    hosts: u8,
+}
+
+impl Network {
+    /// Makes a network of `hosts` namespaces.
+    pub(super) fn create(hosts: usize) -> Result<Self, Error> {
+        let tools = ensure_tools(Privilege::Own)?;
+        let hosts = u8::try_from(hosts).unwrap_or(HOSTS_MAX).min(HOSTS_MAX);
+
+        // One process at a time claims a number, so none sweeps away another's half-made network.
+        let lock = install::lock_file("zk-xtask-namespaces")?;
+        tools.sweep();
+        let number = (NUMBER_MIN..=NUMBER_MAX)
+            .find(|number| {
+                !fs::exists(format!("/sys/class/net/{}", bridge(*number))).unwrap_or(true)
+            })
+            .ok_or_else(|| Error::unsupported("every bridge name is taken"))?;
+        tools
+            .ip(&["link", "add", "name", &bridge(number), "type", "bridge"])
+            .map_err(|error| Error::unsupported(error.to_string()))?;
+        // Owned from here on: a failure below removes what there is.
+        let network = Self {
+            tools,
+            number,
+            hosts,
+        };
+        let owner = format!("{OWNER_PREFIX}{}", std::process::id());
+        network
+            .tools
+            .ip(&["link", "set", "dev", &bridge(number), "alias", &owner])?;
+        drop(lock);
+
+        network
+            .connect()
+            .map_err(|error| Error::unsupported(error.to_string()))?;
+        Ok(network)
+    }
+
+    /// Returns the address of the namespace at `index`.
+    pub(super) fn host(&self, index: usize) -> Ipv4Addr {
+        let index = u8::try_from(index).unwrap_or(HOSTS_MAX).min(HOSTS_MAX);
+        Ipv4Addr::new(10, 88, self.number, FIRST_HOST + index)
+    }
+
+    /// Wraps `command` so that it runs in the namespace at `index`.
+    pub(super) fn inside(&self, index: usize, command: Vec<OsString>) -> Vec<OsString> {
+        let namespace = self.namespace(index);
+        let mut wrapped = vec![self.tools.ip.clone().into_os_string()];
+        wrapped.extend(["netns".into(), "exec".into(), namespace.into()]);
+        wrapped.extend(command);
+        wrapped
+    }
+
+    /// Drops what two namespaces send each other. Each end drops what arrives, so that no sender
+    /// learns of it.
+    pub(super) fn cut(&self, one: usize, other: usize) -> Result<(), Error> {
+        for (at, from) in [(one, other), (other, one)] {
+            let from = self.host(from).to_string();
+            self.iptables(at, &["-A", "INPUT", "-s", &from, "-j", "DROP"])?;
+        }
+        Ok(())
+    }
+
+    /// Undoes every cut.
+    pub(super) fn heal(&self) -> Result<(), Error> {
+        self.indices()
+            .try_for_each(|index| self.iptables(index, &["-F", "INPUT"]))
+    }
+
+    fn connect(&self) -> Result<(), Error> {
+        let bridge = bridge(self.number);
+        let router = format!("10.88.{}.1/24", self.number);
+        self.tools
+            .ip(&["address", "add", &router, "dev", &bridge])?;
+        self.tools.ip(&["link", "set", "dev", &bridge, "up"])?;
+        for index in self.indices() {
+            let namespace = self.namespace(index);
+            let port = port(self.number, index);
+            let address = format!("{}/24", self.host(index));
+            self.tools.ip(&["netns", "add", &namespace])?;
+            self.tools.ip(&[
+                "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &namespace,
+            ])?;
+            self.tools
+                .ip(&["link", "set", &port, "master", &bridge, "up"])?;
+            self.tools
+                .ip(&["-n", &namespace, "address", "add", &address, "dev", "eth0"])?;
+            self.tools
+                .ip(&["-n", &namespace, "link", "set", "eth0", "up"])?;
+            self.tools
+                .ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
+            // Finds out now, not in the middle of a test, whether the kernel can filter.
+            self.iptables(index, &["-F", "INPUT"])?;
+        }
+        Ok(())
+    }
+
+    fn iptables(&self, index: usize, arguments: &[&str]) -> Result<(), Error> {
+        let namespace = self.namespace(index);
+        let iptables = self.tools.iptables.to_string_lossy();
+        let mut command = vec!["netns", "exec", &namespace, &iptables, "-w"];
+        command.extend(arguments);
+        self.tools.ip(&command)
+    }
+
+    fn namespace(&self, index: usize) -> String {
+        namespace(self.number, index)
+    }
+
+    fn indices(&self) -> std::ops::Range<usize> {
+        0..usize::from(self.hosts)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.tools.remove(self.number);
+    }
+}
+
+/// Finds `ip` and `iptables`, or installs them.
+pub(crate) fn ensure_tools(privilege: Privilege) -> Result<Tools, Error> {
+    if !process::is_root() {
+        return Err(Error::unsupported("network namespaces need root"));
+    }
+    let find = || {
+        Some((
+            process::find_program("ip")?,
+            process::find_program("iptables")?,
+        ))
+    };
+    if find().is_none() {
+        install::install(&["iproute2", "iptables"], privilege)
+            .map_err(|why| Error::unsupported(format!("no `ip` or no `iptables`: {why}")))?;
+    }
+    let (ip, iptables) = find()
+        .ok_or_else(|| Error::unsupported("no `ip` or no `iptables` after installing them"))?;
+    Ok(Tools { ip, iptables })
+}
+
+/// The programs that make and change networks.
+#[derive(Clone, Debug)]
+pub(crate) struct Tools {
+    ip: PathBuf,
+    iptables: PathBuf,
+}
+
+impl Tools {
+    fn ip(&self, arguments: &[&str]) -> Result<(), Error> {
+        let line = || format!("`ip {}`", arguments.join(" "));
+        let output = Command::new(&self.ip)
+            .args(arguments)
+            .output()
+            .map_err(Error::io(line()))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(Error::failed(format!("{} failed: {}", line(), said.trim())))
+    }
+
+    /// Removes the networks whose makers are gone.
+    fn sweep(&self) {
+        for number in NUMBER_MIN..=NUMBER_MAX {
+            let alias = fs::read_to_string(format!("/sys/class/net/{}/ifalias", bridge(number)));
+            let owner = alias
+                .ok()
+                .and_then(|alias| alias.trim().strip_prefix(OWNER_PREFIX)?.parse::<u32>().ok());
+            if owner.is_some_and(|pid| !process::is_alive(pid)) {
+                self.remove(number);
+            }
+        }
+    }
+
+    /// Removes everything with `number` in its name, of which some may be missing.
+    fn remove(&self, number: u8) {
+        for index in 0..usize::from(HOSTS_MAX) {
+            if fs::exists(format!("/run/netns/{}", namespace(number, index))).unwrap_or(false) {
+                // The port outlives the namespace for as long as a process in there does.
+                let _ = self.ip(&["link", "delete", &port(number, index)]);
+                let _ = self.ip(&["netns", "delete", &namespace(number, index)]);
+            }
+        }
+        let _ = self.ip(&["link", "delete", &bridge(number)]);
+    }
+}
+
+fn bridge(number: u8) -> String {
+    format!("zkb{number}")
+}
+
+fn port(number: u8, index: usize) -> String {
+    format!("zkb{number}p{index}")
+}
+
+fn namespace(number: u8, index: usize) -> String {
+    format!("zk{number}s{index}")
+}
+
+/// What the alias of a bridge starts with; the process id follows.
+const OWNER_PREFIX: &str = "xtask process ";
+
+/// Container tools hand out 10.88.0.0/16 from below.
+const NUMBER_MIN: u8 = 100;
+const NUMBER_MAX: u8 = 250;
+
+const FIRST_HOST: u8 = 10;
+const HOSTS_MAX: u8 = 9;

@@ -1,0 +1,181 @@
+//! How a server is configured: what a test may choose, and the files that follow from it.
+
+use std::fs;
+use std::net::SocketAddrV4;
+use std::path::Path;
+
+use super::{Ensemble, Error, Standalone};
+
+/// What a test may choose about its servers.
+///
+/// Defaults: `tickTime` 2000 ms, no limit on connections per client, every four-letter command and
+/// TTL nodes enabled, no admin server, no forced sync.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    tick_ms: u32,
+    lines: Vec<String>,
+    jvm_flags: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            tick_ms: 2000,
+            lines: Vec::new(),
+            jvm_flags: Vec::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// Sets ZooKeeper's unit of time. Sessions may ask for 2 to 20 ticks, and expire with a
+    /// precision of one.
+    #[must_use]
+    pub fn tick_ms(mut self, tick_ms: u32) -> Self {
+        self.tick_ms = tick_ms;
+        self
+    }
+
+    /// Sets how often the server looks for empty containers and outlived TTL nodes; a minute if
+    /// not set.
+    #[must_use]
+    pub fn container_check_ms(self, interval_ms: u32) -> Self {
+        self.jvm_flag(format!("-Dznode.container.checkIntervalMs={interval_ms}"))
+    }
+
+    /// Adds a line to the configuration file; it wins over the line of the harness with that key.
+    #[must_use]
+    pub fn config(mut self, key: &str, value: &str) -> Self {
+        self.lines.push(format!("{key}={value}"));
+        self
+    }
+
+    /// Adds an argument for the JVM, such as `-Dzookeeper.skipACL=yes`.
+    #[must_use]
+    pub fn jvm_flag(mut self, flag: impl Into<String>) -> Self {
+        self.jvm_flags.push(flag.into());
+        self
+    }
+
+    /// Starts one server by itself.
+    ///
+    /// # Errors
+    /// If there is no ZooKeeper, or it does not come to serve.
+    pub fn start(&self) -> Result<Standalone, Error> {
+        Standalone::with(self)
+    }
+
+    /// Starts `count` servers on loopback as one ensemble.
+    ///
+    /// # Errors
+    /// If there is no ZooKeeper, or the servers do not all come to serve.
+    pub fn start_ensemble(&self, count: usize) -> Result<Ensemble, Error> {
+        Ensemble::on_loopback(count, self)
+    }
+
+    /// Starts three servers as one ensemble, each in a network namespace of its own.
+    ///
+    /// # Errors
+    /// As [`Ensemble::in_namespaces`].
+    pub fn start_in_namespaces(&self) -> Result<Ensemble, Error> {
+        Ensemble::with_namespaces(self)
+    }
+
+    pub(crate) fn jvm_flags(&self) -> &[String] {
+        &self.jvm_flags
+    }
+
+    /// Writes everything a server at `client` reads at its start into `folder`.
+    pub(crate) fn write(
+        &self,
+        folder: &Path,
+        client: SocketAddrV4,
+        membership: Option<&Membership>,
+    ) -> Result<(), Error> {
+        let data = folder.join("data");
+        fs::create_dir_all(&data).map_err(Error::io(format_args!("making {}", data.display())))?;
+
+        let mut lines = vec![
+            format!("tickTime={}", self.tick_ms),
+            format!("dataDir={}", data.display()),
+            "initLimit=10".to_owned(),
+            "syncLimit=5".to_owned(),
+            "maxClientCnxns=0".to_owned(),
+            "admin.enableServer=false".to_owned(),
+            "extendedTypesEnabled=true".to_owned(),
+            "4lw.commands.whitelist=*".to_owned(),
+        ];
+        match membership {
+            // The client address is part of the server's line then.
+            Some(membership) => lines.extend(membership.members.iter().map(Member::line)),
+            None => {
+                lines.push(format!("clientPortAddress={}", client.ip()));
+                lines.push(format!("clientPort={}", client.port()));
+            }
+        }
+        lines.extend(self.lines.iter().cloned());
+        lines.push(String::new());
+
+        write(&folder.join(CONFIG_FILE), &lines.join("\n"))?;
+        // For the log backends that ZooKeeper has come with: to standard output, from INFO up.
+        // Without them one backend logs nothing and the other every packet.
+        write(&folder.join("logback.xml"), LOGBACK)?;
+        write(&folder.join("log4j.properties"), LOG4J)?;
+        if let Some(membership) = membership {
+            write(&data.join("myid"), &format!("{}\n", membership.own_id))?;
+        }
+        Ok(())
+    }
+}
+
+/// The ensemble that a server belongs to.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    pub(crate) own_id: usize,
+    pub(crate) members: Vec<Member>,
+}
+
+/// One server of an ensemble, as all of them know it.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) id: usize,
+    pub(crate) client: SocketAddrV4,
+    pub(crate) quorum_port: u16,
+    pub(crate) election_port: u16,
+}
+
+impl Member {
+    fn line(&self) -> String {
+        let Self {
+            id,
+            client,
+            quorum_port,
+            election_port,
+        } = self;
+        format!(
+            "server.{id}={}:{quorum_port}:{election_port};{client}",
+            client.ip()
+        )
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(Error::io(format_args!("writing {}", path.display())))
+}
+
+/// The name of ZooKeeper's configuration file in a server's folder.
+pub(crate) const CONFIG_FILE: &str = "zoo.cfg";
+
+const LOGBACK: &str = r#"<configuration>
+  <appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{HH:mm:ss.SSS} [%thread] %-5level %logger{1} %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="OUT"/></root>
+</configuration>
+"#;
+
+const LOG4J: &str = "log4j.rootLogger=INFO, OUT
+log4j.appender.OUT=org.apache.log4j.ConsoleAppender
+log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
+log4j.appender.OUT.layout.ConversionPattern=%d{HH:mm:ss,SSS} [%t] %-5p %c{1} %m%n
+";

@@ -1,0 +1,309 @@
+//! Rules of the house that neither the compiler nor clippy knows.
+//!
+//! Every breach is reported as `file:line: what to do`, all of them at once.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn files_start_with_documentation() {
+    check(|file, report| {
+        if !file.text.starts_with("//!") {
+            report.at(1, "start the file with `//!` lines that say what it is for");
+        }
+    });
+}
+
+#[test]
+fn lines_fit_the_screen() {
+    check(|file, report| {
+        for (number, line) in file.lines() {
+            let columns = line.chars().count();
+            if columns > COLUMNS_MAX {
+                report.at(
+                    number,
+                    &format!("break the line: {columns} columns, {COLUMNS_MAX} at most"),
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn files_of_the_crates_stay_short() {
+    check(|file, report| {
+        let lines = file.text.lines().count();
+        if file.is_crate_source() && lines > LINES_MAX {
+            report.at(
+                LINES_MAX,
+                &format!("split the file by concern: {lines} lines, {LINES_MAX} at most"),
+            );
+        }
+    });
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    // Put together here, so that this file keeps its own rule.
+    let macros = ["todo", "unimplemented", "dbg"].map(|name| format!("{name}!"));
+    check(|file, report| {
+        for (number, line) in file.lines() {
+            for name in macros.iter().filter(|name| has_word(code_of(line), name)) {
+                report.at(number, &format!("finish it and take `{name}` out"));
+            }
+        }
+    });
+}
+
+#[test]
+fn tests_do_not_sleep() {
+    check(|file, report| {
+        if !file.path.split('/').any(|folder| folder == "tests") {
+            return;
+        }
+        let mut above = "";
+        for (number, line) in file.lines() {
+            let excused = [line, above]
+                .iter()
+                .any(|line| comment_of(line).contains("reason:"));
+            if sleeps(code_of(line)) && !excused {
+                report.at(
+                    number,
+                    "wait for a condition (`poll`), or say in a comment here or above, after \
+                     `reason:`, why time itself is what matters",
+                );
+            }
+            above = line;
+        }
+    });
+}
+
+#[test]
+fn the_pure_parts_touch_nothing_outside() {
+    check(|file, report| {
+        let pure = PURE_FOLDERS
+            .iter()
+            .any(|folder| file.path.starts_with(folder));
+        // A test may take one instant to count from.
+        if !pure || file.path.ends_with("/tests.rs") || file.path.contains("/tests/") {
+            return;
+        }
+        for (number, line) in file.lines() {
+            if line.trim_start().starts_with("#[cfg(test)]") {
+                break;
+            }
+            for name in IMPURE.iter().filter(|name| code_of(line).contains(*name)) {
+                report.at(
+                    number,
+                    &format!("take what `{name}` gives as an argument: this part is pure"),
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn arrows_point_down() {
+    let root = root();
+    let members = member_names(&root);
+    let mut report = Report::default();
+    for (name, allowed) in MAY_DEPEND_ON {
+        let path = format!("crates/{name}/Cargo.toml");
+        report.path.clone_from(&path);
+        let Ok(manifest) = fs::read_to_string(root.join(&path)) else {
+            report.at(1, "the crate has moved: change `MAY_DEPEND_ON` with it");
+            continue;
+        };
+        for (number, section, line) in dependency_lines(&manifest) {
+            for member in members.iter().filter(|member| has_word(line, member)) {
+                // The in-memory server stands in for the real one, below everything.
+                let tool = section == "dev-dependencies" && DEV_ONLY.contains(&member.as_str());
+                if member != name && !allowed.contains(&member.as_str()) && !tool {
+                    let problem =
+                        format!("{name} may not depend on {member}: move what it needs down");
+                    report.at(number, &problem);
+                }
+            }
+        }
+    }
+    report.finish();
+}
+
+/// Runs `rule` over every Rust file of the repository.
+fn check(rule: impl Fn(&File, &mut Report)) {
+    let root = root();
+    let mut paths = Vec::new();
+    collect(&root, &mut paths);
+    paths.sort();
+    assert!(!paths.is_empty(), "no Rust files under {}", root.display());
+    let mut report = Report::default();
+    for path in paths {
+        // A file may go away while an editor or a build is at work.
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        let path = path
+            .strip_prefix(&root)
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
+        report.path.clone_from(&path);
+        rule(&File { path, text }, &mut report);
+    }
+    report.finish();
+}
+
+struct File {
+    /// Relative to the root of the workspace.
+    path: String,
+    text: String,
+}
+
+impl File {
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        (1..).zip(self.text.lines())
+    }
+
+    fn is_crate_source(&self) -> bool {
+        let mut folders = self.path.split('/');
+        folders.next() == Some("crates") && folders.nth(1) == Some("src")
+    }
+}
+
+#[derive(Default)]
+struct Report {
+    path: String,
+    text: String,
+}
+
+impl Report {
+    fn at(&mut self, line: usize, what_to_do: &str) {
+        writeln!(self.text, "{}:{line}: {what_to_do}", self.path).unwrap();
+    }
+
+    fn finish(self) {
+        assert!(self.text.is_empty(), "not tidy:\n{}", self.text);
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .to_owned()
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        if kind.is_dir() && name != "target" && !name.starts_with('.') {
+            collect(&entry.path(), found);
+        } else if kind.is_file() && name.ends_with(".rs") {
+            found.push(entry.path());
+        }
+    }
+}
+
+fn member_names(root: &Path) -> Vec<String> {
+    let crates = fs::read_dir(root.join("crates")).unwrap();
+    let names = crates
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names
+        .chain(["zk-tests".to_owned(), "zk-benches".to_owned()])
+        .collect()
+}
+
+/// Returns the lines of a manifest that name a dependency, with number and kind of section. The
+/// header of a section is one of them, because it may carry the name.
+fn dependency_lines(manifest: &str) -> impl Iterator<Item = (usize, &str, &str)> {
+    let mut section = "";
+    (1..)
+        .zip(manifest.lines())
+        .filter_map(move |(number, line)| {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if let Some(header) = line.strip_prefix('[') {
+                let is_kind = |part: &&str| part.ends_with("dependencies");
+                section = header
+                    .trim_end_matches(']')
+                    .split('.')
+                    .find(is_kind)
+                    .unwrap_or_default();
+            }
+            (!section.is_empty()).then_some((number, section, line))
+        })
+}
+
+/// Splits at `//`, unless it is the one of an address such as `tcp://`.
+fn split_comment(line: &str) -> (&str, &str) {
+    let start = line
+        .match_indices("//")
+        .map(|(at, _)| at)
+        .find(|at| !line[..*at].ends_with(':'));
+    line.split_at(start.unwrap_or(line.len()))
+}
+
+fn code_of(line: &str) -> &str {
+    split_comment(line).0
+}
+
+fn comment_of(line: &str) -> &str {
+    split_comment(line).1
+}
+
+/// A call of any function named so, however its path was imported, but not of a method.
+fn sleeps(code: &str) -> bool {
+    let name = "sleep";
+    word_starts(code, name)
+        .any(|at| code[at + name.len()..].starts_with('(') && !code[..at].ends_with('.'))
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    word_starts(text, word).next().is_some()
+}
+
+/// Returns where `word` stands in `text` by itself, not as a part of a longer name.
+fn word_starts<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let part_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    text.match_indices(word)
+        .map(|(at, _)| at)
+        .filter(move |&at| {
+            !text[..at].ends_with(part_of_name)
+                && !text[at + word.len()..].starts_with(part_of_name)
+        })
+}
+
+/// What each crate of the product may name. The rest of the house hangs below or beside them.
+const MAY_DEPEND_ON: [(&str, &[&str]); 3] = [
+    ("zk-proto", &[]),
+    ("zk-session", &["zk-proto"]),
+    ("zk-recipes", &["zk-session"]),
+];
+
+/// What every crate may name among its development dependencies.
+const DEV_ONLY: [&str; 1] = ["zk-testing"];
+
+const PURE_FOLDERS: [&str; 2] = ["crates/zk-proto/src/", "crates/zk-session/src/core/"];
+const IMPURE: [&str; 5] = [
+    "Instant::now",
+    "SystemTime",
+    "tokio::",
+    "std::thread",
+    "std::net::Tcp",
+];
+
+const COLUMNS_MAX: usize = 110;
+const LINES_MAX: usize = 700;

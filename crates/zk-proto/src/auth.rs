@@ -1,0 +1,83 @@
+//! Adding an identity to a connection.
+
+use std::{borrow::Cow, fmt};
+
+use bytes::{BufMut, BytesMut};
+
+use crate::{
+    op::OpCode,
+    request::Request,
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{self, INT_LEN},
+    },
+};
+
+/// Adds an identity to the connection (not to the session: it has to be sent again after every
+/// reconnect, before the watches are re-armed). Send it with [`xid::AUTH`](crate::xid::AUTH).
+///
+/// The reply may overtake replies to earlier requests. A refusal is the error
+/// [`AUTH_FAILED`](crate::ErrorCode::AUTH_FAILED), after which the server closes the connection.
+///
+/// ```
+/// use zk_proto::AuthPacket;
+///
+/// let packet = AuthPacket {
+///     auth_type: 0,
+///     scheme: "digest".into(),
+///     auth: Some(b"user:secret"[..].into()),
+/// };
+/// assert!(!format!("{packet:?}").contains("secret"));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct AuthPacket<'a> {
+    /// Always 0; servers ignore it.
+    pub auth_type: i32,
+    /// The kind of credential, e.g. `digest`. Null reads as empty: both are unknown schemes.
+    pub scheme: Cow<'a, str>,
+    /// The credential; for `digest` the text `user:password`.
+    pub auth: Option<Cow<'a, [u8]>>,
+}
+
+impl Encode for AuthPacket<'_> {
+    fn encoded_len(&self) -> usize {
+        INT_LEN + writer::text_len(&self.scheme) + writer::buffer_len(self.auth.as_deref())
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        out.put_i32(self.auth_type);
+        writer::put_text(out, &self.scheme);
+        writer::put_buffer(out, self.auth.as_deref());
+    }
+}
+
+impl<'a> Decode<'a> for AuthPacket<'a> {
+    const RECORD: &'static str = "AuthPacket";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            auth_type: r.i32("type")?,
+            scheme: r.opt_text("scheme")?.unwrap_or_default(),
+            auth: r.slice("auth")?.map(Cow::Borrowed),
+        })
+    }
+}
+
+impl Request for AuthPacket<'_> {
+    const OP: OpCode = OpCode::Auth;
+    type Reply = ();
+
+    fn path(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Shows everything but the credential.
+impl fmt::Debug for AuthPacket<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthPacket")
+            .field("auth_type", &self.auth_type)
+            .field("scheme", &self.scheme)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! The codes a server answers with.
+//!
+//! ```
+//! use zk_proto::ErrorCode;
+//!
+//! assert_eq!(ErrorCode::NO_NODE.to_string(), "NoNode (-101)");
+//! assert_eq!(ErrorCode(-999).to_string(), "unknown code (-999)");
+//! ```
+
+use std::fmt;
+
+/// The outcome of an operation, as the wire writes it.
+///
+/// A plain number with names for the known ones, so that a code of a newer server is carried along
+/// and not lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ErrorCode(pub i32);
+
+impl ErrorCode {
+    /// Whether the operation succeeded.
+    #[must_use]
+    pub const fn is_ok(self) -> bool {
+        self.0 == Self::OK.0
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name().unwrap_or("unknown code"), self.0)
+    }
+}
+
+/// Declares the constants and their names in one table.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $constant:ident = $code:literal, $name:literal;)*) => {
+        impl ErrorCode {
+            $($(#[$doc])* pub const $constant: Self = Self($code);)*
+
+            /// The name ZooKeeper gives the code; `None` for an unknown one.
+            #[must_use]
+            pub const fn name(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$constant => Some($name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The operation succeeded.
+    OK = 0, "OK";
+    /// Marks a range of codes; never sent.
+    SYSTEM_ERROR = -1, "SystemError";
+    /// In a failed multi: this operation was not attempted because an earlier one failed.
+    RUNTIME_INCONSISTENCY = -2, "RuntimeInconsistency";
+    /// Never sent.
+    DATA_INCONSISTENCY = -3, "DataInconsistency";
+    /// Made by clients: the connection was lost; the operation may have been applied.
+    CONNECTION_LOSS = -4, "ConnectionLoss";
+    /// The server could not read the request, or failed while processing it.
+    MARSHALLING_ERROR = -5, "MarshallingError";
+    /// The server does not know the operation (it then closes the connection), or has it switched
+    /// off.
+    UNIMPLEMENTED = -6, "Unimplemented";
+    /// Made by clients: no answer in time; the operation may have been applied.
+    OPERATION_TIMEOUT = -7, "OperationTimeout";
+    /// A malformed path, or flags, time to live or reconfiguration the server refuses.
+    BAD_ARGUMENTS = -8, "BadArguments";
+    /// Made by clients: the handle cannot be used.
+    INVALID_STATE = -9, "InvalidState";
+    /// The session went away while the request was under way. Fatal to the session.
+    UNKNOWN_SESSION = -12, "UnknownSession";
+    /// Reconfiguration: no quorum of the new members is in sync.
+    NEW_CONFIG_NO_QUORUM = -13, "NewConfigNoQuorum";
+    /// Another reconfiguration is under way.
+    RECONFIG_IN_PROGRESS = -14, "ReconfigInProgress";
+    /// Made by clients: the TLS connection failed.
+    SSL_CONNECTION_ERROR = -15, "SSLConnectionError";
+    /// Marks a range of codes; never sent.
+    API_ERROR = -100, "APIError";
+    /// The node does not exist.
+    NO_NODE = -101, "NoNode";
+    /// The ACL does not permit it.
+    NO_AUTH = -102, "NoAuth";
+    /// The version is not the expected one.
+    BAD_VERSION = -103, "BadVersion";
+    /// The parent is ephemeral and cannot have children.
+    NO_CHILDREN_FOR_EPHEMERALS = -108, "NoChildrenForEphemerals";
+    /// The node exists already.
+    NODE_EXISTS = -110, "NodeExists";
+    /// The node has children.
+    NOT_EMPTY = -111, "NotEmpty";
+    /// The session has expired or is being closed. Fatal to the session.
+    SESSION_EXPIRED = -112, "SessionExpired";
+    /// Never sent.
+    INVALID_CALLBACK = -113, "InvalidCallback";
+    /// An ACL that is empty, or names an unknown scheme or an invalid id.
+    INVALID_ACL = -114, "InvalidACL";
+    /// Authentication was refused; the server closes the connection. Fatal to the client.
+    AUTH_FAILED = -115, "AuthFailed";
+    /// Made by clients: the handle is being closed.
+    CLOSING = -116, "Closing";
+    /// Made by clients: there is nothing to process.
+    NOTHING = -117, "Nothing";
+    /// The session is served through another connection now; not applied.
+    SESSION_MOVED = -118, "SessionMoved";
+    /// A write on a read-only server; not applied.
+    NOT_READ_ONLY = -119, "NotReadOnly";
+    /// A local session cannot have ephemeral nodes.
+    EPHEMERAL_ON_LOCAL_SESSION = -120, "EphemeralOnLocalSession";
+    /// There is no such watch.
+    NO_WATCHER = -121, "NoWatcher";
+    /// Made by clients: no answer in time; the operation may have been applied.
+    REQUEST_TIMEOUT = -122, "RequestTimeout";
+    /// Reconfiguration is switched off.
+    RECONFIG_DISABLED = -123, "ReconfigDisabled";
+    /// The server demands authentication first; it closes the connection.
+    SESSION_CLOSED_REQUIRE_SASL_AUTH = -124, "SessionClosedRequireSaslAuth";
+    /// A hard quota would be exceeded.
+    QUOTA_EXCEEDED = -125, "QuotaExceeded";
+    /// The server dropped the request unexecuted because it is overloaded; not applied.
+    THROTTLED_OP = -127, "ThrottledOp";
+}

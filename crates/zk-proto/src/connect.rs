@@ -1,0 +1,208 @@
+//! The connect exchange: the first frame each way, without headers.
+//!
+//! ```
+//! use bytes::{Bytes, BytesMut};
+//! use zk_proto::{ConnectReply, ConnectResponse, Encode};
+//!
+//! let response = ConnectResponse {
+//!     protocol_version: 0,
+//!     timeout_ms: 0,
+//!     session_id: 0,
+//!     password: Bytes::from_static(&[0; 16]),
+//!     read_only: Some(false),
+//! };
+//! let mut out = BytesMut::new();
+//! response.encode(&mut out);
+//! assert_eq!(ConnectReply::parse(&out.freeze())?, ConnectReply::Rejected);
+//! # Ok::<(), zk_proto::DecodeError>(())
+//! ```
+
+use std::fmt;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::{
+    code::ErrorCode,
+    header::ReplyHeader,
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{self, BOOL_LEN, INT_LEN, LONG_LEN},
+    },
+};
+
+/// Length of the password of a new session: this many zero bytes.
+pub const PASSWORD_LEN: usize = 16;
+
+/// Asks for a new session, or to go on with an existing one.
+///
+/// The client must write nothing more until the answer is there: the server closes right after a
+/// rejection, unread bytes would turn that close into a reset, and the rejection could be lost
+/// (ZOOKEEPER-1702).
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConnectRequest {
+    /// Always 0.
+    pub protocol_version: i32,
+    /// The highest zxid seen in replies of this session, 0 at first. A server that is behind it
+    /// closes the connection without an answer, so that a client never goes back in time.
+    pub last_zxid_seen: i64,
+    /// The session timeout asked for, in milliseconds; at a reconnect too, not the negotiated one.
+    pub timeout_ms: i32,
+    /// The session to go on with; 0 for a new one.
+    pub session_id: i64,
+    /// The session's password; [`PASSWORD_LEN`] zero bytes for a new session. Null reads as empty.
+    pub password: Bytes,
+    /// Whether a read-only server will do. `None` leaves the byte out, as clients before 3.4 did;
+    /// the server then leaves it out of its answer.
+    pub read_only: Option<bool>,
+}
+
+impl Encode for ConnectRequest {
+    fn encoded_len(&self) -> usize {
+        2 * INT_LEN + 2 * LONG_LEN + trailer_len(&self.password, self.read_only)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        out.put_i32(self.protocol_version);
+        out.put_i64(self.last_zxid_seen);
+        out.put_i32(self.timeout_ms);
+        out.put_i64(self.session_id);
+        put_trailer(out, &self.password, self.read_only);
+    }
+}
+
+impl<'a> Decode<'a> for ConnectRequest {
+    const RECORD: &'static str = "ConnectRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            protocol_version: r.i32("protocolVersion")?,
+            last_zxid_seen: r.i64("lastZxidSeen")?,
+            timeout_ms: r.i32("timeOut")?,
+            session_id: r.i64("sessionId")?,
+            password: r.buffer("passwd")?.unwrap_or_default(),
+            read_only: read_only_byte(r)?,
+        })
+    }
+}
+
+/// Shows everything but the password: whoever has it can take the session over.
+impl fmt::Debug for ConnectRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectRequest")
+            .field("protocol_version", &self.protocol_version)
+            .field("last_zxid_seen", &self.last_zxid_seen)
+            .field("timeout_ms", &self.timeout_ms)
+            .field("session_id", &self.session_id)
+            .field("read_only", &self.read_only)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The server's answer to a [`ConnectRequest`]; read it with [`ConnectReply::parse`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConnectResponse {
+    /// Always 0.
+    pub protocol_version: i32,
+    /// The negotiated session timeout in milliseconds; 0 (or less) rejects the session.
+    pub timeout_ms: i32,
+    /// The session; 0 in a rejection.
+    pub session_id: i64,
+    /// The session's password, opaque to a client. Null reads as empty.
+    pub password: Bytes,
+    /// Whether the server is read-only; `None` from servers before 3.4, which do not say.
+    pub read_only: Option<bool>,
+}
+
+impl Encode for ConnectResponse {
+    fn encoded_len(&self) -> usize {
+        2 * INT_LEN + LONG_LEN + trailer_len(&self.password, self.read_only)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        out.put_i32(self.protocol_version);
+        out.put_i32(self.timeout_ms);
+        out.put_i64(self.session_id);
+        put_trailer(out, &self.password, self.read_only);
+    }
+}
+
+impl<'a> Decode<'a> for ConnectResponse {
+    const RECORD: &'static str = "ConnectResponse";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            protocol_version: r.i32("protocolVersion")?,
+            timeout_ms: r.i32("timeOut")?,
+            session_id: r.i64("sessionId")?,
+            password: r.buffer("passwd")?.unwrap_or_default(),
+            read_only: read_only_byte(r)?,
+        })
+    }
+}
+
+/// Shows everything but the password: whoever has it can take the session over.
+impl fmt::Debug for ConnectResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectResponse")
+            .field("protocol_version", &self.protocol_version)
+            .field("timeout_ms", &self.timeout_ms)
+            .field("session_id", &self.session_id)
+            .field("read_only", &self.read_only)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the first frame from a server says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectReply {
+    /// The session is there.
+    Accepted(ConnectResponse),
+    /// The session cannot be gone on with: unknown, expired, closing, or a wrong password.
+    Rejected,
+    /// This server does not serve this client; try another one. A read-only server without local
+    /// sessions answers so ([`ErrorCode::NOT_READ_ONLY`]) when asked for a new session.
+    Refused(ErrorCode),
+}
+
+impl ConnectReply {
+    /// Reads the first frame from a server.
+    ///
+    /// A frame of exactly 16 bytes is a [`ReplyHeader`]: the shortest connect response has 20. A
+    /// timeout of 0 or less is a rejection, which is the Java client's test.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the frame is neither.
+    pub fn parse(frame: &Bytes) -> Result<Self, DecodeError> {
+        if frame.len() == ReplyHeader::LEN {
+            return Ok(Self::Refused(ReplyHeader::from_frame(frame)?.err));
+        }
+        let response = ConnectResponse::from_frame(frame)?;
+        if response.timeout_ms > 0 {
+            Ok(Self::Accepted(response))
+        } else {
+            Ok(Self::Rejected)
+        }
+    }
+}
+
+/// Bytes of the password and the read-only byte, which end both records.
+fn trailer_len(password: &Bytes, read_only: Option<bool>) -> usize {
+    writer::buffer_len(Some(password)) + read_only.map_or(0, |_| BOOL_LEN)
+}
+
+fn put_trailer(out: &mut BytesMut, password: &Bytes, read_only: Option<bool>) {
+    writer::put_buffer(out, Some(password));
+    if let Some(read_only) = read_only {
+        writer::put_bool(out, read_only);
+    }
+}
+
+/// Reads the read-only byte if it is there: peers before 3.4 do not send it.
+fn read_only_byte(r: &mut Reader<'_>) -> Result<Option<bool>, DecodeError> {
+    if r.remaining() == 0 {
+        Ok(None)
+    } else {
+        r.bool("readOnly").map(Some)
+    }
+}

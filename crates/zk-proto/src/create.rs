@@ -1,0 +1,140 @@
+//! Creating nodes.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use zk_proto::{Create2, CreateMode, Decode, Encode, OPEN_ACL};
+//!
+//! let request = Create2 {
+//!     path: "/locks/lock-".into(),
+//!     data: Some(b"10.0.0.1"[..].into()),
+//!     acl: OPEN_ACL.into(),
+//!     mode: CreateMode::EphemeralSequential,
+//! };
+//! let mut out = BytesMut::new();
+//! request.encode(&mut out);
+//! assert_eq!(Create2::from_frame(&out.freeze())?, request);
+//! # Ok::<(), zk_proto::DecodeError>(())
+//! ```
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::{
+    acl::Acl,
+    mode::CreateMode,
+    op::OpCode,
+    request::Request,
+    stat::Stat,
+    wire::{
+        Decode, DecodeError, DecodeErrorKind, Encode, Reader,
+        writer::{self, INT_LEN},
+    },
+};
+
+/// Creates a node and returns its path and Stat. Needs a server of 3.5.0 or newer.
+pub type Create2<'a> = CreateRequest<'a, { OpCode::Create2.code() }>;
+
+/// Creates a container and returns its path and Stat. Needs a server of 3.5.1 or newer.
+///
+/// The operation makes it a container; of the mode the server only uses whether it is sequential.
+/// The Java client sends [`CreateMode::Container`].
+pub type CreateContainer<'a> = CreateRequest<'a, { OpCode::CreateContainer.code() }>;
+
+/// The body that the create operations share; `OP` is the opcode it goes with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateRequest<'a, const OP: i32> {
+    /// The path; a server appends ten digits if the mode is sequential.
+    pub path: Cow<'a, str>,
+    /// The data. `None` is null, which a server keeps apart from empty.
+    pub data: Option<Cow<'a, [u8]>>,
+    /// The access control list; a server refuses an empty one.
+    pub acl: Cow<'a, [Acl]>,
+    /// The kind of node.
+    pub mode: CreateMode,
+}
+
+impl<const OP: i32> Encode for CreateRequest<'_, OP> {
+    fn encoded_len(&self) -> usize {
+        writer::text_len(&self.path)
+            + writer::buffer_len(self.data.as_deref())
+            + writer::vector_len(&self.acl)
+            + INT_LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_text(out, &self.path);
+        writer::put_buffer(out, self.data.as_deref());
+        writer::put_vector(out, &self.acl);
+        out.put_i32(self.mode.flags());
+    }
+}
+
+impl<'a, const OP: i32> Decode<'a> for CreateRequest<'a, OP> {
+    const RECORD: &'static str = "CreateRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let path = r.text("path")?;
+        let data = r.slice("data")?.map(Cow::Borrowed);
+        let acl = r.vector("acl", Acl::LEN_MIN, Acl::decode)?.into();
+        let start = r.offset();
+        let flags = r.i32("flags")?;
+        let mode = CreateMode::from_flags(flags)
+            .ok_or_else(|| r.error("flags", start, DecodeErrorKind::UnknownCreateFlags(flags)))?;
+        Ok(Self {
+            path,
+            data,
+            acl,
+            mode,
+        })
+    }
+}
+
+impl Request for Create2<'_> {
+    const OP: OpCode = OpCode::Create2;
+    type Reply = CreateReply;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}
+
+impl Request for CreateContainer<'_> {
+    const OP: OpCode = OpCode::CreateContainer;
+    type Reply = CreateReply;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}
+
+/// The node that was created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateReply {
+    /// Its path, with the sequence number if there is one.
+    pub path: String,
+    /// Its Stat.
+    pub stat: Stat,
+}
+
+impl Encode for CreateReply {
+    fn encoded_len(&self) -> usize {
+        writer::text_len(&self.path) + Stat::LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_text(out, &self.path);
+        self.stat.encode(out);
+    }
+}
+
+impl<'a> Decode<'a> for CreateReply {
+    const RECORD: &'static str = "Create2Response";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            path: r.text("path")?.into_owned(),
+            stat: Stat::decode(r)?,
+        })
+    }
+}

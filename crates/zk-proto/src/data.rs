@@ -1,0 +1,144 @@
+//! Reading and replacing a node's data.
+//!
+//! ```
+//! use bytes::{Bytes, BytesMut};
+//! use zk_proto::{DataReply, Decode, Encode, Stat};
+//!
+//! let mut out = BytesMut::new();
+//! DataReply { data: Some(Bytes::from_static(b"on")), stat: Stat::default() }.encode(&mut out);
+//! let frame = out.freeze();
+//! let data = DataReply::from_frame(&frame)?.data.unwrap();
+//! assert_eq!(data, "on");
+//! assert_eq!(data.as_ptr(), frame[4..].as_ptr()); // not a copy
+//! # Ok::<(), zk_proto::DecodeError>(())
+//! ```
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::{
+    op::OpCode,
+    request::{Request, path_watch_len, put_path_watch, read_path_watch},
+    stat::Stat,
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{self, INT_LEN},
+    },
+};
+
+/// Asks for a node's data and Stat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GetData<'a> {
+    /// The path.
+    pub path: Cow<'a, str>,
+    /// Whether to leave a one-shot watch for change of data and deletion. None is set if the node
+    /// does not exist.
+    pub watch: bool,
+}
+
+impl Encode for GetData<'_> {
+    fn encoded_len(&self) -> usize {
+        path_watch_len(&self.path)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        put_path_watch(out, &self.path, self.watch);
+    }
+}
+
+impl<'a> Decode<'a> for GetData<'a> {
+    const RECORD: &'static str = "GetDataRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let (path, watch) = read_path_watch(r)?;
+        Ok(Self { path, watch })
+    }
+}
+
+impl Request for GetData<'_> {
+    const OP: OpCode = OpCode::GetData;
+    type Reply = DataReply;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}
+
+/// A node's data and Stat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataReply {
+    /// The data, sharing the memory of the frame it came in. `None` is null, which a server keeps
+    /// apart from empty.
+    ///
+    /// A small piece keeps the whole frame alive; copy what is to be kept for long.
+    pub data: Option<Bytes>,
+    /// The node's Stat.
+    pub stat: Stat,
+}
+
+impl Encode for DataReply {
+    fn encoded_len(&self) -> usize {
+        writer::buffer_len(self.data.as_deref()) + Stat::LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_buffer(out, self.data.as_deref());
+        self.stat.encode(out);
+    }
+}
+
+impl<'a> Decode<'a> for DataReply {
+    const RECORD: &'static str = "GetDataResponse";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            data: r.buffer("data")?,
+            stat: Stat::decode(r)?,
+        })
+    }
+}
+
+/// Replaces a node's data and returns its new Stat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetData<'a> {
+    /// The path.
+    pub path: Cow<'a, str>,
+    /// The new data. `None` is null, which a server keeps apart from empty.
+    pub data: Option<Cow<'a, [u8]>>,
+    /// The version the data to be replaced must have; -1 for any.
+    pub version: i32,
+}
+
+impl Encode for SetData<'_> {
+    fn encoded_len(&self) -> usize {
+        writer::text_len(&self.path) + writer::buffer_len(self.data.as_deref()) + INT_LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_text(out, &self.path);
+        writer::put_buffer(out, self.data.as_deref());
+        out.put_i32(self.version);
+    }
+}
+
+impl<'a> Decode<'a> for SetData<'a> {
+    const RECORD: &'static str = "SetDataRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            path: r.text("path")?,
+            data: r.slice("data")?.map(Cow::Borrowed),
+            version: r.i32("version")?,
+        })
+    }
+}
+
+impl Request for SetData<'_> {
+    const OP: OpCode = OpCode::SetData;
+    type Reply = Stat;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}

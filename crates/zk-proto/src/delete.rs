@@ -1,0 +1,62 @@
+//! Deleting nodes.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::{
+    op::OpCode,
+    request::Request,
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{self, INT_LEN},
+    },
+};
+
+/// Deletes a node that has no children.
+///
+/// ```
+/// use zk_proto::{Delete, Encode, Request};
+///
+/// let request = Delete { path: "/a".into(), version: -1 };
+/// assert_eq!(request.path(), Some("/a"));
+/// assert_eq!(request.encoded_len(), 4 + 2 + 4);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delete<'a> {
+    /// The path.
+    pub path: Cow<'a, str>,
+    /// The version its data must have; -1 for any.
+    pub version: i32,
+}
+
+impl Encode for Delete<'_> {
+    fn encoded_len(&self) -> usize {
+        writer::text_len(&self.path) + INT_LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_text(out, &self.path);
+        out.put_i32(self.version);
+    }
+}
+
+impl<'a> Decode<'a> for Delete<'a> {
+    const RECORD: &'static str = "DeleteRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            path: r.text("path")?,
+            version: r.i32("version")?,
+        })
+    }
+}
+
+impl Request for Delete<'_> {
+    const OP: OpCode = OpCode::Delete;
+    type Reply = ();
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}

@@ -1,0 +1,60 @@
+//! Asking whether a node exists.
+
+use std::borrow::Cow;
+
+use bytes::BytesMut;
+
+use crate::{
+    op::OpCode,
+    request::{Request, path_watch_len, put_path_watch, read_path_watch},
+    stat::Stat,
+    wire::{Decode, DecodeError, Encode, Reader},
+};
+
+/// Asks for a node's Stat.
+///
+/// A missing node is the error [`NO_NODE`](crate::ErrorCode::NO_NODE); a watch asked for is set
+/// all the same, and fires when the node is created.
+///
+/// ```
+/// use zk_proto::{Exists, OpCode, Request};
+///
+/// let request = Exists { path: "/a".into(), watch: true };
+/// assert_eq!(request.path(), Some("/a"));
+/// assert_eq!(Exists::OP, OpCode::Exists);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exists<'a> {
+    /// The path.
+    pub path: Cow<'a, str>,
+    /// Whether to leave a one-shot watch for creation, change of data, and deletion.
+    pub watch: bool,
+}
+
+impl Encode for Exists<'_> {
+    fn encoded_len(&self) -> usize {
+        path_watch_len(&self.path)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        put_path_watch(out, &self.path, self.watch);
+    }
+}
+
+impl<'a> Decode<'a> for Exists<'a> {
+    const RECORD: &'static str = "ExistsRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let (path, watch) = read_path_watch(r)?;
+        Ok(Self { path, watch })
+    }
+}
+
+impl Request for Exists<'_> {
+    const OP: OpCode = OpCode::Exists;
+    type Reply = Stat;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}

@@ -1,0 +1,98 @@
+//! The ZooKeeper client protocol: bytes to records and back.
+//!
+//! No IO, no clock, no async. Every record is written and read in both directions, so that the same
+//! crate serves a client, an in-memory server and the tests of either.
+//!
+//! * [`wire`]: the jute primitives, as a cursor ([`Reader`]) and as append functions.
+//! * [`frame`]: length-prefixed frames in and out of a byte buffer.
+//! * [`connect`], [`header`], [`xid`]: what surrounds the requests of a connection.
+//! * [`op`], [`code`], [`mode`], [`acl`], [`stat`], [`path`]: the vocabulary.
+//! * One module per family of requests, each request beside its reply: [`create`], [`delete`],
+//!   [`exists`], [`data`], [`children`], [`sync`], [`watch`], [`session`], [`auth`].
+//!
+//! # What a peer can do to this crate
+//!
+//! Nothing but get an error back: no input panics, loops, or makes a decoder allocate more than a
+//! small multiple of the bytes that have really arrived.
+//!
+//! # Example
+//!
+//! A request as a client sends it, and the reply as it reads it:
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use zk_proto::{
+//!     Decode, ErrorCode, FRAME_LEN_MAX_CLIENT, GetData, DataReply, ReplyHeader, Request, Stat,
+//!     encode_reply, encode_request, split_frame, xid,
+//! };
+//!
+//! let request = GetData { path: "/config".into(), watch: false };
+//! let mut to_server = BytesMut::new();
+//! encode_request(xid::FIRST, &request, &mut to_server);
+//!
+//! // What a server would answer.
+//! let mut from_server = BytesMut::new();
+//! let header = ReplyHeader { xid: xid::FIRST, zxid: 7, err: ErrorCode::OK };
+//! let body = DataReply { data: Some("on".into()), stat: Stat::default() };
+//! encode_reply(&header, Some(&body), &mut from_server);
+//!
+//! let frame = split_frame(&mut from_server, FRAME_LEN_MAX_CLIENT)?.unwrap();
+//! let (header, body) = ReplyHeader::split(&frame)?;
+//! assert!(header.err.is_ok());
+//! let reply = <GetData<'_> as Request>::Reply::from_frame(&body)?;
+//! assert_eq!(reply.data.as_deref(), Some(&b"on"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod acl;
+pub mod auth;
+pub mod child_list;
+pub mod children;
+pub mod code;
+pub mod connect;
+pub mod create;
+pub mod create_ttl;
+pub mod data;
+pub mod delete;
+pub mod exists;
+pub mod frame;
+pub mod header;
+pub mod mode;
+pub mod op;
+pub mod path;
+pub mod request;
+pub mod session;
+pub mod stat;
+pub mod sync;
+pub mod watch;
+pub mod wire;
+pub mod xid;
+
+pub use acl::{Acl, OPEN_ACL, Perms};
+pub use auth::AuthPacket;
+pub use child_list::{ChildIter, ChildList};
+pub use children::{ChildrenReply, GetChildren2};
+pub use code::ErrorCode;
+pub use connect::{ConnectReply, ConnectRequest, ConnectResponse};
+pub use create::{Create2, CreateContainer, CreateReply, CreateRequest};
+pub use create_ttl::CreateTtl;
+pub use data::{DataReply, GetData, SetData};
+pub use delete::Delete;
+pub use exists::Exists;
+pub use frame::{
+    FRAME_LEN_MAX_CLIENT, FRAME_LEN_MAX_SERVER, FrameError, encode_record, encode_reply,
+    encode_request, patch_xid, request_frame_len, split_frame,
+};
+pub use header::{ReplyHeader, RequestHeader};
+pub use mode::CreateMode;
+pub use op::OpCode;
+pub use path::{PathError, PathErrorKind, validate_path, validate_sequential_path};
+pub use request::Request;
+pub use session::{CloseSession, Ping};
+pub use stat::Stat;
+pub use sync::{Sync, SyncReply};
+pub use watch::{EventType, KeeperState, SetWatches, WatcherEvent};
+pub use wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader};

@@ -1,0 +1,162 @@
+//! Paths of nodes: which are legal, and how they come apart.
+//!
+//! ```
+//! use zk_proto::path::{PathErrorKind, file_name, parent, validate_path};
+//!
+//! assert_eq!(validate_path("/locks/a"), Ok(()));
+//! let error = validate_path("/locks//a").unwrap_err();
+//! assert_eq!((error.kind, error.offset), (PathErrorKind::EmptyComponent, 7));
+//!
+//! assert_eq!(parent("/locks/a"), Some("/locks"));
+//! assert_eq!(parent("/locks"), Some("/"));
+//! assert_eq!(parent("/"), None);
+//! assert_eq!(file_name("/locks/a"), "a");
+//! ```
+
+use std::{error::Error, fmt};
+
+/// Checks a path by the rules of the server's `validatePath`, which are the Java client's too.
+///
+/// A path starts with `/`, does not end with one (except the root), has no empty component and none
+/// that is `.` or `..`, and no character in U+0000–U+001F, U+007F–U+009F, U+E000–U+F8FF or
+/// U+FFF0–U+FFFF, nor any beyond U+FFFF (in Java those are surrogates, which are refused). There is
+/// no limit on the length but the frame's.
+///
+/// # Errors
+///
+/// [`PathError`]: the first violation, from the left.
+pub fn validate_path(path: &str) -> Result<(), PathError> {
+    if path == "/" {
+        Ok(())
+    } else {
+        check(path, NameEnd::AsGiven)
+    }
+}
+
+/// Checks a path that the server will append a sequence number to.
+///
+/// The rules hold for the name with the number. So the last component may be empty (`/a/` makes
+/// `/a/0000000000`), `.` or `..`.
+///
+/// # Errors
+///
+/// [`PathError`]: the first violation, from the left.
+pub fn validate_sequential_path(path: &str) -> Result<(), PathError> {
+    check(path, NameEnd::NumberFollows)
+}
+
+/// The path of the parent; `None` for the root and for what does not start with `/`.
+#[must_use]
+pub fn parent(path: &str) -> Option<&str> {
+    match path.rsplit_once('/')? {
+        ("", "") => None,
+        ("", _) => Some("/"),
+        (parent, _) if parent.starts_with('/') => Some(parent),
+        _ => None,
+    }
+}
+
+/// The last component: what the node is called in its parent. Empty for the root.
+#[must_use]
+pub fn file_name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// A path is not legal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathError {
+    /// Which rule it breaks.
+    pub kind: PathErrorKind,
+    /// Where, in bytes from its start: the illegal character, or the start of the component.
+    pub offset: usize,
+}
+
+/// The rule that a path breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathErrorKind {
+    /// It does not start with `/`.
+    NotAbsolute,
+    /// It ends with `/`.
+    TrailingSlash,
+    /// It has nothing between two slashes.
+    EmptyComponent,
+    /// It has a component `.` or `..`.
+    RelativeComponent,
+    /// It has a character that is not allowed.
+    IllegalCharacter(char),
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.kind, self.offset)
+    }
+}
+
+impl fmt::Display for PathErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAbsolute => f.write_str("path does not start with '/'"),
+            Self::TrailingSlash => f.write_str("path ends with '/'"),
+            Self::EmptyComponent => f.write_str("path has an empty component"),
+            Self::RelativeComponent => f.write_str("path has a component '.' or '..'"),
+            Self::IllegalCharacter(c) => {
+                write!(f, "path has the illegal character {}", c.escape_unicode())
+            }
+        }
+    }
+}
+
+impl Error for PathError {}
+
+/// Whether the last component is whole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NameEnd {
+    AsGiven,
+    NumberFollows,
+}
+
+fn check(path: &str, end: NameEnd) -> Result<(), PathError> {
+    let Some(relative) = path.strip_prefix('/') else {
+        return Err(PathError {
+            kind: PathErrorKind::NotAbsolute,
+            offset: 0,
+        });
+    };
+    let mut offset = 1;
+    for component in relative.split('/') {
+        let is_last = offset + component.len() == path.len();
+        let whole = !(is_last && end == NameEnd::NumberFollows);
+        check_component(component, is_last, whole).map_err(|(kind, at)| PathError {
+            kind,
+            offset: offset + at,
+        })?;
+        offset += component.len() + 1;
+    }
+    Ok(())
+}
+
+/// Checks one component; an error's offset is within it. An empty component is reported where its
+/// first character would be: at the slash after it, or at the end of the path.
+fn check_component(
+    component: &str,
+    is_last: bool,
+    whole: bool,
+) -> Result<(), (PathErrorKind, usize)> {
+    let illegal = component.char_indices().find(|&(_, c)| is_illegal(c));
+    match (component, illegal) {
+        (_, Some((at, c))) => Err((PathErrorKind::IllegalCharacter(c), at)),
+        ("", _) if whole && is_last => Err((PathErrorKind::TrailingSlash, 0)),
+        ("", _) if whole => Err((PathErrorKind::EmptyComponent, 0)),
+        ("." | "..", _) if whole => Err((PathErrorKind::RelativeComponent, 0)),
+        _ => Ok(()),
+    }
+}
+
+fn is_illegal(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{1f}'
+        | '\u{7f}'..='\u{9f}'
+        | '\u{e000}'..='\u{f8ff}'
+        | '\u{fff0}'..='\u{10ffff}')
+}

@@ -1,0 +1,94 @@
+//! What a server knows about a node besides its data.
+
+use bytes::{BufMut, BytesMut};
+
+use crate::wire::{
+    Decode, DecodeError, Encode, Reader,
+    writer::{INT_LEN, LONG_LEN},
+};
+
+/// A node's metadata.
+///
+/// ```
+/// use zk_proto::Stat;
+///
+/// let stat = Stat { ephemeral_owner: 0x100_0000_0001, ..Stat::default() };
+/// assert!(stat.is_ephemeral());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stat {
+    /// The zxid of the transaction that created the node.
+    pub czxid: i64,
+    /// The zxid of the transaction that last set its data.
+    pub mzxid: i64,
+    /// When it was created, in milliseconds since 1970 by the server's clock.
+    pub ctime_ms: i64,
+    /// When its data was last set, in milliseconds since 1970 by the server's clock.
+    pub mtime_ms: i64,
+    /// How often its data was set; wraps around.
+    pub version: i32,
+    /// Changes to the list of its children; wraps around.
+    pub cversion: i32,
+    /// How often its ACL was set; wraps around.
+    pub aversion: i32,
+    /// The session that owns the node if it is ephemeral, else 0 (also for containers and nodes
+    /// with a time to live).
+    pub ephemeral_owner: i64,
+    /// Length of its data in bytes.
+    pub data_length: i32,
+    /// Number of its children.
+    pub num_children: i32,
+    /// The zxid of the transaction that last changed the list of its children.
+    pub pzxid: i64,
+}
+
+impl Stat {
+    /// Length on the wire, in bytes.
+    pub const LEN: usize = 6 * LONG_LEN + 5 * INT_LEN;
+
+    /// Whether the node ends with a session.
+    #[must_use]
+    pub const fn is_ephemeral(&self) -> bool {
+        self.ephemeral_owner != 0
+    }
+}
+
+impl Encode for Stat {
+    fn encoded_len(&self) -> usize {
+        Self::LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        out.put_i64(self.czxid);
+        out.put_i64(self.mzxid);
+        out.put_i64(self.ctime_ms);
+        out.put_i64(self.mtime_ms);
+        out.put_i32(self.version);
+        out.put_i32(self.cversion);
+        out.put_i32(self.aversion);
+        out.put_i64(self.ephemeral_owner);
+        out.put_i32(self.data_length);
+        out.put_i32(self.num_children);
+        out.put_i64(self.pzxid);
+    }
+}
+
+impl<'a> Decode<'a> for Stat {
+    const RECORD: &'static str = "Stat";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            czxid: r.i64("stat.czxid")?,
+            mzxid: r.i64("stat.mzxid")?,
+            ctime_ms: r.i64("stat.ctime")?,
+            mtime_ms: r.i64("stat.mtime")?,
+            version: r.i32("stat.version")?,
+            cversion: r.i32("stat.cversion")?,
+            aversion: r.i32("stat.aversion")?,
+            ephemeral_owner: r.i64("stat.ephemeralOwner")?,
+            data_length: r.i32("stat.dataLength")?,
+            num_children: r.i32("stat.numChildren")?,
+            pzxid: r.i64("stat.pzxid")?,
+        })
+    }
+}

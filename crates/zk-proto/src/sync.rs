@@ -1,0 +1,89 @@
+//! Catching up with the leader.
+
+use std::borrow::Cow;
+
+use bytes::BytesMut;
+
+use crate::{
+    op::OpCode,
+    request::Request,
+    wire::{Decode, DecodeError, Encode, Reader, writer},
+};
+
+/// Brings the answering server up to date with the leader.
+///
+/// Orders later reads *on the same connection* behind what the leader knew; it is no transaction,
+/// and a leader that has just been deposed may still answer it. The path does not matter: a server
+/// checks nothing about it and echoes it.
+///
+/// ```
+/// use zk_proto::{Decode, Encode, Sync, SyncReply};
+/// use bytes::BytesMut;
+///
+/// let mut echo = BytesMut::new();
+/// Sync { path: "/a".into() }.encode(&mut echo);
+/// let reply = SyncReply::from_frame(&echo.freeze())?;
+/// assert_eq!(reply.path.as_deref(), Some("/a"));
+/// # Ok::<(), zk_proto::DecodeError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sync<'a> {
+    /// The path, to be echoed. Null reads as empty.
+    pub path: Cow<'a, str>,
+}
+
+impl Encode for Sync<'_> {
+    fn encoded_len(&self) -> usize {
+        writer::text_len(&self.path)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_text(out, &self.path);
+    }
+}
+
+impl<'a> Decode<'a> for Sync<'a> {
+    const RECORD: &'static str = "SyncRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            path: r.opt_text("path")?.unwrap_or_default(),
+        })
+    }
+}
+
+impl Request for Sync<'_> {
+    const OP: OpCode = OpCode::Sync;
+    type Reply = SyncReply;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}
+
+/// The server has caught up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyncReply {
+    /// The path of the request; null if that was.
+    pub path: Option<String>,
+}
+
+impl Encode for SyncReply {
+    fn encoded_len(&self) -> usize {
+        writer::opt_text_len(self.path.as_deref())
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_opt_text(out, self.path.as_deref());
+    }
+}
+
+impl<'a> Decode<'a> for SyncReply {
+    const RECORD: &'static str = "SyncResponse";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            path: r.opt_text("path")?.map(Cow::into_owned),
+        })
+    }
+}

@@ -1,0 +1,233 @@
+//! The cursor over one received frame.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use zk_proto::{DecodeErrorKind, Reader};
+//!
+//! // A vector that claims 2^31 - 1 elements of at least 4 bytes in a frame of 8.
+//! let frame = Bytes::from_static(&[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1]);
+//! let mut r = Reader::new(&frame, "example");
+//! let error = r.vector("list", 4, |r| r.i32("element")).unwrap_err();
+//! assert_eq!(error.kind, DecodeErrorKind::CountTooLarge { count: 0x7fff_ffff, room: 1 });
+//! assert_eq!(
+//!     error.to_string(),
+//!     "example.list at byte 0: 2147483647 elements announced, the frame has room for 1",
+//! );
+//! ```
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use nom::{
+    IResult,
+    bytes::complete::take,
+    number::complete::{be_i32, be_i64, be_u8},
+};
+
+use super::{
+    DecodeError, DecodeErrorKind, decode_text,
+    writer::{BOOL_LEN, INT_LEN, LONG_LEN},
+};
+
+/// The length or count that stands for null.
+const NULL_LEN: i32 = -1;
+
+/// A cursor over one frame.
+///
+/// Every read names the field it is for, so that an error says what was being read and where.
+/// Nothing is copied and nothing is allocated before the bytes for it are known to be there.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    frame: &'a Bytes,
+    /// What is left of `frame`; always a suffix of it.
+    rest: &'a [u8],
+    record: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    /// A cursor at the start of `frame`; `record` names what is being read, for errors.
+    #[must_use]
+    pub fn new(frame: &'a Bytes, record: &'static str) -> Self {
+        Self {
+            frame,
+            rest: frame,
+            record,
+        }
+    }
+
+    /// Bytes not read yet.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Bytes read so far.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.frame.len().saturating_sub(self.rest.len())
+    }
+
+    /// Reads one byte; any non-zero value is true, as for the server.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeErrorKind::Truncated`].
+    pub fn bool(&mut self, field: &'static str) -> Result<bool, DecodeError> {
+        self.fixed(field, BOOL_LEN, be_u8).map(|byte| byte != 0)
+    }
+
+    /// Reads a four-byte integer.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeErrorKind::Truncated`].
+    pub fn i32(&mut self, field: &'static str) -> Result<i32, DecodeError> {
+        self.fixed(field, INT_LEN, be_i32)
+    }
+
+    /// Reads an eight-byte integer.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeErrorKind::Truncated`].
+    pub fn i64(&mut self, field: &'static str) -> Result<i64, DecodeError> {
+        self.fixed(field, LONG_LEN, be_i64)
+    }
+
+    /// Reads a length-prefixed buffer as a slice that shares the frame's memory. `None` is null
+    /// (length -1), which is not the same as empty.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeErrorKind::Truncated`], [`DecodeErrorKind::NegativeLength`].
+    pub fn buffer(&mut self, field: &'static str) -> Result<Option<Bytes>, DecodeError> {
+        let bytes = self.slice(field)?;
+        Ok(bytes.map(|bytes| self.frame.slice_ref(bytes)))
+    }
+
+    /// Reads a length-prefixed buffer as a borrowed slice; otherwise like [`buffer`](Self::buffer).
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeErrorKind::Truncated`], [`DecodeErrorKind::NegativeLength`].
+    pub fn slice(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, DecodeError> {
+        let start = self.offset();
+        let announced = self.i32(field)?;
+        if announced == NULL_LEN {
+            return Ok(None);
+        }
+        let Ok(len) = usize::try_from(announced) else {
+            return Err(self.error(field, start, DecodeErrorKind::NegativeLength(announced)));
+        };
+        self.fixed(field, len, take(len)).map(Some)
+    }
+
+    /// Reads a string that must not be null. Its bytes are never an error: see [`decode_text`].
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeErrorKind::Truncated`], [`DecodeErrorKind::NegativeLength`],
+    /// [`DecodeErrorKind::NullText`].
+    pub fn text(&mut self, field: &'static str) -> Result<Cow<'a, str>, DecodeError> {
+        let start = self.offset();
+        match self.opt_text(field)? {
+            Some(text) => Ok(text),
+            None => Err(self.error(field, start, DecodeErrorKind::NullText)),
+        }
+    }
+
+    /// Reads a string; `None` is null. Its bytes are never an error: see [`decode_text`].
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeErrorKind::Truncated`], [`DecodeErrorKind::NegativeLength`].
+    pub fn opt_text(&mut self, field: &'static str) -> Result<Option<Cow<'a, str>>, DecodeError> {
+        Ok(self.slice(field)?.map(decode_text))
+    }
+
+    /// Reads a counted vector, calling `each` for every element.
+    ///
+    /// `min_element_len` is the length of the shortest possible element. A count that needs more
+    /// bytes than the frame has left is refused before anything is read or reserved, because the
+    /// server bounds counts no better than a hostile peer would. A negative count is empty: -1 is
+    /// null, and the server reads the other ones as empty too.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeErrorKind::Truncated`], [`DecodeErrorKind::CountTooLarge`], and what `each` returns.
+    pub fn vector<T>(
+        &mut self,
+        field: &'static str,
+        min_element_len: usize,
+        mut each: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let count = self.count(field, min_element_len)?;
+        let mut elements = Vec::with_capacity(count);
+        for _ in 0..count {
+            elements.push(each(self)?);
+        }
+        Ok(elements)
+    }
+
+    /// Reads a vector's count, bounded by what the rest of the frame can hold.
+    pub(crate) fn count(
+        &mut self,
+        field: &'static str,
+        min_element_len: usize,
+    ) -> Result<usize, DecodeError> {
+        let start = self.offset();
+        let count = usize::try_from(self.i32(field)?).unwrap_or(0);
+        let room = self.remaining() / min_element_len.max(1);
+        if count > room {
+            return Err(self.error(field, start, DecodeErrorKind::CountTooLarge { count, room }));
+        }
+        Ok(count)
+    }
+
+    /// The part of the frame from `start` (an earlier [`offset`](Self::offset)) to the cursor,
+    /// sharing the frame's memory.
+    pub(crate) fn since(&self, start: usize) -> Bytes {
+        let end = self.offset();
+        self.frame.slice(start.min(end)..end)
+    }
+
+    /// Runs a parser that fails only for want of its `len` bytes.
+    fn fixed<T>(
+        &mut self,
+        field: &'static str,
+        len: usize,
+        parser: impl nom::Parser<&'a [u8], Output = T, Error = ()>,
+    ) -> Result<T, DecodeError> {
+        let mut parser = parser;
+        let result: IResult<&'a [u8], T, ()> = parser.parse(self.rest);
+        match result {
+            Ok((rest, value)) => {
+                self.rest = rest;
+                Ok(value)
+            }
+            Err(_) => {
+                let remaining = self.remaining();
+                let kind = DecodeErrorKind::Truncated {
+                    needed: len,
+                    remaining,
+                };
+                Err(self.error(field, self.offset(), kind))
+            }
+        }
+    }
+
+    /// An error about `field`, whose read began at `offset`.
+    pub(crate) fn error(
+        &self,
+        field: &'static str,
+        offset: usize,
+        kind: DecodeErrorKind,
+    ) -> DecodeError {
+        DecodeError {
+            record: self.record,
+            field,
+            offset,
+            kind,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Functions that append the jute primitives, and the lengths they append.
+//!
+//! Integers are written with [`bytes::BufMut`] directly; they are big-endian there as here.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use zk_proto::wire::writer;
+//!
+//! let mut out = BytesMut::new();
+//! writer::put_buffer(&mut out, None);
+//! writer::put_buffer(&mut out, Some(b""));
+//! assert_eq!(out[..], [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+//! assert_eq!(out.len(), writer::buffer_len(None) + writer::buffer_len(Some(b"")));
+//! ```
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+
+use super::Encode;
+
+/// Length of an int on the wire, in bytes; also of a length prefix and of a vector count.
+pub const INT_LEN: usize = 4;
+/// Length of a long on the wire, in bytes.
+pub const LONG_LEN: usize = 8;
+/// Length of a boolean on the wire, in bytes.
+pub const BOOL_LEN: usize = 1;
+
+/// Appends a boolean: 0 or 1.
+pub fn put_bool(out: &mut BytesMut, value: bool) {
+    out.put_u8(u8::from(value));
+}
+
+/// Bytes [`put_text`] appends.
+#[must_use]
+pub fn text_len(text: &str) -> usize {
+    buffer_len(Some(text.as_bytes()))
+}
+
+/// Appends a string as UTF-8, which is what every peer reads (only Java's writer makes CESU-8).
+pub fn put_text(out: &mut BytesMut, text: &str) {
+    put_buffer(out, Some(text.as_bytes()));
+}
+
+/// Bytes [`put_opt_text`] appends.
+#[must_use]
+pub fn opt_text_len(text: Option<&str>) -> usize {
+    buffer_len(text.map(str::as_bytes))
+}
+
+/// Appends a string or null.
+pub fn put_opt_text(out: &mut BytesMut, text: Option<&str>) {
+    put_buffer(out, text.map(str::as_bytes));
+}
+
+/// Bytes [`put_buffer`] appends.
+#[must_use]
+pub fn buffer_len(bytes: Option<&[u8]>) -> usize {
+    INT_LEN + bytes.map_or(0, <[u8]>::len)
+}
+
+/// Appends a buffer, or null for `None`.
+pub fn put_buffer(out: &mut BytesMut, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => {
+            out.put_i32(wire_len(bytes.len()));
+            out.put_slice(bytes);
+        }
+        None => out.put_i32(-1),
+    }
+}
+
+/// Bytes [`put_vector`] appends.
+#[must_use]
+pub fn vector_len<T: Encode>(elements: &[T]) -> usize {
+    INT_LEN + elements.iter().map(Encode::encoded_len).sum::<usize>()
+}
+
+/// Appends a counted vector.
+pub fn put_vector<T: Encode>(out: &mut BytesMut, elements: &[T]) {
+    out.put_i32(wire_len(elements.len()));
+    for element in elements {
+        element.encode(out);
+    }
+}
+
+/// A length as the wire writes it.
+///
+/// Two GiB and more cannot be written; such a length saturates. No peer accepts a frame that large,
+/// so the frame is refused by its own length prefix, which saturates too.
+pub(crate) fn wire_len(len: usize) -> i32 {
+    i32::try_from(len).unwrap_or(i32::MAX)
+}
+
+/// A string, as an element of a vector.
+impl Encode for Cow<'_, str> {
+    fn encoded_len(&self) -> usize {
+        text_len(self)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        put_text(out, self);
+    }
+}

@@ -1,0 +1,95 @@
+//! Nothing a peer sends panics, and what is accepted is a record like any other.
+
+mod support;
+
+use bytes::{Bytes, BytesMut};
+use proptest::{collection::vec, prelude::*, sample::select};
+use support::{encoded, for_all_records};
+use zk_proto::*;
+
+/// Lengths and counts that a careless decoder trips over.
+const EXTREMES: [i32; 6] = [i32::MAX, i32::MIN, -1, -2, 0x00ff_ffff, 0];
+
+macro_rules! any_bytes {
+    ($($name:ident: $record:ty = $strategy:expr;)*) => {
+        mod random {
+            use super::*;
+
+            proptest! {
+                #![proptest_config(support::config())]
+                $(
+                    #[test]
+                    fn $name(bytes in random_bytes()) {
+                        let bytes = Bytes::from(bytes);
+                        if let Ok(read) = <$record>::from_frame(&bytes) {
+                            let again = encoded(&read);
+                            prop_assert_eq!(<$record>::from_frame(&again), Ok(read));
+                        }
+                    }
+                )*
+            }
+        }
+
+        mod corrupted {
+            use super::*;
+
+            proptest! {
+                #![proptest_config(support::config())]
+                $(
+                    #[test]
+                    fn $name(
+                        record in $strategy,
+                        at: prop::sample::Index,
+                        value in select(&EXTREMES[..]),
+                    ) {
+                        let bytes = overwrite(&encoded(&record), at, value);
+                        if let Ok(read) = <$record>::from_frame(&bytes) {
+                            let again = encoded(&read);
+                            prop_assert_eq!(<$record>::from_frame(&again), Ok(read));
+                        }
+                    }
+                )*
+            }
+        }
+    };
+}
+
+for_all_records!(any_bytes);
+
+/// Bytes, and small integers in sequence: the latter get past the first length.
+fn random_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let words = vec(-2..6_i32, 0..40)
+        .prop_map(|words| words.into_iter().flat_map(i32::to_be_bytes).collect());
+    prop_oneof![vec(any::<u8>(), 0..160), words]
+}
+
+fn overwrite(bytes: &Bytes, at: prop::sample::Index, value: i32) -> Bytes {
+    let mut bytes = BytesMut::from(&bytes[..]);
+    if let Some(last) = bytes.len().checked_sub(4) {
+        let at = at.index(last + 1);
+        bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+    }
+    bytes.freeze()
+}
+
+proptest! {
+    #![proptest_config(support::config())]
+
+    #[test]
+    fn the_first_frame_from_a_server(bytes in random_bytes()) {
+        let _ = ConnectReply::parse(&Bytes::from(bytes));
+    }
+
+    #[test]
+    fn headers(bytes in random_bytes()) {
+        let bytes = Bytes::from(bytes);
+        prop_assert_eq!(RequestHeader::split(&bytes).is_ok(), bytes.len() >= RequestHeader::LEN);
+        prop_assert_eq!(ReplyHeader::split(&bytes).is_ok(), bytes.len() >= ReplyHeader::LEN);
+    }
+
+    #[test]
+    fn paths(path: String) {
+        let _ = (validate_path(&path), validate_sequential_path(&path));
+        let _ = (path::parent(&path), path::file_name(&path));
+    }
+}

@@ -1,0 +1,124 @@
+//! The server's path rules, at their borders.
+
+use zk_proto::{
+    PathError,
+    PathErrorKind::{self, *},
+    path::{file_name, parent},
+    validate_path, validate_sequential_path,
+};
+
+fn broken(path: &str) -> Option<(PathErrorKind, usize)> {
+    validate_path(path)
+        .err()
+        .map(|PathError { kind, offset }| (kind, offset))
+}
+
+#[test]
+fn legal() {
+    for path in [
+        "/",
+        "/a",
+        "/a/b",
+        "/...",
+        "/a..b/.c",
+        "/ ",
+        "/zookeeper/foo",
+        "/-0000000001",
+    ] {
+        assert_eq!(broken(path), None, "{path}");
+    }
+}
+
+#[test]
+fn illegal_shapes_say_which_rule_and_where() {
+    for (path, kind, offset) in [
+        ("", NotAbsolute, 0),
+        ("a", NotAbsolute, 0),
+        ("a/b", NotAbsolute, 0),
+        ("/a/", TrailingSlash, 3),
+        ("//", EmptyComponent, 1),
+        ("//a", EmptyComponent, 1),
+        ("/a//b", EmptyComponent, 3),
+        ("/.", RelativeComponent, 1),
+        ("/a/..", RelativeComponent, 3),
+        ("/./a", RelativeComponent, 1),
+        ("/é/../b", RelativeComponent, 4),
+        ("/a/b\0", IllegalCharacter('\0'), 4),
+        ("/é\u{80}", IllegalCharacter('\u{80}'), 3),
+    ] {
+        assert_eq!(broken(path), Some((kind, offset)), "{path:?}");
+    }
+}
+
+#[test]
+fn the_alphabet_has_these_borders() {
+    let legal = [
+        ' ', '~', '\u{a0}', '\u{d7ff}', '\u{f900}', '\u{ffef}', '\\', ':', '*', 'é', '中',
+    ];
+    let illegal = [
+        '\0',
+        '\u{1}',
+        '\u{1f}',
+        '\u{7f}',
+        '\u{80}',
+        '\u{9f}',
+        '\u{e000}',
+        '\u{f8ff}',
+        '\u{fff0}',
+        '\u{fffd}',
+        '\u{ffff}',
+        '\u{10000}',
+        '\u{1f600}',
+        '\u{10ffff}',
+    ];
+    for c in legal {
+        assert_eq!(broken(&format!("/a{c}b")), None, "{c:?}");
+    }
+    for c in illegal {
+        assert_eq!(
+            broken(&format!("/a{c}b")),
+            Some((IllegalCharacter(c), 2)),
+            "{c:?}"
+        );
+    }
+}
+
+#[test]
+fn a_sequential_name_is_checked_with_its_number() {
+    for path in ["/", "/a/", "/a/.", "/a/..", "/a/lock-"] {
+        assert_eq!(validate_sequential_path(path), Ok(()), "{path}");
+    }
+    for (path, kind, offset) in [
+        ("", NotAbsolute, 0),
+        ("//", EmptyComponent, 1),
+        ("/../a", RelativeComponent, 1),
+        ("/a/\u{1}", IllegalCharacter('\u{1}'), 3),
+    ] {
+        assert_eq!(
+            validate_sequential_path(path),
+            Err(PathError { kind, offset }),
+            "{path:?}"
+        );
+    }
+}
+
+#[test]
+fn errors_read_well() {
+    let text = validate_path("/a/\u{7f}").unwrap_err().to_string();
+    assert_eq!(text, "path has the illegal character \\u{7f} at byte 3");
+}
+
+#[test]
+fn parents_and_names() {
+    for (path, up, name) in [
+        ("/", None, ""),
+        ("/a", Some("/"), "a"),
+        ("/a/b", Some("/a"), "b"),
+        ("/a/b/", Some("/a/b"), ""),
+        ("", None, ""),
+        ("a", None, "a"),
+        ("a/b", None, "b"),
+    ] {
+        assert_eq!((parent(path), file_name(path)), (up, name), "{path:?}");
+    }
+}

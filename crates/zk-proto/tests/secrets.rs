@@ -1,0 +1,33 @@
+//! What opens a session or proves an identity is never printed.
+
+use zk_proto::{AuthPacket, ConnectReply, ConnectRequest, ConnectResponse};
+
+#[test]
+fn debug_output_has_no_passwords() {
+    let password = bytes::Bytes::from_static(b"OPENSESAME");
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: 1,
+        timeout_ms: 2,
+        session_id: 3,
+        password: password.clone(),
+        read_only: Some(false),
+    };
+    let response = ConnectResponse {
+        protocol_version: 0,
+        timeout_ms: 2,
+        session_id: 3,
+        password,
+        read_only: None,
+    };
+    let auth = AuthPacket {
+        auth_type: 0,
+        scheme: "digest".into(),
+        auth: Some(b"user:OPENSESAME"[..].into()),
+    };
+    let reply = ConnectReply::Accepted(response.clone());
+    let text = format!("{request:?} {response:?} {auth:?} {reply:?} {request:#?} {auth:#?}");
+    assert!(text.contains("session_id: 3") && text.contains("digest"));
+    // Neither as text nor as a list of numbers ("OP" is 79, 80).
+    assert!(!text.contains("OPENSESAME") && !text.contains("79, 80"));
+}

@@ -1,0 +1,86 @@
+//! No string is an error: Java writes CESU-8, and a broken id must not cost the whole reply.
+
+use std::borrow::Cow;
+
+use proptest::prelude::*;
+use zk_proto::wire::decode_text;
+
+mod support;
+
+/// As Java writes it: every UTF-16 unit by itself.
+fn cesu8(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for unit in text.encode_utf16() {
+        match char::from_u32(u32::from(unit)) {
+            Some(c) => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            None => bytes.extend(
+                [
+                    unit >> 12 | 0xe0,
+                    unit >> 6 & 0x3f | 0x80,
+                    unit & 0x3f | 0x80,
+                ]
+                .map(|byte| u8::try_from(byte).unwrap_or(0)),
+            ),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn surrogate_pairs_become_the_character_they_stand_for() {
+    assert_eq!(cesu8("\u{1f600}"), b"\xed\xa0\xbd\xed\xb8\x80");
+    assert_eq!(decode_text(b"u\xed\xa0\xbd\xed\xb8\x80:x"), "u\u{1f600}:x");
+    for c in ['\u{10000}', '\u{103ff}', '\u{10400}', '\u{10ffff}'] {
+        assert_eq!(decode_text(&cesu8(&c.to_string())), c.to_string());
+    }
+}
+
+#[test]
+fn real_utf_8_is_borrowed_even_beyond_the_first_plane() {
+    assert!(matches!(
+        decode_text("/é/\u{1f600}".as_bytes()),
+        Cow::Borrowed("/é/\u{1f600}")
+    ));
+    assert!(matches!(decode_text(b"a\0b"), Cow::Borrowed("a\0b")));
+}
+
+#[test]
+fn other_broken_bytes_are_replaced() {
+    for (bytes, text) in [
+        (&b"\xff"[..], "\u{fffd}"),
+        (b"a\x80b", "a\u{fffd}b"),
+        // Cut off inside a character.
+        (b"a\xe2\x82", "a\u{fffd}"),
+        // A high surrogate alone, at the end and before text.
+        (b"\xed\xa0\xbd", "\u{fffd}\u{fffd}\u{fffd}"),
+        (b"\xed\xa0\xbdabc", "\u{fffd}\u{fffd}\u{fffd}abc"),
+        // A low surrogate before a high one.
+        (
+            b"\xed\xb8\x80\xed\xa0\xbd",
+            "\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}",
+        ),
+        // A pair directly after a broken byte.
+        (b"\xff\xed\xa0\xbd\xed\xb8\x80", "\u{fffd}\u{1f600}"),
+    ] {
+        assert_eq!(decode_text(bytes), text, "{bytes:x?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(support::config())]
+
+    #[test]
+    fn what_java_writes_is_what_was_meant(text: String) {
+        let written = cesu8(&text);
+        prop_assert_eq!(decode_text(&written), text);
+    }
+
+    #[test]
+    fn any_bytes_give_a_text_of_bounded_length(bytes: Vec<u8>) {
+        let text = decode_text(&bytes);
+        prop_assert!(text.len() <= 3 * bytes.len());
+        if let Ok(valid) = str::from_utf8(&bytes) {
+            prop_assert_eq!(text, valid);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! How a client is made.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Client;
+use crate::connect_string::ConnectString;
+use crate::core::Settings;
+use crate::driver::{Connector, Tcp};
+use crate::error::{Error, ErrorKind, LossCause};
+use crate::{SessionEnd, SessionEvent};
+
+/// Everything about a client that is decided before it exists.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), zk_session::Error> {
+/// use std::time::Duration;
+/// use zk_session::Config;
+///
+/// let client = Config::new("zk1:2181,zk2:2181,zk3:2181/app")?
+///     .session_timeout(Duration::from_secs(6))
+///     .connect_timeout(Duration::from_secs(3))
+///     .connect()
+///     .await?;
+/// # drop(client); Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    connect_string: ConnectString,
+    settings: Settings,
+    seed: Option<u128>,
+    connect_timeout: Duration,
+    credentials: Vec<Credential>,
+}
+
+#[derive(Clone)]
+struct Credential(String, Bytes);
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Credential")
+            .field(&self.0)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// The defaults, for the ensemble that the connect string names.
+    ///
+    /// # Errors
+    /// The connect string cannot be understood.
+    pub fn new(connect_string: &str) -> Result<Self, Error> {
+        let connect_string: ConnectString = connect_string.parse()?;
+        let hosts = connect_string.hosts().to_vec();
+        Ok(Self {
+            connect_string,
+            settings: Settings::new(hosts, Duration::from_secs(10)),
+            seed: None,
+            connect_timeout: Duration::from_secs(10),
+            credentials: Vec::new(),
+        })
+    }
+
+    /// How long a session lives on without a sign of life; 10 s by default. It is
+    /// the time after which the lock of a dead holder is free, and the longest
+    /// interruption that a live holder survives. The server clamps it to between
+    /// 2 and 20 of its ticks, which are 2 s as shipped.
+    #[must_use]
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.session_timeout = timeout;
+        self
+    }
+
+    /// How much earlier than the session timeout a lock is given up for lost when
+    /// the leader does not answer; a quarter of the timeout by default. A smaller
+    /// margin survives longer interruptions and trusts more in clocks that run at
+    /// the same rate, and in the servers' ticks.
+    #[must_use]
+    pub fn lease_margin(mut self, margin: Duration) -> Self {
+        self.settings.lease_margin = Some(margin);
+        self
+    }
+
+    /// How long [`connect`](Self::connect) waits for the session; 10 s by default.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long [`Client::close`] may take; 2 s by default.
+    #[must_use]
+    pub fn close_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.close_timeout = timeout;
+        self
+    }
+
+    /// The longest frame accepted from a server, in bytes; 16 MiB by default.
+    #[must_use]
+    pub fn frame_len_max(mut self, len: usize) -> Self {
+        self.settings.frame_len_max = len;
+        self
+    }
+
+    /// Where the session's random numbers come from: the order of the hosts,
+    /// back-off, the ids in the names of lock nodes. Only for tests that are to
+    /// be replayed; two sessions of one seed must never meet on one ensemble.
+    #[must_use]
+    pub fn seed(mut self, seed: u128) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Credentials to present, for example scheme `digest` and `user:password`.
+    #[must_use]
+    pub fn auth(mut self, scheme: impl Into<String>, auth: impl Into<Bytes>) -> Self {
+        self.credentials
+            .push(Credential(scheme.into(), auth.into()));
+        self
+    }
+
+    /// Opens a session over TCP and waits until it is there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSession`] with the last cause if no server gave a session in
+    /// time, [`ErrorKind::SessionEnded`] if one refused the credentials.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the session that may have been made.
+    pub async fn connect(self) -> Result<Client, Error> {
+        self.connect_through(Tcp).await
+    }
+
+    /// As [`connect`](Self::connect), over connections of the caller's making.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
+        let timeout = self.connect_timeout;
+        let client = self.open_through(connector);
+        let mut events = client.events();
+        // Whoever was faster than the subscription has left its mark on the core.
+        let connected = async {
+            while client.session_id() == 0 {
+                match events.next().await {
+                    Some(SessionEvent::Expired { cause, .. }) => return Err(cause),
+                    Some(SessionEvent::AuthFailed { .. }) => return Err(SessionEnd::AuthFailed),
+                    Some(SessionEvent::Closed { .. }) | None => return Err(SessionEnd::Closed),
+                    Some(_) => {}
+                }
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(timeout, connected).await {
+            Ok(Ok(())) => Ok(client),
+            Ok(Err(end)) => Err(Error::not_applied(ErrorKind::SessionEnded(end))),
+            Err(_) => {
+                let cause = client
+                    .shared()
+                    .lock()
+                    .last_loss()
+                    .unwrap_or(LossCause::Silent);
+                Err(Error::not_applied(ErrorKind::NoSession(cause)))
+            }
+        }
+    }
+
+    /// Starts to open a session and does not wait: requests wait in the client.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn open_through<C: Connector>(self, connector: C) -> Client {
+        let mut settings = self.settings;
+        settings.seed = self.seed.unwrap_or_else(entropy);
+        let client = Client::start(settings, self.connect_string.chroot(), connector);
+        for Credential(scheme, auth) in self.credentials {
+            drop(client.add_auth(&scheme, auth)); // a refusal ends the session, which is told
+        }
+        client
+    }
+}
+
+/// 128 bits nobody else draws: the standard library seeds its hash maps from the
+/// operating system, once per thread, and the process id tells a forked child.
+fn entropy() -> u128 {
+    let half = || {
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u32(std::process::id());
+        u128::from(hasher.finish())
+    };
+    (half() << 64) | half()
+}

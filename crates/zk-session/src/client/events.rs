@@ -1,0 +1,45 @@
+//! Following the life of a session.
+
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::SessionEvent;
+
+/// The events of a session from the subscription on.
+#[derive(Debug)]
+pub struct SessionEvents {
+    receiver: broadcast::Receiver<SessionEvent>,
+    over: bool,
+}
+
+impl SessionEvents {
+    pub(crate) fn new(receiver: broadcast::Receiver<SessionEvent>) -> Self {
+        Self {
+            receiver,
+            over: false,
+        }
+    }
+
+    /// The next event; `None` after the last one of the session. A subscriber that
+    /// reads too slowly gets a [`SessionEvent::Missed`] in place of what it missed.
+    ///
+    /// # Cancel safety
+    /// No event is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<SessionEvent> {
+        if self.over {
+            return None;
+        }
+        let event = match self.receiver.recv().await {
+            Ok(event) => event,
+            Err(RecvError::Lagged(missed)) => SessionEvent::Missed(missed),
+            Err(RecvError::Closed) => return None,
+        };
+        self.over = matches!(
+            event,
+            SessionEvent::Expired { .. }
+                | SessionEvent::AuthFailed { .. }
+                | SessionEvent::Closed { .. }
+        );
+        Some(event)
+    }
+}

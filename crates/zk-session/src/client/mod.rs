@@ -1,0 +1,166 @@
+//! The typed client: what an application holds in its hands.
+
+mod config;
+mod events;
+mod lease;
+mod operations;
+mod pending;
+
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::config::Config;
+pub use self::events::SessionEvents;
+pub use self::lease::{Belief, LeaseClaim, LeaseLoss};
+pub use self::operations::{Children, Created, NodeData};
+pub use self::pending::{Pending, PendingWatch, Watch, WatchedEvent};
+
+use crate::SessionEnd;
+use crate::core::Settings;
+use crate::driver::{Connector, Driver, Shared, now};
+use crate::error::Error;
+
+/// A handle on one session. Cheap to clone; the session is closed when the last
+/// clone, and everything that holds one, is gone.
+///
+/// Every operation **sends its request when it is called**, not when the returned
+/// future is first polled. Requests are answered in the order in which they were
+/// made, and a watch event is told before the answer that shows its effect.
+///
+/// A client is bound to its session: after it has expired every operation fails,
+/// and a new client has to be made. That is on purpose: a session that is
+/// silently replaced takes the locks along that it held.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), zk_session::Error> {
+/// use zk_session::{Client, CreateMode};
+///
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// client.create("/greeting", b"hello", CreateMode::Ephemeral).await?;
+/// let node = client.get_data("/greeting").await?;
+/// assert_eq!(node.data.as_deref(), Some(&b"hello"[..]));
+/// client.close().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    session: Arc<OpenSession>,
+}
+
+/// Closes the session when the last handle on it goes.
+struct OpenSession {
+    shared: Arc<Shared>,
+    chroot: String,
+}
+
+impl Drop for OpenSession {
+    fn drop(&mut self) {
+        self.shared.lock().close(now());
+        self.shared.wake();
+    }
+}
+
+impl Client {
+    /// Opens a session with all defaults; see [`Config`] for what can be chosen.
+    ///
+    /// # Errors
+    /// As [`Config::new`] and [`Config::connect`].
+    pub async fn connect(connect_string: &str) -> Result<Self, Error> {
+        Config::new(connect_string)?.connect().await
+    }
+
+    pub(crate) fn start<C: Connector>(settings: Settings, chroot: &str, connector: C) -> Self {
+        let shared = Shared::new(settings);
+        tokio::spawn(Driver::new(shared.clone(), connector));
+        Self {
+            session: Arc::new(OpenSession {
+                shared,
+                chroot: chroot.to_owned(),
+            }),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.session.shared
+    }
+
+    /// The session's id; 0 before the first handshake.
+    #[must_use]
+    pub fn session_id(&self) -> i64 {
+        self.shared().lock().session_id()
+    }
+
+    /// The session timeout as negotiated; as asked for before the first handshake.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.shared().lock().session_timeout()
+    }
+
+    /// True while there is a connection and requests flow.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.shared().lock().is_connected()
+    }
+
+    /// How the session ended, if it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<SessionEnd> {
+        self.shared().lock().ended()
+    }
+
+    /// This end's address on the last connection, if it has one.
+    #[must_use]
+    pub fn local_address(&self) -> Option<IpAddr> {
+        self.shared().local_address()
+    }
+
+    /// The events of the session from now on.
+    #[must_use]
+    pub fn events(&self) -> SessionEvents {
+        SessionEvents::new(self.shared().subscribe())
+    }
+
+    /// Claims the session's lease: from now on the leader is asked for signs of
+    /// life. For recipes whose nodes stand for something.
+    #[must_use]
+    pub fn claim_lease(&self) -> LeaseClaim {
+        LeaseClaim::new(self.clone())
+    }
+
+    /// Draws a random UUID (version 4), as recipes put it into the names of their
+    /// nodes to find them again after a lost answer.
+    #[must_use]
+    pub fn draw_uuid(&self) -> String {
+        self.shared().lock().draw_uuid()
+    }
+
+    /// Ends the session: its ephemeral nodes are gone when this returns, unless no
+    /// server could be told within `Config::close_timeout`, in which case the
+    /// server expires the session in its own time. Requests made before are sent
+    /// first; everything that is made later, by any clone, fails.
+    ///
+    /// # Cancel safety
+    /// The end begins with the call and cannot be stopped.
+    pub fn close(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut standing = self.shared().standing();
+        self.shared().lock().close(now());
+        self.shared().wake();
+        async move {
+            // An error means that the driver is gone, and the session with it.
+            drop(standing.wait_for(|standing| standing.ended.is_some()).await);
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("session_id", &format_args!("{:#x}", self.session_id()))
+            .field("chroot", &self.session.chroot)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,230 @@
+//! The futures that operations return: answers, and watches.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use proto::{Decode, EventType};
+
+use crate::core::{Failure, Reply};
+use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
+use crate::error::{Error, ErrorKind, Outcome};
+
+/// What an answer is turned into, and what is said when it is an error.
+pub(crate) struct Ask<T> {
+    pub(crate) operation: &'static str,
+    /// The path as the client names it.
+    pub(crate) path: String,
+    /// Bytes of chroot at the front of every path the server names.
+    pub(crate) chroot_len: usize,
+    pub(crate) finish: fn(Result<Reply, Failure>, usize) -> Result<T, Failure>,
+}
+
+impl<T> Ask<T> {
+    fn error(&self, (kind, outcome): Failure) -> Error {
+        Error::new(kind, outcome).on(self.operation, self.path.as_str())
+    }
+}
+
+/// The answer to a request that **was made when the method was called**: calling
+/// two methods and then awaiting both sends both requests in one go, in that
+/// order.
+///
+/// # Cancel safety
+/// Dropping the future does not take the request back. A request that is still
+/// waiting for a connection is dropped along with it.
+#[must_use = "the request is made; what became of it is only told by awaiting this"]
+pub struct Pending<T> {
+    ask: Ask<T>,
+    state: State,
+}
+
+enum State {
+    Sent(ReplyReceiver),
+    Refused(Failure),
+    Done,
+}
+
+impl<T> Pending<T> {
+    pub(crate) fn new(ask: Ask<T>, state: Result<ReplyReceiver, Failure>) -> Self {
+        let state = match state {
+            Ok(receiver) => State::Sent(receiver),
+            Err(failure) => State::Refused(failure),
+        };
+        Self { ask, state }
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, Error>;
+
+    /// # Panics
+    /// When polled again after it was ready.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = match &mut self.state {
+            State::Sent(receiver) => match ready!(Pin::new(receiver).poll(cx)) {
+                Ok(result) => result,
+                Err(_) => Err((ErrorKind::DriverGone, Outcome::Unknown)),
+            },
+            State::Refused(failure) => Err(failure.clone()),
+            State::Done => panic!("`Pending` polled after it was ready"),
+        };
+        self.state = State::Done;
+        let ask = &self.ask;
+        Poll::Ready((ask.finish)(result, ask.chroot_len).map_err(|failure| ask.error(failure)))
+    }
+}
+
+impl<T> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending")
+            .field("operation", &self.ask.operation)
+            .field("path", &self.ask.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Decodes the record of an answer.
+pub(crate) fn decode<R: for<'a> Decode<'a>>(result: Result<Reply, Failure>) -> Result<R, Failure> {
+    let reply = result?;
+    R::from_frame(&reply.body).map_err(|error| (ErrorKind::InvalidReply(error), Outcome::Applied))
+}
+
+/// The answer to a request that also sets a watch, together with the watch.
+#[must_use = "the request is made; what became of it is only told by awaiting this"]
+#[derive(Debug)]
+pub struct PendingWatch<T> {
+    pending: Pending<T>,
+    watch: Option<Watch>,
+}
+
+impl<T> PendingWatch<T> {
+    pub(crate) fn new(pending: Pending<T>, watch: Watch) -> Self {
+        Self {
+            pending,
+            watch: Some(watch),
+        }
+    }
+}
+
+impl<T> Future for PendingWatch<T> {
+    type Output = Result<(T, Watch), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.pending).poll(cx));
+        let watch = self.watch.take();
+        Poll::Ready(answer.map(|value| match watch {
+            Some(watch) => (value, watch),
+            None => unreachable!("`pending` panics when it is polled again"),
+        }))
+    }
+}
+
+/// What a watch saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedEvent {
+    /// What happened.
+    pub event_type: EventType,
+    /// The node to which it happened, as this client names it.
+    pub path: String,
+}
+
+/// A one-shot watch: a future that is ready when the node changes.
+///
+/// It survives reconnects: a change in the meantime is told then. What happens
+/// between the event and the next watch is not seen; read again to know.
+///
+/// # Errors
+/// Fails when the session ends.
+///
+/// # Cancel safety
+/// Dropping it forgets the watch; the server may still send the event, which is
+/// then ignored.
+#[must_use = "a watch that is dropped is forgotten"]
+pub struct Watch {
+    receiver: WatchReceiver,
+    shared: Arc<Shared>,
+    /// The path as the server knows it.
+    path: String,
+    chroot_len: usize,
+    over: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(
+        receiver: WatchReceiver,
+        shared: Arc<Shared>,
+        path: String,
+        chroot_len: usize,
+    ) -> Self {
+        Self {
+            receiver,
+            shared,
+            path,
+            chroot_len,
+            over: false,
+        }
+    }
+}
+
+impl Future for Watch {
+    type Output = Result<WatchedEvent, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = ready!(Pin::new(&mut self.receiver).poll(cx));
+        self.over = true;
+        let chroot_len = self.chroot_len;
+        Poll::Ready(match result {
+            Ok(Ok(event)) => Ok(WatchedEvent {
+                event_type: event.event_type,
+                path: strip(event.path, chroot_len),
+            }),
+            Ok(Err(end)) => Err(Error::not_applied(ErrorKind::SessionEnded(end))),
+            Err(_) => Err(Error::not_applied(ErrorKind::DriverGone)),
+        })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if !self.over {
+            self.receiver.close();
+            self.shared.lock().prune_watches(&self.path);
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Takes the chroot off a path that the server named. Paths come from requests
+/// that carried it, so all that can be off is a hostile server's answer, which is
+/// left as it is.
+pub(crate) fn strip(path: String, chroot_len: usize) -> String {
+    match path.get(chroot_len..) {
+        Some("") => "/".to_owned(),
+        Some(rest) if rest.starts_with('/') => rest.to_owned(),
+        _ => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strip;
+
+    #[test]
+    fn the_chroot_is_taken_off_at_a_component_boundary() {
+        assert_eq!(strip("/a/b".into(), 0), "/a/b");
+        assert_eq!(strip("/app/b".into(), 4), "/b");
+        assert_eq!(strip("/app".into(), 4), "/");
+        assert_eq!(strip("/apple".into(), 4), "/apple");
+        assert_eq!(strip("/a".into(), 4), "/a");
+    }
+}

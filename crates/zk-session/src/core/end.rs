@@ -1,0 +1,54 @@
+//! The end of a session: everybody who waits is told, exactly once.
+
+use super::link::Link;
+use super::{Handles, Output, Session};
+use crate::error::{ErrorKind, Outcome};
+use crate::{SessionEnd, SessionEvent};
+
+impl<H: Handles> Session<H> {
+    /// Ends the session for good, with the answers first, then the watches, then
+    /// the one terminal event.
+    pub(super) fn end(&mut self, end: SessionEnd) {
+        if self.ended().is_some() {
+            return;
+        }
+        if !matches!(self.link, Link::Waiting { .. }) {
+            self.outputs.push_back(Output::Disconnect);
+        }
+        let kind = ErrorKind::SessionEnded(end);
+        self.fail_inflight(&kind);
+        while let Some(request) = self.queue.pop() {
+            self.fail(request.to, &kind, Outcome::NotApplied);
+        }
+        for credential in std::mem::take(&mut self.credentials) {
+            if let Some(to) = credential.waiter {
+                self.fail(to, &kind, Outcome::NotApplied);
+            }
+        }
+        for to in self.chores.drain() {
+            self.fail(to, &kind, Outcome::Unknown);
+        }
+        for to in self.watches.drain() {
+            self.outputs.push_back(Output::Watch {
+                to,
+                result: Err(end),
+            });
+        }
+        self.outbound.reset();
+        self.closing = None;
+        self.link = Link::Ended(end);
+        let session_id = self.identity.session_id;
+        self.event(match end {
+            SessionEnd::AuthFailed => SessionEvent::AuthFailed { session_id },
+            SessionEnd::Closed => SessionEvent::Closed { session_id },
+            cause => SessionEvent::Expired { session_id, cause },
+        });
+        let standing = self.standing();
+        self.outputs.push_back(Output::Standing(standing));
+    }
+
+    fn fail(&mut self, to: H::Reply, kind: &ErrorKind, outcome: Outcome) {
+        let result = Err((kind.clone(), outcome));
+        self.outputs.push_back(Output::Reply { to, result });
+    }
+}

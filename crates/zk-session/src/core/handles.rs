@@ -1,0 +1,130 @@
+//! What goes out of the core: answers, watch events, session events, orders.
+
+use std::fmt;
+
+use bytes::Bytes;
+use proto::{EventType, OpCode};
+
+use super::Failure;
+use crate::{Host, SessionEnd, SessionEvent};
+
+/// The caller's handles that the core keeps and gives back: one for each answer
+/// and one for each watch. The driver uses oneshot senders, a test uses numbers.
+pub trait Handles {
+    /// Where the answer to a request goes.
+    type Reply: Handle;
+    /// Where the event of a one-shot watch goes.
+    type Watch: Handle;
+}
+
+/// A handle that somebody may have stopped waiting behind.
+pub trait Handle: fmt::Debug {
+    /// True once nobody waits any more: a request not yet sent is then dropped,
+    /// and a watch is forgotten.
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+}
+
+/// An answer: the reply's record, still encoded, to be decoded by who waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The last transaction the server had applied when it answered.
+    pub zxid: i64,
+    /// The reply record.
+    pub body: Bytes,
+}
+
+/// What a watch saw, with the path as the server knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedEvent {
+    /// What happened to the node.
+    pub event_type: EventType,
+    /// The node.
+    pub path: String,
+}
+
+/// Which list a one-shot watch goes on, which is decided by the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WatchKind {
+    /// Set by getData: changes and deletion of the node.
+    Data,
+    /// Set by exists: the same, or the creation of a node that is not there.
+    Exists,
+    /// Set by getChildren: children coming and going, deletion of the node.
+    Children,
+}
+
+/// What [`Session::poll_output`](super::Session::poll_output) hands out.
+#[derive(Debug)]
+pub enum Output<H: Handles> {
+    /// Open a connection to this server, dropping the one there may be; then call
+    /// [`handle_connected`](super::Session::handle_connected) or
+    /// [`handle_disconnected`](super::Session::handle_disconnected).
+    Connect(Host),
+    /// Drop the connection.
+    Disconnect,
+    /// The one and only answer to a request.
+    Reply {
+        /// The handle given with the request.
+        to: H::Reply,
+        /// The answer.
+        result: Result<Reply, Failure>,
+    },
+    /// A watch fired, or will never fire because the session is over.
+    Watch {
+        /// The handle given with the watch.
+        to: H::Watch,
+        /// The event.
+        result: Result<WatchedEvent, SessionEnd>,
+    },
+    /// The session's life.
+    Event(SessionEvent),
+    /// The standing of the lease changed.
+    Standing(Standing),
+}
+
+/// What a guard's validity hangs on: it is bound to one term, and lost as soon as
+/// the term differs or the session is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Counts how often the lease ran out.
+    pub term: u64,
+    /// Set once the session is over.
+    pub ended: Option<SessionEnd>,
+}
+
+/// Who waits for an answer.
+#[derive(Debug)]
+pub(super) enum Owner<H: Handles> {
+    Caller(H::Reply),
+    /// An auth packet, by its index among the credentials.
+    Credential(usize),
+    /// setWatches after a reconnect.
+    Rearm,
+    /// A `sync` that feeds the lease.
+    Heartbeat,
+    /// A clean-up task, by its number.
+    Chore(u64),
+    /// closeSession.
+    Close,
+}
+
+/// A request that was sent.
+#[derive(Debug)]
+pub(super) struct Sent<H: Handles> {
+    pub(super) op: OpCode,
+    pub(super) at: std::time::Instant,
+    /// Where its frame begins in the connection's byte stream.
+    pub(super) offset: u64,
+    pub(super) owner: Owner<H>,
+    pub(super) watch: Option<PendingWatch<H>>,
+}
+
+/// A watch that will be registered when its request is answered.
+#[derive(Debug)]
+pub(super) struct PendingWatch<H: Handles> {
+    pub(super) kind: WatchKind,
+    pub(super) path: String,
+    pub(super) handle: H::Watch,
+}

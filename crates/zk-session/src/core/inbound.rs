@@ -1,0 +1,154 @@
+//! Bytes from the server: frames, replies, notifications.
+
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use proto::{Decode, ErrorCode, ReplyHeader, WatcherEvent, xid};
+
+use super::handles::{Owner, Sent};
+use super::link::Link;
+use super::requests::feeds_lease;
+use super::{Handles, Output, Reply, Session, WatchKind, WatchedEvent};
+use crate::SessionEnd;
+use crate::error::{ErrorKind, LossCause, Outcome};
+
+impl<H: Handles> Session<H> {
+    /// Bytes have arrived. Whole frames are taken off the front of `buffer`; the
+    /// rest stays for the next call. Whatever the bytes are, the worst that they
+    /// can do is to cost the connection.
+    pub fn handle_received(&mut self, now: Instant, buffer: &mut BytesMut) {
+        self.check_lease(now);
+        // Any byte is a sign of life: a large reply on a slow link takes long.
+        self.pulse.heard(now);
+        loop {
+            if !matches!(self.link, Link::Handshaking { .. } | Link::Up) {
+                buffer.clear();
+                return;
+            }
+            let result = match proto::split_frame(buffer, self.settings.frame_len_max) {
+                Ok(Some(frame)) => self.frame(now, &frame),
+                Ok(None) => return,
+                Err(_) => Err(LossCause::FrameTooLarge),
+            };
+            if let Err(cause) = result {
+                self.drop_link(now, cause);
+            }
+        }
+    }
+
+    fn frame(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
+        if let Link::Handshaking { sent, .. } = self.link {
+            return self.handshake(now, sent, frame);
+        }
+        let (header, body) = ReplyHeader::split(frame).map_err(LossCause::Garbled)?;
+        match header.xid {
+            xid::NOTIFICATION => self.notification(&body),
+            xid::PING => {
+                self.pulse.ponged(now);
+                Ok(())
+            }
+            xid => match self.inflight.take(xid) {
+                Some(sent) => self.reply(now, sent, &header, body),
+                None => Err(LossCause::UnknownXid(xid)),
+            },
+        }
+    }
+
+    fn notification(&mut self, body: &Bytes) -> Result<(), LossCause> {
+        let event = WatcherEvent::from_frame(body).map_err(LossCause::Garbled)?;
+        let fired = self.watches.fire(event.event_type, &event.path);
+        for to in fired {
+            let (event_type, path) = (event.event_type, event.path.clone());
+            let result = Ok(WatchedEvent { event_type, path });
+            self.outputs.push_back(Output::Watch { to, result });
+        }
+        Ok(())
+    }
+
+    fn reply(
+        &mut self,
+        now: Instant,
+        sent: Sent<H>,
+        header: &ReplyHeader,
+        body: Bytes,
+    ) -> Result<(), LossCause> {
+        // Only ordinary replies move the zxid: notifications may carry that of a
+        // transaction of which more events are to come, and refusals carry -1.
+        self.identity.last_zxid = self.identity.last_zxid.max(header.zxid);
+        self.pulse.acked(sent.at);
+        if feeds_lease(sent.op) && header.zxid > 0 && is_leaders_word(header.err) {
+            self.lease.leader_answered(sent.at, now);
+        }
+        if header.err == ErrorCode::SESSION_EXPIRED {
+            self.fail_owner(sent);
+            self.end(SessionEnd::Expired);
+            return Ok(());
+        }
+        let reply = Reply {
+            zxid: header.zxid,
+            body,
+        };
+        match sent.owner {
+            Owner::Caller(to) => {
+                if let Some(watch) = sent.watch {
+                    let absent = header.err == ErrorCode::NO_NODE;
+                    if header.err.is_ok() || (absent && watch.kind == WatchKind::Exists) {
+                        self.watches
+                            .add(watch.kind, !absent, watch.path, watch.handle);
+                    }
+                }
+                let result = answer(header.err, reply);
+                self.outputs.push_back(Output::Reply { to, result });
+            }
+            Owner::Credential(index) => {
+                if header.err == ErrorCode::AUTH_FAILED {
+                    self.end(SessionEnd::AuthFailed);
+                    return Ok(());
+                }
+                let waiter = self
+                    .credentials
+                    .get_mut(index)
+                    .and_then(|c| c.waiter.take());
+                if let Some(to) = waiter {
+                    let result = answer(header.err, reply);
+                    self.outputs.push_back(Output::Reply { to, result });
+                }
+            }
+            Owner::Chore(number) => self.chore_answered(now, number, header.err, reply),
+            // Watches that could not be re-armed would be silent for ever.
+            Owner::Rearm if !header.err.is_ok() => return Err(LossCause::Refused(header.err)),
+            Owner::Rearm | Owner::Heartbeat => {}
+            Owner::Close => self.end(SessionEnd::Closed),
+        }
+        Ok(())
+    }
+
+    fn fail_owner(&mut self, sent: Sent<H>) {
+        if let Owner::Caller(to) = sent.owner {
+            let kind = ErrorKind::SessionEnded(SessionEnd::Expired);
+            let result = Err((kind, Outcome::NotApplied));
+            self.outputs.push_back(Output::Reply { to, result });
+        }
+    }
+}
+
+fn answer(code: ErrorCode, reply: Reply) -> Result<Reply, super::Failure> {
+    match code.is_ok() {
+        true => Ok(reply),
+        false => Err((ErrorKind::Server(code), Outcome::NotApplied)),
+    }
+}
+
+/// True for answers that can only come from the leader. A follower may refuse a
+/// write by itself, for its load, its mode or its view of an access list.
+fn is_leaders_word(code: ErrorCode) -> bool {
+    [
+        ErrorCode::OK,
+        ErrorCode::NO_NODE,
+        ErrorCode::NODE_EXISTS,
+        ErrorCode::BAD_VERSION,
+        ErrorCode::NOT_EMPTY,
+        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS,
+    ]
+    .contains(&code)
+}

@@ -1,0 +1,114 @@
+//! The requests that were sent and not answered yet, found by xid.
+
+use std::collections::VecDeque;
+
+use proto::xid;
+
+/// One more than the largest xid in use: xids run from 1 to `i32::MAX - 1`
+/// (ZOOKEEPER-3253).
+const CYCLE: i64 = i32::MAX as i64 - 1;
+
+/// A map from xid to request. Because xids are handed out in order, a ring
+/// with the oldest unanswered request in front is that map: constant time, no
+/// hashing, and the order of submission is kept for those that must be failed.
+///
+/// Replies are *not* taken by position: replies to auth packets and refusals of
+/// a read-only server overtake others.
+#[derive(Debug)]
+pub(super) struct Inflight<T> {
+    front_xid: i32,
+    next_xid: i32,
+    ring: VecDeque<Option<T>>,
+}
+
+impl<T> Inflight<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            front_xid: xid::FIRST,
+            next_xid: xid::FIRST,
+            ring: VecDeque::new(),
+        }
+    }
+
+    /// The xid that [`push`](Self::push) will give out next.
+    pub(super) fn next_xid(&self) -> i32 {
+        self.next_xid
+    }
+
+    pub(super) fn push(&mut self, request: T) {
+        if self.ring.is_empty() {
+            self.front_xid = self.next_xid;
+        }
+        self.ring.push_back(Some(request));
+        self.next_xid = xid::next(self.next_xid);
+    }
+
+    /// Takes out the request with this xid; `None` if there is no such one.
+    pub(super) fn take(&mut self, xid: i32) -> Option<T> {
+        let request = self.ring.get_mut(self.slot(xid)?)?.take();
+        while let Some(None) = self.ring.front() {
+            self.ring.pop_front();
+            self.front_xid = xid::next(self.front_xid);
+        }
+        request
+    }
+
+    /// Takes out everything, oldest first. Xids go on from where they are, so
+    /// that no reply of an old connection can ever match.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + use<T> {
+        std::mem::take(&mut self.ring).into_iter().flatten()
+    }
+
+    /// The places taken, which is what the limit on requests counts.
+    pub(super) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    fn slot(&self, xid: i32) -> Option<usize> {
+        if xid < xid::FIRST {
+            return None;
+        }
+        let distance = (i64::from(xid) - i64::from(self.front_xid)).rem_euclid(CYCLE);
+        usize::try_from(distance).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_by_xid_in_any_order_and_once() {
+        let mut table = Inflight::new();
+        for n in 1..=5 {
+            assert_eq!(table.next_xid(), n);
+            table.push(n);
+        }
+        assert_eq!(table.take(3), Some(3));
+        assert_eq!(table.take(3), None);
+        assert_eq!(table.take(1), Some(1));
+        assert_eq!(table.take(9), None);
+        assert_eq!(table.take(0), None);
+        assert_eq!(table.take(-2), None);
+        assert_eq!(table.take(2), Some(2));
+        assert_eq!(table.len(), 2);
+        assert_eq!(table.drain().collect::<Vec<_>>(), [4, 5]);
+        assert_eq!(table.next_xid(), 6);
+    }
+
+    #[test]
+    fn wraps_before_the_reserved_numbers() {
+        let mut table = Inflight::new();
+        table.next_xid = i32::MAX - 2;
+        for n in 0..4 {
+            table.push(n);
+        }
+        assert_eq!(table.next_xid(), 3);
+        assert_eq!(table.take(1), Some(2));
+        assert_eq!(table.take(i32::MAX - 2), Some(0));
+        assert_eq!(table.take(i32::MAX), None);
+        assert_eq!(table.take(2), Some(3));
+        assert_eq!(table.take(i32::MAX - 1), Some(1));
+        assert_eq!(table.len(), 0);
+    }
+}

@@ -1,0 +1,182 @@
+//! The connection: attempts, the handshake, and what its loss does.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use proto::{ConnectReply, ConnectRequest, ConnectResponse, ErrorCode};
+
+use super::handles::{Owner, Sent};
+use super::{Failure, Handles, Output, Password, Session};
+use crate::error::{ErrorKind, LossCause, Outcome};
+use crate::limits::CONNECT_TIMEOUT_MIN;
+use crate::{SessionEnd, SessionEvent};
+
+/// Where the session stands with its connection.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// The next attempt is made at this time.
+    Waiting { until: Instant },
+    /// The driver was told to connect and has until then.
+    Connecting { deadline: Instant },
+    /// The connect request is out. Nothing else may be sent before its answer: a
+    /// server that refuses closes at once, and bytes it has not read would turn
+    /// that into a reset which can swallow the refusal (ZOOKEEPER-1702).
+    Handshaking { deadline: Instant, sent: Instant },
+    /// Requests flow.
+    Up,
+    /// Nothing happens any more.
+    Ended(SessionEnd),
+}
+
+impl<H: Handles> Session<H> {
+    /// The connection that [`Output::Connect`] asked for is open.
+    pub fn handle_connected(&mut self, now: Instant) {
+        if !matches!(self.link, Link::Connecting { .. }) {
+            return;
+        }
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: self.identity.last_zxid,
+            // Always the timeout asked for, not the one negotiated before.
+            timeout_ms: i32::try_from(self.settings.session_timeout.as_millis())
+                .unwrap_or(i32::MAX),
+            session_id: self.identity.session_id,
+            password: self.identity.password.0.clone(),
+            read_only: Some(false),
+        };
+        self.outbound
+            .append(|out| proto::encode_record(&request, out));
+        self.link = Link::Handshaking {
+            deadline: now + self.attempt_timeout(),
+            sent: now,
+        };
+    }
+
+    /// The connection ended, or could not be opened.
+    pub fn handle_disconnected(&mut self, now: Instant, cause: LossCause) {
+        self.check_lease(now);
+        if !matches!(self.link, Link::Waiting { .. } | Link::Ended(_)) {
+            self.lost(now, cause);
+        }
+    }
+
+    /// Drops the connection from our side.
+    pub(super) fn drop_link(&mut self, now: Instant, cause: LossCause) {
+        self.outputs.push_back(Output::Disconnect);
+        self.lost(now, cause);
+    }
+
+    fn lost(&mut self, now: Instant, cause: LossCause) {
+        let was_up = self.is_connected();
+        self.fail_inflight(&ErrorKind::ConnectionLost(cause));
+        self.outbound.reset();
+        self.pulse.link_lost();
+        self.last_loss = Some(cause);
+        let pause = self.hosts.failed(&mut self.rng);
+        self.link = Link::Waiting { until: now + pause };
+        let session_id = self.identity.session_id;
+        if was_up {
+            self.event(SessionEvent::Suspended { session_id, cause });
+        }
+        if self.closing.is_some() && session_id == 0 {
+            self.end(SessionEnd::Closed); // there is nothing to tell a server
+        }
+    }
+
+    /// Answers everything that was sent, oldest first. Requests of which no byte
+    /// has left, and reads, were not applied; nobody knows about the others.
+    pub(super) fn fail_inflight(&mut self, kind: &ErrorKind) {
+        for Sent {
+            op, offset, owner, ..
+        } in self.inflight.drain()
+        {
+            match owner {
+                Owner::Caller(to) => {
+                    let unknown = op.is_write() && self.outbound.has_left(offset);
+                    let outcome = if unknown {
+                        Outcome::Unknown
+                    } else {
+                        Outcome::NotApplied
+                    };
+                    let failure: Failure = (kind.clone(), outcome);
+                    self.outputs.push_back(Output::Reply {
+                        to,
+                        result: Err(failure),
+                    });
+                }
+                Owner::Chore(number) => self.chores.unsend(number),
+                Owner::Credential(_) | Owner::Rearm | Owner::Heartbeat | Owner::Close => {}
+            }
+        }
+    }
+
+    /// The first frame of a connection.
+    pub(super) fn handshake(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        frame: &Bytes,
+    ) -> Result<(), LossCause> {
+        match ConnectReply::parse(frame).map_err(LossCause::Garbled)? {
+            ConnectReply::Accepted(response) => self.accepted(now, sent, response),
+            ConnectReply::Rejected if self.closing.is_some() => {
+                // The server had applied closeSession; only its answer was lost.
+                self.end(SessionEnd::Closed);
+                Ok(())
+            }
+            ConnectReply::Rejected if self.identity.session_id != 0 => {
+                self.end(SessionEnd::Expired);
+                Ok(())
+            }
+            // A session that does not exist yet cannot have expired.
+            ConnectReply::Rejected => Err(LossCause::Refused(ErrorCode::SESSION_EXPIRED)),
+            ConnectReply::Refused(code) => Err(LossCause::Refused(code)),
+        }
+    }
+
+    fn accepted(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        response: ConnectResponse,
+    ) -> Result<(), LossCause> {
+        let known = self.identity.session_id;
+        if response.read_only == Some(true) {
+            return Err(LossCause::ReadOnly);
+        }
+        if response.session_id == 0 || (known != 0 && response.session_id != known) {
+            return Err(LossCause::WrongSession);
+        }
+        let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        self.identity.session_id = response.session_id;
+        self.identity.password = Password(response.password);
+        self.identity.timeout = timeout;
+        self.lease.negotiated(timeout);
+        self.pulse.link_up(now);
+        self.pulse.acked(sent);
+        self.hosts.succeeded();
+        self.last_loss = None;
+        self.link = Link::Up;
+        let (session_id, host) = (response.session_id, self.hosts.current().clone());
+        self.event(match known {
+            0 => SessionEvent::Connected {
+                session_id,
+                timeout,
+                host,
+            },
+            _ => SessionEvent::Reconnected {
+                session_id,
+                timeout,
+                host,
+            },
+        });
+        self.transmit_backlog(now);
+        Ok(())
+    }
+
+    /// How long one server gets to accept, and again to answer the handshake.
+    pub(super) fn attempt_timeout(&self) -> Duration {
+        let hosts = u32::try_from(self.hosts.count()).unwrap_or(u32::MAX);
+        (self.identity.timeout / hosts).max(CONNECT_TIMEOUT_MIN)
+    }
+}

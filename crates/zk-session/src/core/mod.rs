@@ -1,0 +1,257 @@
+//! The session as a state machine: no IO, no clock, no randomness of its own.
+//!
+//! Time, bytes and commands go in; bytes, answers, events and the next deadline
+//! come out. Whoever drives it owns the socket and the clock.
+//!
+//! **The contract**: after every call that changes the session, drain
+//! [`poll_output`](Session::poll_output) until it is empty, send what
+//! [`poll_transmit`](Session::poll_transmit) gives, and sleep no longer than
+//! [`poll_timeout`](Session::poll_timeout). `now` never goes back.
+//!
+//! 1. [`Output::Connect`]: open a connection, then call
+//!    [`handle_connected`](Session::handle_connected), or
+//!    [`handle_disconnected`](Session::handle_disconnected) if it failed.
+//! 2. Bytes arrive: [`handle_received`](Session::handle_received).
+//! 3. Bytes of [`poll_transmit`](Session::poll_transmit) were written:
+//!    [`handle_written`](Session::handle_written).
+//! 4. The connection ends: [`handle_disconnected`](Session::handle_disconnected).
+//! 5. The deadline passes: [`handle_timeout`](Session::handle_timeout).
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//! use zk_session::core::{Handle, Handles, Output, Session, Settings};
+//! use zk_session::Host;
+//!
+//! #[derive(Debug)]
+//! struct Ticket(u32);
+//! impl Handle for Ticket {}
+//! struct Tickets;
+//! impl Handles for Tickets {
+//!     type Reply = Ticket;
+//!     type Watch = Ticket;
+//! }
+//!
+//! let now = Instant::now();
+//! let settings = Settings::new(vec![Host::new("127.0.0.1", 2181)], Duration::from_secs(10));
+//! let mut session = Session::<Tickets>::new(settings, now);
+//! session.handle_timeout(now); // nothing is due but the first attempt
+//! assert!(matches!(session.poll_output(), Some(Output::Connect(_))));
+//! session.handle_connected(now);
+//! let mut bytes = bytes::BytesMut::new();
+//! session.poll_transmit(&mut bytes);
+//! assert_eq!(bytes.len(), 4 + 45, "the connect request");
+//! assert!(session.poll_timeout().is_some());
+//! ```
+
+mod chores;
+mod end;
+mod handles;
+mod hosts;
+mod inbound;
+mod inflight;
+mod lease;
+mod link;
+mod outbound;
+mod requests;
+mod rng;
+mod settings;
+mod timing;
+mod watches;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+pub use self::handles::{Handle, Handles, Output, Reply, Standing, WatchKind, WatchedEvent};
+pub use self::settings::Settings;
+
+use self::chores::Chores;
+use self::handles::Sent;
+use self::hosts::Hosts;
+use self::inflight::Inflight;
+use self::lease::Lease;
+use self::link::Link;
+use self::outbound::{Outbound, Queue};
+use self::requests::Credential;
+use self::rng::Rng;
+use self::timing::Pulse;
+use self::watches::Watches;
+use crate::error::{ErrorKind, LossCause, Outcome};
+use crate::{SessionEnd, SessionEvent};
+
+/// Why a request failed, and whether it was applied.
+pub type Failure = (ErrorKind, Outcome);
+
+/// One ZooKeeper session. See the [module documentation](self) for the contract.
+#[derive(Debug)]
+pub struct Session<H: Handles> {
+    settings: Settings,
+    rng: Rng,
+    hosts: Hosts,
+    link: Link,
+    identity: Identity,
+    pulse: Pulse,
+    lease: Lease,
+    outbound: Outbound,
+    inflight: Inflight<Sent<H>>,
+    queue: Queue<H>,
+    credentials: Vec<Credential<H::Reply>>,
+    watches: Watches<H::Watch>,
+    chores: Chores<H::Reply>,
+    closing: Option<Instant>,
+    last_loss: Option<LossCause>,
+    outputs: VecDeque<Output<H>>,
+}
+
+/// What the server knows this session by.
+#[derive(Debug)]
+struct Identity {
+    /// 0 until the first handshake succeeded.
+    session_id: i64,
+    password: Password,
+    /// As negotiated; as requested before that.
+    timeout: Duration,
+    /// The highest zxid of an ordinary reply. A server that is behind it is
+    /// refused, by the server itself, so this session never goes back in time.
+    last_zxid: i64,
+}
+
+/// A session's password, which must never be printed: with it anyone can take
+/// the session over.
+struct Password(Bytes);
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Password(hidden)")
+    }
+}
+
+impl<H: Handles> Session<H> {
+    /// A session that is not connected yet; its first attempt is due at once.
+    #[must_use]
+    pub fn new(settings: Settings, now: Instant) -> Self {
+        let mut rng = Rng::new(settings.seed);
+        Self {
+            hosts: Hosts::new(settings.hosts.clone(), &mut rng),
+            rng,
+            link: Link::Waiting { until: now },
+            identity: Identity {
+                session_id: 0,
+                password: Password(Bytes::from_static(&[0; 16])),
+                timeout: settings.session_timeout,
+                last_zxid: 0,
+            },
+            pulse: Pulse::new(now),
+            lease: Lease::new(settings.lease_margin),
+            outbound: Outbound::new(),
+            inflight: Inflight::new(),
+            queue: Queue::new(),
+            credentials: Vec::new(),
+            watches: Watches::new(),
+            chores: Chores::new(),
+            closing: None,
+            last_loss: None,
+            outputs: VecDeque::new(),
+            settings,
+        }
+    }
+
+    /// The next thing the driver has to do, in the order in which it happened.
+    pub fn poll_output(&mut self) -> Option<Output<H>> {
+        self.outputs.pop_front()
+    }
+
+    /// Moves all outputs behind those in `into`, for a driver that delivers them
+    /// in bulk.
+    pub fn poll_outputs(&mut self, into: &mut VecDeque<Output<H>>) {
+        if into.is_empty() {
+            std::mem::swap(&mut self.outputs, into);
+        } else {
+            into.append(&mut self.outputs);
+        }
+    }
+
+    /// The session's id, 0 before the first handshake succeeded.
+    #[must_use]
+    pub fn session_id(&self) -> i64 {
+        self.identity.session_id
+    }
+
+    /// The session timeout: the one negotiated, or the one that will be asked for.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.identity.timeout
+    }
+
+    /// How the session ended, if it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<SessionEnd> {
+        match self.link {
+            Link::Ended(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// True while requests flow.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        matches!(self.link, Link::Up)
+    }
+
+    /// Why there is no connection, when there is none and there was a reason.
+    #[must_use]
+    pub fn last_loss(&self) -> Option<LossCause> {
+        self.last_loss
+    }
+
+    /// Draws an id for a protected node, as Curator forms them.
+    pub fn draw_uuid(&mut self) -> String {
+        self.rng.uuid()
+    }
+
+    /// Something depends on the lease from now on: it is kept fed with `sync`
+    /// until [`unclaim_lease`](Self::unclaim_lease) was called as often.
+    pub fn claim_lease(&mut self) {
+        self.lease.claim();
+    }
+
+    /// Gives back one claim.
+    pub fn unclaim_lease(&mut self) {
+        self.lease.unclaim();
+    }
+
+    /// Until when the ephemeral nodes of this session must exist at the leader,
+    /// if that is after `now`; with the term a belief is to be bound to.
+    #[must_use]
+    pub fn lease(&self, now: Instant) -> Option<(u64, Instant)> {
+        if self.ended().is_some() || !self.lease.is_valid(now) {
+            return None;
+        }
+        self.lease
+            .valid_until()
+            .map(|until| (self.lease.term(), until))
+    }
+
+    /// What a guard's validity hangs on.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        Standing {
+            term: self.lease.term(),
+            ended: self.ended(),
+        }
+    }
+
+    fn event(&mut self, event: SessionEvent) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    /// Ends the term of the lease if its time is over. Called first by whatever
+    /// is told the time, so that nothing that comes late can prolong it.
+    fn check_lease(&mut self, now: Instant) {
+        if self.lease.lapse_if_due(now) {
+            let standing = self.standing();
+            self.outputs.push_back(Output::Standing(standing));
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! What the client asks of the session.
+
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use proto::{
+    AuthPacket, ChildrenReply, CloseSession, Decode, Delete, GetChildren2, OpCode, Request, Sync,
+};
+
+use super::chores::Chore;
+use super::handles::{Owner, PendingWatch, Sent};
+use super::link::Link;
+use super::outbound::Queued;
+use super::{Failure, Handles, Output, Reply, Session, WatchKind};
+use crate::error::{ErrorKind, Outcome};
+use crate::limits::{CHORES_MAX, QUEUED_BYTES_MAX, REQUESTS_MAX, WATCHES_MAX};
+use crate::{SessionEnd, SessionEvent};
+
+/// Credentials, replayed on every connection before anything else.
+#[derive(Debug)]
+pub(super) struct Credential<R> {
+    scheme: String,
+    auth: Auth,
+    /// Who waits for the first answer.
+    pub(super) waiter: Option<R>,
+}
+
+/// What proves the identity; never printed.
+struct Auth(Bytes);
+
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Auth(hidden)")
+    }
+}
+
+impl<H: Handles> Session<H> {
+    /// Sends a request, or keeps it until there is a connection.
+    ///
+    /// The answer comes as one [`Output::Reply`]. With `watch`, the request's own
+    /// watch flag must be set; the watch is registered when the server's answer
+    /// says that it was.
+    ///
+    /// # Errors
+    /// The request was refused, was not applied and gets no output: the session
+    /// is over or closing, the frame is too large, or a limit is reached.
+    pub fn submit<R: Request>(
+        &mut self,
+        now: Instant,
+        request: &R,
+        to: H::Reply,
+        watch: Option<(WatchKind, H::Watch)>,
+    ) -> Result<(), Failure> {
+        self.admit(proto::request_frame_len(request), watch.is_some())?;
+        let watch = watch.map(|(kind, handle)| PendingWatch {
+            kind,
+            path: request.path().unwrap_or_default().to_owned(),
+            handle,
+        });
+        if self.is_connected() {
+            self.transmit(now, request, Owner::Caller(to), watch);
+        } else {
+            let mut frame = BytesMut::new();
+            proto::encode_request(0, request, &mut frame);
+            self.queue.push(Queued {
+                op: R::OP,
+                frame,
+                to,
+                watch,
+            });
+        }
+        Ok(())
+    }
+
+    /// Deletes a node for certain: as long as the session lives the delete is
+    /// sent again on every connection until the server has answered it. A node
+    /// that is already gone counts as deleted. Without a handle, a refusal by the
+    /// server is told as [`SessionEvent::CleanUpFailed`].
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn delete_for_certain(
+        &mut self,
+        now: Instant,
+        path: &str,
+        to: Option<H::Reply>,
+    ) -> Result<(), Failure> {
+        self.add_chore(
+            now,
+            Chore::Delete {
+                path: path.to_owned(),
+            },
+            to,
+        )
+    }
+
+    /// Deletes for certain every child of `parent` whose name starts with
+    /// `prefix`: what a create may have made whose answer nobody waits for. Call
+    /// it after that create was submitted.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn sweep_for_certain(
+        &mut self,
+        now: Instant,
+        parent: &str,
+        prefix: &str,
+    ) -> Result<(), Failure> {
+        let chore = Chore::Sweep {
+            parent: parent.to_owned(),
+            prefix: prefix.to_owned(),
+        };
+        self.add_chore(now, chore, None)
+    }
+
+    /// Adds credentials, which are sent now and again on every connection. The
+    /// answer to the first time goes to `to`. Credentials that the server does
+    /// not accept end the session: it closes the connection over them, so going
+    /// on would never work.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn add_credential(
+        &mut self,
+        now: Instant,
+        scheme: &str,
+        auth: Bytes,
+        to: H::Reply,
+    ) -> Result<(), Failure> {
+        self.admit(scheme.len() + auth.len() + 32, false)?;
+        let (scheme, auth) = (scheme.to_owned(), Auth(auth));
+        self.credentials.push(Credential {
+            scheme,
+            auth,
+            waiter: Some(to),
+        });
+        if self.is_connected() {
+            self.send_credential(now, self.credentials.len() - 1);
+        }
+        Ok(())
+    }
+
+    /// Ends the session. Requests made before are sent first; later ones are
+    /// refused. Without a connection it goes on trying to get one, so that the
+    /// server learns of the end, until `Settings::close_timeout` is over.
+    pub fn close(&mut self, now: Instant) {
+        if self.closing.is_some() || self.ended().is_some() {
+            return;
+        }
+        self.closing = Some(now + self.settings.close_timeout);
+        if self.is_connected() {
+            self.transmit(now, &CloseSession, Owner::Close, None);
+        } else if self.identity.session_id == 0 && matches!(self.link, Link::Waiting { .. }) {
+            self.end(SessionEnd::Closed); // there is nothing to tell a server
+        }
+    }
+
+    /// Ends the session without telling the server, for a driver that is going
+    /// away. The server expires the session in its own time.
+    pub fn abort(&mut self) {
+        self.end(SessionEnd::Closed);
+    }
+
+    /// Drops the watches on this path behind which nobody waits any more.
+    pub fn prune_watches(&mut self, path: &str) {
+        self.watches.prune(path);
+    }
+
+    /// Moves the bytes for the connection behind those in `into`.
+    pub fn poll_transmit(&mut self, into: &mut BytesMut) {
+        self.outbound.take(into);
+    }
+
+    /// The connection has taken so many of the bytes it was given.
+    pub fn handle_written(&mut self, len: usize) {
+        self.outbound.wrote(len);
+    }
+
+    fn admit(&self, frame_len: usize, watching: bool) -> Result<(), Failure> {
+        let refused = if let Some(end) = self.ended() {
+            ErrorKind::SessionEnded(end)
+        } else if self.closing.is_some() {
+            ErrorKind::SessionEnded(SessionEnd::Closed)
+        } else if frame_len > proto::FRAME_LEN_MAX_SERVER {
+            // The server would close the connection without a word.
+            ErrorKind::TooLarge {
+                len: frame_len,
+                max: proto::FRAME_LEN_MAX_SERVER,
+            }
+        } else if self.inflight.len() + self.queue.len() >= REQUESTS_MAX {
+            ErrorKind::LimitReached("REQUESTS_MAX")
+        } else if self.queue.bytes() + frame_len > QUEUED_BYTES_MAX {
+            ErrorKind::LimitReached("QUEUED_BYTES_MAX")
+        } else if watching && self.watches.len() >= WATCHES_MAX {
+            ErrorKind::LimitReached("WATCHES_MAX")
+        } else {
+            return Ok(());
+        };
+        Err((refused, Outcome::NotApplied))
+    }
+
+    pub(super) fn transmit<R: Request>(
+        &mut self,
+        now: Instant,
+        request: &R,
+        owner: Owner<H>,
+        watch: Option<PendingWatch<H>>,
+    ) {
+        let xid = self.inflight.next_xid();
+        let offset = self
+            .outbound
+            .append(|out| proto::encode_request(xid, request, out));
+        self.sent(now, R::OP, offset, owner, watch);
+    }
+
+    fn sent(
+        &mut self,
+        now: Instant,
+        op: OpCode,
+        offset: u64,
+        owner: Owner<H>,
+        watch: Option<PendingWatch<H>>,
+    ) {
+        self.inflight.push(Sent {
+            op,
+            at: now,
+            offset,
+            owner,
+            watch,
+        });
+        self.pulse.sent(now, feeds_lease(op));
+    }
+
+    /// Everything a new connection starts with, in this order: credentials, so
+    /// that nothing is evaluated without them; watches, so that no request sees
+    /// the state behind an event that is still owed (kazoo #218, go #83); the
+    /// lease; clean-up; what callers asked for meanwhile; the end.
+    pub(super) fn transmit_backlog(&mut self, now: Instant) {
+        for index in 0..self.credentials.len() {
+            self.send_credential(now, index);
+        }
+        self.send_rearming(now);
+        if self.lease.is_claimed() {
+            self.send_heartbeat(now);
+        }
+        self.send_chores(now);
+        while let Some(Queued {
+            op,
+            mut frame,
+            to,
+            watch,
+        }) = self.queue.pop()
+        {
+            proto::patch_xid(&mut frame, self.inflight.next_xid());
+            let offset = self.outbound.append(|out| out.extend_from_slice(&frame));
+            self.sent(now, op, offset, Owner::Caller(to), watch);
+        }
+        if self.closing.is_some() {
+            self.transmit(now, &CloseSession, Owner::Close, None);
+        }
+    }
+
+    fn send_credential(&mut self, now: Instant, index: usize) {
+        let Some(Credential { scheme, auth, .. }) = self.credentials.get(index) else {
+            return;
+        };
+        let packet = AuthPacket {
+            auth_type: 0,
+            scheme: scheme.as_str().into(),
+            auth: Some(auth.0.as_ref().into()),
+        };
+        // An ordinary xid: the server echoes it, and its answer may overtake others.
+        let xid = self.inflight.next_xid();
+        let offset = self
+            .outbound
+            .append(|out| proto::encode_request(xid, &packet, out));
+        self.sent(now, OpCode::Auth, offset, Owner::Credential(index), None);
+    }
+
+    fn send_rearming(&mut self, now: Instant) {
+        let Self {
+            watches,
+            outbound,
+            inflight,
+            pulse,
+            identity,
+            ..
+        } = self;
+        for chunk in watches.rearm(identity.last_zxid) {
+            let xid = inflight.next_xid();
+            let offset = outbound.append(|out| proto::encode_request(xid, &chunk, out));
+            let op = OpCode::SetWatches;
+            inflight.push(Sent {
+                op,
+                at: now,
+                offset,
+                owner: Owner::Rearm,
+                watch: None,
+            });
+            pulse.sent(now, false);
+        }
+    }
+
+    /// Asks the leader for a sign of life.
+    pub(super) fn send_heartbeat(&mut self, now: Instant) {
+        self.transmit(now, &Sync { path: "/".into() }, Owner::Heartbeat, None);
+    }
+
+    fn add_chore(
+        &mut self,
+        now: Instant,
+        chore: Chore,
+        to: Option<H::Reply>,
+    ) -> Result<(), Failure> {
+        if let Some(end) = self.ended() {
+            return Err((ErrorKind::SessionEnded(end), Outcome::NotApplied));
+        }
+        if self.chores.len() >= CHORES_MAX {
+            return Err((ErrorKind::LimitReached("CHORES_MAX"), Outcome::NotApplied));
+        }
+        // While closing there is no need: closeSession takes the ephemerals along.
+        self.chores.add(chore, to);
+        if self.is_connected() {
+            self.send_chores(now);
+        }
+        Ok(())
+    }
+
+    pub(super) fn send_chores(&mut self, now: Instant) {
+        while let Some((number, chore)) = self.chores.start_next() {
+            let owner = Owner::Chore(number);
+            match chore {
+                Chore::Delete { path } => {
+                    let request = Delete {
+                        path: path.as_str().into(),
+                        version: -1,
+                    };
+                    self.transmit(now, &request, owner, None);
+                }
+                Chore::Sweep { parent, .. } => {
+                    // The server may be behind the one that took the create.
+                    let sync = Sync {
+                        path: parent.as_str().into(),
+                    };
+                    self.transmit(now, &sync, Owner::Heartbeat, None);
+                    let list = GetChildren2 {
+                        path: parent.as_str().into(),
+                        watch: false,
+                    };
+                    self.transmit(now, &list, owner, None);
+                }
+            }
+        }
+    }
+
+    /// The server has answered a chore.
+    pub(super) fn chore_answered(
+        &mut self,
+        now: Instant,
+        number: u64,
+        code: proto::ErrorCode,
+        reply: Reply,
+    ) {
+        use proto::ErrorCode as Code;
+        if code == Code::THROTTLED_OP {
+            self.chores
+                .postpone(number, now + self.identity.timeout / 10);
+            return;
+        }
+        let Some((chore, waiter)) = self.chores.finish(number) else {
+            return;
+        };
+        let done = code.is_ok() || code == Code::NO_NODE;
+        if let (true, Chore::Sweep { parent, prefix }) = (code.is_ok(), &chore) {
+            self.sweep(parent, prefix, &reply.body);
+            self.send_chores(now);
+        }
+        match (waiter, done) {
+            (Some(to), true) => self.outputs.push_back(Output::Reply {
+                to,
+                result: Ok(reply),
+            }),
+            (Some(to), false) => {
+                let result = Err((ErrorKind::Server(code), Outcome::NotApplied));
+                self.outputs.push_back(Output::Reply { to, result });
+            }
+            (None, true) => {}
+            (None, false) => {
+                let (Chore::Delete { path } | Chore::Sweep { parent: path, .. }) = chore;
+                self.event(SessionEvent::CleanUpFailed { path, code });
+            }
+        }
+    }
+
+    fn sweep(&mut self, parent: &str, prefix: &str, list: &Bytes) {
+        // A list that cannot be read names nothing that could be deleted.
+        let Ok(ChildrenReply { children, .. }) = ChildrenReply::from_frame(list) else {
+            return;
+        };
+        let parent = parent.trim_end_matches('/');
+        for name in children.names().filter(|name| name.starts_with(prefix)) {
+            self.chores.add(
+                Chore::Delete {
+                    path: format!("{parent}/{name}"),
+                },
+                None,
+            );
+        }
+    }
+}
+
+/// True for requests that the leader itself answers; see [`super::lease`].
+pub(super) fn feeds_lease(op: OpCode) -> bool {
+    op == OpCode::Sync || op.is_write()
+}

@@ -1,0 +1,90 @@
+//! The session's random numbers: host order, back-off jitter, contender ids.
+//!
+//! Seeded at construction and never from the outside world, so that a test that
+//! prints its seed can be replayed. Not for secrets.
+
+/// A xoroshiro128++ generator.
+#[derive(Clone, Debug)]
+pub(crate) struct Rng {
+    s0: u64,
+    s1: u64,
+}
+
+impl Rng {
+    /// Spreads `seed` over the state; any seed is good, zero included.
+    pub(crate) fn new(seed: u128) -> Self {
+        let bytes = seed.to_le_bytes();
+        let (low, high) = bytes.split_at(8);
+        let half = |half: &[u8]| half.iter().rev().fold(0, |n, b| (n << 8) | u64::from(*b));
+        let mut rng = Self {
+            s0: half(low) ^ 0x9e37_79b9_7f4a_7c15,
+            s1: half(high) ^ 0xbf58_476d_1ce4_e5b9,
+        };
+        if rng.s0 == 0 && rng.s1 == 0 {
+            rng.s0 = 1; // the all-zero state is the generator's only fixed point
+        }
+        rng.next();
+        rng
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        let (s0, mut s1) = (self.s0, self.s1);
+        let result = s0.wrapping_add(s1).rotate_left(17).wrapping_add(s0);
+        s1 ^= s0;
+        self.s0 = s0.rotate_left(49) ^ s1 ^ (s1 << 21);
+        self.s1 = s1.rotate_left(28);
+        result
+    }
+
+    /// A number below `bound`, or 0 when `bound` is 0.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        // The modulo bias is below 2^-40 for every bound this crate uses.
+        self.next().checked_rem(bound).unwrap_or(0)
+    }
+
+    /// A version-4 UUID as 36 lower-case characters, the form Curator requires
+    /// of the id in a protected node's name.
+    pub(crate) fn uuid(&mut self) -> String {
+        let high = (self.next() & !0xf000) | 0x4000;
+        let low = (self.next() & (u64::MAX >> 2)) | (1 << 63);
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xffff,
+            low >> 48,
+            low & 0xffff_ffff_ffff
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_seed_same_numbers_and_other_seed_other_numbers() {
+        let draw = |seed| {
+            let mut rng = Rng::new(seed);
+            (0..8).map(|_| rng.next()).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+        assert_ne!(draw(7), draw(7 << 64));
+        assert_ne!(draw(0), vec![0; 8]);
+    }
+
+    #[test]
+    fn a_uuid_has_the_shape_curator_parses() {
+        let mut rng = Rng::new(1);
+        for _ in 0..100 {
+            let uuid = rng.uuid();
+            let lengths: Vec<usize> = uuid.split('-').map(str::len).collect();
+            assert_eq!(lengths, [8, 4, 4, 4, 12], "{uuid}");
+            assert_eq!(uuid.as_bytes()[14], b'4');
+            assert!(b"89ab".contains(&uuid.as_bytes()[19]), "{uuid}");
+            assert!(uuid.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit()));
+            assert_eq!(uuid, uuid.to_lowercase());
+        }
+    }
+}

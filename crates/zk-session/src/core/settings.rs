@@ -1,0 +1,39 @@
+//! What a session is made with.
+
+use std::time::Duration;
+
+use crate::Host;
+use crate::limits::CLOSE_TIMEOUT;
+
+/// The settings of a [`Session`](super::Session), all decided before it exists.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The servers; must not be empty. Tried in an order drawn from the seed.
+    pub hosts: Vec<Host>,
+    /// The session timeout to ask for; the server clamps it.
+    pub session_timeout: Duration,
+    /// How much earlier than the session timeout the lease ends; a quarter of
+    /// the negotiated timeout if `None`.
+    pub lease_margin: Option<Duration>,
+    /// The longest frame accepted from a server, in bytes.
+    pub frame_len_max: usize,
+    /// How long closing may take.
+    pub close_timeout: Duration,
+    /// Where the session's random numbers come from.
+    pub seed: u128,
+}
+
+impl Settings {
+    /// The defaults, and seed 0.
+    #[must_use]
+    pub fn new(hosts: Vec<Host>, session_timeout: Duration) -> Self {
+        Self {
+            hosts,
+            session_timeout,
+            lease_margin: None,
+            frame_len_max: proto::FRAME_LEN_MAX_CLIENT,
+            close_timeout: CLOSE_TIMEOUT,
+            seed: 0,
+        }
+    }
+}

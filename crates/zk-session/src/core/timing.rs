@@ -1,0 +1,171 @@
+//! What is due when. Every deadline follows from the state, so none can be left
+//! armed by mistake.
+
+use std::time::Instant;
+
+use proto::{Ping, xid};
+
+use super::link::Link;
+use super::{Handles, Output, Session};
+use crate::SessionEnd;
+use crate::error::LossCause;
+use crate::limits::PING_INTERVAL_MAX;
+
+/// When something was last sent and heard.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    sent: Instant,
+    /// The last request that only the leader can answer.
+    sent_to_leader: Instant,
+    heard: Instant,
+    /// The send time of the last request that was answered, by whomever.
+    acked: Option<Instant>,
+    ping: Option<Instant>,
+}
+
+impl Pulse {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            sent: now,
+            sent_to_leader: now,
+            heard: now,
+            acked: None,
+            ping: None,
+        }
+    }
+
+    pub(super) fn sent(&mut self, now: Instant, to_leader: bool) {
+        self.sent = now;
+        if to_leader {
+            self.sent_to_leader = now;
+        }
+    }
+
+    pub(super) fn heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    pub(super) fn acked(&mut self, sent: Instant) {
+        self.acked = self.acked.max(Some(sent));
+    }
+
+    pub(super) fn ponged(&mut self, now: Instant) {
+        self.heard = now;
+        if let Some(sent) = self.ping.take() {
+            self.acked(sent);
+        }
+    }
+
+    pub(super) fn link_up(&mut self, now: Instant) {
+        (self.sent, self.heard) = (now, now);
+    }
+
+    pub(super) fn link_lost(&mut self) {
+        self.ping = None;
+    }
+}
+
+impl<H: Handles> Session<H> {
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called, at the
+    /// latest; `None` once the session has ended.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let link = match self.link {
+            Link::Waiting { until } => until,
+            Link::Connecting { deadline } | Link::Handshaking { deadline, .. } => deadline,
+            Link::Up => {
+                let up = [
+                    self.ping_due(),
+                    self.heartbeat_due(),
+                    self.chores.retry_at(),
+                ];
+                up.into_iter()
+                    .flatten()
+                    .fold(self.silence_due(), Instant::min)
+            }
+            Link::Ended(_) => return None,
+        };
+        let always = [self.closing, self.expiry_due(), self.lease.deadline()];
+        Some(always.into_iter().flatten().fold(link, Instant::min))
+    }
+
+    /// A deadline has passed. Harmless when none has.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.check_lease(now);
+        if self.closing.is_some_and(|deadline| deadline <= now) {
+            self.end(SessionEnd::Closed);
+        } else if self.expiry_due().is_some_and(|due| due <= now) {
+            self.end(match self.closing {
+                Some(_) => SessionEnd::Closed,
+                None => SessionEnd::ExpiredLocally,
+            });
+        }
+        match self.link {
+            Link::Waiting { until } if until <= now => {
+                let host = self.hosts.current().clone();
+                self.link = Link::Connecting {
+                    deadline: now + self.attempt_timeout(),
+                };
+                self.outputs.push_back(Output::Connect(host));
+            }
+            Link::Connecting { deadline } | Link::Handshaking { deadline, .. }
+                if deadline <= now =>
+            {
+                self.drop_link(now, LossCause::Silent);
+            }
+            Link::Up if self.silence_due() <= now => self.drop_link(now, LossCause::Silent),
+            Link::Up => self.keep_alive(now),
+            _ => {}
+        }
+    }
+
+    fn keep_alive(&mut self, now: Instant) {
+        if self.heartbeat_due().is_some_and(|due| due <= now) {
+            self.send_heartbeat(now);
+        }
+        if self.ping_due().is_some_and(|due| due <= now) {
+            self.outbound
+                .append(|out| proto::encode_request(xid::PING, &Ping, out));
+            self.pulse.sent(now, false);
+            self.pulse.ping = Some(now);
+        }
+        if self.chores.retry_at().is_some_and(|at| at <= now) {
+            self.chores.retry_started();
+            self.send_chores(now);
+        }
+    }
+
+    /// After a third of the timeout without a word from us a ping is due, so that
+    /// one may be lost before the session is in danger.
+    fn ping_due(&self) -> Option<Instant> {
+        let interval = (self.identity.timeout / 3).min(PING_INTERVAL_MAX);
+        self.pulse
+            .ping
+            .is_none()
+            .then(|| self.pulse.sent + interval)
+    }
+
+    /// While the lease is claimed, the leader is asked for a sign of life every
+    /// sixth of the timeout: with the margin of a quarter that leaves three
+    /// chances before the lease runs out.
+    fn heartbeat_due(&self) -> Option<Instant> {
+        self.lease
+            .is_claimed()
+            .then(|| self.pulse.sent_to_leader + self.identity.timeout / 6)
+    }
+
+    /// After two thirds of the timeout without a byte the connection is given up:
+    /// a third is left to find another server.
+    fn silence_due(&self) -> Instant {
+        self.pulse.heard + self.identity.timeout * 2 / 3
+    }
+
+    /// A session that nobody has acknowledged for 4/3 of its timeout is over,
+    /// whether or not a server ever comes back to say so (ZOOKEEPER-4508). A
+    /// session that never was cannot expire (ZOOKEEPER-4921).
+    fn expiry_due(&self) -> Option<Instant> {
+        self.pulse
+            .acked
+            .map(|sent| sent + self.identity.timeout * 4 / 3)
+    }
+}

@@ -1,0 +1,166 @@
+//! The driver's end of the connection: at most one stream, and its buffers.
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use tokio::io::AsyncWrite;
+use tokio_util::io::{poll_read_buf, poll_write_buf};
+
+use super::shared::Channels;
+use super::transport::Connector;
+use crate::Host;
+use crate::core::Session;
+use crate::error::LossCause;
+use crate::limits::READ_CHUNK;
+
+/// See the [module documentation](self).
+pub(super) struct Link<C: Connector> {
+    connector: C,
+    stream: Stream<C::Stream>,
+    incoming: BytesMut,
+    outgoing: BytesMut,
+    /// Bytes written of which the core has not been told.
+    written: usize,
+    /// A failure of a write, which is told in the next round.
+    write_error: Option<io::Error>,
+    local_address: Option<IpAddr>,
+}
+
+enum Stream<S> {
+    None,
+    Opening(Pin<Box<dyn Future<Output = io::Result<S>> + Send>>),
+    Open(S),
+}
+
+/// What a look at the connection brought.
+pub(super) enum Progress {
+    None,
+    Connected,
+    Received,
+    Lost(LossCause),
+}
+
+impl<C: Connector> Link<C> {
+    pub(super) fn new(connector: C) -> Self {
+        Self {
+            connector,
+            stream: Stream::None,
+            incoming: BytesMut::new(),
+            outgoing: BytesMut::new(),
+            written: 0,
+            write_error: None,
+            local_address: None,
+        }
+    }
+
+    pub(super) fn connect(&mut self, host: &Host) {
+        self.close();
+        self.stream = Stream::Opening(Box::pin(self.connector.connect(host)));
+    }
+
+    /// Drops the stream with everything that was on its way.
+    pub(super) fn close(&mut self) {
+        self.stream = Stream::None;
+        self.incoming.clear();
+        self.outgoing.clear();
+        self.written = 0;
+        self.write_error = None;
+    }
+
+    /// Goes on with the attempt to connect, or reads what there is.
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Progress {
+        if let Some(error) = self.write_error.take() {
+            return Progress::Lost(LossCause::Io(error.kind()));
+        }
+        match self.poll_stream(cx) {
+            Poll::Ready(progress) => progress,
+            Poll::Pending => Progress::None,
+        }
+    }
+
+    fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<Progress> {
+        match &mut self.stream {
+            Stream::None => Poll::Pending,
+            Stream::Opening(attempt) => match ready!(attempt.as_mut().poll(cx)) {
+                Ok(stream) => {
+                    self.local_address = self.connector.local_address(&stream);
+                    self.stream = Stream::Open(stream);
+                    Poll::Ready(Progress::Connected)
+                }
+                Err(error) => Poll::Ready(Progress::Lost(LossCause::Unreachable(error.kind()))),
+            },
+            Stream::Open(stream) => {
+                // The server's own word decides what is kept of these bytes; the
+                // buffer never grows by more than a chunk at a time.
+                self.incoming.reserve(READ_CHUNK);
+                match ready!(poll_read_buf(Pin::new(stream), cx, &mut self.incoming)) {
+                    Ok(0) => Poll::Ready(Progress::Lost(LossCause::ClosedByServer)),
+                    Ok(_) => Poll::Ready(Progress::Received),
+                    Err(error) => Poll::Ready(Progress::Lost(LossCause::Io(error.kind()))),
+                }
+            }
+        }
+    }
+
+    /// Tells the core what has happened since it was last told.
+    pub(super) fn tell(
+        &mut self,
+        session: &mut Session<Channels>,
+        now: Instant,
+        progress: Progress,
+    ) {
+        session.handle_written(std::mem::take(&mut self.written));
+        match progress {
+            Progress::None => {}
+            Progress::Connected => session.handle_connected(now),
+            Progress::Received => session.handle_received(now, &mut self.incoming),
+            Progress::Lost(cause) => {
+                self.close();
+                session.handle_disconnected(now, cause);
+            }
+        }
+    }
+
+    /// Where the core puts the bytes to be written.
+    pub(super) fn outgoing(&mut self) -> &mut BytesMut {
+        &mut self.outgoing
+    }
+
+    /// Writes what the stream takes; true if that was something.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
+        let Stream::Open(stream) = &mut self.stream else {
+            return false;
+        };
+        let mut some = false;
+        while !self.outgoing.is_empty() {
+            match poll_write_buf(Pin::new(&mut *stream), cx, &mut self.outgoing) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(0)) => {
+                    self.write_error = Some(io::ErrorKind::WriteZero.into());
+                    return true;
+                }
+                Poll::Ready(Ok(len)) => self.written += len,
+                Poll::Ready(Err(error)) => {
+                    self.write_error = Some(error);
+                    return true;
+                }
+            }
+            some = true;
+        }
+        // A transport that buffers, as TLS does, must be told to go ahead.
+        if let Poll::Ready(Err(error)) = Pin::new(stream).poll_flush(cx) {
+            self.write_error = Some(error);
+            return true;
+        }
+        some
+    }
+
+    pub(super) fn take_local_address(&mut self) -> Option<IpAddr> {
+        self.local_address.take()
+    }
+}

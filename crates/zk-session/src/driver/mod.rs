@@ -1,0 +1,151 @@
+//! The tokio side of a session: one task that owns the connection and the clock.
+//!
+//! Callers put requests into the core themselves, under its lock, and wake this
+//! task; it moves bytes, tells the core the time, and hands out the answers. It
+//! runs no user code: an answer goes into a oneshot channel, an event into a
+//! bounded broadcast.
+
+mod link;
+mod shared;
+mod transport;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::time::Sleep;
+
+pub(crate) use self::shared::{Channels, ReplyReceiver, Shared, WatchReceiver, now};
+pub use self::transport::{Connector, Tcp};
+
+use self::link::{Link, Progress};
+use crate::core::Output;
+use crate::limits::WORK_PER_POLL;
+
+/// Drives one session until it ends.
+pub(crate) struct Driver<C: Connector> {
+    shared: Arc<Shared>,
+    link: Link<C>,
+    outputs: VecDeque<Output<Channels>>,
+    timer: Option<(Instant, Pin<Box<Sleep>>)>,
+}
+
+impl<C: Connector> Driver<C> {
+    pub(crate) fn new(shared: Arc<Shared>, connector: C) -> Self {
+        Self {
+            shared,
+            link: Link::new(connector),
+            outputs: VecDeque::new(),
+            timer: None,
+        }
+    }
+
+    /// One round: what the connection has, what the core makes of it, what the
+    /// core wants. `Again` asks for another round, `Pending` means that
+    /// every source will wake this task.
+    fn round(&mut self, cx: &mut Context<'_>) -> Poll<Round> {
+        let progress = self.link.poll_read(cx);
+        let went_on = !matches!(progress, Progress::None);
+        let deadline = {
+            let mut session = self.shared.lock();
+            let now = now();
+            self.link.tell(&mut session, now, progress);
+            if session.poll_timeout().is_some_and(|due| due <= now) {
+                session.handle_timeout(now);
+            }
+            session.poll_outputs(&mut self.outputs);
+            session.poll_transmit(self.link.outgoing());
+            session.poll_timeout()
+        };
+        let delivered = self.deliver();
+        let wrote = self.link.poll_write(cx);
+        let Some(deadline) = deadline else {
+            return Poll::Ready(Round::Ended);
+        };
+        let timer_fired = self.poll_timer(cx, deadline);
+        match went_on || delivered || wrote || timer_fired {
+            true => Poll::Ready(Round::Again),
+            false => Poll::Pending,
+        }
+    }
+
+    fn deliver(&mut self) -> bool {
+        let some = !self.outputs.is_empty();
+        for output in self.outputs.drain(..) {
+            match output {
+                Output::Connect(host) => self.link.connect(&host),
+                Output::Disconnect => self.link.close(),
+                // Whoever stopped waiting has closed the channel: nothing to do.
+                Output::Reply { to, result } => drop(to.send(result)),
+                Output::Watch { to, result } => drop(to.send(result)),
+                Output::Event(event) => self.shared.announce(event),
+                Output::Standing(standing) => self.shared.set_standing(standing),
+            }
+        }
+        self.shared
+            .set_local_address(self.link.take_local_address());
+        some
+    }
+
+    fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
+        let armed = match &mut self.timer {
+            Some((at, sleep)) => {
+                if *at != deadline {
+                    *at = deadline;
+                    sleep.as_mut().reset(deadline.into());
+                }
+                sleep
+            }
+            none => {
+                &mut none
+                    .insert((
+                        deadline,
+                        Box::pin(tokio::time::sleep_until(deadline.into())),
+                    ))
+                    .1
+            }
+        };
+        armed.as_mut().poll(cx).is_ready()
+    }
+}
+
+/// No field is ever pinned in place: streams are `Unpin`, futures are boxed.
+impl<C: Connector> Unpin for Driver<C> {}
+
+enum Round {
+    Again,
+    Ended,
+}
+
+impl<C: Connector> Future for Driver<C> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.shared.register(cx.waker());
+        for _ in 0..WORK_PER_POLL {
+            match self.round(cx) {
+                Poll::Ready(Round::Again) => {}
+                Poll::Ready(Round::Ended) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref(); // let other tasks have a turn
+        Poll::Pending
+    }
+}
+
+/// The runtime is shutting down, or the session has ended: nobody may be left
+/// waiting, and later requests must be refused.
+impl<C: Connector> Drop for Driver<C> {
+    fn drop(&mut self) {
+        {
+            let mut session = self.shared.lock();
+            session.abort();
+            session.poll_outputs(&mut self.outputs);
+        }
+        self.deliver();
+    }
+}

@@ -1,0 +1,110 @@
+//! What the driver and the clients of one session share.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use futures::task::AtomicWaker;
+use tokio::sync::{broadcast, oneshot, watch};
+
+use crate::SessionEnd;
+use crate::SessionEvent;
+use crate::core::{Failure, Handle, Handles, Reply, Session, Settings, Standing, WatchedEvent};
+use crate::limits::EVENTS_KEPT;
+
+/// The one place of this crate that reads the clock. It is tokio's, so that a
+/// test can pause it.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the driver is who tells the core the time"
+)]
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// Answers and watch events go through oneshot channels.
+pub(crate) struct Channels;
+
+impl Handles for Channels {
+    type Reply = oneshot::Sender<Result<Reply, Failure>>;
+    type Watch = oneshot::Sender<Result<WatchedEvent, SessionEnd>>;
+}
+
+pub(crate) type ReplyReceiver = oneshot::Receiver<Result<Reply, Failure>>;
+pub(crate) type WatchReceiver = oneshot::Receiver<Result<WatchedEvent, SessionEnd>>;
+
+impl<T: std::fmt::Debug> Handle for oneshot::Sender<T> {
+    fn is_abandoned(&self) -> bool {
+        self.is_closed()
+    }
+}
+
+/// The session behind its lock, and the ways out of it.
+pub(crate) struct Shared {
+    session: Mutex<Session<Channels>>,
+    waker: AtomicWaker,
+    events: broadcast::Sender<SessionEvent>,
+    standing: watch::Sender<Standing>,
+    local_address: Mutex<Option<IpAddr>>,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: Settings) -> Arc<Self> {
+        let session = Session::new(settings, now());
+        Arc::new(Self {
+            standing: watch::Sender::new(session.standing()),
+            session: Mutex::new(session),
+            waker: AtomicWaker::new(),
+            events: broadcast::Sender::new(EVENTS_KEPT),
+            local_address: Mutex::new(None),
+        })
+    }
+
+    /// Held only for moments, never across an await. A panic while it was held
+    /// would be a bug of the core, which must not take the whole service along.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Session<Channels>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the driver look at the session.
+    pub(crate) fn wake(&self) {
+        self.waker.wake();
+    }
+
+    pub(super) fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<SessionEvent> {
+        self.events.subscribe()
+    }
+
+    pub(super) fn announce(&self, event: SessionEvent) {
+        drop(self.events.send(event)); // an error only says that nobody listens
+    }
+
+    pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    pub(super) fn set_standing(&self, standing: Standing) {
+        self.standing.send_replace(standing);
+    }
+
+    pub(crate) fn local_address(&self) -> Option<IpAddr> {
+        *self
+            .local_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_local_address(&self, address: Option<IpAddr>) {
+        if address.is_some() {
+            *self
+                .local_address
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = address;
+        }
+    }
+}

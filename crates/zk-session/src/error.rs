@@ -1,0 +1,273 @@
+//! What can go wrong with a request, whose fault it is, and whether it was applied.
+
+use std::fmt;
+
+use proto::{DecodeError, ErrorCode, PathError};
+
+/// Whether a failed request changed anything at the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The server did it; only the answer could not be understood.
+    Applied,
+    /// It was not done and never will be.
+    NotApplied,
+    /// It may have been done, or may still be: look before you repeat it.
+    Unknown,
+}
+
+/// Whose fault a failure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The server understood and declined, for example because there is no such node.
+    Server,
+    /// The connection or the ensemble was not there.
+    Network,
+    /// The session is over; nothing more can be done with this client.
+    Session,
+    /// The caller asked for something that cannot be done.
+    Caller,
+    /// The peer broke the protocol.
+    Peer,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// No server could be reached, or not in time.
+    Unreachable(std::io::ErrorKind),
+    /// The server closed the connection.
+    ClosedByServer,
+    /// Reading or writing failed.
+    Io(std::io::ErrorKind),
+    /// Nothing was heard for two thirds of the session timeout, or the handshake
+    /// took too long.
+    Silent,
+    /// The server answered the handshake with an error code.
+    Refused(ErrorCode),
+    /// The server is in read-only mode, which a lock must never rest on.
+    ReadOnly,
+    /// The server announced a frame beyond the configured maximum.
+    FrameTooLarge,
+    /// The server sent something that is not in the protocol.
+    Garbled(DecodeError),
+    /// The server answered a request that was never made.
+    UnknownXid(i32),
+    /// The server answered the handshake with somebody else's session.
+    WrongSession,
+}
+
+impl fmt::Display for LossCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(kind) => write!(f, "no server could be reached ({kind})"),
+            Self::ClosedByServer => f.write_str("the server closed the connection"),
+            Self::Io(kind) => write!(f, "reading or writing failed ({kind})"),
+            Self::Silent => f.write_str("the server did not answer in time"),
+            Self::Refused(code) => write!(f, "the server refused the session: {code}"),
+            Self::ReadOnly => f.write_str("the server is read-only"),
+            Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),
+            Self::Garbled(error) => write!(f, "the server broke the protocol: {error}"),
+            Self::UnknownXid(xid) => write!(f, "the server answered request {xid}, never made"),
+            Self::WrongSession => f.write_str("the server answered with another session"),
+        }
+    }
+}
+
+/// How a session came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionEnd {
+    /// The server said that the session had expired.
+    Expired,
+    /// No server answered for so long that every one of them must have expired
+    /// the session; learnt without waiting for one that may never come back.
+    ExpiredLocally,
+    /// The server did not accept the credentials.
+    AuthFailed,
+    /// This client was closed.
+    Closed,
+}
+
+impl fmt::Display for SessionEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "the session expired",
+            Self::ExpiredLocally => "no server answered until the session had to be expired",
+            Self::AuthFailed => "the server did not accept the credentials",
+            Self::Closed => "the client was closed",
+        })
+    }
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The server declined the request with this code.
+    Server(ErrorCode),
+    /// The connection ended before the answer came. The session may live on.
+    ConnectionLost(LossCause),
+    /// The session is over.
+    SessionEnded(SessionEnd),
+    /// No session could be had in the time given to [`Config::connect`](crate::Config::connect).
+    NoSession(LossCause),
+    /// The runtime that drives the connection was shut down.
+    DriverGone,
+    /// The request is larger than a server accepts.
+    TooLarge {
+        /// The length of the request's frame in bytes.
+        len: usize,
+        /// The maximum in bytes.
+        max: usize,
+    },
+    /// A limit of the session, named here, is reached.
+    LimitReached(&'static str),
+    /// The path is not one that ZooKeeper accepts.
+    InvalidPath(PathError),
+    /// The connect string cannot be understood; says where and why.
+    InvalidConnectString(String),
+    /// The answer of the server could not be decoded.
+    InvalidReply(DecodeError),
+}
+
+/// A failed request: what went wrong, for which operation, and whether the
+/// request was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Inner {
+    kind: ErrorKind,
+    outcome: Outcome,
+    context: Option<(&'static str, String)>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, outcome: Outcome) -> Self {
+        Self {
+            inner: Box::new(Inner {
+                kind,
+                outcome,
+                context: None,
+            }),
+        }
+    }
+
+    /// A failure that happened before anything was sent.
+    pub(crate) fn not_applied(kind: ErrorKind) -> Self {
+        Self::new(kind, Outcome::NotApplied)
+    }
+
+    /// Names the operation and the path, for the message.
+    pub(crate) fn on(mut self, operation: &'static str, path: impl Into<String>) -> Self {
+        self.inner.context = Some((operation, path.into()));
+        self
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.inner.kind
+    }
+
+    /// Whether the request changed anything at the server.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.inner.outcome
+    }
+
+    /// The server's error code, if the server declined the request.
+    #[must_use]
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self.kind() {
+            ErrorKind::Server(code) => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self.kind() {
+            ErrorKind::Server(_) => Fault::Server,
+            ErrorKind::ConnectionLost(cause) | ErrorKind::NoSession(cause) => match cause {
+                LossCause::FrameTooLarge
+                | LossCause::Garbled(_)
+                | LossCause::UnknownXid(_)
+                | LossCause::WrongSession => Fault::Peer,
+                _ => Fault::Network,
+            },
+            ErrorKind::SessionEnded(_) | ErrorKind::DriverGone => Fault::Session,
+            ErrorKind::InvalidReply(_) => Fault::Peer,
+            ErrorKind::TooLarge { .. }
+            | ErrorKind::LimitReached(_)
+            | ErrorKind::InvalidPath(_)
+            | ErrorKind::InvalidConnectString(_) => Fault::Caller,
+        }
+    }
+
+    /// True if the same request may succeed when it is made again, on the same
+    /// client, *and* making it again cannot do it twice.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        let transient = match self.kind() {
+            ErrorKind::Server(code) => *code == ErrorCode::THROTTLED_OP,
+            ErrorKind::ConnectionLost(_) | ErrorKind::NoSession(_) | ErrorKind::LimitReached(_) => {
+                true
+            }
+            _ => false,
+        };
+        transient && self.outcome() == Outcome::NotApplied
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((operation, path)) = &self.inner.context {
+            write!(f, "{operation} {path}: ")?;
+        }
+        match self.kind() {
+            ErrorKind::Server(code) => write!(f, "{code}")?,
+            ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
+            ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
+            ErrorKind::NoSession(cause) => write!(f, "no session with the ensemble: {cause}")?,
+            ErrorKind::DriverGone => f.write_str("the runtime of this client was shut down")?,
+            ErrorKind::TooLarge { len, max } => {
+                write!(
+                    f,
+                    "a request of {len} bytes; a server accepts at most {max}"
+                )?;
+            }
+            ErrorKind::LimitReached(limit) => {
+                write!(
+                    f,
+                    "too many requests wait for the ensemble ({limit}); slow down"
+                )?;
+            }
+            ErrorKind::InvalidPath(error) => write!(f, "{error}")?,
+            ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}")?,
+            ErrorKind::InvalidReply(error) => {
+                write!(f, "the server's answer cannot be understood: {error}")?;
+            }
+        }
+        match (self.fault(), self.outcome()) {
+            (Fault::Server | Fault::Caller, _) => Ok(()),
+            (_, Outcome::Applied) => f.write_str(" (the request was applied)"),
+            (_, Outcome::NotApplied) => f.write_str(" (the request was not applied)"),
+            (_, Outcome::Unknown) => f.write_str(" (the request may have been applied)"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self.kind() {
+            ErrorKind::InvalidPath(error) => Some(error),
+            ErrorKind::InvalidReply(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What happens to a session over its life.
+
+use std::time::Duration;
+
+use proto::ErrorCode;
+
+use crate::{Host, LossCause, SessionEnd};
+
+/// A change in the life of a session, in the order in which it happened.
+///
+/// `Connected` comes once, first. `Suspended` and `Reconnected` alternate after
+/// it. One of `Expired`, `AuthFailed` and `Closed` comes last, once; nothing
+/// follows it. `Closed` without `Connected` is what a client sees that was
+/// closed before it ever had a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionEvent {
+    /// The session was made.
+    Connected {
+        /// The session's id.
+        session_id: i64,
+        /// The session timeout the server decided on.
+        timeout: Duration,
+        /// The server that answered.
+        host: Host,
+    },
+    /// The connection is gone. The session may live on: whoever holds a lock
+    /// should look at its guard, not at this event.
+    Suspended {
+        /// The session's id.
+        session_id: i64,
+        /// Why the connection ended.
+        cause: LossCause,
+    },
+    /// The same session is connected again, with its nodes and its watches.
+    Reconnected {
+        /// The session's id, unchanged.
+        session_id: i64,
+        /// The session timeout the server decided on this time.
+        timeout: Duration,
+        /// The server that answered.
+        host: Host,
+    },
+    /// The session is over, and its ephemeral nodes are gone or about to go.
+    Expired {
+        /// The id of the session that is over; 0 if there never was one.
+        session_id: i64,
+        /// [`SessionEnd::Expired`] or [`SessionEnd::ExpiredLocally`].
+        cause: SessionEnd,
+    },
+    /// The server did not accept the credentials; the client is of no more use.
+    AuthFailed {
+        /// The session's id.
+        session_id: i64,
+    },
+    /// The client was closed.
+    Closed {
+        /// The session's id; 0 if there never was one.
+        session_id: i64,
+    },
+    /// A node that was to be removed for certain could not be: the server
+    /// declined with this code, and nobody waits for the answer any more.
+    CleanUpFailed {
+        /// The path of the node, as the server knows it.
+        path: String,
+        /// What the server said.
+        code: ErrorCode,
+    },
+    /// So many events were not read in time and are lost to this subscriber.
+    Missed(u64),
+}

@@ -1,0 +1,59 @@
+//! A ZooKeeper session that a lock can be trusted to.
+//!
+//! * [`Client`] is what applications use: typed operations and one-shot watches,
+//!   each sending its request when it is called.
+//! * [`Config`] says how a session is made.
+//! * [`SessionEvent`] tells of its life, [`Error`] of what went wrong, whose fault
+//!   it is, and whether the request was applied.
+//! * [`core`] is the session itself, as a state machine without IO or clock, which
+//!   the driver behind [`Client`] runs on tokio and a test runs on virtual time.
+//!
+//! What sets it apart from other clients is the **lease** ([`LeaseClaim`]): the
+//! answer to "until when may I believe that my ephemeral nodes exist?", which is
+//! neither "while I am connected" nor "until I am told otherwise".
+//!
+//! # Example
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), zk_session::Error> {
+//! use zk_session::{Client, CreateMode};
+//!
+//! let client = Client::connect("127.0.0.1:2181").await?;
+//!
+//! // Both requests leave in one go; the answers come in order.
+//! let created = client.create("/jobs/job-", b"", CreateMode::EphemeralSequential);
+//! let listed = client.get_children("/jobs");
+//! println!("{} is one of {}", created.await?.path, listed.await?.names.len());
+//!
+//! let (node, changed) = client.get_data_and_watch("/config").await?;
+//! println!("{:?}, until {:?}", node.data, changed.await?.event_type);
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod core;
+pub mod limits;
+
+mod client;
+mod connect_string;
+mod driver;
+mod error;
+mod event;
+
+pub use client::{
+    Belief, Children, Client, Config, Created, LeaseClaim, LeaseLoss, NodeData, Pending,
+    PendingWatch, SessionEvents, Watch, WatchedEvent,
+};
+pub use connect_string::{ConnectString, Host};
+pub use driver::{Connector, Tcp};
+pub use error::{Error, ErrorKind, Fault, LossCause, Outcome, SessionEnd};
+pub use event::SessionEvent;
+
+// The vocabulary of the protocol that the client's operations speak.
+pub use proto::{
+    Acl, ChildList, CreateMode, DecodeError, ErrorCode, EventType, OPEN_ACL, PathError, Perms,
+    Stat, validate_path,
+};

@@ -1,0 +1,49 @@
+//! Every bound of this crate, in one place, each with its reason.
+
+use std::time::Duration;
+
+/// Requests a session may have waiting or in flight. Beyond it a request is
+/// refused at once, so that a dead ensemble cannot fill the memory of a service.
+pub const REQUESTS_MAX: usize = 65_536;
+
+/// Bytes of requests waiting for a connection, for the same reason.
+pub const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// One-shot watches a session may hold.
+pub const WATCHES_MAX: usize = 1 << 20;
+
+/// Clean-up tasks that may be pending: one for every request there could be.
+pub const CHORES_MAX: usize = REQUESTS_MAX;
+
+/// Bytes of paths in one `setWatches` frame. Java's figure: well below the
+/// server's frame limit even when the last path is a long one (ZOOKEEPER-706).
+pub const REARM_CHUNK_BYTES: usize = 128 * 1024;
+
+/// The shortest time one server gets to accept and to answer the handshake.
+/// Java divides the session timeout by the number of hosts, which with nine
+/// hosts leaves no time for a slow name lookup.
+pub const CONNECT_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
+/// The first step of the reconnect back-off. It doubles at each failure in a
+/// row; the pause is drawn uniformly below the step.
+pub const BACKOFF_STEP: Duration = Duration::from_millis(20);
+
+/// The largest back-off step: a lock holder must be back well within its lease.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(1);
+
+/// The longest silence from our side on a connection, however long the session
+/// timeout, so that dead connections are noticed and middle boxes kept awake.
+pub const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
+
+/// How long [`Client::close`](crate::Client::close) tries to tell the server.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Session events kept for a subscriber that does not read; older ones are
+/// replaced by a marker that says how many were missed.
+pub const EVENTS_KEPT: usize = 64;
+
+/// Bytes asked of the transport in one read.
+pub const READ_CHUNK: usize = 16 * 1024;
+
+/// Reads and writes in one poll of the driver, before other tasks get a turn.
+pub const WORK_PER_POLL: usize = 32;
