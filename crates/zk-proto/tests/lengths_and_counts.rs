@@ -171,3 +171,23 @@ fn create_flags_that_are_no_mode_are_told_apart() {
         );
     }
 }
+
+/// A server lets these through its checks and then ends its process.
+#[test]
+fn a_time_to_live_does_not_go_with_flags_of_another_kind() {
+    let request = CreateTtl {
+        path: "/a".into(),
+        data: None,
+        acl: OPEN_ACL.into(),
+        sequential: false,
+        ttl_ms: -1,
+    };
+    let mut bytes = BytesMut::from(&encoded(&request)[..]);
+    let at = bytes.len() - 12;
+    assert_eq!(bytes[at..at + 4], [0, 0, 0, 5]);
+    for flags in [0, 3, 4, 7, -1] {
+        bytes[at..at + 4].copy_from_slice(&i32::to_be_bytes(flags));
+        let error = CreateTtl::from_frame(&bytes.clone().freeze()).unwrap_err();
+        assert_eq!((error.kind, error.offset), (UnknownCreateFlags(flags), at));
+    }
+}

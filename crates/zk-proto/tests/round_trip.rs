@@ -41,13 +41,15 @@ proptest! {
     }
 
     #[test]
-    fn a_request_frame_has_the_announced_length_and_takes_one_reservation(
+    fn a_request_frame_fills_a_buffer_of_the_announced_length_and_does_not_move_it(
         xid: i32,
         request in support::create2(),
     ) {
-        let mut out = BytesMut::new();
+        let len = 4 + request_frame_len(&request);
+        let mut out = BytesMut::with_capacity(len);
+        let start = out.as_ptr();
         encode_request(xid, &request, &mut out);
-        prop_assert_eq!(out.len(), 4 + request_frame_len(&request));
+        prop_assert_eq!((out.len(), out.as_ptr()), (len, start));
         let frame = split_frame(&mut out, FRAME_LEN_MAX_SERVER).unwrap().unwrap();
         let (header, body) = RequestHeader::split(&frame).unwrap();
         prop_assert_eq!(header, RequestHeader { xid, op: 15 });

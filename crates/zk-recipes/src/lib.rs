@@ -1,1 +1,56 @@
-//! placeholder
+//! Distributed locks on ZooKeeper, on the same nodes as Apache Curator's.
+//!
+//! | Curator | here |
+//! |---|---|
+//! | `InterProcessMutex` | [`Mutex`] |
+//! | `getParticipantNodes` | [`Mutex::participants`] |
+//! | `InterProcessReadWriteLock`, `InterProcessSemaphoreV2`, `InterProcessSemaphoreMutex`, `InterProcessMultiLock`, revocation | to come, on the engine that `Mutex` uses |
+//!
+//! # What a lock promises, and what not
+//!
+//! * At most one [`Guard`] of a path is valid at any moment, by its own careful
+//!   clock. A guard is lost *before* the server can give the lock away: its
+//!   validity rests on what the **leader** answered, never on a connection that
+//!   is up, and it asks the clock whenever it is asked.
+//! * Every holder has a [`FencingToken`] larger than that of every holder before.
+//! * Nothing can be promised about a holder that was paused and does not ask again
+//!   before it acts. Only a resource that checks the token is safe from it.
+//! * Whatever happens, no node is left behind: not by a dropped future, not by a
+//!   lost answer, not by a release that met a broken connection.
+//!
+//! # Example
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_recipes::Mutex;
+//! use zk_recipes::session::Client;
+//!
+//! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
+//! let lock = Mutex::new(&client, "/locks/stock")?;
+//!
+//! let guard = lock.acquire().await?;
+//! let token = guard.token()?; // give it along with every write
+//! println!("{} holds the lock, token {token}", guard.node());
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod limits;
+
+mod error;
+mod guard;
+mod mutex;
+mod participants;
+mod queue;
+
+pub use error::{LockError, LossReason};
+pub use guard::{FencingToken, Guard};
+pub use mutex::Mutex;
+pub use participants::Participant;
+
+/// The session layer, for the client that every lock needs.
+pub use zk_session as session;

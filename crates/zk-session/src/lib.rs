@@ -44,7 +44,7 @@ mod error;
 mod event;
 
 pub use client::{
-    Belief, Children, Client, Config, Created, LeaseClaim, LeaseLoss, NodeData, Pending,
+    Batch, Belief, Children, Client, Config, Created, LeaseClaim, LeaseLoss, NodeData, Pending,
     PendingWatch, SessionEvents, Watch, WatchedEvent,
 };
 pub use connect_string::{ConnectString, Host};

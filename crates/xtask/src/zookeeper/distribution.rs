@@ -49,11 +49,11 @@ impl Distribution {
                 wrong @ Absent::Misconfigured(_) => return Err(wrong.explain()),
             }
         }
-        if !packages.is_empty() {
-            install::install(&packages, privilege).map_err(|why| match Self::find() {
-                Err(missing) => Error::missing(format!("{missing} ({why})")),
-                Ok(_) => Error::missing(why),
-            })?;
+        if !packages.is_empty()
+            && let Err(why) = install::install(&packages, privilege)
+        {
+            // Not the last word: apt-get also fails over packages that have nothing to do with ours.
+            return Self::find().map_err(|missing| Error::missing(format!("{missing} ({why})")));
         }
         Self::find()
     }

@@ -157,12 +157,16 @@ pub(crate) fn ensure_tools(privilege: Privilege) -> Result<Tools, Error> {
             process::find_program("iptables")?,
         ))
     };
-    if find().is_none() {
-        install::install(&["iproute2", "iptables"], privilege)
-            .map_err(|why| Error::unsupported(format!("no `ip` or no `iptables`: {why}")))?;
-    }
-    let (ip, iptables) = find()
-        .ok_or_else(|| Error::unsupported("no `ip` or no `iptables` after installing them"))?;
+    let installed = match find() {
+        Some(_) => Ok(()),
+        None => install::install(&["iproute2", "iptables"], privilege),
+    };
+    let Some((ip, iptables)) = find() else {
+        let why = installed.err().unwrap_or_default();
+        return Err(Error::unsupported(format!(
+            "no `ip` or no `iptables` here: {why}"
+        )));
+    };
     Ok(Tools { ip, iptables })
 }
 

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use nom::{
-    IResult,
+    Parser,
     bytes::complete::take,
     number::complete::{be_i32, be_i64, be_u8},
 };
@@ -148,9 +148,9 @@ impl<'a> Reader<'a> {
     /// Reads a counted vector, calling `each` for every element.
     ///
     /// `min_element_len` is the length of the shortest possible element. A count that needs more
-    /// bytes than the frame has left is refused before anything is read or reserved, because the
-    /// server bounds counts no better than a hostile peer would. A negative count is empty: -1 is
-    /// null, and the server reads the other ones as empty too.
+    /// bytes than the frame has left is refused before anything is read or reserved: the format
+    /// itself puts no bound on counts. A negative count is empty: -1 is null, and servers read the
+    /// other ones as empty too.
     ///
     /// # Errors
     ///
@@ -196,11 +196,9 @@ impl<'a> Reader<'a> {
         &mut self,
         field: &'static str,
         len: usize,
-        parser: impl nom::Parser<&'a [u8], Output = T, Error = ()>,
+        mut parser: impl Parser<&'a [u8], Output = T, Error = ()>,
     ) -> Result<T, DecodeError> {
-        let mut parser = parser;
-        let result: IResult<&'a [u8], T, ()> = parser.parse(self.rest);
-        match result {
+        match parser.parse(self.rest) {
             Ok((rest, value)) => {
                 self.rest = rest;
                 Ok(value)

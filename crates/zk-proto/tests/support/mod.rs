@@ -44,6 +44,7 @@ macro_rules! for_all_records {
             acl: Acl = support::acl();
             create2: Create2<'_> = support::create2();
             create_container: CreateContainer<'_> = support::create_container();
+            create_ttl: CreateTtl<'_> = support::create_ttl();
             create_reply: CreateReply = support::create_reply();
             delete: Delete<'_> = support::delete();
             exists: Exists<'_> = support::exists();
@@ -210,6 +211,22 @@ fn create<const OP: i32>() -> impl Strategy<Value = CreateRequest<'static, OP>> 
             mode,
         }
     })
+}
+
+pub(crate) fn create_ttl() -> impl Strategy<Value = CreateTtl<'static>> {
+    (
+        cow_text(),
+        cow_data(),
+        vec(acl(), 0..4),
+        any::<(bool, i64)>(),
+    )
+        .prop_map(|(path, data, acl, (sequential, ttl_ms))| CreateTtl {
+            path,
+            data,
+            acl: acl.into(),
+            sequential,
+            ttl_ms,
+        })
 }
 
 pub(crate) fn create_reply() -> impl Strategy<Value = CreateReply> {

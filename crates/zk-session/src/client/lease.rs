@@ -71,7 +71,7 @@ impl LeaseClaim {
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub fn lost(&self, belief: Belief) -> impl Future<Output = LeaseLoss> + Send + 'static {
+    pub fn lost(&self, belief: Belief) -> impl Future<Output = LeaseLoss> + Send + use<> {
         lost(self.client.shared().standing(), belief)
     }
 }

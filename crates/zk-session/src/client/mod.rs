@@ -124,6 +124,17 @@ impl Client {
         SessionEvents::new(self.shared().subscribe())
     }
 
+    /// Requests that are made while the batch lives leave in one write, which
+    /// saves a system call at either end. Without one they leave as soon as the
+    /// driver gets to run.
+    #[must_use]
+    pub fn batch(&self) -> Batch<'_> {
+        self.shared().begin_batch();
+        Batch {
+            shared: self.shared(),
+        }
+    }
+
     /// Claims the session's lease: from now on the leader is asked for signs of
     /// life. For recipes whose nodes stand for something.
     #[must_use]
@@ -145,7 +156,7 @@ impl Client {
     ///
     /// # Cancel safety
     /// The end begins with the call and cannot be stopped.
-    pub fn close(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut standing = self.shared().standing();
         self.shared().lock().close(now());
         self.shared().wake();
@@ -153,6 +164,23 @@ impl Client {
             // An error means that the driver is gone, and the session with it.
             drop(standing.wait_for(|standing| standing.ended.is_some()).await);
         }
+    }
+}
+
+/// See [`Client::batch`]. Not to be held over an await.
+pub struct Batch<'a> {
+    shared: &'a Shared,
+}
+
+impl fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Batch")
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.shared.end_batch();
     }
 }
 

@@ -8,7 +8,7 @@ use proto::{
 };
 
 use super::chores::Chore;
-use super::handles::{Owner, PendingWatch, Sent};
+use super::handles::{Handle, Owner, PendingWatch, Sent};
 use super::link::Link;
 use super::outbound::Queued;
 use super::{Failure, Handles, Output, Reply, Session, WatchKind};
@@ -375,7 +375,7 @@ impl<H: Handles> Session<H> {
             self.sweep(parent, prefix, &reply.body);
             self.send_chores(now);
         }
-        match (waiter, done) {
+        match (waiter.filter(|to| !to.is_abandoned()), done) {
             (Some(to), true) => self.outputs.push_back(Output::Reply {
                 to,
                 result: Ok(reply),

@@ -1,6 +1,7 @@
 //! What the driver and the clients of one session share.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
@@ -44,6 +45,7 @@ impl<T: std::fmt::Debug> Handle for oneshot::Sender<T> {
 pub(crate) struct Shared {
     session: Mutex<Session<Channels>>,
     waker: AtomicWaker,
+    batches: AtomicUsize,
     events: broadcast::Sender<SessionEvent>,
     standing: watch::Sender<Standing>,
     local_address: Mutex<Option<IpAddr>>,
@@ -56,6 +58,7 @@ impl Shared {
             standing: watch::Sender::new(session.standing()),
             session: Mutex::new(session),
             waker: AtomicWaker::new(),
+            batches: AtomicUsize::new(0),
             events: broadcast::Sender::new(EVENTS_KEPT),
             local_address: Mutex::new(None),
         })
@@ -67,9 +70,21 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the driver look at the session.
+    /// Lets the driver look at the session, at once or when the batch is complete.
     pub(crate) fn wake(&self) {
-        self.waker.wake();
+        if self.batches.load(Ordering::Acquire) == 0 {
+            self.waker.wake();
+        }
+    }
+
+    pub(crate) fn begin_batch(&self) {
+        self.batches.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whatever was asked of the driver meanwhile, by anybody, it does now.
+    pub(crate) fn end_batch(&self) {
+        self.batches.fetch_sub(1, Ordering::AcqRel);
+        self.wake();
     }
 
     pub(super) fn register(&self, waker: &Waker) {

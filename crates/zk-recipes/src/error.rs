@@ -1,0 +1,110 @@
+//! What can go wrong with a lock.
+
+use std::fmt;
+
+use zk_session::{LeaseLoss, SessionEnd};
+
+/// Why a lock that was held is held no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// The session is over, and the lock's node with it.
+    SessionEnded(SessionEnd),
+    /// The leader of the ensemble has not answered for so long that it may be
+    /// about to give the lock to somebody else.
+    LeaseDeadlinePassed,
+    /// Somebody deleted the lock's node.
+    NodeDeleted,
+}
+
+impl From<LeaseLoss> for LossReason {
+    fn from(loss: LeaseLoss) -> Self {
+        match loss {
+            LeaseLoss::SessionEnded(end) => Self::SessionEnded(end),
+            _ => Self::LeaseDeadlinePassed,
+        }
+    }
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SessionEnded(end) => write!(f, "{end}"),
+            Self::LeaseDeadlinePassed => {
+                f.write_str("the leader of the ensemble did not answer within the lease")
+            }
+            Self::NodeDeleted => f.write_str("somebody deleted the lock's node"),
+        }
+    }
+}
+
+/// Why a lock could not be had, or could not be used.
+///
+/// Whatever the error of an acquisition, nothing is left behind: the node that
+/// may have been made is deleted, if need be after a reconnect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockError {
+    /// A request failed in a way that trying again does not help.
+    Client(zk_session::Error),
+    /// The lock was held, and is held no more.
+    Lost(LossReason),
+    /// The node was deleted by somebody, again and again, while it waited.
+    Vanished {
+        /// The path of the lock.
+        path: String,
+    },
+    /// The server has counted so far that it is about to repeat itself. Delete
+    /// the lock's path while nobody uses it; the count starts again at 0.
+    SequenceExhausted {
+        /// The node that got the number.
+        node: String,
+    },
+}
+
+impl LockError {
+    /// True if trying again may help, on the same client.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Client(error) => error.is_retryable(),
+            Self::Lost(LossReason::SessionEnded(_)) | Self::SequenceExhausted { .. } => false,
+            Self::Lost(_) | Self::Vanished { .. } => true,
+        }
+    }
+}
+
+impl From<zk_session::Error> for LockError {
+    fn from(error: zk_session::Error) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => write!(f, "{error}"),
+            Self::Lost(reason) => write!(f, "the lock was lost: {reason}"),
+            Self::Vanished { path } => {
+                write!(
+                    f,
+                    "{path}: the nodes of this contender were deleted by somebody"
+                )
+            }
+            Self::SequenceExhausted { node } => write!(
+                f,
+                "{node}: the sequence numbers below this path are used up; \
+                 delete the path while nobody uses the lock"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Client(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Every bound of this crate, in one place, each with its reason.
+
+/// How often the parents of a lock node are made again because the server
+/// removed them, as empty containers, before the node could be put in. Losing
+/// that race once is normal, losing it this often in a row is not.
+pub const PARENT_ATTEMPTS_MAX: usize = 16;
+
+/// How often a contender starts over because somebody deleted its node.
+pub const RESTARTS_MAX: usize = 16;
+
+/// From this sequence number on a lock is refused. The number is the low end of
+/// what a server counts in 31 bits; at the end it either repeats the last number
+/// or goes on with negative ones, and both put two holders into one lock. Some
+/// room is left because contenders arrive at the same time.
+pub const SEQUENCE_END: i64 = (1 << 31) - 1_000_000;
+
+/// Requests made at once when the data of many contenders is read.
+pub const PARTICIPANTS_CHUNK: usize = 256;

@@ -1,0 +1,69 @@
+//! Who holds a lock and who waits for it.
+
+use zk_session::{Client, ErrorCode, NodeData};
+
+use crate::error::LockError;
+use crate::limits::PARTICIPANTS_CHUNK;
+use crate::queue::name::{is_contender, sequence};
+use crate::queue::{order, parents};
+
+/// One contender for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Participant {
+    /// The path of its node.
+    pub path: String,
+    /// What it put into its node, by default its address.
+    pub data: Vec<u8>,
+    /// The number at the end of its node's name, if there is one.
+    pub sequence: Option<i64>,
+    /// The session that owns the node.
+    pub session_id: i64,
+    /// What its fencing token is, or will be.
+    pub czxid: i64,
+}
+
+/// Lists the contenders in order. Those that leave while the list is made are
+/// left out.
+pub(crate) async fn participants(
+    client: &Client,
+    path: &str,
+    lock_name: &str,
+) -> Result<Vec<Participant>, LockError> {
+    let children = match client.get_children(path).await {
+        Ok(children) => children.names,
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut names: Vec<&[u8]> = children
+        .iter()
+        .filter(|name| is_contender(name, lock_name))
+        .collect();
+    names.sort_unstable_by(|a, b| order::compare(a, b, lock_name));
+
+    let mut participants = Vec::with_capacity(names.len());
+    for chunk in names.chunks(PARTICIPANTS_CHUNK) {
+        let asked: Vec<_> = chunk
+            .iter()
+            .map(|name| {
+                let path = parents::child(path, &String::from_utf8_lossy(name));
+                let data = client.get_data(&path);
+                (path, sequence(name, lock_name), data)
+            })
+            .collect();
+        for (path, sequence, data) in asked {
+            match data.await {
+                Ok(NodeData { data, stat }) => participants.push(Participant {
+                    path,
+                    data: data.map(Vec::from).unwrap_or_default(),
+                    sequence,
+                    session_id: stat.ephemeral_owner,
+                    czxid: stat.czxid,
+                }),
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(participants)
+}

@@ -1,0 +1,235 @@
+//! One node in the queue: put in once, found again after a lost answer, and taken
+//! out for certain.
+
+use zk_session::{Children, Client, CreateMode, Created, ErrorCode, LeaseClaim, Outcome};
+
+use super::name::{protection, sequence};
+use super::parents;
+use crate::error::LockError;
+use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
+
+/// What a lock's nodes are like.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    /// The node the queue lives in.
+    pub(crate) path: String,
+    /// What stands before the sequence number.
+    pub(crate) lock_name: &'static str,
+    /// The nodes' data; this end's address if `None`, as Curator has it.
+    pub(crate) data: Option<Vec<u8>>,
+}
+
+/// A contender for a lock, from before its node exists until it is gone.
+///
+/// Dropping it, at whatever moment, leaves no node behind: the clean-up is handed
+/// to the session, which sees to it over reconnects.
+#[derive(Debug)]
+pub(crate) struct Contender {
+    client: Client,
+    kind: Kind,
+    protection: String,
+    claim: LeaseClaim,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// There is no node.
+    Out,
+    /// There may be a node: the answer to its creation has not been seen.
+    Asked,
+    /// There is a node.
+    In(Node),
+}
+
+/// A contender's node.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) path: String,
+    /// The transaction that made the node. It grows over the life of the whole
+    /// ensemble; the sequence number starts again when an empty lock is removed.
+    pub(crate) czxid: i64,
+}
+
+impl Contender {
+    pub(crate) fn new(client: &Client, kind: &Kind) -> Self {
+        Self {
+            client: client.clone(),
+            kind: kind.clone(),
+            protection: protection(&client.draw_uuid()),
+            claim: client.claim_lease(),
+            state: State::Out,
+        }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    pub(crate) fn claim(&self) -> &LeaseClaim {
+        &self.claim
+    }
+
+    pub(crate) fn node(&self) -> Option<&Node> {
+        match &self.state {
+            State::In(node) => Some(node),
+            State::Out | State::Asked => None,
+        }
+    }
+
+    /// Puts a node into the queue, and gives the list of children that was asked
+    /// for in the same write, unless something came in between.
+    ///
+    /// There is at most one node whatever happens: after a lost answer the node is
+    /// looked for, by the id in its name, before another one is made.
+    pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
+        let data = self
+            .kind
+            .data
+            .clone()
+            .unwrap_or_else(|| local_address(&self.client));
+        let name = format!("{}{}", self.protection, self.kind.lock_name);
+        let path = parents::child(&self.kind.path, &name);
+        let mut parent_attempts = 0;
+        loop {
+            let (created, listed) = {
+                let _one_write = self.client.batch();
+                let created = self
+                    .client
+                    .create(&path, &data, CreateMode::EphemeralSequential);
+                (created, self.client.get_children(&self.kind.path))
+            };
+            self.state = State::Asked;
+            let error = match created.await {
+                Ok(created) => {
+                    self.take(created)?;
+                    return Ok(listed.await.ok());
+                }
+                Err(error) => error,
+            };
+            if error.outcome() == Outcome::Unknown && !is_final(&error) {
+                if self.find().await? {
+                    return Ok(None);
+                }
+                continue;
+            }
+            self.state = State::Out;
+            if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < PARENT_ATTEMPTS_MAX {
+                parent_attempts += 1;
+                parents::make(&self.client, &self.kind.path).await?;
+            } else if !error.is_retryable() {
+                return Err(error.into());
+            }
+        }
+    }
+
+    /// Looks for the node of a create whose answer was lost.
+    async fn find(&mut self) -> Result<bool, LockError> {
+        loop {
+            // This server may be behind the one that took the create. The sync also
+            // orders the list after everything the old connection still had in the
+            // pipes: the leader refuses what comes through a connection the session
+            // has moved away from.
+            let (synced, listed) = {
+                let _one_write = self.client.batch();
+                (
+                    self.client.sync(&self.kind.path),
+                    self.client.get_children(&self.kind.path),
+                )
+            };
+            let found = match (synced.await, listed.await) {
+                (Ok(()), Ok(children)) => children
+                    .names
+                    .names()
+                    .find(|name| name.starts_with(&self.protection))
+                    .map(|name| parents::child(&self.kind.path, &name)),
+                (Ok(()), Err(error)) if error.code() == Some(ErrorCode::NO_NODE) => None,
+                (Err(error), _) | (_, Err(error)) if error.is_retryable() => continue,
+                (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+            };
+            let Some(path) = found else {
+                self.state = State::Out;
+                return Ok(false);
+            };
+            match self.client.exists(&path).await {
+                Ok(Some(stat)) => {
+                    self.take(Created { path, stat })?;
+                    return Ok(true);
+                }
+                Ok(None) => {} // gone since the list was made
+                Err(error) if error.is_retryable() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The node is ours if this session owns it; a node that another session left
+    /// behind is as good as gone already (CURATOR-604).
+    fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
+        let number = sequence(path.as_bytes(), self.kind.lock_name);
+        self.state = State::In(Node {
+            path: path.clone(),
+            czxid: stat.czxid,
+        });
+        if stat.ephemeral_owner != self.client.session_id() {
+            self.restart();
+            return Err(LockError::Vanished { path });
+        }
+        match number {
+            Some(number) if (0..SEQUENCE_END).contains(&number) => Ok(()),
+            _ => Err(LockError::SequenceExhausted { node: path }),
+        }
+    }
+
+    /// Leaves the queue, if need be, to start over under a new name, so that no
+    /// late answer of the old attempt can be mistaken for one of the new.
+    pub(crate) fn restart(&mut self) {
+        self.clean_up();
+        self.protection = protection(&self.client.draw_uuid());
+    }
+
+    /// Takes the node out and waits until the server has said so.
+    pub(crate) async fn leave(mut self) -> Result<(), zk_session::Error> {
+        match std::mem::replace(&mut self.state, State::Out) {
+            State::In(node) => self.client.delete_for_certain(&node.path).await,
+            State::Asked => {
+                self.client
+                    .sweep_for_certain(&self.kind.path, &self.protection);
+                Ok(())
+            }
+            State::Out => Ok(()),
+        }
+    }
+
+    fn clean_up(&mut self) {
+        match std::mem::replace(&mut self.state, State::Out) {
+            State::In(node) => drop(self.client.delete_for_certain(&node.path)),
+            State::Asked => self
+                .client
+                .sweep_for_certain(&self.kind.path, &self.protection),
+            State::Out => {}
+        }
+    }
+}
+
+impl Drop for Contender {
+    fn drop(&mut self) {
+        self.clean_up();
+    }
+}
+
+/// True when the session is over: nothing is left to look for.
+fn is_final(error: &zk_session::Error) -> bool {
+    error.fault() == zk_session::Fault::Session
+}
+
+fn local_address(client: &Client) -> Vec<u8> {
+    client
+        .local_address()
+        .map(|address| address.to_string().into_bytes())
+        .unwrap_or_default()
+}

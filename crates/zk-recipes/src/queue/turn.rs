@@ -1,0 +1,119 @@
+//! Waiting for one's turn: look who is ahead, wait for the nearest of them to go,
+//! look again.
+
+use zk_session::{Belief, Children, ErrorCode, EventType};
+
+use super::contender::Contender;
+use super::order::{Place, place};
+use super::parents;
+use crate::error::LockError;
+use crate::limits::RESTARTS_MAX;
+
+/// Queues and waits until the contender is first and may believe in its node.
+pub(crate) async fn wait(contender: &mut Contender) -> Result<Belief, LockError> {
+    for _ in 0..RESTARTS_MAX {
+        let mut listed = contender.enter().await?;
+        loop {
+            match look(contender, listed.take()).await? {
+                Look::First => return believe(contender).await,
+                Look::Behind(predecessor) => wait_until_gone(contender, &predecessor).await?,
+                Look::Absent => break,
+            }
+        }
+        contender.restart();
+    }
+    Err(LockError::Vanished {
+        path: contender.kind().path.clone(),
+    })
+}
+
+/// Queues, looks once, and gives up if somebody is ahead.
+pub(crate) async fn look_once(contender: &mut Contender) -> Result<Option<Belief>, LockError> {
+    let listed = contender.enter().await?;
+    match look(contender, listed).await? {
+        Look::First => believe(contender).await.map(Some),
+        Look::Behind(_) | Look::Absent => Ok(None),
+    }
+}
+
+enum Look {
+    First,
+    /// The path of the node to wait for.
+    Behind(String),
+    Absent,
+}
+
+async fn look(contender: &Contender, listed: Option<Children>) -> Result<Look, LockError> {
+    let Some(node) = contender.node() else {
+        return Ok(Look::Absent);
+    };
+    let kind = contender.kind();
+    let children = match listed {
+        Some(children) => children,
+        None => match list(contender).await? {
+            Some(children) => children,
+            None => return Ok(Look::Absent),
+        },
+    };
+    let own = node.path.rsplit('/').next().unwrap_or_default();
+    Ok(
+        match place(&children.names, own.as_bytes(), kind.lock_name) {
+            Place::First => Look::First,
+            Place::Absent => Look::Absent,
+            Place::Behind { predecessor } => {
+                let name = String::from_utf8_lossy(predecessor);
+                Look::Behind(parents::child(&kind.path, &name))
+            }
+        },
+    )
+}
+
+async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
+    loop {
+        match contender
+            .client()
+            .get_children(&contender.kind().path)
+            .await
+        {
+            Ok(children) => return Ok(Some(children)),
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
+            Err(error) if error.is_retryable() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits until a node is gone. The watch is set by getData and not by exists: on
+/// a node that is gone already exists would leave a watch behind for nothing.
+/// It survives reconnects, and only the deletion counts: not the reconnect
+/// itself, and not a change of the data, by which holders are asked to let go.
+async fn wait_until_gone(contender: &Contender, path: &str) -> Result<(), LockError> {
+    loop {
+        match contender.client().get_data_and_watch(path).await {
+            Ok((_, watch)) => {
+                if watch.await?.event_type == EventType::NODE_DELETED {
+                    return Ok(());
+                }
+            }
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(()),
+            Err(error) if error.is_retryable() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Binds the guard-to-be to the lease. A contender that comes first has kept the
+/// lease fed while it waited, so this costs nothing, unless the leader could not
+/// be reached of late: then the leader is asked whether the session lives.
+async fn believe(contender: &Contender) -> Result<Belief, LockError> {
+    loop {
+        if let Some(belief) = contender.claim().bind() {
+            return Ok(belief);
+        }
+        match contender.client().sync(&contender.kind().path).await {
+            Ok(()) => {}
+            Err(error) if error.is_retryable() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
