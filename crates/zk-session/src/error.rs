@@ -233,7 +233,7 @@ impl fmt::Display for Error {
             ErrorKind::Server(code) => write!(f, "{code}")?,
             ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
             ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
-            ErrorKind::NoSession(cause) => write!(f, "no session with the ensemble: {cause}")?,
+            ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
             ErrorKind::DriverGone => f.write_str("the runtime of this client was shut down")?,
             ErrorKind::TooLarge { len, max } => {
                 write!(
@@ -255,6 +255,7 @@ impl fmt::Display for Error {
         }
         match (self.fault(), self.outcome()) {
             (Fault::Server | Fault::Caller, _) => Ok(()),
+            _ if matches!(self.kind(), ErrorKind::NoSession(_)) => Ok(()),
             (_, Outcome::Applied) => f.write_str(" (the request was applied)"),
             (_, Outcome::NotApplied) => f.write_str(" (the request was not applied)"),
             (_, Outcome::Unknown) => f.write_str(" (the request may have been applied)"),

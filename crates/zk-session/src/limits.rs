@@ -6,7 +6,8 @@ use std::time::Duration;
 /// refused at once, so that a dead ensemble cannot fill the memory of a service.
 pub const REQUESTS_MAX: usize = 65_536;
 
-/// Bytes of requests waiting for a connection, for the same reason.
+/// Bytes of requests waiting for a connection, or for it to take them, for the
+/// same reason.
 pub const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// One-shot watches a session may hold.
@@ -15,8 +16,8 @@ pub const WATCHES_MAX: usize = 1 << 20;
 /// Clean-up tasks that may be pending: one for every request there could be.
 pub const CHORES_MAX: usize = REQUESTS_MAX;
 
-/// Bytes of paths in one `setWatches` frame. Java's figure: well below the
-/// server's frame limit even when the last path is a long one (ZOOKEEPER-706).
+/// Bytes of paths in one `setWatches` frame, unless it is for a single longer
+/// path. Java's figure, well below the server's frame limit (ZOOKEEPER-706).
 pub const REARM_CHUNK_BYTES: usize = 128 * 1024;
 
 /// The shortest time one server gets to accept and to answer the handshake.

@@ -138,9 +138,14 @@ impl Config {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub async fn connect_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
+    pub async fn connect_through<C: Connector>(mut self, connector: C) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
+        let credentials = std::mem::take(&mut self.credentials);
         let client = self.open_through(connector);
+        let presented = credentials
+            .into_iter()
+            .map(|Credential(scheme, auth)| client.add_auth(&scheme, auth));
+        let presented: Vec<_> = presented.collect();
         let mut events = client.events();
         // Whoever was faster than the subscription has left its mark on the core.
         let connected = async {
@@ -150,6 +155,14 @@ impl Config {
                     Some(SessionEvent::AuthFailed { .. }) => return Err(SessionEnd::AuthFailed),
                     Some(SessionEvent::Closed { .. }) | None => return Err(SessionEnd::Closed),
                     Some(_) => {}
+                }
+            }
+            for answer in presented {
+                // Any other refusal leaves the session as it is.
+                if let Err(error) = answer.await
+                    && let ErrorKind::SessionEnded(end) = error.kind()
+                {
+                    return Err(*end);
                 }
             }
             Ok(())

@@ -73,7 +73,7 @@ impl Client {
         mode: CreateMode,
         acl: &[Acl],
     ) -> Pending<Created> {
-        let full = self.full(path);
+        let full = self.full_new(path, mode.is_sequential());
         let (path_sent, data, acl) = (full.as_str().into(), Some(data.into()), acl.into());
         let ask = self.ask("create", path, finish_create);
         if let Err(failure) = check_new(&full, mode.is_sequential()) {
@@ -114,7 +114,7 @@ impl Client {
         sequential: bool,
         ttl_ms: i64,
     ) -> Pending<Created> {
-        let full = self.full(path);
+        let full = self.full_new(path, sequential);
         let ask = self.ask("create", path, finish_create);
         if let Err(failure) = check_new(&full, sequential) {
             return Pending::new(ask, Err(failure));
@@ -332,7 +332,18 @@ impl Client {
         match (self.session.chroot.as_str(), path) {
             ("", path) => path.to_owned(),
             (chroot, "/") => chroot.to_owned(),
-            (chroot, path) => [chroot, path].concat(),
+            (chroot, path) if path.starts_with('/') => [chroot, path].concat(),
+            // Not a path, and must not become one by what is put in front of it.
+            (_, path) => path.to_owned(),
+        }
+    }
+
+    /// The path of a new node as the server knows it. The number of a sequential
+    /// child of the root makes its name, and must not end up in the chroot's.
+    fn full_new(&self, path: &str, sequential: bool) -> String {
+        match (sequential, path) {
+            (true, "/") => [self.session.chroot.as_str(), path].concat(),
+            _ => self.full(path),
         }
     }
 

@@ -38,7 +38,7 @@ impl Hosts {
         &self.hosts[self.current]
     }
 
-    /// A session was had from the current host.
+    /// The current host has served for a while.
     pub(super) fn succeeded(&mut self) {
         self.failures = 0;
     }

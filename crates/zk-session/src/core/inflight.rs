@@ -65,8 +65,8 @@ impl<T> Inflight<T> {
     }
 
     fn slot(&self, xid: i32) -> Option<usize> {
-        if xid < xid::FIRST {
-            return None;
+        if !(xid::FIRST..=xid::LAST).contains(&xid) {
+            return None; // the number after the last would stand for the first
         }
         let distance = (i64::from(xid) - i64::from(self.front_xid)).rem_euclid(CYCLE);
         usize::try_from(distance).ok()

@@ -8,7 +8,7 @@ use proto::{ConnectReply, ConnectRequest, ConnectResponse, ErrorCode};
 use super::handles::{Owner, Sent};
 use super::{Failure, Handles, Output, Password, Session};
 use crate::error::{ErrorKind, LossCause, Outcome};
-use crate::limits::CONNECT_TIMEOUT_MIN;
+use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MIN};
 use crate::{SessionEnd, SessionEvent};
 
 /// Where the session stands with its connection.
@@ -68,6 +68,11 @@ impl<H: Handles> Session<H> {
 
     fn lost(&mut self, now: Instant, cause: LossCause) {
         let was_up = self.is_connected();
+        // A server that takes the session and then closes, over and over, is no
+        // better than one that closes at once.
+        if was_up && self.pulse.up_for(now) >= BACKOFF_MAX {
+            self.hosts.succeeded();
+        }
         self.fail_inflight(&ErrorKind::ConnectionLost(cause));
         self.outbound.reset();
         self.pulse.link_lost();
@@ -154,7 +159,6 @@ impl<H: Handles> Session<H> {
         self.lease.negotiated(timeout);
         self.pulse.link_up(now);
         self.pulse.acked(sent);
-        self.hosts.succeeded();
         self.last_loss = None;
         self.link = Link::Up;
         let (session_id, host) = (response.session_id, self.hosts.current().clone());

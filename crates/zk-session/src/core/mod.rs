@@ -130,7 +130,8 @@ impl std::fmt::Debug for Password {
 impl<H: Handles> Session<H> {
     /// A session that is not connected yet; its first attempt is due at once.
     #[must_use]
-    pub fn new(settings: Settings, now: Instant) -> Self {
+    pub fn new(mut settings: Settings, now: Instant) -> Self {
+        settings.clamp();
         let mut rng = Rng::new(settings.seed);
         Self {
             hosts: Hosts::new(settings.hosts.clone(), &mut rng),

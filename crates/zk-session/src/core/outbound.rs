@@ -51,6 +51,11 @@ impl Outbound {
         self.written += u64::try_from(len).unwrap_or(u64::MAX);
     }
 
+    /// The bytes that the socket has not taken yet.
+    pub(super) fn unwritten(&self) -> usize {
+        usize::try_from(self.encoded.saturating_sub(self.written)).unwrap_or(usize::MAX)
+    }
+
     /// True if the socket took at least a byte of the frame that begins there.
     pub(super) fn has_left(&self, offset: u64) -> bool {
         self.written > offset

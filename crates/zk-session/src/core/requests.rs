@@ -176,10 +176,11 @@ impl<H: Handles> Session<H> {
         self.outbound.wrote(len);
     }
 
-    fn admit(&self, frame_len: usize, watching: bool) -> Result<(), Failure> {
+    fn admit_frame(&self, frame_len: usize) -> Result<(), Failure> {
         let refused = if let Some(end) = self.ended() {
             ErrorKind::SessionEnded(end)
         } else if self.closing.is_some() {
+            // closeSession is the last word, and takes the ephemerals along.
             ErrorKind::SessionEnded(SessionEnd::Closed)
         } else if frame_len > proto::FRAME_LEN_MAX_SERVER {
             // The server would close the connection without a word.
@@ -187,9 +188,18 @@ impl<H: Handles> Session<H> {
                 len: frame_len,
                 max: proto::FRAME_LEN_MAX_SERVER,
             }
-        } else if self.inflight.len() + self.queue.len() >= REQUESTS_MAX {
+        } else {
+            return Ok(());
+        };
+        Err((refused, Outcome::NotApplied))
+    }
+
+    fn admit(&self, frame_len: usize, watching: bool) -> Result<(), Failure> {
+        self.admit_frame(frame_len)?;
+        let waiting = self.queue.bytes() + self.outbound.unwritten();
+        let refused = if self.inflight.len() + self.queue.len() >= REQUESTS_MAX {
             ErrorKind::LimitReached("REQUESTS_MAX")
-        } else if self.queue.bytes() + frame_len > QUEUED_BYTES_MAX {
+        } else if waiting + frame_len > QUEUED_BYTES_MAX {
             ErrorKind::LimitReached("QUEUED_BYTES_MAX")
         } else if watching && self.watches.len() >= WATCHES_MAX {
             ErrorKind::LimitReached("WATCHES_MAX")
@@ -228,7 +238,7 @@ impl<H: Handles> Session<H> {
             owner,
             watch,
         });
-        self.pulse.sent(now, feeds_lease(op));
+        self.pulse.sent(now, op == OpCode::Sync);
     }
 
     /// Everything a new connection starts with, in this order: credentials, so
@@ -312,13 +322,13 @@ impl<H: Handles> Session<H> {
         chore: Chore,
         to: Option<H::Reply>,
     ) -> Result<(), Failure> {
-        if let Some(end) = self.ended() {
-            return Err((ErrorKind::SessionEnded(end), Outcome::NotApplied));
-        }
+        // A frame the server refuses would cost every connection from now on.
+        let (Chore::Delete { path } | Chore::Sweep { parent: path, .. }) = &chore;
+        let path = path.as_str().into();
+        self.admit_frame(proto::request_frame_len(&Delete { path, version: -1 }))?;
         if self.chores.len() >= CHORES_MAX {
             return Err((ErrorKind::LimitReached("CHORES_MAX"), Outcome::NotApplied));
         }
-        // While closing there is no need: closeSession takes the ephemerals along.
         self.chores.add(chore, to);
         if self.is_connected() {
             self.send_chores(now);
@@ -370,6 +380,7 @@ impl<H: Handles> Session<H> {
         let Some((chore, waiter)) = self.chores.finish(number) else {
             return;
         };
+        let waiter = waiter.filter(|to| !to.is_abandoned());
         let done = code.is_ok() || code == Code::NO_NODE;
         if let (true, Chore::Sweep { parent, prefix }) = (code.is_ok(), &chore) {
             self.sweep(parent, prefix, &reply.body);

@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::Host;
 use crate::limits::CLOSE_TIMEOUT;
 
+const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
+
 /// The settings of a [`Session`](super::Session), all decided before it exists.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -35,5 +37,12 @@ impl Settings {
             close_timeout: CLOSE_TIMEOUT,
             seed: 0,
         }
+    }
+
+    /// Durations are added to instants: none may be longer than the protocol's
+    /// longest timeout, which is 24 days.
+    pub(super) fn clamp(&mut self) {
+        self.session_timeout = self.session_timeout.min(TIMEOUT_MAX);
+        self.close_timeout = self.close_timeout.min(TIMEOUT_MAX);
     }
 }

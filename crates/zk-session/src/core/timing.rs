@@ -1,7 +1,7 @@
 //! What is due when. Every deadline follows from the state, so none can be left
 //! armed by mistake.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use proto::{Ping, xid};
 
@@ -15,9 +15,11 @@ use crate::limits::PING_INTERVAL_MAX;
 #[derive(Debug)]
 pub(super) struct Pulse {
     sent: Instant,
-    /// The last request that only the leader can answer.
-    sent_to_leader: Instant,
+    /// The last `sync`. A write does not count: it may be refused on the way to
+    /// the leader, and a row of such writes must not starve the lease.
+    synced: Instant,
     heard: Instant,
+    up: Instant,
     /// The send time of the last request that was answered, by whomever.
     acked: Option<Instant>,
     ping: Option<Instant>,
@@ -27,17 +29,18 @@ impl Pulse {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             sent: now,
-            sent_to_leader: now,
+            synced: now,
             heard: now,
+            up: now,
             acked: None,
             ping: None,
         }
     }
 
-    pub(super) fn sent(&mut self, now: Instant, to_leader: bool) {
+    pub(super) fn sent(&mut self, now: Instant, sync: bool) {
         self.sent = now;
-        if to_leader {
-            self.sent_to_leader = now;
+        if sync {
+            self.synced = now;
         }
     }
 
@@ -57,7 +60,12 @@ impl Pulse {
     }
 
     pub(super) fn link_up(&mut self, now: Instant) {
-        (self.sent, self.heard) = (now, now);
+        (self.sent, self.heard, self.up) = (now, now, now);
+    }
+
+    /// For how long the connection has been up.
+    pub(super) fn up_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.up)
     }
 
     pub(super) fn link_lost(&mut self) {
@@ -151,7 +159,7 @@ impl<H: Handles> Session<H> {
     fn heartbeat_due(&self) -> Option<Instant> {
         self.lease
             .is_claimed()
-            .then(|| self.pulse.sent_to_leader + self.identity.timeout / 6)
+            .then(|| self.pulse.synced + self.identity.timeout / 6)
     }
 
     /// After two thirds of the timeout without a byte the connection is given up:

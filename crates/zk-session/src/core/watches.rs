@@ -105,9 +105,9 @@ impl<W: Handle> Watches<W> {
             .chain(paths(&self.exist, WatchKind::Exists))
             .chain(paths(&self.children, WatchKind::Children));
         let mut chunks: Vec<SetWatches<'_>> = Vec::new();
-        let mut chunk_bytes = REARM_CHUNK_BYTES;
+        let mut chunk_bytes = 0;
         for (kind, path) in all {
-            if chunk_bytes >= REARM_CHUNK_BYTES {
+            if chunks.is_empty() || chunk_bytes + path.len() > REARM_CHUNK_BYTES {
                 chunks.push(SetWatches {
                     relative_zxid,
                     data: Vec::new(),

@@ -1,0 +1,277 @@
+//! What can be written on the command line.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+/// Locks and plain operations on ZooKeeper.
+#[derive(Debug, Parser)]
+#[command(
+    name = "zk",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = "\
+Examples:
+  zk lock /locks/backup -- ./backup.sh        run a command while holding a lock
+  zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'somebody else is at it'
+  zk participants /locks/backup               who holds it, who waits
+  zk create /app/config '{\"a\":1}' --parents && zk get /app/config
+
+Exit status:
+  that of the command run under a lock, or 0
+  1   an error, told in one line on standard error
+  64  the command line cannot be understood
+  69  the ensemble cannot be reached
+  74  the lock was lost while the command ran
+  75  the lock was not acquired in time"
+)]
+pub(crate) struct Args {
+    /// The ensemble: servers, and the path that all paths are below.
+    ///
+    /// Without a port it is 2181; IPv6 addresses go in brackets.
+    #[arg(
+        long,
+        global = true,
+        env = "ZK_CONNECT",
+        value_name = "HOST:PORT[,HOST:PORT…][/chroot]",
+        default_value = "127.0.0.1:2181"
+    )]
+    pub(crate) connect: String,
+
+    /// How long the session outlives this process, if it dies.
+    ///
+    /// It is also how long an interruption of the connection a lock may survive.
+    /// The server clamps it to what it allows.
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        default_value = "10",
+        value_parser = seconds
+    )]
+    pub(crate) session_timeout: Duration,
+
+    /// Print JSON, one value a line.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command while holding a lock.
+    Lock(Lock),
+
+    /// List who holds a lock and who waits for it, in order.
+    ///
+    /// One contender a line: the full path of its node, a tab, its data, which by
+    /// default is the address it comes from.
+    Participants {
+        /// The path of the lock.
+        path: String,
+    },
+
+    /// Create a node and print its path.
+    Create(Create),
+
+    /// Print a node's data, as it is.
+    Get {
+        /// The node.
+        path: String,
+    },
+
+    /// Replace a node's data.
+    Set {
+        /// The node.
+        path: String,
+        /// The new data.
+        data: String,
+        /// Only if the data's version is this one.
+        #[arg(long, value_name = "N")]
+        version: Option<i32>,
+    },
+
+    /// Delete a node.
+    Delete {
+        /// The node.
+        path: String,
+        /// Only if the data's version is this one.
+        #[arg(long, value_name = "N")]
+        version: Option<i32>,
+        /// Everything below it too.
+        #[arg(long)]
+        recursive: bool,
+    },
+
+    /// Tell whether a node exists: `true`, or `false` and exit status 1.
+    Exists {
+        /// The node.
+        path: String,
+    },
+
+    /// List the names of a node's children, sorted.
+    Ls {
+        /// The node.
+        path: String,
+    },
+
+    /// Print what ZooKeeper knows of a node.
+    Stat {
+        /// The node.
+        path: String,
+    },
+
+    /// Print what happens to a node, until interrupted.
+    ///
+    /// One event a line: NodeCreated, NodeDataChanged, NodeDeleted or
+    /// NodeChildrenChanged, and the path. The node need not exist. Changes in
+    /// quick succession may be told as one.
+    Watch {
+        /// The node.
+        path: String,
+    },
+}
+
+/// The `lock` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The command's environment has ZK_LOCK_NODE, the path of the holder's node, and ZK_FENCING_TOKEN, a
+number larger than that of every holder before: give it along with every write to what the lock
+protects, and have a smaller one refused there. Nothing else is safe from a holder that was paused.
+
+When the lock is lost while the command runs, the command gets SIGTERM, then SIGKILL after 5 s, and
+the exit status is 74. SIGINT and SIGTERM are passed on to the command, and the lock is released.")]
+pub(crate) struct Lock {
+    /// The path of the lock; it is made when it does not exist.
+    pub(crate) path: String,
+
+    /// Give up after so long, with exit status 75; 0 for one look.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// The `create` command.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Create {
+    /// The path; with --sequential, what stands before the number.
+    pub(crate) path: String,
+    /// The data; empty if left out.
+    #[arg(default_value = "")]
+    pub(crate) data: String,
+    /// The node ends with the session, which is the session timeout after this
+    /// command has ended.
+    #[arg(long, conflicts_with_all = ["container", "ttl"])]
+    pub(crate) ephemeral: bool,
+    /// The server appends a number that grows.
+    #[arg(long, conflicts_with = "container")]
+    pub(crate) sequential: bool,
+    /// The server removes the node when its last child has been gone for a while.
+    #[arg(long, conflicts_with = "ttl")]
+    pub(crate) container: bool,
+    /// The server removes the node after so many milliseconds without a change
+    /// and without children. It must have been started with TTL nodes enabled.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(i64).range(1..=0xff_ffff_ffff))]
+    pub(crate) ttl: Option<i64>,
+    /// Create what is missing of the path above it.
+    #[arg(long)]
+    pub(crate) parents: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|duration| *duration <= Duration::from_secs(60 * 60 * 24 * 365))
+        .ok_or_else(|| "write a number of seconds, such as 5 or 0.5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn options_may_stand_before_and_behind_the_command() {
+        for line in [
+            vec![
+                "zk",
+                "--connect",
+                "h:1",
+                "--json",
+                "--session-timeout",
+                "0.5",
+                "ls",
+                "/a",
+            ],
+            vec![
+                "zk",
+                "ls",
+                "/a",
+                "--connect",
+                "h:1",
+                "--json",
+                "--session-timeout",
+                "0.5",
+            ],
+        ] {
+            let args = Args::try_parse_from(line).unwrap();
+            assert_eq!((args.connect.as_str(), args.json), ("h:1", true));
+            assert_eq!(args.session_timeout, Duration::from_millis(500));
+        }
+    }
+
+    #[test]
+    fn everything_after_the_dashes_is_the_command() {
+        let line = [
+            "zk",
+            "lock",
+            "/l",
+            "--timeout",
+            "3",
+            "--",
+            "sh",
+            "-c",
+            "x",
+            "--json",
+        ];
+        let args = Args::try_parse_from(line).unwrap();
+        let Command::Lock(lock) = args.command else {
+            panic!("{args:?}")
+        };
+        assert_eq!(lock.command, ["sh", "-c", "x", "--json"]);
+        assert_eq!(lock.timeout, Some(Duration::from_secs(3)));
+        assert!(!args.json);
+    }
+
+    #[test]
+    fn wrong_uses_are_refused() {
+        for line in [
+            vec!["zk", "lock", "/l"],
+            vec!["zk", "lock", "/l", "echo"],
+            vec!["zk", "lock", "/l", "--timeout", "-1", "--", "x"],
+            vec!["zk", "lock", "/l", "--timeout", "nan", "--", "x"],
+            vec!["zk", "lock", "/l", "--read", "--", "x"],
+            vec!["zk", "create", "/a", "--ephemeral", "--container"],
+            vec!["zk", "create", "/a", "--ttl", "0"],
+            vec!["zk", "set", "/a"],
+            vec!["zk", "frobnicate"],
+        ] {
+            assert!(Args::try_parse_from(&line).is_err(), "{line:?}");
+        }
+    }
+}

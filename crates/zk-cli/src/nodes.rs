@@ -1,0 +1,187 @@
+//! The plain operations, and the list of a lock's participants.
+
+use serde_json::{Value, json};
+use zk_recipes::Mutex;
+use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, Stat};
+
+use crate::args::Create;
+use crate::failure::Failure;
+use crate::output::{Output, data_json, data_text};
+
+pub(crate) async fn participants(
+    client: &Client,
+    path: &str,
+    output: Output,
+) -> Result<(), Failure> {
+    let participants = Mutex::new(client, path)?.participants().await?;
+    let line = |p: &zk_recipes::Participant| format!("{}\t{}", p.path, data_text(&p.data));
+    output.print(participants.iter().map(line), || {
+        participants
+            .iter()
+            .map(|p| {
+                json!({
+                    "path": p.path,
+                    "data": data_json(&p.data),
+                    "sequence": p.sequence,
+                    "session": format!("{:#x}", p.session_id),
+                    "token": p.czxid,
+                })
+            })
+            .collect()
+    })
+}
+
+pub(crate) async fn create(client: &Client, create: Create, output: Output) -> Result<(), Failure> {
+    if create.parents {
+        create_parents(client, &create.path).await?;
+    }
+    let (path, data) = (create.path.as_str(), create.data.as_bytes());
+    let created = match create.ttl {
+        Some(ttl_ms) => {
+            client
+                .create_with_ttl(path, data, create.sequential, ttl_ms)
+                .await
+        }
+        None => client.create(path, data, mode(&create)).await,
+    };
+    let created = created?;
+    output.print([created.path.clone()], || json!({ "path": created.path }))
+}
+
+fn mode(create: &Create) -> CreateMode {
+    match (create.ephemeral, create.sequential, create.container) {
+        (_, _, true) => CreateMode::Container,
+        (false, false, false) => CreateMode::Persistent,
+        (false, true, false) => CreateMode::PersistentSequential,
+        (true, false, false) => CreateMode::Ephemeral,
+        (true, true, false) => CreateMode::EphemeralSequential,
+    }
+}
+
+async fn create_parents(client: &Client, path: &str) -> Result<(), Error> {
+    let slashes = path
+        .match_indices('/')
+        .map(|(at, _)| at)
+        .filter(|at| *at > 0);
+    for at in slashes {
+        match client
+            .create(&path[..at], b"", CreateMode::Persistent)
+            .await
+        {
+            Err(error) if error.code() != Some(ErrorCode::NODE_EXISTS) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn get(client: &Client, path: &str, output: Output) -> Result<(), Failure> {
+    let node = client.get_data(path).await?;
+    let data = node.data.as_deref();
+    output.print_data(
+        data.unwrap_or_default(),
+        || json!({ "data": data.map(data_json), "stat": stat_json(&node.stat) }),
+    )
+}
+
+pub(crate) async fn set(
+    client: &Client,
+    path: &str,
+    data: &str,
+    version: Option<i32>,
+    output: Output,
+) -> Result<(), Failure> {
+    let stat = client.set_data(path, data.as_bytes(), version).await?;
+    output.print([], || json!({ "stat": stat_json(&stat) }))
+}
+
+/// Deletes from the leaves up. What others create meanwhile is deleted too, unless
+/// it comes faster than it can be deleted.
+pub(crate) async fn delete_recursive(
+    client: &Client,
+    path: &str,
+    version: Option<i32>,
+) -> Result<(), Failure> {
+    let mut branch = vec![path.to_owned()];
+    while let Some(node) = branch.last().cloned() {
+        let version = version.filter(|_| branch.len() == 1);
+        match client.delete(&node, version).await {
+            Ok(()) => drop(branch.pop()),
+            Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {
+                let children = match client.get_children(&node).await {
+                    Ok(children) => children.names,
+                    Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
+                    Err(error) => return Err(error.into()),
+                };
+                let parent = node.trim_end_matches('/');
+                branch.extend(children.names().map(|name| format!("{parent}/{name}")));
+            }
+            // Somebody was faster; only the node that was named must have been there.
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) && branch.len() > 1 => {
+                branch.pop();
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn exists(client: &Client, path: &str, output: Output) -> Result<(), Failure> {
+    let stat = client.exists(path).await?;
+    output.print(
+        [stat.is_some().to_string()],
+        || json!({ "exists": stat.is_some(), "stat": stat.as_ref().map(stat_json) }),
+    )?;
+    match stat {
+        Some(_) => Ok(()),
+        None => Err(Failure::other(format!("{path} does not exist"))),
+    }
+}
+
+pub(crate) async fn ls(client: &Client, path: &str, output: Output) -> Result<(), Failure> {
+    let children = client.get_children(path).await?.names;
+    let mut names: Vec<String> = children.names().map(std::borrow::Cow::into_owned).collect();
+    names.sort_unstable();
+    output.print(names.iter().cloned(), || {
+        names.iter().map(|name| json!(name)).collect()
+    })
+}
+
+pub(crate) async fn stat(client: &Client, path: &str, output: Output) -> Result<(), Failure> {
+    let Some(stat) = client.exists(path).await? else {
+        return Err(Failure::other(format!("{path} does not exist")));
+    };
+    output.print(stat_lines(&stat), || stat_json(&stat))
+}
+
+fn stat_lines(stat: &Stat) -> Vec<String> {
+    vec![
+        format!("czxid = {:#x}", stat.czxid),
+        format!("mzxid = {:#x}", stat.mzxid),
+        format!("pzxid = {:#x}", stat.pzxid),
+        format!("ctime = {} ms", stat.ctime_ms),
+        format!("mtime = {} ms", stat.mtime_ms),
+        format!("version = {}", stat.version),
+        format!("cversion = {}", stat.cversion),
+        format!("aversion = {}", stat.aversion),
+        format!("ephemeralOwner = {:#x}", stat.ephemeral_owner),
+        format!("dataLength = {}", stat.data_length),
+        format!("numChildren = {}", stat.num_children),
+    ]
+}
+
+fn stat_json(stat: &Stat) -> Value {
+    json!({
+        "czxid": stat.czxid,
+        "mzxid": stat.mzxid,
+        "pzxid": stat.pzxid,
+        "ctime": stat.ctime_ms,
+        "mtime": stat.mtime_ms,
+        "version": stat.version,
+        "cversion": stat.cversion,
+        "aversion": stat.aversion,
+        "ephemeralOwner": format!("{:#x}", stat.ephemeral_owner),
+        "dataLength": stat.data_length,
+        "numChildren": stat.num_children,
+    })
+}

@@ -1,0 +1,74 @@
+//! Results on standard output, for people or as JSON.
+
+use std::io::{IsTerminal, Write, stdout};
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    json: bool,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Prints a result: the lines, or the value in one line of its own.
+    pub(crate) fn print(
+        self,
+        lines: impl IntoIterator<Item = String>,
+        json: impl FnOnce() -> Value,
+    ) -> Result<(), Failure> {
+        let text: String = match self.json {
+            true => format!("{}\n", json()),
+            false => lines
+                .into_iter()
+                .flat_map(|line| [line, "\n".to_owned()])
+                .collect(),
+        };
+        write(text.as_bytes())
+    }
+
+    /// Prints data as it is, so that it can be piped; a terminal gets a new line.
+    pub(crate) fn print_data(
+        self,
+        data: &[u8],
+        json: impl FnOnce() -> Value,
+    ) -> Result<(), Failure> {
+        if self.json {
+            return write(format!("{}\n", json()).as_bytes());
+        }
+        write(data)?;
+        match stdout().is_terminal() && !data.is_empty() {
+            true => write(b"\n"),
+            false => Ok(()),
+        }
+    }
+}
+
+fn write(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    out.write_all(bytes)
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::other(format!("standard output: {error}")))
+}
+
+/// Data as JSON: text where it is text, else its bytes in hexadecimal.
+pub(crate) fn data_json(data: &[u8]) -> Value {
+    match std::str::from_utf8(data) {
+        Ok(text) => Value::from(text),
+        Err(_) => {
+            let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
+            serde_json::json!({ "hex": hex })
+        }
+    }
+}
+
+/// Data in a line of text: nothing in it can break the line.
+pub(crate) fn data_text(data: &[u8]) -> String {
+    String::from_utf8_lossy(data).escape_debug().to_string()
+}

@@ -1,0 +1,732 @@
+//! A session on virtual time, with a peer that a test scripts or lets serve.
+//!
+//! Time is a base instant and a duration that only the test moves. Everything the
+//! session puts out is kept with its time, and the contract is checked whenever
+//! something comes out.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use proto::{
+    ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode, ErrorCode,
+    EventType, Exists, GetChildren2, GetData, OPEN_ACL, OpCode, Request, SetData, Sync,
+    split_frame, xid,
+};
+use zk_session::core::{
+    Failure, Handle, Handles, Output, Reply, Session, Settings, Standing, WatchKind, WatchedEvent,
+};
+use zk_session::{ErrorKind, Host, LossCause, Outcome, SessionEnd, SessionEvent};
+
+pub(crate) use crate::server::{Frame, ID, PASSWORD, Server, acceptance, rejection};
+use crate::server::{notify, reply};
+
+/// The session timeout of the tests: all its fractions are whole milliseconds.
+pub(crate) const T: Duration = Duration::from_millis(6000);
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[derive(Debug)]
+pub(crate) struct Numbers;
+
+impl Handles for Numbers {
+    type Reply = Number;
+    type Watch = Number;
+}
+
+/// A handle: a number, and whether somebody has stopped waiting behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct Number {
+    n: u32,
+    abandoned: Rc<Cell<bool>>,
+}
+
+impl Handle for Number {
+    fn is_abandoned(&self) -> bool {
+        self.abandoned.get()
+    }
+}
+
+/// An output of the session.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Seen {
+    Connect(Host),
+    Disconnect,
+    Reply(u32, Result<Reply, Failure>),
+    Watch(u32, Result<WatchedEvent, SessionEnd>),
+    Event(SessionEvent),
+    Standing(Standing),
+}
+
+/// What the servers do by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Servers {
+    /// Only what the test says.
+    Scripted,
+    /// Accept, close at once.
+    Close,
+    /// Accept, do the handshake, close.
+    Greet,
+    /// Cannot be reached.
+    Refuse,
+    /// Accept and say nothing.
+    Silent,
+    /// Serve.
+    Serve,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Down,
+    Asked,
+    Open,
+}
+
+pub(crate) struct World {
+    pub(crate) session: Session<Numbers>,
+    base: Instant,
+    now: Duration,
+    pub(crate) log: Vec<(Duration, Seen)>,
+    pub(crate) wire: Wire,
+    pub(crate) servers: Servers,
+    /// Operations that the server leaves unanswered even when it serves.
+    pub(crate) unanswered: BTreeSet<i32>,
+    /// Operations that the server answers even when it is scripted.
+    pub(crate) answered: BTreeSet<i32>,
+    pub(crate) server: Server,
+    /// How many more bytes the socket takes.
+    pub(crate) room: usize,
+    /// How many more bytes reach the server; then the connection breaks.
+    pub(crate) to_server: usize,
+    /// How many more bytes reach the client; then the connection breaks.
+    pub(crate) to_client: usize,
+    /// Every byte that the server got on this connection.
+    pub(crate) transmitted: BytesMut,
+    outgoing: BytesMut,
+    arrived: BytesMut,
+    greeted: bool,
+    /// Requests nobody has answered yet.
+    pub(crate) frames: VecDeque<Frame>,
+    /// Every request that arrived, with its time, over all connections.
+    pub(crate) seen: Vec<(Duration, Frame)>,
+    pub(crate) incoming: BytesMut,
+    asked: BTreeMap<u32, Number>,
+    answers: BTreeMap<u32, Result<Reply, Failure>>,
+    fired: BTreeMap<u32, Result<WatchedEvent, SessionEnd>>,
+    next: u32,
+    terminal: bool,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "virtual time needs some instant to count from"
+    )]
+    pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings::new(vec![Host::new("a", 1)], T);
+        change(&mut settings);
+        let base = Instant::now();
+        Self {
+            session: Session::new(settings, base),
+            base,
+            now: Duration::ZERO,
+            log: Vec::new(),
+            wire: Wire::Down,
+            servers: Servers::Scripted,
+            unanswered: BTreeSet::new(),
+            answered: BTreeSet::new(),
+            server: Server::new(6000),
+            room: usize::MAX,
+            to_server: usize::MAX,
+            to_client: usize::MAX,
+            transmitted: BytesMut::new(),
+            outgoing: BytesMut::new(),
+            arrived: BytesMut::new(),
+            greeted: false,
+            frames: VecDeque::new(),
+            seen: Vec::new(),
+            incoming: BytesMut::new(),
+            asked: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            fired: BTreeMap::new(),
+            next: 0,
+            terminal: false,
+        }
+    }
+
+    /// A session with a connection and a scripted server.
+    pub(crate) fn up() -> Self {
+        let mut world = Self::new();
+        world.bring_up();
+        world
+    }
+
+    /// A session with a connection and a server that serves.
+    pub(crate) fn served(paths: &[&str]) -> Self {
+        let mut world = Self::new();
+        world.server = Server::new(6000).with(paths);
+        world.servers = Servers::Serve;
+        world.tick();
+        assert!(world.session.is_connected());
+        world
+    }
+
+    // ---- time
+
+    pub(crate) fn now(&self) -> Duration {
+        self.now
+    }
+
+    pub(crate) fn instant(&self) -> Instant {
+        self.base + self.now
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.session.poll_timeout().map(|at| at.saturating_duration_since(self.base))
+    }
+
+    /// Handles what is due now.
+    pub(crate) fn tick(&mut self) {
+        for _ in 0..16 {
+            if self.deadline().is_none_or(|at| at > self.now) {
+                return;
+            }
+            self.session.handle_timeout(self.instant());
+            self.settle();
+        }
+        panic!("a busy loop: still due after 16 calls: {:?}", self.session);
+    }
+
+    /// Moves time as a driver sees it: it wakes at every deadline on the way.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        let end = self.now + by;
+        self.tick();
+        while let Some(at) = self.deadline().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.tick();
+        }
+        self.now = end;
+    }
+
+    pub(crate) fn advance_to(&mut self, at: Duration) {
+        self.advance(at.checked_sub(self.now).unwrap());
+    }
+
+    pub(crate) fn advance_to_deadline(&mut self) -> Duration {
+        let at = self.deadline().unwrap();
+        self.now = self.now.max(at);
+        self.tick();
+        self.now
+    }
+
+    /// Moves time and handles nothing on the way: the process was stopped.
+    pub(crate) fn freeze(&mut self, by: Duration) {
+        self.now += by;
+    }
+
+    // ---- the connection
+
+    /// Waits for the next attempt and lets it succeed.
+    pub(crate) fn open(&mut self) {
+        self.tick();
+        while self.wire != Wire::Asked {
+            self.advance_to_deadline();
+        }
+        self.opened();
+        self.settle();
+    }
+
+    pub(crate) fn bring_up(&mut self) {
+        self.open();
+        self.respond(&acceptance(6000));
+        assert!(self.session.is_connected());
+    }
+
+    pub(crate) fn respond(&mut self, response: &ConnectResponse) {
+        let mut out = BytesMut::new();
+        proto::encode_record(response, &mut out);
+        self.deliver(&out);
+    }
+
+    fn opened(&mut self) {
+        self.wire = Wire::Open;
+        self.greeted = false;
+        for buffer in [
+            &mut self.transmitted,
+            &mut self.arrived,
+            &mut self.outgoing,
+            &mut self.incoming,
+        ] {
+            buffer.clear();
+        }
+        self.frames.clear();
+        self.session.handle_connected(self.instant());
+    }
+
+    pub(crate) fn cut(&mut self) {
+        self.cut_for(LossCause::ClosedByServer);
+    }
+
+    pub(crate) fn cut_for(&mut self, cause: LossCause) {
+        self.wire = Wire::Down;
+        self.session.handle_disconnected(self.instant(), cause);
+        self.settle();
+    }
+
+    /// Bytes arrive at the client.
+    pub(crate) fn deliver(&mut self, bytes: &[u8]) {
+        self.receive(bytes);
+        self.settle();
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        let len = bytes.len().min(self.to_client);
+        self.incoming.extend_from_slice(&bytes[..len]);
+        self.session.handle_received(self.instant(), &mut self.incoming);
+        if self.to_client != usize::MAX {
+            self.to_client -= len;
+            if self.to_client == 0 {
+                self.broken();
+            }
+        }
+    }
+
+    fn broken(&mut self) {
+        (self.to_client, self.to_server) = (usize::MAX, usize::MAX);
+        if self.wire == Wire::Open {
+            self.wire = Wire::Down;
+            self.session
+                .handle_disconnected(self.instant(), LossCause::ClosedByServer);
+        }
+    }
+
+    // ---- the scripted server
+
+    /// Takes the oldest unanswered request, which must be of this kind.
+    pub(crate) fn take(&mut self, op: OpCode) -> Frame {
+        let frame = self.frames.pop_front().unwrap_or_else(|| panic!("no {op:?} came"));
+        assert_eq!(frame.op, op, "{frame:?}");
+        frame
+    }
+
+    pub(crate) fn ops(&self) -> Vec<OpCode> {
+        self.frames.iter().map(|frame| frame.op).collect()
+    }
+
+    pub(crate) fn answer<E: Encode>(&mut self, to: &Frame, zxid: i64, err: ErrorCode, body: &E) {
+        let mut out = BytesMut::new();
+        reply(&mut out, to.xid, zxid, err, body);
+        self.deliver(&out);
+    }
+
+    /// The server's own answer to a request.
+    pub(crate) fn serve(&mut self, frame: &Frame) {
+        let mut out = BytesMut::new();
+        self.server.answer(frame, &mut out);
+        self.deliver(&out);
+    }
+
+    pub(crate) fn notify(&mut self, event: EventType, path: &str) {
+        let mut out = BytesMut::new();
+        notify(&mut out, event, path);
+        self.deliver(&out);
+    }
+
+    /// When requests of this kind arrived.
+    pub(crate) fn times(&self, op: OpCode) -> Vec<Duration> {
+        let of_kind = self.seen.iter().filter(|(_, frame)| frame.op == op);
+        of_kind.map(|(at, _)| *at).collect()
+    }
+
+    pub(crate) fn attempts(&self) -> Vec<(Duration, Host)> {
+        let attempt = |(at, seen): &(Duration, Seen)| match seen {
+            Seen::Connect(host) => Some((*at, host.clone())),
+            _ => None,
+        };
+        self.log.iter().filter_map(attempt).collect()
+    }
+
+    pub(crate) fn last_connect(&self) -> ConnectRequest {
+        let frame = split_frame(&mut self.transmitted.clone(), 1000).unwrap().unwrap();
+        ConnectRequest::from_frame(&frame).unwrap()
+    }
+
+    // ---- the caller
+
+    pub(crate) fn number(&mut self) -> Number {
+        self.next += 1;
+        Number {
+            n: self.next,
+            abandoned: Rc::default(),
+        }
+    }
+
+    /// Submits a request whose answer, and watch if any, have the returned number.
+    pub(crate) fn submit<R: Request>(&mut self, request: &R, watch: Option<WatchKind>) -> u32 {
+        self.try_submit(request, watch).unwrap()
+    }
+
+    pub(crate) fn try_submit<R: Request>(
+        &mut self,
+        request: &R,
+        watch: Option<WatchKind>,
+    ) -> Result<u32, Failure> {
+        let to = self.number();
+        let watch = watch.map(|kind| (kind, to.clone()));
+        let result = self
+            .session
+            .submit(self.instant(), request, to.clone(), watch);
+        self.admitted(to, result)
+    }
+
+    pub(crate) fn admitted(
+        &mut self,
+        to: Number,
+        result: Result<(), Failure>,
+    ) -> Result<u32, Failure> {
+        let n = to.n;
+        if result.is_ok() {
+            self.asked.insert(n, to);
+        }
+        self.settle();
+        result.map(|()| n)
+    }
+
+    pub(crate) fn create(&mut self, path: &str) -> u32 {
+        self.submit(&create(path), None)
+    }
+
+    pub(crate) fn delete(&mut self, path: &str) -> u32 {
+        self.submit(
+            &Delete {
+                path: path.into(),
+                version: -1,
+            },
+            None,
+        )
+    }
+
+    pub(crate) fn set(&mut self, path: &str) -> u32 {
+        self.submit(
+            &SetData {
+                path: path.into(),
+                data: None,
+                version: -1,
+            },
+            None,
+        )
+    }
+
+    pub(crate) fn sync(&mut self) -> u32 {
+        self.submit(&Sync { path: "/".into() }, None)
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> u32 {
+        self.submit(&get(path, false), None)
+    }
+
+    pub(crate) fn watch(&mut self, kind: WatchKind, path: &str) -> u32 {
+        let (watch, kind_of) = (true, Some(kind));
+        let path = path.into();
+        match kind {
+            WatchKind::Data => self.submit(&GetData { path, watch }, kind_of),
+            WatchKind::Exists => self.submit(&Exists { path, watch }, kind_of),
+            WatchKind::Children => self.submit(&GetChildren2 { path, watch }, kind_of),
+        }
+    }
+
+    pub(crate) fn delete_for_certain(&mut self, path: &str) -> u32 {
+        let to = self.number();
+        let result = self
+            .session
+            .delete_for_certain(self.instant(), path, Some(to.clone()));
+        self.admitted(to, result).unwrap()
+    }
+
+    pub(crate) fn sweep(&mut self, parent: &str, prefix: &str) {
+        self.session
+            .sweep_for_certain(self.instant(), parent, prefix)
+            .unwrap();
+        self.settle();
+    }
+
+    pub(crate) fn auth(&mut self, scheme: &str) -> u32 {
+        let to = self.number();
+        let auth = Bytes::from_static(b"user:secret");
+        let result = self
+            .session
+            .add_credential(self.instant(), scheme, auth, to.clone());
+        self.admitted(to, result).unwrap()
+    }
+
+    pub(crate) fn claim(&mut self) {
+        self.session.claim_lease();
+        self.tick();
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.session.close(self.instant());
+        self.settle();
+    }
+
+    /// Nobody waits behind this number any more.
+    pub(crate) fn abandon(&mut self, n: u32) {
+        self.asked[&n].abandoned.set(true);
+    }
+
+    // ---- what came out
+
+    pub(crate) fn reply(&self, n: u32) -> Option<&Result<Reply, Failure>> {
+        self.answers.get(&n)
+    }
+
+    pub(crate) fn is_ok(&self, n: u32) -> bool {
+        matches!(self.reply(n), Some(Ok(_)))
+    }
+
+    pub(crate) fn failure(&self, n: u32) -> &Failure {
+        match self.reply(n) {
+            Some(Err(failure)) => failure,
+            other => panic!("request {n} did not fail: {other:?}"),
+        }
+    }
+
+    pub(crate) fn outcome(&self, n: u32) -> Outcome {
+        self.failure(n).1
+    }
+
+    pub(crate) fn fired(&self, n: u32) -> Option<&Result<WatchedEvent, SessionEnd>> {
+        self.fired.get(&n)
+    }
+
+    pub(crate) fn events(&self) -> Vec<SessionEvent> {
+        let event = |(_, seen): &(Duration, Seen)| match seen {
+            Seen::Event(event) => Some(event.clone()),
+            _ => None,
+        };
+        self.log.iter().filter_map(event).collect()
+    }
+
+    pub(crate) fn standings(&self) -> Vec<(Duration, Standing)> {
+        let standing = |(at, seen): &(Duration, Seen)| match seen {
+            Seen::Standing(standing) => Some((*at, *standing)),
+            _ => None,
+        };
+        self.log.iter().filter_map(standing).collect()
+    }
+
+    /// The lease at this moment, as the time it ends.
+    pub(crate) fn lease(&self) -> Option<Duration> {
+        let (_, until) = self.session.lease(self.instant())?;
+        Some(until - self.base)
+    }
+
+    pub(crate) fn cause(&self) -> LossCause {
+        self.session.last_loss().unwrap()
+    }
+
+    /// What must hold at any time; that answers come once and nothing comes after
+    /// the end is checked as things come.
+    pub(crate) fn check_contract(&self) {
+        for (n, number) in &self.asked {
+            let answered = self.answers.contains_key(n);
+            let waiting = !self.terminal || number.abandoned.get();
+            assert!(answered || waiting, "{n} got no answer");
+        }
+        assert_eq!(self.terminal, self.session.ended().is_some());
+        assert_eq!(self.session.poll_timeout().is_none(), self.terminal);
+        let lost = self.session.standing().term;
+        assert_eq!(
+            usize::try_from(lost).unwrap() + usize::from(self.terminal),
+            self.standings().len(),
+            "one output for each change of the standing"
+        );
+    }
+
+    /// Ends the session if it has not ended, and checks that everybody was told.
+    pub(crate) fn finish(mut self) {
+        self.check_contract();
+        self.session.abort();
+        self.settle();
+        self.check_contract();
+    }
+
+    // ---- inside
+
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..100_000 {
+            let some = self.drain_outputs() | self.transmit();
+            if !(some | self.serve_next()) {
+                return;
+            }
+        }
+        panic!("the session and its server never come to rest");
+    }
+
+    fn drain_outputs(&mut self) -> bool {
+        let before = self.log.len();
+        while let Some(output) = self.session.poll_output() {
+            let after_the_end = self.terminal && !matches!(output, Output::Standing(_));
+            assert!(!after_the_end, "{output:?} after the end");
+            let seen = match output {
+                Output::Connect(host) => {
+                    self.wire = Wire::Asked;
+                    Seen::Connect(host)
+                }
+                Output::Disconnect => {
+                    self.wire = Wire::Down;
+                    Seen::Disconnect
+                }
+                Output::Reply { to, result } => {
+                    assert!(self.asked.contains_key(&to.n), "{to:?} was not admitted");
+                    let before = self.answers.insert(to.n, result.clone());
+                    assert_eq!(before, None, "{to:?} answered twice");
+                    Seen::Reply(to.n, result)
+                }
+                Output::Watch { to, result } => {
+                    let before = self.fired.insert(to.n, result.clone());
+                    assert_eq!(before, None, "{to:?} fired twice");
+                    assert!(self.answers.contains_key(&to.n), "{to:?} fired unregistered");
+                    Seen::Watch(to.n, result)
+                }
+                Output::Event(event) => {
+                    self.terminal = matches!(
+                        event,
+                        SessionEvent::Expired { .. }
+                            | SessionEvent::AuthFailed { .. }
+                            | SessionEvent::Closed { .. }
+                    );
+                    Seen::Event(event)
+                }
+                Output::Standing(standing) => Seen::Standing(standing),
+            };
+            self.log.push((self.now, seen));
+        }
+        self.log.len() > before
+    }
+
+    fn transmit(&mut self) -> bool {
+        self.session.poll_transmit(&mut self.outgoing);
+        if self.wire != Wire::Open {
+            self.outgoing.clear();
+            return false;
+        }
+        let mut written = self.outgoing.split_to(self.outgoing.len().min(self.room));
+        if written.is_empty() {
+            return false;
+        }
+        self.session.handle_written(written.len());
+        if self.room != usize::MAX {
+            self.room -= written.len();
+        }
+        let breaks = written.len() >= self.to_server;
+        written.truncate(self.to_server);
+        self.arrive(&written);
+        match breaks {
+            true => self.broken(),
+            false if self.to_server != usize::MAX => self.to_server -= written.len(),
+            false => {}
+        }
+        true
+    }
+
+    fn arrive(&mut self, bytes: &[u8]) {
+        self.transmitted.extend_from_slice(bytes);
+        self.arrived.extend_from_slice(bytes);
+        while let Some(bytes) = split_frame(&mut self.arrived, 1 << 20).unwrap() {
+            if !std::mem::replace(&mut self.greeted, true) {
+                if matches!(self.servers, Servers::Serve | Servers::Greet) {
+                    self.greet(&bytes);
+                }
+                continue;
+            }
+            let frame = Frame::parse(&bytes);
+            self.seen.push((self.now, frame.clone()));
+            self.frames.push_back(frame);
+        }
+    }
+
+    fn greet(&mut self, frame: &Bytes) {
+        let mut out = BytesMut::new();
+        let go_on = self.server.connect(frame, &mut out);
+        self.receive(&out);
+        if self.wire == Wire::Open && (!go_on || self.servers == Servers::Greet) {
+            self.broken();
+        }
+    }
+
+    /// One thing that the server does by itself; false if there is none.
+    fn serve_next(&mut self) -> bool {
+        match (self.wire, self.servers) {
+            (Wire::Asked, Servers::Refuse) => {
+                self.wire = Wire::Down;
+                let cause = LossCause::Unreachable(std::io::ErrorKind::ConnectionRefused);
+                self.session.handle_disconnected(self.instant(), cause);
+                true
+            }
+            (Wire::Asked, servers) if servers != Servers::Scripted => {
+                self.opened();
+                true
+            }
+            (Wire::Open, Servers::Close) => {
+                self.broken();
+                true
+            }
+            (Wire::Open, _) => self.answer_next(),
+            _ => false,
+        }
+    }
+
+    fn answer_next(&mut self) -> bool {
+        let serves = self.servers == Servers::Serve;
+        let place = self.frames.iter().position(|frame| {
+            let op = frame.op.code();
+            !self.unanswered.contains(&op) && (serves || self.answered.contains(&op))
+        });
+        let Some(frame) = place.and_then(|place| self.frames.remove(place)) else {
+            return false;
+        };
+        let mut out = BytesMut::new();
+        let go_on = self.server.answer(&frame, &mut out);
+        self.receive(&out);
+        if !go_on {
+            self.broken();
+        }
+        true
+    }
+}
+
+pub(crate) fn create(path: &str) -> Create2<'_> {
+    Create2 {
+        path: path.into(),
+        data: None,
+        acl: OPEN_ACL.into(),
+        mode: CreateMode::Ephemeral,
+    }
+}
+
+pub(crate) fn get(path: &str, watch: bool) -> GetData<'_> {
+    GetData {
+        path: path.into(),
+        watch,
+    }
+}
+
+pub(crate) fn ended(end: SessionEnd) -> ErrorKind {
+    ErrorKind::SessionEnded(end)
+}
+
+/// A ping's answer.
+pub(crate) fn pong() -> BytesMut {
+    let mut out = BytesMut::new();
+    reply(&mut out, xid::PING, 1, ErrorCode::OK, &());
+    out
+}
