@@ -39,15 +39,13 @@ impl Request {
             ["-h" | "--help" | "help"] => Ok(Self::Help(HELP)),
             ["zookeeper", ref rest @ ..] => Self::parse_zookeeper(rest),
             ["test", "-h" | "--help"] => Ok(Self::Help(TEST_HELP)),
-            ["test", ..] => Ok(Self::Test {
-                arguments: arguments[1..].to_vec(),
-            }),
+            ["test", ..] => Ok(Self::Test { arguments: arguments[1..].to_vec() }),
             ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
             ["ci"] => Ok(Self::Ci),
             ["ci", extra, ..] => Err(surplus("ci", extra)),
-            [unknown, ..] => Err(Failure::usage(format!(
-                "no task `{unknown}`; see `cargo xtask --help`"
-            ))),
+            [unknown, ..] => {
+                Err(Failure::usage(format!("no task `{unknown}`; see `cargo xtask --help`")))
+            }
         }
     }
 
@@ -77,9 +75,7 @@ impl Request {
     fn parse_start(port: &str) -> Result<Self, Failure> {
         match port.parse() {
             Ok(number) if number != 0 => Ok(Self::ZookeeperStart { port: Some(number) }),
-            _ => Err(Failure::usage(format!(
-                "`{port}` is no port: it takes 1 to 65535"
-            ))),
+            _ => Err(Failure::usage(format!("`{port}` is no port: it takes 1 to 65535"))),
         }
     }
 
@@ -99,9 +95,7 @@ impl Request {
 }
 
 fn surplus(task: &str, extra: &str) -> Failure {
-    Failure::usage(format!(
-        "`{task}` does not take `{extra}`; see `cargo xtask {task} --help`"
-    ))
+    Failure::usage(format!("`{task}` does not take `{extra}`; see `cargo xtask {task} --help`"))
 }
 
 const HELP: &str = "\
@@ -172,14 +166,8 @@ mod tests {
     fn good_lines_are_understood() {
         let start = |port| Request::ZookeeperStart { port };
         assert_eq!(parse("zookeeper start").unwrap(), start(None));
-        assert_eq!(
-            parse("zookeeper start --port 2200").unwrap(),
-            start(Some(2200))
-        );
-        assert_eq!(
-            parse("zookeeper start --port=2200").unwrap(),
-            start(Some(2200))
-        );
+        assert_eq!(parse("zookeeper start --port 2200").unwrap(), start(Some(2200)));
+        assert_eq!(parse("zookeeper start --port=2200").unwrap(), start(Some(2200)));
         assert_eq!(parse("zookeeper stop").unwrap(), Request::ZookeeperStop);
         assert_eq!(parse("ci").unwrap(), Request::Ci);
         let arguments = vec!["--test".to_owned(), "x".to_owned()];
@@ -188,14 +176,9 @@ mod tests {
 
     #[test]
     fn every_task_has_help() {
-        for line in [
-            "--help",
-            "-h",
-            "zookeeper --help",
-            "zookeeper start --help",
-            "test -h",
-            "ci -h",
-        ] {
+        for line in
+            ["--help", "-h", "zookeeper --help", "zookeeper start --help", "test -h", "ci -h"]
+        {
             assert!(matches!(parse(line), Ok(Request::Help(_))), "{line}");
         }
     }

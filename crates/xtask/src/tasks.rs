@@ -21,18 +21,12 @@ pub(crate) struct Failure {
 impl Failure {
     /// The task was asked for in a way that makes no sense.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            status: 2,
-        }
+        Self { message: message.into(), status: 2 }
     }
 
     /// The task was tried and did not succeed.
     pub(crate) fn task(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            status: 1,
-        }
+        Self { message: message.into(), status: 1 }
     }
 
     pub(crate) fn message(&self) -> &str {
@@ -79,19 +73,13 @@ fn step(command: &mut Command) -> Result<(), Failure> {
             println!("==> done in {took:.1} s: {name}");
             Ok(())
         }
-        Ok(status) => Err(Failure::task(format!(
-            "failed after {took:.1} s ({status}): {name}"
-        ))),
+        Ok(status) => Err(Failure::task(format!("failed after {took:.1} s ({status}): {name}"))),
         Err(error) => Err(Failure::task(format!("could not run {name}: {error}"))),
     }
 }
 
 fn display(command: &Command) -> String {
     let mut words = vec!["cargo".to_owned()];
-    words.extend(
-        command
-            .get_args()
-            .map(|word| word.to_string_lossy().into_owned()),
-    );
+    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
     words.join(" ")
 }

@@ -2,10 +2,7 @@
 //!
 //! Every breach is reported as `file:line: what to do`, all of them at once.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "helpers of tests, which clippy does not take for tests"
-)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -69,9 +66,7 @@ fn tests_do_not_sleep() {
         }
         let mut above = "";
         for (number, line) in file.lines() {
-            let excused = [line, above]
-                .iter()
-                .any(|line| comment_of(line).contains("reason:"));
+            let excused = [line, above].iter().any(|line| comment_of(line).contains("reason:"));
             if sleeps(code_of(line)) && !excused {
                 report.at(
                     number,
@@ -87,9 +82,7 @@ fn tests_do_not_sleep() {
 #[test]
 fn the_pure_parts_touch_nothing_outside() {
     check(|file, report| {
-        let pure = PURE_FOLDERS
-            .iter()
-            .any(|folder| file.path.starts_with(folder));
+        let pure = PURE_FOLDERS.iter().any(|folder| file.path.starts_with(folder));
         // A test may take one instant to count from.
         if !pure || file.path.ends_with("/tests.rs") || file.path.contains("/tests/") {
             return;
@@ -148,11 +141,7 @@ fn check(rule: impl Fn(&File, &mut Report)) {
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };
-        let path = path
-            .strip_prefix(&root)
-            .unwrap()
-            .to_string_lossy()
-            .into_owned();
+        let path = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
         report.path.clone_from(&path);
         rule(&File { path, text }, &mut report);
     }
@@ -193,11 +182,7 @@ impl Report {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .unwrap()
-        .to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
 fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -219,40 +204,27 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
 
 fn member_names(root: &Path) -> Vec<String> {
     let crates = fs::read_dir(root.join("crates")).unwrap();
-    let names = crates
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names
-        .chain(["zk-tests".to_owned(), "zk-benches".to_owned()])
-        .collect()
+    let names = crates.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.chain(["zk-tests".to_owned(), "zk-benches".to_owned()]).collect()
 }
 
 /// Returns the lines of a manifest that name a dependency, with number and kind of section. The
 /// header of a section is one of them, because it may carry the name.
 fn dependency_lines(manifest: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     let mut section = "";
-    (1..)
-        .zip(manifest.lines())
-        .filter_map(move |(number, line)| {
-            let line = line.split('#').next().unwrap_or_default().trim();
-            if let Some(header) = line.strip_prefix('[') {
-                let is_kind = |part: &&str| part.ends_with("dependencies");
-                section = header
-                    .trim_end_matches(']')
-                    .split('.')
-                    .find(is_kind)
-                    .unwrap_or_default();
-            }
-            (!section.is_empty()).then_some((number, section, line))
-        })
+    (1..).zip(manifest.lines()).filter_map(move |(number, line)| {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if let Some(header) = line.strip_prefix('[') {
+            let is_kind = |part: &&str| part.ends_with("dependencies");
+            section = header.trim_end_matches(']').split('.').find(is_kind).unwrap_or_default();
+        }
+        (!section.is_empty()).then_some((number, section, line))
+    })
 }
 
 /// Splits at `//`, unless it is the one of an address such as `tcp://`.
 fn split_comment(line: &str) -> (&str, &str) {
-    let start = line
-        .match_indices("//")
-        .map(|(at, _)| at)
-        .find(|at| !line[..*at].ends_with(':'));
+    let start = line.match_indices("//").map(|(at, _)| at).find(|at| !line[..*at].ends_with(':'));
     line.split_at(start.unwrap_or(line.len()))
 }
 
@@ -278,32 +250,20 @@ fn has_word(text: &str, word: &str) -> bool {
 /// Returns where `word` stands in `text` by itself, not as a part of a longer name.
 fn word_starts<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let part_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-    text.match_indices(word)
-        .map(|(at, _)| at)
-        .filter(move |&at| {
-            !text[..at].ends_with(part_of_name)
-                && !text[at + word.len()..].starts_with(part_of_name)
-        })
+    text.match_indices(word).map(|(at, _)| at).filter(move |&at| {
+        !text[..at].ends_with(part_of_name) && !text[at + word.len()..].starts_with(part_of_name)
+    })
 }
 
 /// What each crate of the product may name. The rest of the house hangs below or beside them.
-const MAY_DEPEND_ON: [(&str, &[&str]); 3] = [
-    ("zk-proto", &[]),
-    ("zk-session", &["zk-proto"]),
-    ("zk-recipes", &["zk-session"]),
-];
+const MAY_DEPEND_ON: [(&str, &[&str]); 3] =
+    [("zk-proto", &[]), ("zk-session", &["zk-proto"]), ("zk-recipes", &["zk-session"])];
 
 /// What every crate may name among its development dependencies.
 const DEV_ONLY: [&str; 1] = ["zk-testing"];
 
 const PURE_FOLDERS: [&str; 2] = ["crates/zk-proto/src/", "crates/zk-session/src/core/"];
-const IMPURE: [&str; 5] = [
-    "Instant::now",
-    "SystemTime",
-    "tokio::",
-    "std::thread",
-    "std::net::Tcp",
-];
+const IMPURE: [&str; 5] = ["Instant::now", "SystemTime", "tokio::", "std::thread", "std::net::Tcp"];
 
 const COLUMNS_MAX: usize = 110;
 const LINES_MAX: usize = 700;

@@ -29,18 +29,13 @@ fn a_standalone_server_survives_a_kill_with_address_and_data() {
 
 #[test]
 fn settings_reach_the_server() {
-    let settings = Settings::default()
-        .tick_ms(500)
-        .container_check_ms(50)
-        .config("maxSessionTimeout", "7000");
+    let settings =
+        Settings::default().tick_ms(500).container_check_ms(50).config("maxSessionTimeout", "7000");
     let Some(zk) = or_skip(settings.start()) else {
         return;
     };
     let conf = zk.four_letter("conf").unwrap();
-    assert!(
-        conf.contains("tickTime=500") && conf.contains("maxSessionTimeout=7000"),
-        "{conf}"
-    );
+    assert!(conf.contains("tickTime=500") && conf.contains("maxSessionTimeout=7000"), "{conf}");
     assert!(conf.contains("maxClientCnxns=0"), "{conf}");
 }
 
@@ -67,10 +62,7 @@ fn a_dropped_server_leaves_no_process_and_no_files() {
     let pid = zk.pid().unwrap();
     let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
     let command_line = String::from_utf8(command_line).unwrap();
-    let config = command_line
-        .split('\0')
-        .find(|word| word.ends_with("zoo.cfg"))
-        .unwrap();
+    let config = command_line.split('\0').find(|word| word.ends_with("zoo.cfg")).unwrap();
     assert!(fs::exists(config).unwrap());
     drop(zk);
     assert!(!fs::exists(format!("/proc/{pid}")).unwrap());
@@ -97,11 +89,7 @@ fn a_server_dies_with_a_killed_test_process() {
     };
     let report = std::env::temp_dir().join(format!("zk-killed-{}", std::process::id()));
     let output = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "a_server_dies_with_a_killed_test_process",
-            "--nocapture",
-        ])
+        .args(["--exact", "a_server_dies_with_a_killed_test_process", "--nocapture"])
         .env(CHILD, &report)
         .output()
         .unwrap();
@@ -121,15 +109,9 @@ fn an_ensemble_on_loopback_elects_and_elects_again() {
     assert!(ensemble.server(leader).is_leader().unwrap());
     assert_ne!(ensemble.follower().unwrap(), leader);
     assert_eq!(ensemble.connect_string().split(',').count(), 3);
-    assert_eq!(
-        ensemble.cut_from_leader(leader).unwrap_err().kind(),
-        ErrorKind::Failed
-    );
+    assert_eq!(ensemble.cut_from_leader(leader).unwrap_err().kind(), ErrorKind::Failed);
     let follower = ensemble.follower().unwrap();
-    assert_eq!(
-        ensemble.cut_from_leader(follower).unwrap_err().kind(),
-        ErrorKind::Unsupported
-    );
+    assert_eq!(ensemble.cut_from_leader(follower).unwrap_err().kind(), ErrorKind::Unsupported);
 
     ensemble.server(leader).kill();
     assert_ne!(ensemble.leader().unwrap(), leader);
@@ -144,21 +126,11 @@ fn a_cut_follower_keeps_its_clients_while_the_leader_drops_it() {
     };
     let (leader, follower) = (ensemble.leader().unwrap(), ensemble.follower().unwrap());
     let synced = || {
-        let mntr = ensemble
-            .server(leader)
-            .four_letter("mntr")
-            .unwrap_or_default();
-        mntr.lines().find_map(|line| {
-            line.strip_prefix("zk_synced_followers\t")
-                .map(str::to_owned)
-        })
+        let mntr = ensemble.server(leader).four_letter("mntr").unwrap_or_default();
+        mntr.lines().find_map(|line| line.strip_prefix("zk_synced_followers\t").map(str::to_owned))
     };
     let await_synced = |wanted: &str| {
-        let reached = || {
-            synced()
-                .is_some_and(|count| count.starts_with(wanted))
-                .then_some(())
-        };
+        let reached = || synced().is_some_and(|count| count.starts_with(wanted)).then_some(());
         poll(LIMIT, reached).unwrap_or_else(|| panic!("the leader never has {wanted} followers"));
     };
     await_synced("2");

@@ -208,26 +208,8 @@ mod tests {
     #[test]
     fn options_may_stand_before_and_behind_the_command() {
         for line in [
-            vec![
-                "zk",
-                "--connect",
-                "h:1",
-                "--json",
-                "--session-timeout",
-                "0.5",
-                "ls",
-                "/a",
-            ],
-            vec![
-                "zk",
-                "ls",
-                "/a",
-                "--connect",
-                "h:1",
-                "--json",
-                "--session-timeout",
-                "0.5",
-            ],
+            vec!["zk", "--connect", "h:1", "--json", "--session-timeout", "0.5", "ls", "/a"],
+            vec!["zk", "ls", "/a", "--connect", "h:1", "--json", "--session-timeout", "0.5"],
         ] {
             let args = Args::try_parse_from(line).unwrap();
             assert_eq!((args.connect.as_str(), args.json), ("h:1", true));
@@ -237,22 +219,9 @@ mod tests {
 
     #[test]
     fn everything_after_the_dashes_is_the_command() {
-        let line = [
-            "zk",
-            "lock",
-            "/l",
-            "--timeout",
-            "3",
-            "--",
-            "sh",
-            "-c",
-            "x",
-            "--json",
-        ];
+        let line = ["zk", "lock", "/l", "--timeout", "3", "--", "sh", "-c", "x", "--json"];
         let args = Args::try_parse_from(line).unwrap();
-        let Command::Lock(lock) = args.command else {
-            panic!("{args:?}")
-        };
+        let Command::Lock(lock) = args.command else { panic!("{args:?}") };
         assert_eq!(lock.command, ["sh", "-c", "x", "--json"]);
         assert_eq!(lock.timeout, Some(Duration::from_secs(3)));
         assert!(!args.json);

@@ -60,10 +60,7 @@ impl Child {
     /// Ends the command: by SIGTERM, or else by SIGKILL.
     pub(crate) async fn end(&mut self) {
         self.signal(Signal::SIGTERM);
-        if tokio::time::timeout(GRACE, self.process.wait())
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(GRACE, self.process.wait()).await.is_err() {
             self.signal(Signal::SIGKILL);
             drop(self.process.wait().await);
         }
@@ -71,8 +68,6 @@ impl Child {
 }
 
 fn code(status: ExitStatus) -> u8 {
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal));
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

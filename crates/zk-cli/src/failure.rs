@@ -25,33 +25,21 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn other(message: String) -> Self {
-        Self {
-            code: OTHER,
-            message,
-        }
+        Self { code: OTHER, message }
     }
 
     pub(crate) fn lost(reason: LossReason) -> Self {
-        Self {
-            code: LOST,
-            message: format!("the lock was lost: {reason}"),
-        }
+        Self { code: LOST, message: format!("the lock was lost: {reason}") }
     }
 
     pub(crate) fn not_in_time(path: &str) -> Self {
-        Self {
-            code: NOT_IN_TIME,
-            message: format!("{path}: the lock was not acquired in time"),
-        }
+        Self { code: NOT_IN_TIME, message: format!("{path}: the lock was not acquired in time") }
     }
 
     /// Interrupted before there was a command to pass the signal on to; the status
     /// is the one a shell gives to a command that died of the signal.
     pub(crate) fn interrupted(signal: u8) -> Self {
-        Self {
-            code: 128 + signal,
-            message: "interrupted".to_owned(),
-        }
+        Self { code: 128 + signal, message: "interrupted".to_owned() }
     }
 
     pub(crate) fn report(self) -> ExitCode {
@@ -69,19 +57,13 @@ impl From<Error> for Failure {
             ErrorKind::InvalidPath(_) | ErrorKind::InvalidConnectString(_) => USAGE,
             _ => OTHER,
         };
-        Self {
-            code,
-            message: error.to_string(),
-        }
+        Self { code, message: error.to_string() }
     }
 }
 
 impl From<PathError> for Failure {
     fn from(error: PathError) -> Self {
-        Self {
-            code: USAGE,
-            message: error.to_string(),
-        }
+        Self { code: USAGE, message: error.to_string() }
     }
 }
 

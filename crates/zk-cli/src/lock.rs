@@ -112,10 +112,7 @@ async fn hold(guard: &Guard, lock: &Lock, signals: &mut Signals) -> Result<u8, F
     }
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a deadline over several sessions"
-)]
+#[allow(clippy::disallowed_methods, reason = "a deadline over several sessions")]
 fn clock() -> Instant {
     Instant::now()
 }

@@ -31,10 +31,7 @@ fn main() -> ExitCode {
             };
         }
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::other(format!("no runtime: {error}")).report(),
     };
@@ -68,34 +65,20 @@ async fn operate(client: &Client, command: Command, output: Output) -> Result<u8
         Command::Participants { path } => nodes::participants(client, &path, output).await?,
         Command::Create(create) => nodes::create(client, create, output).await?,
         Command::Get { path } => nodes::get(client, &path, output).await?,
-        Command::Set {
-            path,
-            data,
-            version,
-        } => {
+        Command::Set { path, data, version } => {
             nodes::set(client, &path, &data, version, output).await?;
         }
-        Command::Delete {
-            path,
-            version,
-            recursive: false,
-        } => {
+        Command::Delete { path, version, recursive: false } => {
             client.delete(&path, version).await?;
         }
-        Command::Delete {
-            path,
-            version,
-            recursive: true,
-        } => {
+        Command::Delete { path, version, recursive: true } => {
             nodes::delete_recursive(client, &path, version).await?;
         }
         Command::Exists { path } => nodes::exists(client, &path, output).await?,
         Command::Ls { path } => nodes::ls(client, &path, output).await?,
         Command::Stat { path } => nodes::stat(client, &path, output).await?,
         Command::Lock(_) | Command::Watch { .. } => {
-            return Err(Failure::other(
-                "this command opens its own session".to_owned(),
-            ));
+            return Err(Failure::other("this command opens its own session".to_owned()));
         }
     }
     Ok(0)

@@ -37,11 +37,7 @@ pub(crate) async fn create(client: &Client, create: Create, output: Output) -> R
     }
     let (path, data) = (create.path.as_str(), create.data.as_bytes());
     let created = match create.ttl {
-        Some(ttl_ms) => {
-            client
-                .create_with_ttl(path, data, create.sequential, ttl_ms)
-                .await
-        }
+        Some(ttl_ms) => client.create_with_ttl(path, data, create.sequential, ttl_ms).await,
         None => client.create(path, data, mode(&create)).await,
     };
     let created = created?;
@@ -59,15 +55,9 @@ fn mode(create: &Create) -> CreateMode {
 }
 
 async fn create_parents(client: &Client, path: &str) -> Result<(), Error> {
-    let slashes = path
-        .match_indices('/')
-        .map(|(at, _)| at)
-        .filter(|at| *at > 0);
+    let slashes = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
     for at in slashes {
-        match client
-            .create(&path[..at], b"", CreateMode::Persistent)
-            .await
-        {
+        match client.create(&path[..at], b"", CreateMode::Persistent).await {
             Err(error) if error.code() != Some(ErrorCode::NODE_EXISTS) => return Err(error),
             _ => {}
         }
@@ -142,9 +132,7 @@ pub(crate) async fn ls(client: &Client, path: &str, output: Output) -> Result<()
     let children = client.get_children(path).await?.names;
     let mut names: Vec<String> = children.names().map(std::borrow::Cow::into_owned).collect();
     names.sort_unstable();
-    output.print(names.iter().cloned(), || {
-        names.iter().map(|name| json!(name)).collect()
-    })
+    output.print(names.iter().cloned(), || names.iter().map(|name| json!(name)).collect())
 }
 
 pub(crate) async fn stat(client: &Client, path: &str, output: Output) -> Result<(), Failure> {

@@ -25,10 +25,7 @@ impl Output {
     ) -> Result<(), Failure> {
         let text: String = match self.json {
             true => format!("{}\n", json()),
-            false => lines
-                .into_iter()
-                .flat_map(|line| [line, "\n".to_owned()])
-                .collect(),
+            false => lines.into_iter().flat_map(|line| [line, "\n".to_owned()]).collect(),
         };
         write(text.as_bytes())
     }

@@ -65,8 +65,6 @@ async fn children_event(watch: Option<&mut Watch>) -> Result<WatchedEvent, Error
 
 fn print(event: &WatchedEvent, output: Output) -> Result<(), Failure> {
     let name = event.event_type.name().unwrap_or("Unknown");
-    output.print(
-        [format!("{name} {}", event.path)],
-        || json!({ "event": name, "path": event.path }),
-    )
+    output
+        .print([format!("{name} {}", event.path)], || json!({ "event": name, "path": event.path }))
 }

@@ -43,11 +43,7 @@ impl Acl {
     /// The entry that permits everything to everybody: `world:anyone`.
     #[must_use]
     pub const fn open() -> Self {
-        Self {
-            perms: Perms::ALL,
-            scheme: Cow::Borrowed("world"),
-            id: Cow::Borrowed("anyone"),
-        }
+        Self { perms: Perms::ALL, scheme: Cow::Borrowed("world"), id: Cow::Borrowed("anyone") }
     }
 }
 
@@ -72,11 +68,7 @@ impl<'a> Decode<'a> for Acl {
         // does not know; so it reads as the empty one.
         let scheme = r.opt_text("acl.scheme")?.unwrap_or_default().into_owned();
         let id = r.text("acl.id")?.into_owned();
-        Ok(Self {
-            perms,
-            scheme: scheme.into(),
-            id: id.into(),
-        })
+        Ok(Self { perms, scheme: scheme.into(), id: id.into() })
     }
 }
 

@@ -45,10 +45,7 @@ impl ChildList {
             writer::put_buffer(&mut bytes, Some(name.as_ref()));
             count += 1;
         }
-        Self {
-            bytes: bytes.freeze(),
-            count,
-        }
+        Self { bytes: bytes.freeze(), count }
     }
 
     /// The number of names.
@@ -66,10 +63,7 @@ impl ChildList {
     /// The names as the server sent them.
     #[must_use]
     pub fn iter(&self) -> ChildIter<'_> {
-        ChildIter {
-            rest: &self.bytes,
-            left: self.count,
-        }
+        ChildIter { rest: &self.bytes, left: self.count }
     }
 
     /// The names as text; what is not UTF-8 is replaced, see [`decode_text`].
@@ -113,10 +107,7 @@ impl<'a> Decode<'a> for ChildList {
                 return Err(r.error("children.name", at, DecodeErrorKind::NullText));
             }
         }
-        Ok(Self {
-            bytes: r.since(start),
-            count,
-        })
+        Ok(Self { bytes: r.since(start), count })
     }
 }
 

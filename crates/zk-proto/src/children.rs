@@ -87,9 +87,6 @@ impl<'a> Decode<'a> for ChildrenReply {
     const RECORD: &'static str = "GetChildren2Response";
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            children: ChildList::decode(r)?,
-            stat: Stat::decode(r)?,
-        })
+        Ok(Self { children: ChildList::decode(r)?, stat: Stat::decode(r)? })
     }
 }

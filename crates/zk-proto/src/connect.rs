@@ -178,11 +178,7 @@ impl ConnectReply {
             return Ok(Self::Refused(ReplyHeader::from_frame(frame)?.err));
         }
         let response = ConnectResponse::from_frame(frame)?;
-        if response.timeout_ms > 0 {
-            Ok(Self::Accepted(response))
-        } else {
-            Ok(Self::Rejected)
-        }
+        if response.timeout_ms > 0 { Ok(Self::Accepted(response)) } else { Ok(Self::Rejected) }
     }
 }
 
@@ -200,9 +196,5 @@ fn put_trailer(out: &mut BytesMut, password: &Bytes, read_only: Option<bool>) {
 
 /// Reads the read-only byte if it is there: peers before 3.4 do not send it.
 fn read_only_byte(r: &mut Reader<'_>) -> Result<Option<bool>, DecodeError> {
-    if r.remaining() == 0 {
-        Ok(None)
-    } else {
-        r.bool("readOnly").map(Some)
-    }
+    if r.remaining() == 0 { Ok(None) } else { r.bool("readOnly").map(Some) }
 }

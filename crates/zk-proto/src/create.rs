@@ -81,12 +81,7 @@ impl<'a, const OP: i32> Decode<'a> for CreateRequest<'a, OP> {
         let flags = r.i32("flags")?;
         let mode = CreateMode::from_flags(flags)
             .ok_or_else(|| r.error("flags", start, DecodeErrorKind::UnknownCreateFlags(flags)))?;
-        Ok(Self {
-            path,
-            data,
-            acl,
-            mode,
-        })
+        Ok(Self { path, data, acl, mode })
     }
 }
 
@@ -132,9 +127,6 @@ impl<'a> Decode<'a> for CreateReply {
     const RECORD: &'static str = "Create2Response";
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            path: r.text("path")?.into_owned(),
-            stat: Stat::decode(r)?,
-        })
+        Ok(Self { path: r.text("path")?.into_owned(), stat: Stat::decode(r)? })
     }
 }

@@ -69,11 +69,7 @@ impl Encode for CreateTtl<'_> {
         writer::put_text(out, &self.path);
         writer::put_buffer(out, self.data.as_deref());
         writer::put_vector(out, &self.acl);
-        out.put_i32(if self.sequential {
-            SEQUENTIAL_WITH_TTL
-        } else {
-            WITH_TTL
-        });
+        out.put_i32(if self.sequential { SEQUENTIAL_WITH_TTL } else { WITH_TTL });
         out.put_i64(self.ttl_ms);
     }
 }
@@ -93,13 +89,7 @@ impl<'a> Decode<'a> for CreateTtl<'a> {
                 return Err(r.error("flags", start, DecodeErrorKind::UnknownCreateFlags(flags)));
             }
         };
-        Ok(Self {
-            path,
-            data,
-            acl,
-            sequential,
-            ttl_ms: r.i64("ttl")?,
-        })
+        Ok(Self { path, data, acl, sequential, ttl_ms: r.i64("ttl")? })
     }
 }
 

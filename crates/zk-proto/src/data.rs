@@ -92,10 +92,7 @@ impl<'a> Decode<'a> for DataReply {
     const RECORD: &'static str = "GetDataResponse";
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            data: r.buffer("data")?,
-            stat: Stat::decode(r)?,
-        })
+        Ok(Self { data: r.buffer("data")?, stat: Stat::decode(r)? })
     }
 }
 

@@ -45,10 +45,7 @@ impl<'a> Decode<'a> for Delete<'a> {
     const RECORD: &'static str = "DeleteRequest";
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            path: r.text("path")?,
-            version: r.i32("version")?,
-        })
+        Ok(Self { path: r.text("path")?, version: r.i32("version")? })
     }
 }
 

@@ -69,11 +69,7 @@ pub fn split_frame(buf: &mut BytesMut, max: usize) -> Result<Option<Bytes>, Fram
 /// Appends a request as a frame: length, header, body. Reserves once, exactly.
 pub fn encode_request<R: Request>(xid: i32, request: &R, out: &mut BytesMut) {
     begin_frame(request_frame_len(request), out);
-    RequestHeader {
-        xid,
-        op: R::OP.code(),
-    }
-    .encode(out);
+    RequestHeader { xid, op: R::OP.code() }.encode(out);
     request.encode(out);
 }
 

@@ -62,10 +62,7 @@ impl<'a> Decode<'a> for RequestHeader {
     const RECORD: &'static str = "RequestHeader";
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            xid: r.i32("xid")?,
-            op: r.i32("type")?,
-        })
+        Ok(Self { xid: r.i32("xid")?, op: r.i32("type")? })
     }
 }
 
@@ -116,11 +113,7 @@ impl<'a> Decode<'a> for ReplyHeader {
     const RECORD: &'static str = "ReplyHeader";
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            xid: r.i32("xid")?,
-            zxid: r.i64("zxid")?,
-            err: ErrorCode(r.i32("err")?),
-        })
+        Ok(Self { xid: r.i32("xid")?, zxid: r.i64("zxid")?, err: ErrorCode(r.i32("err")?) })
     }
 }
 

@@ -26,11 +26,7 @@ use std::{error::Error, fmt};
 ///
 /// [`PathError`]: the first violation, from the left.
 pub fn validate_path(path: &str) -> Result<(), PathError> {
-    if path == "/" {
-        Ok(())
-    } else {
-        check(path, NameEnd::AsGiven)
-    }
+    if path == "/" { Ok(()) } else { check(path, NameEnd::AsGiven) }
 }
 
 /// Checks a path that the server will append a sequence number to.
@@ -118,19 +114,14 @@ enum NameEnd {
 
 fn check(path: &str, end: NameEnd) -> Result<(), PathError> {
     let Some(relative) = path.strip_prefix('/') else {
-        return Err(PathError {
-            kind: PathErrorKind::NotAbsolute,
-            offset: 0,
-        });
+        return Err(PathError { kind: PathErrorKind::NotAbsolute, offset: 0 });
     };
     let mut offset = 1;
     for component in relative.split('/') {
         let is_last = offset + component.len() == path.len();
         let whole = !(is_last && end == NameEnd::NumberFollows);
-        check_component(component, is_last, whole).map_err(|(kind, at)| PathError {
-            kind,
-            offset: offset + at,
-        })?;
+        check_component(component, is_last, whole)
+            .map_err(|(kind, at)| PathError { kind, offset: offset + at })?;
         offset += component.len() + 1;
     }
     Ok(())

@@ -46,9 +46,7 @@ impl<'a> Decode<'a> for Sync<'a> {
     const RECORD: &'static str = "SyncRequest";
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            path: r.opt_text("path")?.unwrap_or_default(),
-        })
+        Ok(Self { path: r.opt_text("path")?.unwrap_or_default() })
     }
 }
 
@@ -82,8 +80,6 @@ impl<'a> Decode<'a> for SyncReply {
     const RECORD: &'static str = "SyncResponse";
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            path: r.opt_text("path")?.map(Cow::into_owned),
-        })
+        Ok(Self { path: r.opt_text("path")?.map(Cow::into_owned) })
     }
 }

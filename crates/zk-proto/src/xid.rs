@@ -28,9 +28,5 @@ pub const LAST: i32 = i32::MAX - 1;
 /// ordinary number.
 #[must_use]
 pub const fn next(xid: i32) -> i32 {
-    if xid >= FIRST && xid < LAST {
-        xid + 1
-    } else {
-        FIRST
-    }
+    if xid >= FIRST && xid < LAST { xid + 1 } else { FIRST }
 }

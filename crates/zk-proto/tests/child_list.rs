@@ -49,21 +49,9 @@ fn names_need_not_be_utf_8() {
 fn a_lying_count_is_an_error() {
     let honest = encoded(&ChildList::from_names(["aaaa", "bbbb"]));
     for (count, kind) in [
-        (
-            3,
-            DecodeErrorKind::Truncated {
-                needed: 4,
-                remaining: 0,
-            },
-        ),
+        (3, DecodeErrorKind::Truncated { needed: 4, remaining: 0 }),
         (5, DecodeErrorKind::CountTooLarge { count: 5, room: 4 }),
-        (
-            i32::MAX,
-            DecodeErrorKind::CountTooLarge {
-                count: 0x7fff_ffff,
-                room: 4,
-            },
-        ),
+        (i32::MAX, DecodeErrorKind::CountTooLarge { count: 0x7fff_ffff, room: 4 }),
     ] {
         let mut bytes = BytesMut::from(&honest[..]);
         bytes[..4].copy_from_slice(&count.to_be_bytes());

@@ -17,26 +17,12 @@ fn prefixed(len: i32) -> BytesMut {
 #[test]
 fn a_length_out_of_bounds_is_an_error_as_soon_as_it_is_there() {
     for len in [-1, -5, i32::MIN] {
-        assert_eq!(
-            split_frame(&mut prefixed(len), 100),
-            Err(FrameError::NegativeLength(len))
-        );
+        assert_eq!(split_frame(&mut prefixed(len), 100), Err(FrameError::NegativeLength(len)));
     }
-    let too_long = Err(FrameError::TooLong {
-        len: 0x10_0000,
-        max: FRAME_LEN_MAX_SERVER,
-    });
-    assert_eq!(
-        split_frame(&mut prefixed(0x10_0000), FRAME_LEN_MAX_SERVER),
-        too_long
-    );
-    assert_eq!(
-        split_frame(&mut prefixed(0xf_ffff), FRAME_LEN_MAX_SERVER),
-        Ok(None)
-    );
-    let text = split_frame(&mut prefixed(101), 100)
-        .unwrap_err()
-        .to_string();
+    let too_long = Err(FrameError::TooLong { len: 0x10_0000, max: FRAME_LEN_MAX_SERVER });
+    assert_eq!(split_frame(&mut prefixed(0x10_0000), FRAME_LEN_MAX_SERVER), too_long);
+    assert_eq!(split_frame(&mut prefixed(0xf_ffff), FRAME_LEN_MAX_SERVER), Ok(None));
+    let text = split_frame(&mut prefixed(101), 100).unwrap_err().to_string();
     assert_eq!(text, "frame of 101 bytes is longer than the accepted 100");
 }
 
@@ -88,10 +74,7 @@ proptest! {
 
 #[test]
 fn the_xid_of_a_queued_request_can_be_set_when_it_is_sent() {
-    let request = Delete {
-        path: "/a".into(),
-        version: 3,
-    };
+    let request = Delete { path: "/a".into(), version: 3 };
     let (mut queued, mut sent) = (BytesMut::new(), BytesMut::new());
     encode_request(0, &request, &mut queued);
     encode_request(0x0102_0304, &request, &mut sent);

@@ -73,19 +73,13 @@ fn connect_response() {
     );
     assert_eq!(old.len(), 36);
     assert_eq!(encoded(&response), old);
-    assert_eq!(
-        ConnectReply::parse(&old),
-        Ok(ConnectReply::Accepted(response.clone()))
-    );
+    assert_eq!(ConnectReply::parse(&old), Ok(ConnectReply::Accepted(response.clone())));
 
     for (byte, read_only) in [(0, false), (1, true)] {
         let new = Bytes::from([&old[..], &[byte]].concat());
         response.read_only = Some(read_only);
         assert_eq!(encoded(&response), new);
-        assert_eq!(
-            ConnectReply::parse(&new),
-            Ok(ConnectReply::Accepted(response.clone()))
-        );
+        assert_eq!(ConnectReply::parse(&new), Ok(ConnectReply::Accepted(response.clone())));
     }
 }
 
@@ -138,11 +132,7 @@ fn create2_request() {
 
 #[test]
 fn get_children2_reply() {
-    let header = ReplyHeader {
-        xid: 5,
-        zxid: 0x1_0000_001c,
-        err: ErrorCode::OK,
-    };
+    let header = ReplyHeader { xid: 5, zxid: 0x1_0000_001c, err: ErrorCode::OK };
     let reply = ChildrenReply {
         children: ChildList::from_names(["b", "x-0000000007"]),
         stat: Stat {
@@ -189,11 +179,7 @@ fn get_children2_reply() {
 
 #[test]
 fn notification() {
-    let header = ReplyHeader {
-        xid: xid::NOTIFICATION,
-        zxid: -1,
-        err: ErrorCode::OK,
-    };
+    let header = ReplyHeader { xid: xid::NOTIFICATION, zxid: -1, err: ErrorCode::OK };
     let event = WatcherEvent {
         event_type: EventType::NODE_DELETED,
         state: KeeperState::SYNC_CONNECTED,
@@ -218,19 +204,12 @@ fn notification() {
 
 #[test]
 fn error_reply() {
-    let header = ReplyHeader {
-        xid: 6,
-        zxid: 0x1d,
-        err: ErrorCode::NO_NODE,
-    };
+    let header = ReplyHeader { xid: 6, zxid: 0x1d, err: ErrorCode::NO_NODE };
     let mut out = BytesMut::new();
     encode_reply::<()>(&header, None, &mut out);
     let expected = frame("00000010 00000006 000000000000001d ffffff9b");
     assert_eq!(out, expected);
-    assert_eq!(
-        ReplyHeader::split(&expected.slice(4..)),
-        Ok((header, Bytes::new()))
-    );
+    assert_eq!(ReplyHeader::split(&expected.slice(4..)), Ok((header, Bytes::new())));
 }
 
 #[test]
@@ -258,16 +237,7 @@ fn set_watches_request() {
 
 #[test]
 fn null_and_empty_data_differ() {
-    let set = |data| {
-        encoded(&SetData {
-            path: "/".into(),
-            data,
-            version: -1,
-        })
-    };
+    let set = |data| encoded(&SetData { path: "/".into(), data, version: -1 });
     assert_eq!(set(None), frame("00000001 2f ffffffff ffffffff"));
-    assert_eq!(
-        set(Some(b""[..].into())),
-        frame("00000001 2f 00000000 ffffffff")
-    );
+    assert_eq!(set(Some(b""[..].into())), frame("00000001 2f 00000000 ffffffff"));
 }

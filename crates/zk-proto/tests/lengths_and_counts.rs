@@ -28,22 +28,10 @@ fn a_count_beyond_the_frame_is_refused_before_anything_is_read_or_reserved() {
             r.i32("int")
         })
         .unwrap_err();
-    assert_eq!(
-        error.kind,
-        CountTooLarge {
-            count: 0x7fff_ffff,
-            room: 5
-        }
-    );
-    assert_eq!(
-        (error.record, error.field, error.offset),
-        ("test", "ints", 0)
-    );
+    assert_eq!(error.kind, CountTooLarge { count: 0x7fff_ffff, room: 5 });
+    assert_eq!((error.record, error.field, error.offset), ("test", "ints", 0));
     assert_eq!(calls, 0);
-    assert_eq!(
-        ints(&counted(6, 20)).unwrap_err().kind,
-        CountTooLarge { count: 6, room: 5 }
-    );
+    assert_eq!(ints(&counted(6, 20)).unwrap_err().kind, CountTooLarge { count: 6, room: 5 });
 }
 
 #[test]
@@ -56,32 +44,16 @@ fn an_honest_count_reserves_what_it_needs() {
 fn elements_longer_than_the_shortest_end_with_the_frame() {
     // Room for five elements of four bytes, but the strings claim 0x01010101 bytes each.
     let frame = counted(5, 20);
-    let error = Reader::new(&frame, "test")
-        .vector("texts", 4, |r| r.text("text"))
-        .unwrap_err();
-    assert_eq!(
-        error.kind,
-        Truncated {
-            needed: 0x0101_0101,
-            remaining: 16
-        }
-    );
+    let error = Reader::new(&frame, "test").vector("texts", 4, |r| r.text("text")).unwrap_err();
+    assert_eq!(error.kind, Truncated { needed: 0x0101_0101, remaining: 16 });
     assert_eq!((error.field, error.offset), ("text", 8));
 }
 
 #[test]
 fn elements_of_no_length_do_not_make_a_count_free() {
     let frame = counted(i32::MAX, 20);
-    let error = Reader::new(&frame, "test")
-        .vector("units", 0, |_| Ok(()))
-        .unwrap_err();
-    assert_eq!(
-        error.kind,
-        CountTooLarge {
-            count: 0x7fff_ffff,
-            room: 20
-        }
-    );
+    let error = Reader::new(&frame, "test").vector("units", 0, |_| Ok(())).unwrap_err();
+    assert_eq!(error.kind, CountTooLarge { count: 0x7fff_ffff, room: 20 });
 }
 
 #[test]
@@ -105,13 +77,7 @@ fn lengths_of_buffers() {
         assert_eq!(read(len, 4).unwrap_err().kind, NegativeLength(len));
     }
     let error = read(i32::MAX, 4).unwrap_err();
-    assert_eq!(
-        error.kind,
-        Truncated {
-            needed: 0x7fff_ffff,
-            remaining: 4
-        }
-    );
+    assert_eq!(error.kind, Truncated { needed: 0x7fff_ffff, remaining: 4 });
     assert_eq!(
         error.to_string(),
         "test.data at byte 4: needs 2147483647 bytes, the frame has 4 left",
@@ -122,9 +88,7 @@ fn lengths_of_buffers() {
 fn lengths_of_strings() {
     let read = |len, rest| {
         let frame = counted(len, rest);
-        Reader::new(&frame, "test")
-            .text("path")
-            .map(|text| text.into_owned())
+        Reader::new(&frame, "test").text("path").map(|text| text.into_owned())
     };
     assert_eq!(read(2, 2).unwrap(), "\u{1}\u{1}");
     assert_eq!(read(-1, 2).unwrap_err().kind, NullText);
@@ -134,19 +98,13 @@ fn lengths_of_strings() {
 #[test]
 fn any_byte_but_zero_is_true() {
     for (byte, value) in [(0, false), (1, true), (7, true), (0xff, true)] {
-        assert_eq!(
-            Reader::new(&Bytes::from(vec![byte]), "test").bool("watch"),
-            Ok(value)
-        );
+        assert_eq!(Reader::new(&Bytes::from(vec![byte]), "test").bool("watch"), Ok(value));
     }
 }
 
 #[test]
 fn data_shares_the_memory_of_the_frame() {
-    let frame = encoded(&DataReply {
-        data: Some("payload".into()),
-        stat: Stat::default(),
-    });
+    let frame = encoded(&DataReply { data: Some("payload".into()), stat: Stat::default() });
     let data = DataReply::from_frame(&frame).unwrap().data.unwrap();
     assert_eq!(data.as_ptr(), frame[4..].as_ptr());
 }
@@ -165,10 +123,7 @@ fn create_flags_that_are_no_mode_are_told_apart() {
         bytes[at..].copy_from_slice(&flags.to_be_bytes());
         let error = Create2::from_frame(&bytes.clone().freeze()).unwrap_err();
         assert_eq!(error.kind, UnknownCreateFlags(flags));
-        assert_eq!(
-            (error.record, error.field, error.offset),
-            ("CreateRequest", "flags", at)
-        );
+        assert_eq!((error.record, error.field, error.offset), ("CreateRequest", "flags", at));
     }
 }
 

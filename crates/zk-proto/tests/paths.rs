@@ -8,23 +8,12 @@ use zk_proto::{
 };
 
 fn broken(path: &str) -> Option<(PathErrorKind, usize)> {
-    validate_path(path)
-        .err()
-        .map(|PathError { kind, offset }| (kind, offset))
+    validate_path(path).err().map(|PathError { kind, offset }| (kind, offset))
 }
 
 #[test]
 fn legal() {
-    for path in [
-        "/",
-        "/a",
-        "/a/b",
-        "/...",
-        "/a..b/.c",
-        "/ ",
-        "/zookeeper/foo",
-        "/-0000000001",
-    ] {
+    for path in ["/", "/a", "/a/b", "/...", "/a..b/.c", "/ ", "/zookeeper/foo", "/-0000000001"] {
         assert_eq!(broken(path), None, "{path}");
     }
 }
@@ -52,9 +41,7 @@ fn illegal_shapes_say_which_rule_and_where() {
 
 #[test]
 fn the_alphabet_has_these_borders() {
-    let legal = [
-        ' ', '~', '\u{a0}', '\u{d7ff}', '\u{f900}', '\u{ffef}', '\\', ':', '*', 'é', '中',
-    ];
+    let legal = [' ', '~', '\u{a0}', '\u{d7ff}', '\u{f900}', '\u{ffef}', '\\', ':', '*', 'é', '中'];
     let illegal = [
         '\0',
         '\u{1}',
@@ -75,11 +62,7 @@ fn the_alphabet_has_these_borders() {
         assert_eq!(broken(&format!("/a{c}b")), None, "{c:?}");
     }
     for c in illegal {
-        assert_eq!(
-            broken(&format!("/a{c}b")),
-            Some((IllegalCharacter(c), 2)),
-            "{c:?}"
-        );
+        assert_eq!(broken(&format!("/a{c}b")), Some((IllegalCharacter(c), 2)), "{c:?}");
     }
 }
 
@@ -94,11 +77,7 @@ fn a_sequential_name_is_checked_with_its_number() {
         ("/../a", RelativeComponent, 1),
         ("/a/\u{1}", IllegalCharacter('\u{1}'), 3),
     ] {
-        assert_eq!(
-            validate_sequential_path(path),
-            Err(PathError { kind, offset }),
-            "{path:?}"
-        );
+        assert_eq!(validate_sequential_path(path), Err(PathError { kind, offset }), "{path:?}");
     }
 }
 

@@ -14,12 +14,8 @@ fn cesu8(text: &str) -> Vec<u8> {
         match char::from_u32(u32::from(unit)) {
             Some(c) => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
             None => bytes.extend(
-                [
-                    unit >> 12 | 0xe0,
-                    unit >> 6 & 0x3f | 0x80,
-                    unit & 0x3f | 0x80,
-                ]
-                .map(|byte| u8::try_from(byte).unwrap_or(0)),
+                [unit >> 12 | 0xe0, unit >> 6 & 0x3f | 0x80, unit & 0x3f | 0x80]
+                    .map(|byte| u8::try_from(byte).unwrap_or(0)),
             ),
         }
     }
@@ -37,10 +33,7 @@ fn surrogate_pairs_become_the_character_they_stand_for() {
 
 #[test]
 fn real_utf_8_is_borrowed_even_beyond_the_first_plane() {
-    assert!(matches!(
-        decode_text("/é/\u{1f600}".as_bytes()),
-        Cow::Borrowed("/é/\u{1f600}")
-    ));
+    assert!(matches!(decode_text("/é/\u{1f600}".as_bytes()), Cow::Borrowed("/é/\u{1f600}")));
     assert!(matches!(decode_text(b"a\0b"), Cow::Borrowed("a\0b")));
 }
 
@@ -55,10 +48,7 @@ fn other_broken_bytes_are_replaced() {
         (b"\xed\xa0\xbd", "\u{fffd}\u{fffd}\u{fffd}"),
         (b"\xed\xa0\xbdabc", "\u{fffd}\u{fffd}\u{fffd}abc"),
         // A low surrogate before a high one.
-        (
-            b"\xed\xb8\x80\xed\xa0\xbd",
-            "\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}",
-        ),
+        (b"\xed\xb8\x80\xed\xa0\xbd", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
         // A pair directly after a broken byte.
         (b"\xff\xed\xa0\xbd\xed\xb8\x80", "\u{fffd}\u{1f600}"),
     ] {

@@ -6,13 +6,8 @@ use zk_proto::{CreateMode, ErrorCode, EventType, OpCode};
 
 #[test]
 fn opcodes_are_those_a_client_may_send() {
-    let expected: Vec<i32> = [-11]
-        .into_iter()
-        .chain(1..=9)
-        .chain(11..=19)
-        .chain(21..=22)
-        .chain(100..=107)
-        .collect();
+    let expected: Vec<i32> =
+        [-11].into_iter().chain(1..=9).chain(11..=19).chain(21..=22).chain(100..=107).collect();
     let codes: Vec<i32> = OpCode::ALL.iter().map(|op| op.code()).collect();
     assert_eq!(codes, expected);
     for op in OpCode::ALL {
@@ -28,11 +23,8 @@ fn opcodes_are_those_a_client_may_send() {
 
 #[test]
 fn writes_are_what_takes_a_zxid() {
-    let writes: Vec<&str> = OpCode::ALL
-        .iter()
-        .filter(|op| op.is_write())
-        .map(|op| op.name())
-        .collect();
+    let writes: Vec<&str> =
+        OpCode::ALL.iter().filter(|op| op.is_write()).map(|op| op.name()).collect();
     assert_eq!(
         writes,
         [
@@ -62,30 +54,18 @@ fn codes_print_with_name_and_number() {
     ] {
         assert_eq!(code.to_string(), text);
     }
-    assert_eq!(
-        (-200..=200)
-            .filter(|&code| ErrorCode(code).name().is_some())
-            .count(),
-        36
-    );
+    assert_eq!((-200..=200).filter(|&code| ErrorCode(code).name().is_some()).count(), 36);
     assert!(ErrorCode::OK.is_ok() && !ErrorCode::SYSTEM_ERROR.is_ok() && !ErrorCode(1).is_ok());
 }
 
 #[test]
 fn modes() {
-    for (flags, sequential, ephemeral) in [
-        (0, false, false),
-        (1, false, true),
-        (2, true, false),
-        (3, true, true),
-        (4, false, false),
-    ] {
+    for (flags, sequential, ephemeral) in
+        [(0, false, false), (1, false, true), (2, true, false), (3, true, true), (4, false, false)]
+    {
         let mode = CreateMode::from_flags(flags).unwrap();
         assert_eq!(mode.flags(), flags);
-        assert_eq!(
-            (mode.is_sequential(), mode.is_ephemeral()),
-            (sequential, ephemeral)
-        );
+        assert_eq!((mode.is_sequential(), mode.is_ephemeral()), (sequential, ephemeral));
     }
     for flags in [-1, 5, 6, 7, i32::MAX] {
         assert_eq!(CreateMode::from_flags(flags), None);

@@ -86,10 +86,7 @@ impl fmt::Display for LockError {
             Self::Client(error) => write!(f, "{error}"),
             Self::Lost(reason) => write!(f, "the lock was lost: {reason}"),
             Self::Vanished { path } => {
-                write!(
-                    f,
-                    "{path}: the nodes of this contender were deleted by somebody"
-                )
+                write!(f, "{path}: the nodes of this contender were deleted by somebody")
             }
             Self::SequenceExhausted { node } => write!(
                 f,

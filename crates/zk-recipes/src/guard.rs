@@ -55,11 +55,7 @@ pub struct Guard {
 impl Guard {
     /// `contender` must be first in its queue.
     pub(crate) fn new(contender: Contender, node: Node, belief: Belief) -> Self {
-        Self {
-            contender,
-            node,
-            belief,
-        }
+        Self { contender, node, belief }
     }
 
     /// The path of the holder's node.
@@ -109,11 +105,7 @@ impl Guard {
                 (Ok(()), Ok(_)) => return Err(LockError::Lost(LossReason::NodeDeleted)),
                 (Err(error), _) | (_, Err(error)) if error.is_retryable() => {}
                 (Err(error), _) | (_, Err(error)) => {
-                    return Err(if self.is_held() {
-                        error.into()
-                    } else {
-                        self.lost_error()
-                    });
+                    return Err(if self.is_held() { error.into() } else { self.lost_error() });
                 }
             }
         }

@@ -50,15 +50,8 @@ impl Mutex {
     /// The path is not one that ZooKeeper accepts.
     pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
         zk_session::validate_path(path)?;
-        let kind = Kind {
-            path: path.to_owned(),
-            lock_name: LOCK_NAME,
-            data: None,
-        };
-        Ok(Self {
-            client: client.clone(),
-            kind,
-        })
+        let kind = Kind { path: path.to_owned(), lock_name: LOCK_NAME, data: None };
+        Ok(Self { client: client.clone(), kind })
     }
 
     /// Data for the nodes of this handle, which other contenders can read. By
@@ -136,9 +129,7 @@ impl Mutex {
         match contender.node().cloned() {
             Some(node) => Ok(Guard::new(contender, node, belief)),
             // Whoever has a turn has a node.
-            None => Err(LockError::Vanished {
-                path: self.kind.path.clone(),
-            }),
+            None => Err(LockError::Vanished { path: self.kind.path.clone() }),
         }
     }
 }

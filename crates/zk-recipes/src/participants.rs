@@ -35,10 +35,8 @@ pub(crate) async fn participants(
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    let mut names: Vec<&[u8]> = children
-        .iter()
-        .filter(|name| is_contender(name, lock_name))
-        .collect();
+    let mut names: Vec<&[u8]> =
+        children.iter().filter(|name| is_contender(name, lock_name)).collect();
     names.sort_unstable_by(|a, b| order::compare(a, b, lock_name));
 
     let mut participants = Vec::with_capacity(names.len());

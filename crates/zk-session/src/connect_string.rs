@@ -36,10 +36,7 @@ impl Host {
     /// A host by name or address (an IPv6 address without brackets) and port.
     #[must_use]
     pub fn new(name: impl Into<String>, port: u16) -> Self {
-        Self {
-            name: name.into(),
-            port,
-        }
+        Self { name: name.into(), port }
     }
 
     /// The name or address, an IPv6 address without brackets.
@@ -98,18 +95,12 @@ impl FromStr for ConnectString {
             proto::validate_path(chroot)
                 .map_err(|error| invalid(format!("the chroot {chroot:?}: {error}")))?;
         }
-        let pieces = servers
-            .split(',')
-            .map(str::trim)
-            .filter(|piece| !piece.is_empty());
+        let pieces = servers.split(',').map(str::trim).filter(|piece| !piece.is_empty());
         let hosts = pieces.map(parse_host).collect::<Result<Vec<_>, _>>()?;
         if hosts.is_empty() {
             return Err(invalid(format!("{text:?} names no server")));
         }
-        Ok(Self {
-            hosts,
-            chroot: chroot.to_owned(),
-        })
+        Ok(Self { hosts, chroot: chroot.to_owned() })
     }
 }
 
@@ -160,10 +151,7 @@ mod tests {
         assert_eq!(hosts("a:"), ["a:2181"]);
         assert_eq!(hosts(" a:1 ,, b "), ["a:1", "b:2181"]);
         assert_eq!(hosts("[::1]"), ["[::1]:2181"]);
-        assert_eq!(
-            hosts("[fe80::1]:7,10.0.0.1:8"),
-            ["[fe80::1]:7", "10.0.0.1:8"]
-        );
+        assert_eq!(hosts("[fe80::1]:7,10.0.0.1:8"), ["[fe80::1]:7", "10.0.0.1:8"]);
     }
 
     #[test]
@@ -176,14 +164,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        for bad in [
-            "", ",", "/x", "a:0", "a:99999", "a:b", "[::1", "[]:1", "::1", "a b", "a/x/",
-        ] {
+        for bad in ["", ",", "/x", "a:0", "a:99999", "a:b", "[::1", "[]:1", "::1", "a b", "a/x/"] {
             let error = bad.parse::<ConnectString>().unwrap_err();
-            assert!(
-                error.to_string().starts_with("connect string: "),
-                "{bad}: {error}"
-            );
+            assert!(error.to_string().starts_with("connect string: "), "{bad}: {error}");
         }
     }
 }

@@ -147,13 +147,7 @@ struct Inner {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, outcome: Outcome) -> Self {
-        Self {
-            inner: Box::new(Inner {
-                kind,
-                outcome,
-                context: None,
-            }),
-        }
+        Self { inner: Box::new(Inner { kind, outcome, context: None }) }
     }
 
     /// A failure that happened before anything was sent.
@@ -236,16 +230,10 @@ impl fmt::Display for Error {
             ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
             ErrorKind::DriverGone => f.write_str("the runtime of this client was shut down")?,
             ErrorKind::TooLarge { len, max } => {
-                write!(
-                    f,
-                    "a request of {len} bytes; a server accepts at most {max}"
-                )?;
+                write!(f, "a request of {len} bytes; a server accepts at most {max}")?;
             }
             ErrorKind::LimitReached(limit) => {
-                write!(
-                    f,
-                    "too many requests wait for the ensemble ({limit}); slow down"
-                )?;
+                write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
             }
             ErrorKind::InvalidPath(error) => write!(f, "{error}")?,
             ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}")?,

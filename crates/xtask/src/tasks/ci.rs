@@ -7,19 +7,9 @@ use crate::poll;
 pub(crate) fn run() -> Result<(), Failure> {
     let start = poll::now();
     step(&mut cargo(&["fmt", "--all", "--check"]))?;
-    step(&mut cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]))?;
+    step(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     step(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     test::run_without_skips()?;
-    println!(
-        "==> everything passed in {:.1} s",
-        start.elapsed().as_secs_f64()
-    );
+    println!("==> everything passed in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }

@@ -11,17 +11,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Err(error) = set_up() {
         println!("==> tests against real servers will be skipped: {error}");
     }
-    plan(arguments)
-        .iter()
-        .try_for_each(|words| step(&mut command(words)))
+    plan(arguments).iter().try_for_each(|words| step(&mut command(words)))
 }
 
 /// Runs all tests. A missing ZooKeeper is a failure.
 pub(crate) fn run_without_skips() -> Result<(), Failure> {
     set_up()?;
-    plan(&[])
-        .iter()
-        .try_for_each(|words| step(command(words).env("CI", "true")))
+    plan(&[]).iter().try_for_each(|words| step(command(words).env("CI", "true")))
 }
 
 fn set_up() -> Result<(), Error> {
@@ -36,31 +32,15 @@ fn set_up() -> Result<(), Error> {
 /// Returns the arguments of each `cargo test` to run: two unless `arguments` say what to run,
 /// because `--all-targets` leaves the examples in the documentation out.
 fn plan(arguments: &[String]) -> Vec<Vec<String>> {
-    let options = arguments
-        .split(|word| word == "--")
-        .next()
-        .unwrap_or_default();
+    let options = arguments.split(|word| word == "--").next().unwrap_or_default();
     let selects = |names: &[&str]| {
-        options
-            .iter()
-            .any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
+        options.iter().any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
     };
-    let scope = if selects(&PACKAGE_OPTIONS) {
-        None
-    } else {
-        Some("--workspace")
-    };
-    let targets: &[Option<&str>] = if selects(&TARGET_OPTIONS) {
-        &[None]
-    } else {
-        &[Some("--all-targets"), Some("--doc")]
-    };
+    let scope = if selects(&PACKAGE_OPTIONS) { None } else { Some("--workspace") };
+    let targets: &[Option<&str>] =
+        if selects(&TARGET_OPTIONS) { &[None] } else { &[Some("--all-targets"), Some("--doc")] };
     let line = |target: &Option<&str>| {
-        let own = ["test"]
-            .into_iter()
-            .chain(scope)
-            .chain(*target)
-            .map(str::to_owned);
+        let own = ["test"].into_iter().chain(scope).chain(*target).map(str::to_owned);
         own.chain(arguments.iter().cloned()).collect()
     };
     targets.iter().map(line).collect()
@@ -90,18 +70,12 @@ mod tests {
 
     fn planned(line: &str) -> Vec<String> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        plan(&arguments)
-            .iter()
-            .map(|words| words.join(" "))
-            .collect()
+        plan(&arguments).iter().map(|words| words.join(" ")).collect()
     }
 
     #[test]
     fn everything_is_targets_and_documentation() {
-        assert_eq!(
-            planned(""),
-            ["test --workspace --all-targets", "test --workspace --doc"]
-        );
+        assert_eq!(planned(""), ["test --workspace --all-targets", "test --workspace --doc"]);
     }
 
     #[test]

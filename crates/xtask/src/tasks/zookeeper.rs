@@ -54,9 +54,7 @@ pub(crate) fn start(port: Option<u16>) -> Result<(), Failure> {
         Err(what) => {
             place.end(&running);
             let log = log_tail(&place.log());
-            Err(Failure::task(format!(
-                "the server {what}; its log ends:\n{log}"
-            )))
+            Err(Failure::task(format!("the server {what}; its log ends:\n{log}")))
         }
     }
 }
@@ -69,25 +67,17 @@ pub(crate) fn stop() -> Result<(), Failure> {
         return Ok(());
     };
     if place.end(&running) {
-        println!(
-            "stopped ZooKeeper on {}, process {}",
-            running.address, running.pid
-        );
+        println!("stopped ZooKeeper on {}, process {}", running.address, running.pid);
         Ok(())
     } else {
-        Err(Failure::task(format!(
-            "process {} does not end",
-            running.pid
-        )))
+        Err(Failure::task(format!("process {} does not end", running.pid)))
     }
 }
 
 /// Says whether the server runs, and what it is.
 pub(crate) fn status() -> Result<(), Failure> {
     let Some(running) = Place::in_workspace().running() else {
-        return Err(Failure::task(
-            "not running; `cargo xtask zookeeper start` starts it",
-        ));
+        return Err(Failure::task("not running; `cargo xtask zookeeper start` starts it"));
     };
     let Running { pid, address } = running;
     match running.status() {
@@ -98,9 +88,7 @@ pub(crate) fn status() -> Result<(), Failure> {
             );
             Ok(())
         }
-        None => Err(Failure::task(format!(
-            "process {pid} runs, but does not serve on {address}"
-        ))),
+        None => Err(Failure::task(format!("process {pid} runs, but does not serve on {address}"))),
     }
 }
 
@@ -129,9 +117,7 @@ struct Running {
 
 impl Place {
     fn in_workspace() -> Self {
-        Self {
-            folder: workspace_root().join(".zookeeper"),
-        }
+        Self { folder: workspace_root().join(".zookeeper") }
     }
 
     fn log(&self) -> PathBuf {
@@ -165,10 +151,7 @@ impl Place {
             .process_group(0)
             .spawn()
             .map_err(failure)?;
-        let running = Running {
-            pid: child.id(),
-            address,
-        };
+        let running = Running { pid: child.id(), address };
         fs::write(self.pid_file(), format!("{} {address}\n", running.pid)).map_err(failure)?;
         Ok(running)
     }
@@ -176,10 +159,7 @@ impl Place {
     fn running(&self) -> Option<Running> {
         let text = fs::read_to_string(self.pid_file()).ok()?;
         let (pid, address) = text.trim().split_once(' ')?;
-        let running = Running {
-            pid: pid.parse().ok()?,
-            address: address.parse().ok()?,
-        };
+        let running = Running { pid: pid.parse().ok()?, address: address.parse().ok()? };
         // After a reboot the process id may be a stranger's.
         let ours = process::command_line_mentions(running.pid, &self.folder.to_string_lossy());
         (ours && process::is_alive(running.pid)).then_some(running)
@@ -187,12 +167,8 @@ impl Place {
 
     /// Asks the server to end, insists if it does not, and tells whether it is gone.
     fn end(&self, running: &Running) -> bool {
-        let gone = || {
-            poll(STOP_LIMIT, || {
-                (!process::is_alive(running.pid)).then_some(())
-            })
-            .is_some()
-        };
+        let gone =
+            || poll(STOP_LIMIT, || (!process::is_alive(running.pid)).then_some(())).is_some();
         let ended = ["TERM", "KILL"].iter().any(|signal| {
             process::signal(running.pid, signal);
             gone()

@@ -19,11 +19,7 @@ pub(super) fn next() -> Result<SocketAddrV4, Error> {
     for _ in FIRST_PORT..LAST_PORT {
         let port = NEXT_PORT
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |port| {
-                Some(if port >= LAST_PORT {
-                    FIRST_PORT
-                } else {
-                    port + 1
-                })
+                Some(if port >= LAST_PORT { FIRST_PORT } else { port + 1 })
             })
             .unwrap_or(FIRST_PORT);
         let address = SocketAddrV4::new(host, port);

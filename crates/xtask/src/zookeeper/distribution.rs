@@ -28,11 +28,7 @@ impl Distribution {
     pub fn find() -> Result<Self, Error> {
         let (class_path, origin) = find_jars().map_err(Absent::explain)?;
         let java = find_java().map_err(Absent::explain)?;
-        Ok(Self {
-            java,
-            class_path,
-            origin,
-        })
+        Ok(Self { java, class_path, origin })
     }
 
     /// Finds ZooKeeper like [`Distribution::find`], or installs what is missing of it with
@@ -64,10 +60,7 @@ impl Distribution {
     /// As [`Distribution::find_or_install`], and the same every time.
     pub fn shared() -> Result<&'static Self, Error> {
         static SHARED: OnceLock<Result<Distribution, Error>> = OnceLock::new();
-        SHARED
-            .get_or_init(|| Self::find_or_install(Privilege::Own))
-            .as_ref()
-            .map_err(Clone::clone)
+        SHARED.get_or_init(|| Self::find_or_install(Privilege::Own)).as_ref().map_err(Clone::clone)
     }
 
     /// Returns the command that runs a server with the configuration files in `folder`.
@@ -94,10 +87,7 @@ impl fmt::Display for Distribution {
 
 /// What is not there, and whether a package would bring it.
 enum Absent {
-    Package {
-        name: &'static str,
-        what: &'static str,
-    },
+    Package { name: &'static str, what: &'static str },
     Misconfigured(String),
 }
 
@@ -125,10 +115,7 @@ fn find_jars() -> Result<(OsString, String), Absent> {
     let jar = Path::new(DEBIAN_JARS).join("zookeeper.jar");
     if !jar.is_file() {
         let what = "no ZooKeeper here";
-        return Err(Absent::Package {
-            name: ZOOKEEPER_PACKAGE,
-            what,
-        });
+        return Err(Absent::Package { name: ZOOKEEPER_PACKAGE, what });
     }
     // The manifest of the jar names the jars it needs. It names no backend for the log, without
     // which a server that fails to start would do so in silence.
@@ -142,9 +129,8 @@ fn find_jars() -> Result<(OsString, String), Absent> {
 }
 
 fn jars_of_home(home: &Path) -> Result<(OsString, String), Absent> {
-    let folder = [home.join("lib"), home.to_owned()]
-        .into_iter()
-        .find(|folder| holds_server(folder));
+    let folder =
+        [home.join("lib"), home.to_owned()].into_iter().find(|folder| holds_server(folder));
     let Some(folder) = folder else {
         return Err(Absent::Misconfigured(format!(
             "ZOOKEEPER_HOME is {} but neither it nor its folder lib holds a zookeeper-*.jar",
@@ -158,19 +144,14 @@ fn jars_of_home(home: &Path) -> Result<(OsString, String), Absent> {
 }
 
 fn holds_server(folder: &Path) -> bool {
-    fs::read_dir(folder).is_ok_and(|entries| {
-        entries
-            .flatten()
-            .any(|entry| is_server_jar(&entry.file_name()))
-    })
+    fs::read_dir(folder)
+        .is_ok_and(|entries| entries.flatten().any(|entry| is_server_jar(&entry.file_name())))
 }
 
 /// `zookeeper.jar` or `zookeeper-3.9.3.jar`, but not `zookeeper-jute-3.9.3.jar`.
 fn is_server_jar(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    let Some(rest) = name
-        .strip_prefix("zookeeper")
-        .and_then(|rest| rest.strip_suffix(".jar"))
+    let Some(rest) = name.strip_prefix("zookeeper").and_then(|rest| rest.strip_suffix(".jar"))
     else {
         return false;
     };
@@ -193,10 +174,7 @@ fn find_java() -> Result<PathBuf, Absent> {
         };
     }
     let what = "no Java here";
-    process::find_program("java").ok_or(Absent::Package {
-        name: "default-jre-headless",
-        what,
-    })
+    process::find_program("java").ok_or(Absent::Package { name: "default-jre-headless", what })
 }
 
 const ZOOKEEPER_PACKAGE: &str = "zookeeper";
@@ -227,11 +205,7 @@ mod tests {
         for name in ["zookeeper.jar", "zookeeper-3.9.3.jar"] {
             assert!(is_server_jar(OsStr::new(name)), "{name}");
         }
-        for name in [
-            "zookeeper-jute-3.9.3.jar",
-            "zookeeper-3.9.3.txt",
-            "slf4j-api.jar",
-        ] {
+        for name in ["zookeeper-jute-3.9.3.jar", "zookeeper-3.9.3.txt", "slf4j-api.jar"] {
             assert!(!is_server_jar(OsStr::new(name)), "{name}");
         }
     }

@@ -73,10 +73,7 @@ impl Ensemble {
         network: Option<Network>,
     ) -> Result<Self, Error> {
         let distribution = Distribution::shared()?;
-        let mut ensemble = Self {
-            servers: Vec::new(),
-            network,
-        };
+        let mut ensemble = Self { servers: Vec::new(), network };
         for (index, member) in members.iter().enumerate() {
             let folder = fresh_folder()?;
             let command = distribution.command(&folder, settings.jvm_flags());
@@ -84,13 +81,8 @@ impl Ensemble {
                 Some(network) => network.inside(index, command),
                 None => command,
             };
-            ensemble
-                .servers
-                .push(Server::new(member.client, folder.clone(), command));
-            let membership = Membership {
-                own_id: member.id,
-                members: members.to_vec(),
-            };
+            ensemble.servers.push(Server::new(member.client, folder.clone(), command));
+            let membership = Membership { own_id: member.id, members: members.to_vec() };
             settings.write(&folder, member.client, Some(&membership))?;
         }
         for server in &ensemble.servers {
@@ -124,9 +116,7 @@ impl Ensemble {
     /// # Errors
     /// As [`Server::await_serving`].
     pub fn await_serving(&self) -> Result<(), Error> {
-        self.servers
-            .iter()
-            .try_for_each(|server| server.await_serving().map(drop))
+        self.servers.iter().try_for_each(|server| server.await_serving().map(drop))
     }
 
     /// Waits until exactly one server says that it leads, and returns its index.
@@ -136,11 +126,7 @@ impl Ensemble {
     pub fn leader(&self) -> Result<usize, Error> {
         poll(ELECTION_LIMIT, || {
             let leaders = self.in_mode(Mode::Leader);
-            if let [leader] = leaders[..] {
-                Some(leader)
-            } else {
-                None
-            }
+            if let [leader] = leaders[..] { Some(leader) } else { None }
         })
         .ok_or_else(|| Error::failed("the ensemble has no leader, or more than one"))
     }
@@ -150,10 +136,8 @@ impl Ensemble {
     /// # Errors
     /// If that does not come to pass within half a minute.
     pub fn follower(&self) -> Result<usize, Error> {
-        poll(ELECTION_LIMIT, || {
-            self.in_mode(Mode::Follower).first().copied()
-        })
-        .ok_or_else(|| Error::failed("the ensemble has no follower"))
+        poll(ELECTION_LIMIT, || self.in_mode(Mode::Follower).first().copied())
+            .ok_or_else(|| Error::failed("the ensemble has no follower"))
     }
 
     /// Cuts the link between the server at `index` and the leader, in both directions. Packets are
@@ -195,9 +179,7 @@ impl Ensemble {
     fn in_mode(&self, mode: Mode) -> Vec<usize> {
         let is_in_mode =
             |server: &Server| matches!(server.status(), Ok(Some(status)) if status.mode == mode);
-        (0..self.servers.len())
-            .filter(|&index| is_in_mode(&self.servers[index]))
-            .collect()
+        (0..self.servers.len()).filter(|&index| is_in_mode(&self.servers[index])).collect()
     }
 }
 

@@ -24,24 +24,15 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn missing(message: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorKind::Missing,
-            message: message.into(),
-        }
+        Self { kind: ErrorKind::Missing, message: message.into() }
     }
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorKind::Unsupported,
-            message: message.into(),
-        }
+        Self { kind: ErrorKind::Unsupported, message: message.into() }
     }
 
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorKind::Failed,
-            message: message.into(),
-        }
+        Self { kind: ErrorKind::Failed, message: message.into() }
     }
 
     /// Says what was being done when an operating system call failed; made for `map_err`.

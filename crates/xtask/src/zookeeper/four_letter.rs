@@ -15,18 +15,12 @@ pub fn four_letter(address: SocketAddr, command: &str) -> Result<String, Error> 
     let doing = || format!("asking {address} for `{command}`");
     let mut stream =
         TcpStream::connect_timeout(&address, ANSWER_LIMIT).map_err(Error::io(doing()))?;
-    stream
-        .set_read_timeout(Some(ANSWER_LIMIT))
-        .map_err(Error::io(doing()))?;
-    stream
-        .write_all(command.as_bytes())
-        .map_err(Error::io(doing()))?;
+    stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(Error::io(doing()))?;
+    stream.write_all(command.as_bytes()).map_err(Error::io(doing()))?;
     // Nothing follows; harmless if the server has closed already.
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .map_err(Error::io(doing()))?;
+    stream.read_to_string(&mut answer).map_err(Error::io(doing()))?;
     Ok(answer)
 }
 
@@ -58,10 +52,7 @@ pub enum Mode {
 impl Mode {
     /// Returns ZooKeeper's own word for the mode.
     pub fn as_str(self) -> &'static str {
-        MODES
-            .iter()
-            .find(|(_, mode)| *mode == self)
-            .map_or("unknown", |(word, _)| word)
+        MODES.iter().find(|(_, mode)| *mode == self).map_or("unknown", |(word, _)| word)
     }
 }
 
@@ -73,17 +64,12 @@ impl Status {
         let end = version.find(['-', ',']).unwrap_or(version.len());
         let word = value(srvr, "Mode: ")?;
         let (_, mode) = MODES.iter().find(|(name, _)| *name == word)?;
-        Some(Self {
-            version: version[..end].to_owned(),
-            mode: *mode,
-        })
+        Some(Self { version: version[..end].to_owned(), mode: *mode })
     }
 }
 
 fn value<'a>(text: &'a str, label: &str) -> Option<&'a str> {
-    text.lines()
-        .find_map(|line| line.strip_prefix(label))
-        .map(str::trim)
+    text.lines().find_map(|line| line.strip_prefix(label)).map(str::trim)
 }
 
 const MODES: [(&str, Mode); 5] = [
@@ -106,13 +92,7 @@ mod tests {
         let srvr = "Zookeeper version: 3.8.0-5a02a05, built on 2022\nLatency min/avg/max: 0/0.0/0\n\
                     Zxid: 0x0\nMode: follower\nNode count: 5\n";
         let status = Status::parse(srvr).unwrap();
-        assert_eq!(
-            status,
-            Status {
-                version: "3.8.0".to_owned(),
-                mode: Mode::Follower
-            }
-        );
+        assert_eq!(status, Status { version: "3.8.0".to_owned(), mode: Mode::Follower });
         assert_eq!(status.mode.as_str(), "follower");
     }
 

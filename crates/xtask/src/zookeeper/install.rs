@@ -38,22 +38,12 @@ pub(super) fn install(packages: &[&str], privilege: Privilege) -> Result<(), Str
     if !apt_get(&apt, prefix, &["update", "-q"]) {
         eprintln!("xtask: `apt-get update` failed; trying with the package lists at hand");
     }
-    let mut arguments = vec![
-        "install",
-        "-q",
-        "-y",
-        "--no-install-recommends",
-        "-o",
-        "DPkg::Lock::Timeout=300",
-    ];
+    let mut arguments =
+        vec!["install", "-q", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"];
     arguments.extend(packages);
     let done = apt_get(&apt, prefix, &arguments);
     drop(lock);
-    if done {
-        Ok(())
-    } else {
-        Err(format!("`apt-get install {wanted}` failed: {by_hand}"))
-    }
+    if done { Ok(()) } else { Err(format!("`apt-get install {wanted}` failed: {by_hand}")) }
 }
 
 /// Opens a file for `name` in the folder for temporary files and waits for the lock on it, which

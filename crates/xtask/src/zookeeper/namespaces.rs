@@ -47,20 +47,12 @@ impl Network {
             .ip(&["link", "add", "name", &bridge(number), "type", "bridge"])
             .map_err(|error| Error::unsupported(error.to_string()))?;
         // Owned from here on: a failure below removes what there is.
-        let network = Self {
-            tools,
-            number,
-            hosts,
-        };
+        let network = Self { tools, number, hosts };
         let owner = format!("{OWNER_PREFIX}{}", std::process::id());
-        network
-            .tools
-            .ip(&["link", "set", "dev", &bridge(number), "alias", &owner])?;
+        network.tools.ip(&["link", "set", "dev", &bridge(number), "alias", &owner])?;
         drop(lock);
 
-        network
-            .connect()
-            .map_err(|error| Error::unsupported(error.to_string()))?;
+        network.connect().map_err(|error| Error::unsupported(error.to_string()))?;
         Ok(network)
     }
 
@@ -91,15 +83,13 @@ impl Network {
 
     /// Undoes every cut.
     pub(super) fn heal(&self) -> Result<(), Error> {
-        self.indices()
-            .try_for_each(|index| self.iptables(index, &["-F", "INPUT"]))
+        self.indices().try_for_each(|index| self.iptables(index, &["-F", "INPUT"]))
     }
 
     fn connect(&self) -> Result<(), Error> {
         let bridge = bridge(self.number);
         let router = format!("10.88.{}.1/24", self.number);
-        self.tools
-            .ip(&["address", "add", &router, "dev", &bridge])?;
+        self.tools.ip(&["address", "add", &router, "dev", &bridge])?;
         self.tools.ip(&["link", "set", "dev", &bridge, "up"])?;
         for index in self.indices() {
             let namespace = self.namespace(index);
@@ -109,14 +99,10 @@ impl Network {
             self.tools.ip(&[
                 "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &namespace,
             ])?;
-            self.tools
-                .ip(&["link", "set", &port, "master", &bridge, "up"])?;
-            self.tools
-                .ip(&["-n", &namespace, "address", "add", &address, "dev", "eth0"])?;
-            self.tools
-                .ip(&["-n", &namespace, "link", "set", "eth0", "up"])?;
-            self.tools
-                .ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
+            self.tools.ip(&["link", "set", &port, "master", &bridge, "up"])?;
+            self.tools.ip(&["-n", &namespace, "address", "add", &address, "dev", "eth0"])?;
+            self.tools.ip(&["-n", &namespace, "link", "set", "eth0", "up"])?;
+            self.tools.ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
             // Finds out now, not in the middle of a test, whether the kernel can filter.
             self.iptables(index, &["-F", "INPUT"])?;
         }
@@ -151,21 +137,14 @@ pub(crate) fn ensure_tools(privilege: Privilege) -> Result<Tools, Error> {
     if !process::is_root() {
         return Err(Error::unsupported("network namespaces need root"));
     }
-    let find = || {
-        Some((
-            process::find_program("ip")?,
-            process::find_program("iptables")?,
-        ))
-    };
+    let find = || Some((process::find_program("ip")?, process::find_program("iptables")?));
     let installed = match find() {
         Some(_) => Ok(()),
         None => install::install(&["iproute2", "iptables"], privilege),
     };
     let Some((ip, iptables)) = find() else {
         let why = installed.err().unwrap_or_default();
-        return Err(Error::unsupported(format!(
-            "no `ip` or no `iptables` here: {why}"
-        )));
+        return Err(Error::unsupported(format!("no `ip` or no `iptables` here: {why}")));
     };
     Ok(Tools { ip, iptables })
 }
@@ -180,10 +159,7 @@ pub(crate) struct Tools {
 impl Tools {
     fn ip(&self, arguments: &[&str]) -> Result<(), Error> {
         let line = || format!("`ip {}`", arguments.join(" "));
-        let output = Command::new(&self.ip)
-            .args(arguments)
-            .output()
-            .map_err(Error::io(line()))?;
+        let output = Command::new(&self.ip).args(arguments).output().map_err(Error::io(line()))?;
         if output.status.success() {
             return Ok(());
         }

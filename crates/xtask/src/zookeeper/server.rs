@@ -30,12 +30,7 @@ pub struct Server {
 impl Server {
     /// Makes a server of `command`, which reads its configuration in `folder`. Does not start it.
     pub(super) fn new(address: SocketAddrV4, folder: PathBuf, command: Vec<OsString>) -> Self {
-        Self {
-            address,
-            folder,
-            command,
-            running: Mutex::new(None),
-        }
+        Self { address, folder, command, running: Mutex::new(None) }
     }
 
     /// Returns where clients connect to, as `host:port`.
@@ -145,18 +140,13 @@ impl Server {
     /// # Errors
     /// If it does not answer, as while it is dead or paused.
     pub fn is_leader(&self) -> Result<bool, Error> {
-        Ok(self
-            .status()?
-            .is_some_and(|status| status.mode == Mode::Leader))
+        Ok(self.status()?.is_some_and(|status| status.mode == Mode::Leader))
     }
 
     fn signal_and_await(&self, signal: &str, done: impl Fn(char) -> bool) -> Result<(), Error> {
         let mut running = self.running();
         let Some(watchdog) = running.as_mut().filter(|watchdog| watchdog.is_alive()) else {
-            return Err(Error::failed(format!(
-                "the server at {} does not run",
-                self.address
-            )));
+            return Err(Error::failed(format!("the server at {} does not run", self.address)));
         };
         watchdog.signal(signal)?;
         let pid = watchdog.server_pid();
@@ -194,9 +184,7 @@ pub(super) fn fresh_folder() -> Result<PathBuf, Error> {
             // Left behind by an earlier process of this id.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
-                return Err(Error::io(format_args!("making {}", folder.display()))(
-                    error,
-                ));
+                return Err(Error::io(format_args!("making {}", folder.display()))(error));
             }
         }
     }

@@ -19,11 +19,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            tick_ms: 2000,
-            lines: Vec::new(),
-            jvm_flags: Vec::new(),
-        }
+        Self { tick_ms: 2000, lines: Vec::new(), jvm_flags: Vec::new() }
     }
 }
 
@@ -146,16 +142,8 @@ pub(crate) struct Member {
 
 impl Member {
     fn line(&self) -> String {
-        let Self {
-            id,
-            client,
-            quorum_port,
-            election_port,
-        } = self;
-        format!(
-            "server.{id}={}:{quorum_port}:{election_port};{client}",
-            client.ip()
-        )
+        let Self { id, client, quorum_port, election_port } = self;
+        format!("server.{id}={}:{quorum_port}:{election_port};{client}", client.ip())
     }
 }
 

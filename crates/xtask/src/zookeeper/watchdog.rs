@@ -44,10 +44,7 @@ impl Watchdog {
         let Ok(server_pid) = first_line.trim().parse() else {
             let _ = script.kill();
             let _ = script.wait();
-            return Err(Error::failed(format!(
-                "could not start {:?}",
-                command.first()
-            )));
+            return Err(Error::failed(format!("could not start {:?}", command.first())));
         };
         Ok(Self { script, server_pid })
     }

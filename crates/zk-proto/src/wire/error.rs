@@ -47,12 +47,7 @@ pub enum DecodeErrorKind {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            record,
-            field,
-            offset,
-            kind,
-        } = self;
+        let Self { record, field, offset, kind } = self;
         write!(f, "{record}.{field} at byte {offset}: {kind}")
     }
 }
@@ -66,10 +61,7 @@ impl fmt::Display for DecodeErrorKind {
             Self::NegativeLength(len) => write!(f, "negative length {len}"),
             Self::NullText => f.write_str("null string"),
             Self::CountTooLarge { count, room } => {
-                write!(
-                    f,
-                    "{count} elements announced, the frame has room for {room}"
-                )
+                write!(f, "{count} elements announced, the frame has room for {room}")
             }
             Self::UnknownCreateFlags(flags) => write!(f, "unknown create flags {flags}"),
         }

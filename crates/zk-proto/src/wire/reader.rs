@@ -48,11 +48,7 @@ impl<'a> Reader<'a> {
     /// A cursor at the start of `frame`; `record` names what is being read, for errors.
     #[must_use]
     pub fn new(frame: &'a Bytes, record: &'static str) -> Self {
-        Self {
-            frame,
-            rest: frame,
-            record,
-        }
+        Self { frame, rest: frame, record }
     }
 
     /// Bytes not read yet.
@@ -205,10 +201,7 @@ impl<'a> Reader<'a> {
             }
             Err(_) => {
                 let remaining = self.remaining();
-                let kind = DecodeErrorKind::Truncated {
-                    needed: len,
-                    remaining,
-                };
+                let kind = DecodeErrorKind::Truncated { needed: len, remaining };
                 Err(self.error(field, self.offset(), kind))
             }
         }
@@ -221,11 +214,6 @@ impl<'a> Reader<'a> {
         offset: usize,
         kind: DecodeErrorKind,
     ) -> DecodeError {
-        DecodeError {
-            record: self.record,
-            field,
-            offset,
-            kind,
-        }
+        DecodeError { record: self.record, field, offset, kind }
     }
 }

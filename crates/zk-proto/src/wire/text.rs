@@ -54,14 +54,8 @@ fn decode_broken(mut rest: &[u8]) -> String {
 /// Takes a CESU-8 surrogate pair off the front: `ed a0..af 80..bf ed b0..bf 80..bf`.
 fn split_surrogate_pair(bytes: &[u8]) -> Option<(char, &[u8])> {
     let (pair, after) = bytes.split_first_chunk::<6>()?;
-    let [
-        0xed,
-        h1 @ 0xa0..=0xaf,
-        h2 @ 0x80..=0xbf,
-        0xed,
-        l1 @ 0xb0..=0xbf,
-        l2 @ 0x80..=0xbf,
-    ] = *pair
+    let [0xed, h1 @ 0xa0..=0xaf, h2 @ 0x80..=0xbf, 0xed, l1 @ 0xb0..=0xbf, l2 @ 0x80..=0xbf] =
+        *pair
     else {
         return None;
     };

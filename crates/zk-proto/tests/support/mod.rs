@@ -21,10 +21,7 @@ use zk_proto::*;
 /// The same cases on every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` in the environment choose
 /// others.
 pub(crate) fn config() -> Config {
-    let mut config = Config {
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let mut config = Config { failure_persistence: None, ..Config::default() };
     if config.rng_seed == RngSeed::Random {
         config.rng_seed = RngSeed::Fixed(0x5a4b);
     }
@@ -76,17 +73,9 @@ pub(crate) fn encoded(record: &impl Encode) -> Bytes {
 
 /// Bytes from pairs of hex digits; white space, and what follows `//`, is for the reader.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
-    let code = text
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or_default());
-    let digits: Vec<u32> = code
-        .flat_map(str::chars)
-        .filter_map(|c| c.to_digit(16))
-        .collect();
-    digits
-        .chunks(2)
-        .map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap_or(0))
-        .collect()
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let digits: Vec<u32> = code.flat_map(str::chars).filter_map(|c| c.to_digit(16)).collect();
+    digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap_or(0)).collect()
 }
 
 /// Any text, most of it like a path.
@@ -135,38 +124,30 @@ pub(crate) fn reply_header() -> impl Strategy<Value = ReplyHeader> {
 }
 
 pub(crate) fn connect_request() -> impl Strategy<Value = ConnectRequest> {
-    (
-        any::<(i32, i64, i32, i64, Option<bool>)>(),
-        vec(any::<u8>(), 0..20),
-    )
-        .prop_map(
-            |((protocol_version, last_zxid_seen, timeout_ms, session_id, read_only), password)| {
-                ConnectRequest {
-                    protocol_version,
-                    last_zxid_seen,
-                    timeout_ms,
-                    session_id,
-                    password: password.into(),
-                    read_only,
-                }
-            },
-        )
-}
-
-pub(crate) fn connect_response() -> impl Strategy<Value = ConnectResponse> {
-    (
-        any::<(i32, i32, i64, Option<bool>)>(),
-        vec(any::<u8>(), 0..20),
-    )
-        .prop_map(
-            |((protocol_version, timeout_ms, session_id, read_only), password)| ConnectResponse {
+    (any::<(i32, i64, i32, i64, Option<bool>)>(), vec(any::<u8>(), 0..20)).prop_map(
+        |((protocol_version, last_zxid_seen, timeout_ms, session_id, read_only), password)| {
+            ConnectRequest {
                 protocol_version,
+                last_zxid_seen,
                 timeout_ms,
                 session_id,
                 password: password.into(),
                 read_only,
-            },
-        )
+            }
+        },
+    )
+}
+
+pub(crate) fn connect_response() -> impl Strategy<Value = ConnectResponse> {
+    (any::<(i32, i32, i64, Option<bool>)>(), vec(any::<u8>(), 0..20)).prop_map(
+        |((protocol_version, timeout_ms, session_id, read_only), password)| ConnectResponse {
+            protocol_version,
+            timeout_ms,
+            session_id,
+            password: password.into(),
+            read_only,
+        },
+    )
 }
 
 pub(crate) fn stat() -> impl Strategy<Value = Stat> {
@@ -203,30 +184,20 @@ pub(crate) fn create_container() -> impl Strategy<Value = CreateContainer<'stati
 
 fn create<const OP: i32>() -> impl Strategy<Value = CreateRequest<'static, OP>> {
     let mode = (0..=4).prop_filter_map("a known mode", CreateMode::from_flags);
-    (cow_text(), cow_data(), vec(acl(), 0..4), mode).prop_map(|(path, data, acl, mode)| {
-        CreateRequest {
-            path,
-            data,
-            acl: acl.into(),
-            mode,
-        }
-    })
+    (cow_text(), cow_data(), vec(acl(), 0..4), mode)
+        .prop_map(|(path, data, acl, mode)| CreateRequest { path, data, acl: acl.into(), mode })
 }
 
 pub(crate) fn create_ttl() -> impl Strategy<Value = CreateTtl<'static>> {
-    (
-        cow_text(),
-        cow_data(),
-        vec(acl(), 0..4),
-        any::<(bool, i64)>(),
-    )
-        .prop_map(|(path, data, acl, (sequential, ttl_ms))| CreateTtl {
+    (cow_text(), cow_data(), vec(acl(), 0..4), any::<(bool, i64)>()).prop_map(
+        |(path, data, acl, (sequential, ttl_ms))| CreateTtl {
             path,
             data,
             acl: acl.into(),
             sequential,
             ttl_ms,
-        })
+        },
+    )
 }
 
 pub(crate) fn create_reply() -> impl Strategy<Value = CreateReply> {
@@ -246,10 +217,7 @@ pub(crate) fn get_data() -> impl Strategy<Value = GetData<'static>> {
 }
 
 pub(crate) fn data_reply() -> impl Strategy<Value = DataReply> {
-    (data(), stat()).prop_map(|(data, stat)| DataReply {
-        data: data.map(Bytes::from),
-        stat,
-    })
+    (data(), stat()).prop_map(|(data, stat)| DataReply { data: data.map(Bytes::from), stat })
 }
 
 pub(crate) fn set_data() -> impl Strategy<Value = SetData<'static>> {
@@ -283,12 +251,7 @@ pub(crate) fn sync_reply() -> impl Strategy<Value = SyncReply> {
 
 pub(crate) fn set_watches() -> impl Strategy<Value = SetWatches<'static>> {
     (any::<i64>(), cow_texts(), cow_texts(), cow_texts()).prop_map(
-        |(relative_zxid, data, exist, child)| SetWatches {
-            relative_zxid,
-            data,
-            exist,
-            child,
-        },
+        |(relative_zxid, data, exist, child)| SetWatches { relative_zxid, data, exist, child },
     )
 }
 

@@ -87,20 +87,14 @@ impl Contender {
     /// There is at most one node whatever happens: after a lost answer the node is
     /// looked for, by the id in its name, before another one is made.
     pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
-        let data = self
-            .kind
-            .data
-            .clone()
-            .unwrap_or_else(|| local_address(&self.client));
+        let data = self.kind.data.clone().unwrap_or_else(|| local_address(&self.client));
         let name = format!("{}{}", self.protection, self.kind.lock_name);
         let path = parents::child(&self.kind.path, &name);
         let mut parent_attempts = 0;
         loop {
             let (created, listed) = {
                 let _one_write = self.client.batch();
-                let created = self
-                    .client
-                    .create(&path, &data, CreateMode::EphemeralSequential);
+                let created = self.client.create(&path, &data, CreateMode::EphemeralSequential);
                 (created, self.client.get_children(&self.kind.path))
             };
             self.state = State::Asked;
@@ -136,10 +130,7 @@ impl Contender {
             // has moved away from.
             let (synced, listed) = {
                 let _one_write = self.client.batch();
-                (
-                    self.client.sync(&self.kind.path),
-                    self.client.get_children(&self.kind.path),
-                )
+                (self.client.sync(&self.kind.path), self.client.get_children(&self.kind.path))
             };
             let found = match (synced.await, listed.await) {
                 (Ok(()), Ok(children)) => children
@@ -171,10 +162,7 @@ impl Contender {
     /// behind is as good as gone already (CURATOR-604).
     fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
         let number = sequence(path.as_bytes(), self.kind.lock_name);
-        self.state = State::In(Node {
-            path: path.clone(),
-            czxid: stat.czxid,
-        });
+        self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
         if stat.ephemeral_owner != self.client.session_id() {
             self.restart();
             return Err(LockError::Vanished { path });
@@ -197,8 +185,7 @@ impl Contender {
         match std::mem::replace(&mut self.state, State::Out) {
             State::In(node) => self.client.delete_for_certain(&node.path).await,
             State::Asked => {
-                self.client
-                    .sweep_for_certain(&self.kind.path, &self.protection);
+                self.client.sweep_for_certain(&self.kind.path, &self.protection);
                 Ok(())
             }
             State::Out => Ok(()),
@@ -208,9 +195,7 @@ impl Contender {
     fn clean_up(&mut self) {
         match std::mem::replace(&mut self.state, State::Out) {
             State::In(node) => drop(self.client.delete_for_certain(&node.path)),
-            State::Asked => self
-                .client
-                .sweep_for_certain(&self.kind.path, &self.protection),
+            State::Asked => self.client.sweep_for_certain(&self.kind.path, &self.protection),
             State::Out => {}
         }
     }
@@ -228,8 +213,5 @@ fn is_final(error: &zk_session::Error) -> bool {
 }
 
 fn local_address(client: &Client) -> Vec<u8> {
-    client
-        .local_address()
-        .map(|address| address.to_string().into_bytes())
-        .unwrap_or_default()
+    client.local_address().map(|address| address.to_string().into_bytes()).unwrap_or_default()
 }

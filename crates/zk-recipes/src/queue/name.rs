@@ -35,8 +35,7 @@ pub(crate) fn sequence(name: &[u8], lock_name: &str) -> Option<i64> {
 }
 
 fn last_occurrence(name: &[u8], wanted: &[u8]) -> Option<usize> {
-    name.windows(wanted.len())
-        .rposition(|window| window == wanted)
+    name.windows(wanted.len()).rposition(|window| window == wanted)
 }
 
 #[cfg(test)]
@@ -49,10 +48,7 @@ mod tests {
     fn the_key_follows_the_last_lock_name() {
         let key =
             |name: &'static str| std::str::from_utf8(order_key(name.as_bytes(), "lock-")).unwrap();
-        assert_eq!(
-            key("_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-0000000042"),
-            "0000000042"
-        );
+        assert_eq!(key("_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-0000000042"), "0000000042");
         assert_eq!(key("lock-0000000001"), "0000000001");
         assert_eq!(key("lock-lock-7"), "7");
         assert_eq!(key("a-lock--000000005"), "-000000005");
@@ -64,10 +60,7 @@ mod tests {
     #[test]
     fn a_contender_is_what_holds_the_lock_name_or_is_protected() {
         for (name, expected) in [
-            (
-                "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-0000000042",
-                true,
-            ),
+            ("_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-0000000042", true),
             ("lock-0000000042", true),
             ("_c_anything", true),
             ("0", false),

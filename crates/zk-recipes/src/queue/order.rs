@@ -43,9 +43,7 @@ pub(crate) fn place<'a>(children: &'a ChildList, own: &[u8], lock_name: &str) ->
 /// ten digits, so that is their order too. Nodes with the same number, which only
 /// a downgraded write lock makes on purpose, are told apart by their whole name.
 pub(crate) fn compare(a: &[u8], b: &[u8], lock_name: &str) -> Ordering {
-    order_key(a, lock_name)
-        .cmp(order_key(b, lock_name))
-        .then_with(|| a.cmp(b))
+    order_key(a, lock_name).cmp(order_key(b, lock_name)).then_with(|| a.cmp(b))
 }
 
 #[cfg(test)]
@@ -67,9 +65,7 @@ mod tests {
         let (a, b, c) = (name(9, 3), name(1, 7), name(5, 12));
         let children = list(&[&c, &a, &b]);
         assert_eq!(place(&children, a.as_bytes(), "lock-"), Place::First);
-        let behind = |name: &'static str| Place::Behind {
-            predecessor: name.as_bytes(),
-        };
+        let behind = |name: &'static str| Place::Behind { predecessor: name.as_bytes() };
         let leak = |name: &str| -> &'static str { name.to_owned().leak() };
         assert_eq!(place(&children, b.as_bytes(), "lock-"), behind(leak(&a)));
         assert_eq!(place(&children, c.as_bytes(), "lock-"), behind(leak(&b)));
@@ -88,10 +84,7 @@ mod tests {
         let own = name(1, 5);
         let children = list(&[own.as_str(), "lock-0000000004"]);
         let predecessor = b"lock-0000000004";
-        assert_eq!(
-            place(&children, own.as_bytes(), "lock-"),
-            Place::Behind { predecessor }
-        );
+        assert_eq!(place(&children, own.as_bytes(), "lock-"), Place::Behind { predecessor });
     }
 
     proptest! {

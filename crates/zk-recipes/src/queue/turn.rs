@@ -22,9 +22,7 @@ pub(crate) async fn wait(contender: &mut Contender) -> Result<Belief, LockError>
         }
         contender.restart();
     }
-    Err(LockError::Vanished {
-        path: contender.kind().path.clone(),
-    })
+    Err(LockError::Vanished { path: contender.kind().path.clone() })
 }
 
 /// Queues, looks once, and gives up if somebody is ahead.
@@ -56,25 +54,19 @@ async fn look(contender: &Contender, listed: Option<Children>) -> Result<Look, L
         },
     };
     let own = node.path.rsplit('/').next().unwrap_or_default();
-    Ok(
-        match place(&children.names, own.as_bytes(), kind.lock_name) {
-            Place::First => Look::First,
-            Place::Absent => Look::Absent,
-            Place::Behind { predecessor } => {
-                let name = String::from_utf8_lossy(predecessor);
-                Look::Behind(parents::child(&kind.path, &name))
-            }
-        },
-    )
+    Ok(match place(&children.names, own.as_bytes(), kind.lock_name) {
+        Place::First => Look::First,
+        Place::Absent => Look::Absent,
+        Place::Behind { predecessor } => {
+            let name = String::from_utf8_lossy(predecessor);
+            Look::Behind(parents::child(&kind.path, &name))
+        }
+    })
 }
 
 async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
     loop {
-        match contender
-            .client()
-            .get_children(&contender.kind().path)
-            .await
-        {
+        match contender.client().get_children(&contender.kind().path).await {
             Ok(children) => return Ok(Some(children)),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
             Err(error) if error.is_retryable() => {}

@@ -41,9 +41,7 @@ struct Credential(String, Bytes);
 
 impl std::fmt::Debug for Credential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Credential")
-            .field(&self.0)
-            .finish_non_exhaustive()
+        f.debug_tuple("Credential").field(&self.0).finish_non_exhaustive()
     }
 }
 
@@ -117,8 +115,7 @@ impl Config {
     /// Credentials to present, for example scheme `digest` and `user:password`.
     #[must_use]
     pub fn auth(mut self, scheme: impl Into<String>, auth: impl Into<Bytes>) -> Self {
-        self.credentials
-            .push(Credential(scheme.into(), auth.into()));
+        self.credentials.push(Credential(scheme.into(), auth.into()));
         self
     }
 
@@ -140,11 +137,12 @@ impl Config {
     /// As [`connect`](Self::connect).
     pub async fn connect_through<C: Connector>(mut self, connector: C) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
+        let servers: Vec<String> =
+            self.connect_string.hosts().iter().map(ToString::to_string).collect();
         let credentials = std::mem::take(&mut self.credentials);
         let client = self.open_through(connector);
-        let presented = credentials
-            .into_iter()
-            .map(|Credential(scheme, auth)| client.add_auth(&scheme, auth));
+        let presented =
+            credentials.into_iter().map(|Credential(scheme, auth)| client.add_auth(&scheme, auth));
         let presented: Vec<_> = presented.collect();
         let mut events = client.events();
         // Whoever was faster than the subscription has left its mark on the core.
@@ -167,18 +165,15 @@ impl Config {
             }
             Ok(())
         };
-        match tokio::time::timeout(timeout, connected).await {
-            Ok(Ok(())) => Ok(client),
-            Ok(Err(end)) => Err(Error::not_applied(ErrorKind::SessionEnded(end))),
+        let kind = match tokio::time::timeout(timeout, connected).await {
+            Ok(Ok(())) => return Ok(client),
+            Ok(Err(end)) => ErrorKind::SessionEnded(end),
             Err(_) => {
-                let cause = client
-                    .shared()
-                    .lock()
-                    .last_loss()
-                    .unwrap_or(LossCause::Silent);
-                Err(Error::not_applied(ErrorKind::NoSession(cause)))
+                let cause = client.shared().lock().last_loss().unwrap_or(LossCause::Silent);
+                ErrorKind::NoSession(cause)
             }
-        }
+        };
+        Err(Error::not_applied(kind).on("connect to", servers.join(",")))
     }
 
     /// Starts to open a session and does not wait: requests wait in the client.

@@ -14,10 +14,7 @@ pub struct SessionEvents {
 
 impl SessionEvents {
     pub(crate) fn new(receiver: broadcast::Receiver<SessionEvent>) -> Self {
-        Self {
-            receiver,
-            over: false,
-        }
+        Self { receiver, over: false }
     }
 
     /// The next event; `None` after the last one of the session. A subscriber that

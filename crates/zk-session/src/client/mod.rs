@@ -76,12 +76,7 @@ impl Client {
     pub(crate) fn start<C: Connector>(settings: Settings, chroot: &str, connector: C) -> Self {
         let shared = Shared::new(settings);
         tokio::spawn(Driver::new(shared.clone(), connector));
-        Self {
-            session: Arc::new(OpenSession {
-                shared,
-                chroot: chroot.to_owned(),
-            }),
-        }
+        Self { session: Arc::new(OpenSession { shared, chroot: chroot.to_owned() }) }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -130,9 +125,7 @@ impl Client {
     #[must_use]
     pub fn batch(&self) -> Batch<'_> {
         self.shared().begin_batch();
-        Batch {
-            shared: self.shared(),
-        }
+        Batch { shared: self.shared() }
     }
 
     /// Claims the session's lease: from now on the leader is asked for signs of

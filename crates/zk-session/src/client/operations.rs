@@ -80,24 +80,10 @@ impl Client {
             return Pending::new(ask, Err(failure));
         }
         match mode {
-            CreateMode::Container => self.request(
-                ask,
-                &CreateContainer {
-                    path: path_sent,
-                    data,
-                    acl,
-                    mode,
-                },
-            ),
-            _ => self.request(
-                ask,
-                &Create2 {
-                    path: path_sent,
-                    data,
-                    acl,
-                    mode,
-                },
-            ),
+            CreateMode::Container => {
+                self.request(ask, &CreateContainer { path: path_sent, data, acl, mode })
+            }
+            _ => self.request(ask, &Create2 { path: path_sent, data, acl, mode }),
         }
     }
 
@@ -120,16 +106,7 @@ impl Client {
             return Pending::new(ask, Err(failure));
         }
         let (path, data) = (full.into(), Some(data.into()));
-        self.request(
-            ask,
-            &CreateTtl {
-                path,
-                data,
-                acl: OPEN_ACL.into(),
-                sequential,
-                ttl_ms,
-            },
-        )
+        self.request(ask, &CreateTtl { path, data, acl: OPEN_ACL.into(), sequential, ttl_ms })
     }
 
     /// Deletes a node, if its version is the given one; `None` for any.
@@ -139,13 +116,7 @@ impl Client {
     pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
         let full = self.full(path);
         let ask = self.ask("delete", path, |result, _| decode(result));
-        self.checked(
-            ask,
-            &Delete {
-                path: full.into(),
-                version: version.unwrap_or(-1),
-            },
-        )
+        self.checked(ask, &Delete { path: full.into(), version: version.unwrap_or(-1) })
     }
 
     /// Looks whether a node exists.
@@ -155,13 +126,7 @@ impl Client {
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
         let full = self.full(path);
         let ask = self.ask("exists", path, finish_exists);
-        self.checked(
-            ask,
-            &Exists {
-                path: full.into(),
-                watch: false,
-            },
-        )
+        self.checked(ask, &Exists { path: full.into(), watch: false })
     }
 
     /// As [`exists`](Self::exists), with a watch that fires when the node is
@@ -172,14 +137,7 @@ impl Client {
     pub fn exists_and_watch(&self, path: &str) -> PendingWatch<Option<Stat>> {
         let full = self.full(path);
         let ask = self.ask("exists", path, finish_exists);
-        self.watched(
-            ask,
-            &Exists {
-                path: full.into(),
-                watch: true,
-            },
-            WatchKind::Exists,
-        )
+        self.watched(ask, &Exists { path: full.into(), watch: true }, WatchKind::Exists)
     }
 
     /// Reads a node's data.
@@ -189,13 +147,7 @@ impl Client {
     pub fn get_data(&self, path: &str) -> Pending<NodeData> {
         let full = self.full(path);
         let ask = self.ask("getData", path, finish_data);
-        self.checked(
-            ask,
-            &GetData {
-                path: full.into(),
-                watch: false,
-            },
-        )
+        self.checked(ask, &GetData { path: full.into(), watch: false })
     }
 
     /// As [`get_data`](Self::get_data), with a watch that fires when the node is
@@ -206,14 +158,7 @@ impl Client {
     pub fn get_data_and_watch(&self, path: &str) -> PendingWatch<NodeData> {
         let full = self.full(path);
         let ask = self.ask("getData", path, finish_data);
-        self.watched(
-            ask,
-            &GetData {
-                path: full.into(),
-                watch: true,
-            },
-            WatchKind::Data,
-        )
+        self.watched(ask, &GetData { path: full.into(), watch: true }, WatchKind::Data)
     }
 
     /// Replaces a node's data, if its version is the given one; `None` for any.
@@ -224,14 +169,7 @@ impl Client {
         let full = self.full(path);
         let ask = self.ask("setData", path, |result, _| decode(result));
         let (path, data) = (full.into(), Some(data.into()));
-        self.checked(
-            ask,
-            &SetData {
-                path,
-                data,
-                version: version.unwrap_or(-1),
-            },
-        )
+        self.checked(ask, &SetData { path, data, version: version.unwrap_or(-1) })
     }
 
     /// Lists a node's children, in no order.
@@ -241,13 +179,7 @@ impl Client {
     pub fn get_children(&self, path: &str) -> Pending<Children> {
         let full = self.full(path);
         let ask = self.ask("getChildren", path, finish_children);
-        self.checked(
-            ask,
-            &GetChildren2 {
-                path: full.into(),
-                watch: false,
-            },
-        )
+        self.checked(ask, &GetChildren2 { path: full.into(), watch: false })
     }
 
     /// As [`get_children`](Self::get_children), with a watch that fires when a
@@ -258,14 +190,7 @@ impl Client {
     pub fn get_children_and_watch(&self, path: &str) -> PendingWatch<Children> {
         let full = self.full(path);
         let ask = self.ask("getChildren", path, finish_children);
-        self.watched(
-            ask,
-            &GetChildren2 {
-                path: full.into(),
-                watch: true,
-            },
-            WatchKind::Children,
-        )
+        self.watched(ask, &GetChildren2 { path: full.into(), watch: true }, WatchKind::Children)
     }
 
     /// Asks the leader for a sign of life, and the server to catch up with it
@@ -276,9 +201,7 @@ impl Client {
     /// None of its own.
     pub fn sync(&self, path: &str) -> Pending<()> {
         let full = self.full(path);
-        let ask = self.ask("sync", path, |result, _| {
-            decode::<SyncReply>(result).map(|_| ())
-        });
+        let ask = self.ask("sync", path, |result, _| decode::<SyncReply>(result).map(|_| ()));
         self.checked(ask, &Sync { path: full.into() })
     }
 
@@ -291,9 +214,7 @@ impl Client {
     pub fn add_auth(&self, scheme: &str, auth: impl Into<Bytes>) -> Pending<()> {
         let ask = self.ask("addAuth", scheme, |result, _| decode(result));
         let auth = auth.into();
-        self.submit(ask, |session, to| {
-            session.add_credential(now(), scheme, auth, to)
-        })
+        self.submit(ask, |session, to| session.add_credential(now(), scheme, auth, to))
     }
 
     /// Deletes a node for certain: from the moment of the call, and whether or not
@@ -311,9 +232,7 @@ impl Client {
         if let Err(failure) = check(&full) {
             return Pending::new(ask, Err(failure));
         }
-        self.submit(ask, |session, to| {
-            session.delete_for_certain(now(), &full, Some(to))
-        })
+        self.submit(ask, |session, to| session.delete_for_certain(now(), &full, Some(to)))
     }
 
     /// As [`delete_for_certain`](Self::delete_for_certain), for every child of
@@ -353,12 +272,7 @@ impl Client {
         path: &str,
         finish: fn(Result<Reply, Failure>, usize) -> Result<T, Failure>,
     ) -> Ask<T> {
-        Ask {
-            operation,
-            path: path.to_owned(),
-            chroot_len: self.session.chroot.len(),
-            finish,
-        }
+        Ask { operation, path: path.to_owned(), chroot_len: self.session.chroot.len(), finish }
     }
 
     fn checked<T, R: Request>(&self, ask: Ask<T>, request: &R) -> Pending<T> {
@@ -377,9 +291,8 @@ impl Client {
         let (fire, receiver) = oneshot::channel();
         let watch = Watch::new(receiver, self.shared().clone(), path, ask.chroot_len);
         let pending = match check(request.path().unwrap_or("/")) {
-            Ok(()) => self.submit(ask, |session, to| {
-                session.submit(now(), request, to, Some((kind, fire)))
-            }),
+            Ok(()) => self
+                .submit(ask, |session, to| session.submit(now(), request, to, Some((kind, fire)))),
             Err(failure) => Pending::new(ask, Err(failure)),
         };
         PendingWatch::new(pending, watch)
@@ -417,10 +330,7 @@ fn check_new(path: &str, sequential: bool) -> Result<(), Failure> {
 
 fn finish_create(result: Result<Reply, Failure>, chroot_len: usize) -> Result<Created, Failure> {
     let CreateReply { path, stat } = decode(result)?;
-    Ok(Created {
-        path: strip(path, chroot_len),
-        stat,
-    })
+    Ok(Created { path: strip(path, chroot_len), stat })
 }
 
 fn finish_exists(result: Result<Reply, Failure>, _: usize) -> Result<Option<Stat>, Failure> {
@@ -437,8 +347,5 @@ fn finish_data(result: Result<Reply, Failure>, _: usize) -> Result<NodeData, Fai
 
 fn finish_children(result: Result<Reply, Failure>, _: usize) -> Result<Children, Failure> {
     let ChildrenReply { children, stat } = decode(result)?;
-    Ok(Children {
-        names: children,
-        stat,
-    })
+    Ok(Children { names: children, stat })
 }

@@ -102,10 +102,7 @@ pub struct PendingWatch<T> {
 
 impl<T> PendingWatch<T> {
     pub(crate) fn new(pending: Pending<T>, watch: Watch) -> Self {
-        Self {
-            pending,
-            watch: Some(watch),
-        }
+        Self { pending, watch: Some(watch) }
     }
 }
 
@@ -159,13 +156,7 @@ impl Watch {
         path: String,
         chroot_len: usize,
     ) -> Self {
-        Self {
-            receiver,
-            shared,
-            path,
-            chroot_len,
-            over: false,
-        }
+        Self { receiver, shared, path, chroot_len, over: false }
     }
 }
 
@@ -198,9 +189,7 @@ impl Drop for Watch {
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        f.debug_struct("Watch").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

@@ -35,12 +35,7 @@ pub(super) struct Chores<R> {
 
 impl<R> Chores<R> {
     pub(super) fn new() -> Self {
-        Self {
-            tasks: BTreeMap::new(),
-            unsent: BTreeSet::new(),
-            next: 0,
-            retry_at: None,
-        }
+        Self { tasks: BTreeMap::new(), unsent: BTreeSet::new(), next: 0, retry_at: None }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -90,9 +85,7 @@ impl<R> Chores<R> {
     /// Takes out everybody who waits, for the end of the session.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = R> + use<R> {
         self.unsent.clear();
-        std::mem::take(&mut self.tasks)
-            .into_values()
-            .filter_map(|task| task.waiter)
+        std::mem::take(&mut self.tasks).into_values().filter_map(|task| task.waiter)
     }
 }
 

@@ -29,10 +29,7 @@ impl<H: Handles> Session<H> {
             self.fail(to, &kind, Outcome::Unknown);
         }
         for to in self.watches.drain() {
-            self.outputs.push_back(Output::Watch {
-                to,
-                result: Err(end),
-            });
+            self.outputs.push_back(Output::Watch { to, result: Err(end) });
         }
         self.outbound.reset();
         self.closing = None;

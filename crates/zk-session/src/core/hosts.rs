@@ -23,11 +23,7 @@ impl Hosts {
             let bound = u64::try_from(last + 1).unwrap_or(u64::MAX);
             hosts.swap(last, usize::try_from(rng.below(bound)).unwrap_or(0));
         }
-        Self {
-            hosts,
-            current: 0,
-            failures: 0,
-        }
+        Self { hosts, current: 0, failures: 0 }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -50,9 +46,7 @@ impl Hosts {
     /// and closes at once, over and over, and must not be hammered.
     pub(super) fn failed(&mut self, rng: &mut Rng) -> Duration {
         self.current = (self.current + 1) % self.hosts.len();
-        let step = BACKOFF_STEP
-            .saturating_mul(1 << self.failures.min(16))
-            .min(BACKOFF_MAX);
+        let step = BACKOFF_STEP.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MAX);
         self.failures = self.failures.saturating_add(1);
         Duration::from_micros(rng.below(u64::try_from(step.as_micros()).unwrap_or(u64::MAX)))
     }
@@ -94,10 +88,7 @@ mod tests {
         let pauses: Vec<Duration> = (0..200).map(|_| hosts.failed(&mut rng)).collect();
         assert!(pauses.iter().all(|pause| *pause < BACKOFF_MAX));
         let mean = pauses[20..].iter().sum::<Duration>() / 180;
-        assert!(
-            mean > BACKOFF_MAX / 3,
-            "{mean:?}: drawn over the whole step"
-        );
+        assert!(mean > BACKOFF_MAX / 3, "{mean:?}: drawn over the whole step");
         hosts.succeeded();
         assert!(hosts.failed(&mut rng) < BACKOFF_STEP);
     }

@@ -84,17 +84,13 @@ impl<H: Handles> Session<H> {
             self.end(SessionEnd::Expired);
             return Ok(());
         }
-        let reply = Reply {
-            zxid: header.zxid,
-            body,
-        };
+        let reply = Reply { zxid: header.zxid, body };
         match sent.owner {
             Owner::Caller(to) => {
                 if let Some(watch) = sent.watch {
                     let absent = header.err == ErrorCode::NO_NODE;
                     if header.err.is_ok() || (absent && watch.kind == WatchKind::Exists) {
-                        self.watches
-                            .add(watch.kind, !absent, watch.path, watch.handle);
+                        self.watches.add(watch.kind, !absent, watch.path, watch.handle);
                     }
                 }
                 let result = answer(header.err, reply);
@@ -105,10 +101,7 @@ impl<H: Handles> Session<H> {
                     self.end(SessionEnd::AuthFailed);
                     return Ok(());
                 }
-                let waiter = self
-                    .credentials
-                    .get_mut(index)
-                    .and_then(|c| c.waiter.take());
+                let waiter = self.credentials.get_mut(index).and_then(|c| c.waiter.take());
                 if let Some(to) = waiter {
                     let result = answer(header.err, reply);
                     self.outputs.push_back(Output::Reply { to, result });

@@ -23,11 +23,7 @@ pub(super) struct Inflight<T> {
 
 impl<T> Inflight<T> {
     pub(super) fn new() -> Self {
-        Self {
-            front_xid: xid::FIRST,
-            next_xid: xid::FIRST,
-            ring: VecDeque::new(),
-        }
+        Self { front_xid: xid::FIRST, next_xid: xid::FIRST, ring: VecDeque::new() }
     }
 
     /// The xid that [`push`](Self::push) will give out next.

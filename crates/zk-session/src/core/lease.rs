@@ -58,8 +58,7 @@ impl Lease {
 
     /// Until when the lease holds, if it does hold.
     pub(super) fn valid_until(&self) -> Option<Instant> {
-        self.acked_send
-            .map(|sent| sent + (self.timeout - self.margin))
+        self.acked_send.map(|sent| sent + (self.timeout - self.margin))
     }
 
     pub(super) fn is_valid(&self, now: Instant) -> bool {
@@ -106,10 +105,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "a test needs some instant to count from"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
     fn runs_from_the_send_time_and_never_revives_a_term() {
         let start = Instant::now();
         let at = |ms: u32| start + MS * ms;

@@ -44,12 +44,8 @@ impl<H: Handles> Session<H> {
             password: self.identity.password.0.clone(),
             read_only: Some(false),
         };
-        self.outbound
-            .append(|out| proto::encode_record(&request, out));
-        self.link = Link::Handshaking {
-            deadline: now + self.attempt_timeout(),
-            sent: now,
-        };
+        self.outbound.append(|out| proto::encode_record(&request, out));
+        self.link = Link::Handshaking { deadline: now + self.attempt_timeout(), sent: now };
     }
 
     /// The connection ended, or could not be opened.
@@ -91,23 +87,13 @@ impl<H: Handles> Session<H> {
     /// Answers everything that was sent, oldest first. Requests of which no byte
     /// has left, and reads, were not applied; nobody knows about the others.
     pub(super) fn fail_inflight(&mut self, kind: &ErrorKind) {
-        for Sent {
-            op, offset, owner, ..
-        } in self.inflight.drain()
-        {
+        for Sent { op, offset, owner, .. } in self.inflight.drain() {
             match owner {
                 Owner::Caller(to) => {
                     let unknown = op.is_write() && self.outbound.has_left(offset);
-                    let outcome = if unknown {
-                        Outcome::Unknown
-                    } else {
-                        Outcome::NotApplied
-                    };
+                    let outcome = if unknown { Outcome::Unknown } else { Outcome::NotApplied };
                     let failure: Failure = (kind.clone(), outcome);
-                    self.outputs.push_back(Output::Reply {
-                        to,
-                        result: Err(failure),
-                    });
+                    self.outputs.push_back(Output::Reply { to, result: Err(failure) });
                 }
                 Owner::Chore(number) => self.chores.unsend(number),
                 Owner::Credential(_) | Owner::Rearm | Owner::Heartbeat | Owner::Close => {}
@@ -163,16 +149,8 @@ impl<H: Handles> Session<H> {
         self.link = Link::Up;
         let (session_id, host) = (response.session_id, self.hosts.current().clone());
         self.event(match known {
-            0 => SessionEvent::Connected {
-                session_id,
-                timeout,
-                host,
-            },
-            _ => SessionEvent::Reconnected {
-                session_id,
-                timeout,
-                host,
-            },
+            0 => SessionEvent::Connected { session_id, timeout, host },
+            _ => SessionEvent::Reconnected { session_id, timeout, host },
         });
         self.transmit_backlog(now);
         Ok(())

@@ -229,18 +229,13 @@ impl<H: Handles> Session<H> {
         if self.ended().is_some() || !self.lease.is_valid(now) {
             return None;
         }
-        self.lease
-            .valid_until()
-            .map(|until| (self.lease.term(), until))
+        self.lease.valid_until().map(|until| (self.lease.term(), until))
     }
 
     /// What a guard's validity hangs on.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        Standing {
-            term: self.lease.term(),
-            ended: self.ended(),
-        }
+        Standing { term: self.lease.term(), ended: self.ended() }
     }
 
     fn event(&mut self, event: SessionEvent) {

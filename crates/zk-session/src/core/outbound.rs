@@ -22,11 +22,7 @@ pub(super) struct Outbound {
 
 impl Outbound {
     pub(super) fn new() -> Self {
-        Self {
-            buffer: BytesMut::new(),
-            encoded: 0,
-            written: 0,
-        }
+        Self { buffer: BytesMut::new(), encoded: 0, written: 0 }
     }
 
     /// Appends frames; returns where in the stream they begin.
@@ -63,11 +59,7 @@ impl Outbound {
 
     /// Starts afresh for the next connection.
     pub(super) fn reset(&mut self) {
-        *self = Self {
-            buffer: std::mem::take(&mut self.buffer),
-            encoded: 0,
-            written: 0,
-        };
+        *self = Self { buffer: std::mem::take(&mut self.buffer), encoded: 0, written: 0 };
         self.buffer.clear();
     }
 }
@@ -82,9 +74,7 @@ pub(super) struct Queued<H: Handles> {
 
 impl<H: Handles> fmt::Debug for Queued<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queued")
-            .field("op", &self.op)
-            .finish_non_exhaustive()
+        f.debug_struct("Queued").field("op", &self.op).finish_non_exhaustive()
     }
 }
 
@@ -97,10 +87,7 @@ pub(super) struct Queue<H: Handles> {
 
 impl<H: Handles> Queue<H> {
     pub(super) fn new() -> Self {
-        Self {
-            requests: VecDeque::new(),
-            bytes: 0,
-        }
+        Self { requests: VecDeque::new(), bytes: 0 }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -62,12 +62,7 @@ impl<H: Handles> Session<H> {
         } else {
             let mut frame = BytesMut::new();
             proto::encode_request(0, request, &mut frame);
-            self.queue.push(Queued {
-                op: R::OP,
-                frame,
-                to,
-                watch,
-            });
+            self.queue.push(Queued { op: R::OP, frame, to, watch });
         }
         Ok(())
     }
@@ -85,13 +80,7 @@ impl<H: Handles> Session<H> {
         path: &str,
         to: Option<H::Reply>,
     ) -> Result<(), Failure> {
-        self.add_chore(
-            now,
-            Chore::Delete {
-                path: path.to_owned(),
-            },
-            to,
-        )
+        self.add_chore(now, Chore::Delete { path: path.to_owned() }, to)
     }
 
     /// Deletes for certain every child of `parent` whose name starts with
@@ -106,10 +95,7 @@ impl<H: Handles> Session<H> {
         parent: &str,
         prefix: &str,
     ) -> Result<(), Failure> {
-        let chore = Chore::Sweep {
-            parent: parent.to_owned(),
-            prefix: prefix.to_owned(),
-        };
+        let chore = Chore::Sweep { parent: parent.to_owned(), prefix: prefix.to_owned() };
         self.add_chore(now, chore, None)
     }
 
@@ -129,11 +115,7 @@ impl<H: Handles> Session<H> {
     ) -> Result<(), Failure> {
         self.admit(scheme.len() + auth.len() + 32, false)?;
         let (scheme, auth) = (scheme.to_owned(), Auth(auth));
-        self.credentials.push(Credential {
-            scheme,
-            auth,
-            waiter: Some(to),
-        });
+        self.credentials.push(Credential { scheme, auth, waiter: Some(to) });
         if self.is_connected() {
             self.send_credential(now, self.credentials.len() - 1);
         }
@@ -184,10 +166,7 @@ impl<H: Handles> Session<H> {
             ErrorKind::SessionEnded(SessionEnd::Closed)
         } else if frame_len > proto::FRAME_LEN_MAX_SERVER {
             // The server would close the connection without a word.
-            ErrorKind::TooLarge {
-                len: frame_len,
-                max: proto::FRAME_LEN_MAX_SERVER,
-            }
+            ErrorKind::TooLarge { len: frame_len, max: proto::FRAME_LEN_MAX_SERVER }
         } else {
             return Ok(());
         };
@@ -217,9 +196,7 @@ impl<H: Handles> Session<H> {
         watch: Option<PendingWatch<H>>,
     ) {
         let xid = self.inflight.next_xid();
-        let offset = self
-            .outbound
-            .append(|out| proto::encode_request(xid, request, out));
+        let offset = self.outbound.append(|out| proto::encode_request(xid, request, out));
         self.sent(now, R::OP, offset, owner, watch);
     }
 
@@ -231,13 +208,7 @@ impl<H: Handles> Session<H> {
         owner: Owner<H>,
         watch: Option<PendingWatch<H>>,
     ) {
-        self.inflight.push(Sent {
-            op,
-            at: now,
-            offset,
-            owner,
-            watch,
-        });
+        self.inflight.push(Sent { op, at: now, offset, owner, watch });
         self.pulse.sent(now, op == OpCode::Sync);
     }
 
@@ -254,13 +225,7 @@ impl<H: Handles> Session<H> {
             self.send_heartbeat(now);
         }
         self.send_chores(now);
-        while let Some(Queued {
-            op,
-            mut frame,
-            to,
-            watch,
-        }) = self.queue.pop()
-        {
+        while let Some(Queued { op, mut frame, to, watch }) = self.queue.pop() {
             proto::patch_xid(&mut frame, self.inflight.next_xid());
             let offset = self.outbound.append(|out| out.extend_from_slice(&frame));
             self.sent(now, op, offset, Owner::Caller(to), watch);
@@ -281,32 +246,17 @@ impl<H: Handles> Session<H> {
         };
         // An ordinary xid: the server echoes it, and its answer may overtake others.
         let xid = self.inflight.next_xid();
-        let offset = self
-            .outbound
-            .append(|out| proto::encode_request(xid, &packet, out));
+        let offset = self.outbound.append(|out| proto::encode_request(xid, &packet, out));
         self.sent(now, OpCode::Auth, offset, Owner::Credential(index), None);
     }
 
     fn send_rearming(&mut self, now: Instant) {
-        let Self {
-            watches,
-            outbound,
-            inflight,
-            pulse,
-            identity,
-            ..
-        } = self;
+        let Self { watches, outbound, inflight, pulse, identity, .. } = self;
         for chunk in watches.rearm(identity.last_zxid) {
             let xid = inflight.next_xid();
             let offset = outbound.append(|out| proto::encode_request(xid, &chunk, out));
             let op = OpCode::SetWatches;
-            inflight.push(Sent {
-                op,
-                at: now,
-                offset,
-                owner: Owner::Rearm,
-                watch: None,
-            });
+            inflight.push(Sent { op, at: now, offset, owner: Owner::Rearm, watch: None });
             pulse.sent(now, false);
         }
     }
@@ -341,22 +291,14 @@ impl<H: Handles> Session<H> {
             let owner = Owner::Chore(number);
             match chore {
                 Chore::Delete { path } => {
-                    let request = Delete {
-                        path: path.as_str().into(),
-                        version: -1,
-                    };
+                    let request = Delete { path: path.as_str().into(), version: -1 };
                     self.transmit(now, &request, owner, None);
                 }
                 Chore::Sweep { parent, .. } => {
                     // The server may be behind the one that took the create.
-                    let sync = Sync {
-                        path: parent.as_str().into(),
-                    };
+                    let sync = Sync { path: parent.as_str().into() };
                     self.transmit(now, &sync, Owner::Heartbeat, None);
-                    let list = GetChildren2 {
-                        path: parent.as_str().into(),
-                        watch: false,
-                    };
+                    let list = GetChildren2 { path: parent.as_str().into(), watch: false };
                     self.transmit(now, &list, owner, None);
                 }
             }
@@ -373,8 +315,7 @@ impl<H: Handles> Session<H> {
     ) {
         use proto::ErrorCode as Code;
         if code == Code::THROTTLED_OP {
-            self.chores
-                .postpone(number, now + self.identity.timeout / 10);
+            self.chores.postpone(number, now + self.identity.timeout / 10);
             return;
         }
         let Some((chore, waiter)) = self.chores.finish(number) else {
@@ -387,10 +328,7 @@ impl<H: Handles> Session<H> {
             self.send_chores(now);
         }
         match (waiter.filter(|to| !to.is_abandoned()), done) {
-            (Some(to), true) => self.outputs.push_back(Output::Reply {
-                to,
-                result: Ok(reply),
-            }),
+            (Some(to), true) => self.outputs.push_back(Output::Reply { to, result: Ok(reply) }),
             (Some(to), false) => {
                 let result = Err((ErrorKind::Server(code), Outcome::NotApplied));
                 self.outputs.push_back(Output::Reply { to, result });
@@ -410,12 +348,7 @@ impl<H: Handles> Session<H> {
         };
         let parent = parent.trim_end_matches('/');
         for name in children.names().filter(|name| name.starts_with(prefix)) {
-            self.chores.add(
-                Chore::Delete {
-                    path: format!("{parent}/{name}"),
-                },
-                None,
-            );
+            self.chores.add(Chore::Delete { path: format!("{parent}/{name}") }, None);
         }
     }
 }

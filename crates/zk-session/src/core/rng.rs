@@ -16,10 +16,8 @@ impl Rng {
         let bytes = seed.to_le_bytes();
         let (low, high) = bytes.split_at(8);
         let half = |half: &[u8]| half.iter().rev().fold(0, |n, b| (n << 8) | u64::from(*b));
-        let mut rng = Self {
-            s0: half(low) ^ 0x9e37_79b9_7f4a_7c15,
-            s1: half(high) ^ 0xbf58_476d_1ce4_e5b9,
-        };
+        let mut rng =
+            Self { s0: half(low) ^ 0x9e37_79b9_7f4a_7c15, s1: half(high) ^ 0xbf58_476d_1ce4_e5b9 };
         if rng.s0 == 0 && rng.s1 == 0 {
             rng.s0 = 1; // the all-zero state is the generator's only fixed point
         }

@@ -27,14 +27,7 @@ pub(super) struct Pulse {
 
 impl Pulse {
     pub(super) fn new(now: Instant) -> Self {
-        Self {
-            sent: now,
-            synced: now,
-            heard: now,
-            up: now,
-            acked: None,
-            ping: None,
-        }
+        Self { sent: now, synced: now, heard: now, up: now, acked: None, ping: None }
     }
 
     pub(super) fn sent(&mut self, now: Instant, sync: bool) {
@@ -82,14 +75,8 @@ impl<H: Handles> Session<H> {
             Link::Waiting { until } => until,
             Link::Connecting { deadline } | Link::Handshaking { deadline, .. } => deadline,
             Link::Up => {
-                let up = [
-                    self.ping_due(),
-                    self.heartbeat_due(),
-                    self.chores.retry_at(),
-                ];
-                up.into_iter()
-                    .flatten()
-                    .fold(self.silence_due(), Instant::min)
+                let up = [self.ping_due(), self.heartbeat_due(), self.chores.retry_at()];
+                up.into_iter().flatten().fold(self.silence_due(), Instant::min)
             }
             Link::Ended(_) => return None,
         };
@@ -111,9 +98,7 @@ impl<H: Handles> Session<H> {
         match self.link {
             Link::Waiting { until } if until <= now => {
                 let host = self.hosts.current().clone();
-                self.link = Link::Connecting {
-                    deadline: now + self.attempt_timeout(),
-                };
+                self.link = Link::Connecting { deadline: now + self.attempt_timeout() };
                 self.outputs.push_back(Output::Connect(host));
             }
             Link::Connecting { deadline } | Link::Handshaking { deadline, .. }
@@ -132,8 +117,7 @@ impl<H: Handles> Session<H> {
             self.send_heartbeat(now);
         }
         if self.ping_due().is_some_and(|due| due <= now) {
-            self.outbound
-                .append(|out| proto::encode_request(xid::PING, &Ping, out));
+            self.outbound.append(|out| proto::encode_request(xid::PING, &Ping, out));
             self.pulse.sent(now, false);
             self.pulse.ping = Some(now);
         }
@@ -147,19 +131,14 @@ impl<H: Handles> Session<H> {
     /// one may be lost before the session is in danger.
     fn ping_due(&self) -> Option<Instant> {
         let interval = (self.identity.timeout / 3).min(PING_INTERVAL_MAX);
-        self.pulse
-            .ping
-            .is_none()
-            .then(|| self.pulse.sent + interval)
+        self.pulse.ping.is_none().then(|| self.pulse.sent + interval)
     }
 
     /// While the lease is claimed, the leader is asked for a sign of life every
     /// sixth of the timeout: with the margin of a quarter that leaves three
     /// chances before the lease runs out.
     fn heartbeat_due(&self) -> Option<Instant> {
-        self.lease
-            .is_claimed()
-            .then(|| self.pulse.synced + self.identity.timeout / 6)
+        self.lease.is_claimed().then(|| self.pulse.synced + self.identity.timeout / 6)
     }
 
     /// After two thirds of the timeout without a byte the connection is given up:
@@ -172,8 +151,6 @@ impl<H: Handles> Session<H> {
     /// whether or not a server ever comes back to say so (ZOOKEEPER-4508). A
     /// session that never was cannot expire (ZOOKEEPER-4921).
     fn expiry_due(&self) -> Option<Instant> {
-        self.pulse
-            .acked
-            .map(|sent| sent + self.identity.timeout * 4 / 3)
+        self.pulse.acked.map(|sent| sent + self.identity.timeout * 4 / 3)
     }
 }

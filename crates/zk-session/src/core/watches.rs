@@ -23,12 +23,7 @@ type List<W> = BTreeMap<String, Vec<W>>;
 
 impl<W: Handle> Watches<W> {
     pub(super) fn new() -> Self {
-        Self {
-            data: List::new(),
-            exist: List::new(),
-            children: List::new(),
-            len: 0,
-        }
+        Self { data: List::new(), exist: List::new(), children: List::new(), len: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -91,10 +86,7 @@ impl<W: Handle> Watches<W> {
     pub(super) fn drain(&mut self) -> Vec<W> {
         self.len = 0;
         let lists = [&mut self.data, &mut self.exist, &mut self.children];
-        lists
-            .into_iter()
-            .flat_map(|list| std::mem::take(list).into_values().flatten())
-            .collect()
+        lists.into_iter().flat_map(|list| std::mem::take(list).into_values().flatten()).collect()
     }
 
     /// The requests that re-arm every watch on a new connection, each below the

@@ -35,12 +35,7 @@ pub(crate) struct Driver<C: Connector> {
 
 impl<C: Connector> Driver<C> {
     pub(crate) fn new(shared: Arc<Shared>, connector: C) -> Self {
-        Self {
-            shared,
-            link: Link::new(connector),
-            outputs: VecDeque::new(),
-            timer: None,
-        }
+        Self { shared, link: Link::new(connector), outputs: VecDeque::new(), timer: None }
     }
 
     /// One round: what the connection has, what the core makes of it, what the
@@ -85,8 +80,7 @@ impl<C: Connector> Driver<C> {
                 Output::Standing(standing) => self.shared.set_standing(standing),
             }
         }
-        self.shared
-            .set_local_address(self.link.take_local_address());
+        self.shared.set_local_address(self.link.take_local_address());
         some
     }
 
@@ -100,12 +94,7 @@ impl<C: Connector> Driver<C> {
                 sleep
             }
             none => {
-                &mut none
-                    .insert((
-                        deadline,
-                        Box::pin(tokio::time::sleep_until(deadline.into())),
-                    ))
-                    .1
+                &mut none.insert((deadline, Box::pin(tokio::time::sleep_until(deadline.into())))).1
             }
         };
         armed.as_mut().poll(cx).is_ready()

@@ -16,10 +16,7 @@ use crate::limits::EVENTS_KEPT;
 
 /// The one place of this crate that reads the clock. It is tokio's, so that a
 /// test can pause it.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the driver is who tells the core the time"
-)]
+#[allow(clippy::disallowed_methods, reason = "the driver is who tells the core the time")]
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -108,18 +105,12 @@ impl Shared {
     }
 
     pub(crate) fn local_address(&self) -> Option<IpAddr> {
-        *self
-            .local_address
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.local_address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn set_local_address(&self, address: Option<IpAddr>) {
         if address.is_some() {
-            *self
-                .local_address
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = address;
+            *self.local_address.lock().unwrap_or_else(PoisonError::into_inner) = address;
         }
     }
 }
