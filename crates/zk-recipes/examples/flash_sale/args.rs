@@ -1,0 +1,146 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use zk_recipes::session::Config;
+
+use crate::failure::Failure;
+
+pub(crate) const HELP: &str = "\
+Sells a stock to more buyers than there are items, without and with a lock.
+
+Usage: flash_sale --connect HOST:PORT[,HOST:PORT...][/CHROOT] [OPTIONS]
+
+  --connect STRING   the ZooKeeper ensemble to lock with; default $ZK_CONNECT
+  --processes N      processes that the buyers are spread over; default 5
+  --buyers N         buyers, all processes together; default 1500
+  --items N          items in stock; default 100
+  --help             this text
+
+Exit code: 0 if all checks passed, 1 if one failed or a process broke,
+64 on wrong use, 69 if the ensemble cannot be reached, 130 after Ctrl-C.
+";
+
+/// A ZooKeeper server as shipped takes 60 connections from one address
+/// (`maxClientCnxns`); each process needs one.
+const PROCESSES_MAX: u32 = 50;
+
+/// Every buyer in the queue lists all of them, so the work grows with the square.
+const BUYERS_MAX: u32 = 10_000;
+
+const ITEMS_MAX: u32 = 1_000_000;
+
+/// The first argument of the processes that this program starts. Not for users.
+pub(crate) const WORKER: &str = "--worker";
+
+pub(crate) enum Command {
+    Help,
+    Sale(Plan),
+    Worker(Job),
+}
+
+/// What a sale is to be like.
+pub(crate) struct Plan {
+    pub(crate) connect: String,
+    pub(crate) processes: u32,
+    pub(crate) buyers: u32,
+    pub(crate) items: u32,
+}
+
+/// What one worker process has to do.
+#[derive(Clone)]
+pub(crate) struct Job {
+    /// The shop's SQLite file.
+    pub(crate) shop: PathBuf,
+    /// The number of its first buyer.
+    pub(crate) first_buyer: u32,
+    pub(crate) buyers: u32,
+    /// The lock to take before anything is bought; `None` in the round without.
+    pub(crate) lock: Option<LockAt>,
+}
+
+/// Where a lock is.
+#[derive(Clone)]
+pub(crate) struct LockAt {
+    pub(crate) connect: String,
+    pub(crate) path: String,
+}
+
+pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command, Failure> {
+    let mut connect = std::env::var("ZK_CONNECT").ok();
+    let (mut processes, mut buyers, mut items) = (5, 1500, 100);
+    while let Some(arg) = args.next() {
+        // Both `--name value` and `--name=value`.
+        let (name, mut attached) = match arg.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (arg.as_str(), None),
+        };
+        let mut value = || {
+            let value = attached.take().or_else(|| args.next());
+            value.ok_or_else(|| Failure::Usage(format!("{name} needs a value")))
+        };
+        match name {
+            "--help" | "-h" => return Ok(Command::Help),
+            WORKER => return worker(args).map(Command::Worker),
+            "--connect" => connect = Some(value()?),
+            "--processes" => processes = number(name, &value()?, PROCESSES_MAX)?,
+            "--buyers" => buyers = number(name, &value()?, BUYERS_MAX)?,
+            "--items" => items = number(name, &value()?, ITEMS_MAX)?,
+            _ => return Err(Failure::Usage(format!("what is {arg:?}?"))),
+        }
+    }
+    let connect = connect
+        .filter(|connect| !connect.trim().is_empty())
+        .ok_or_else(|| {
+            let why = "name a ZooKeeper ensemble with --connect or $ZK_CONNECT";
+            Failure::Usage(why.to_owned())
+        })?;
+    Config::new(&connect).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(Command::Sale(Plan {
+        connect,
+        processes: processes.min(buyers),
+        buyers,
+        items,
+    }))
+}
+
+fn number(name: &str, text: &str, max: u32) -> Result<u32, Failure> {
+    match text.parse() {
+        Ok(number) if (1..=max).contains(&number) => Ok(number),
+        _ => Err(Failure::Usage(format!(
+            "{name} takes a number from 1 to {max}, not {text:?}"
+        ))),
+    }
+}
+
+impl Job {
+    /// The arguments that make a worker do this job; [`worker`] reads them.
+    pub(crate) fn to_args(&self) -> Vec<String> {
+        let mut args = vec![
+            WORKER.to_owned(),
+            self.shop.to_string_lossy().into_owned(),
+            self.first_buyer.to_string(),
+            self.buyers.to_string(),
+        ];
+        if let Some(lock) = &self.lock {
+            args.extend([lock.connect.clone(), lock.path.clone()]);
+        }
+        args
+    }
+}
+
+fn worker(mut args: impl Iterator<Item = String>) -> Result<Job, Failure> {
+    let mut next = || args.next();
+    let (Some(shop), Some(first_buyer), Some(buyers)) = (next(), next(), next()) else {
+        return Err(Failure::Usage(format!("{WORKER} is not for users")));
+    };
+    Ok(Job {
+        shop: shop.into(),
+        first_buyer: number("first buyer", &first_buyer, BUYERS_MAX)?,
+        buyers: number("buyers", &buyers, BUYERS_MAX)?,
+        lock: match (next(), next()) {
+            (Some(connect), Some(path)) => Some(LockAt { connect, path }),
+            _ => None,
+        },
+    })
+}

@@ -1,0 +1,54 @@
+//! The stock race: many buyers in several processes read the stock from an SQLite
+//! file, think, and write it back; once without a lock and once with `Mutex`.
+//!
+//! ```text
+//! cargo run --release --example flash_sale -- --connect 127.0.0.1:2181
+//! ```
+//!
+//! Without the lock two buyers read the same number, and the shop sells what it
+//! does not have. With the lock exactly the stock is sold. Read `worker.rs` for
+//! how a buyer uses the lock, and `shop.rs` for how a resource checks the fencing
+//! token, without which no lock is safe from a holder that was paused.
+//!
+//! One process runs the sale (`sale.rs`, `round.rs`, `crew.rs`) and starts this
+//! same program again for the buyers (`worker.rs`); they talk in lines of text
+//! (`line.rs`). What they report is checked (`checks.rs`) and printed (`table.rs`).
+
+mod args;
+mod checks;
+mod clock;
+mod crew;
+mod failure;
+mod line;
+mod progress;
+mod round;
+mod sale;
+mod shop;
+mod stop;
+mod table;
+mod worker;
+
+use std::process::ExitCode;
+
+use args::Command;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let done = match args::parse(std::env::args().skip(1)) {
+        Ok(Command::Help) => {
+            table::print(args::HELP);
+            Ok(())
+        }
+        Ok(Command::Sale(plan)) => sale::run(&plan).await,
+        // A worker tells its failure to the process that started it.
+        Ok(Command::Worker(job)) => return worker::run(job).await,
+        Err(failure) => Err(failure),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("flash_sale: {failure}");
+            failure.exit_code()
+        }
+    }
+}
