@@ -12,10 +12,32 @@
 //! error, on a machine that cannot run them. With `CI=true` a missing ZooKeeper is a failure.
 //! A server that was found but does not start is a failure everywhere.
 //!
-//! To wait for something, [`poll`] for it: tests never sleep for a fixed time.
+//! To wait for something, [`poll`] for it, or await [`eventually`]: tests never sleep for a fixed
+//! time. [`Zk`] runs the `zk` command, which is built when it is first needed.
 
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "the helpers of tests, whose way to fail is to panic"
+)]
 
+mod clock;
+mod command;
+mod journal;
+mod lock_runs;
+pub mod raw;
+mod scratch;
+mod sessions;
+
+use std::sync::OnceLock;
+
+pub use clock::{eventually, now, pass};
+pub use command::{Ended, Running, Zk, signal};
+pub use journal::{Entry, Journal};
+pub use lock_runs::{HOLD, append_grant, contender_id, contenders};
+pub use scratch::Scratch;
+pub use sessions::{connect, is_listed, open};
 pub use xtask::poll::poll;
 pub use xtask::zookeeper::{
     Distribution, Ensemble, Error, ErrorKind, Mode, Server, Settings, Standalone, Status,
@@ -30,6 +52,14 @@ pub fn zookeeper() -> Option<Standalone> {
 /// Starts a standalone server as `settings` say.
 pub fn zookeeper_with(settings: &Settings) -> Option<Standalone> {
     or_skip(settings.start())
+}
+
+/// Starts a standalone server that the tests of this process share, with the defaults of
+/// [`Settings`]. For tests that neither break it nor step outside of paths of their own.
+pub fn shared_zookeeper() -> Option<&'static Standalone> {
+    // Never dropped: the server ends with the process.
+    static SHARED: OnceLock<Result<Standalone, Error>> = OnceLock::new();
+    or_skip(SHARED.get_or_init(Standalone::start).as_ref().map_err(Clone::clone))
 }
 
 /// Starts an ensemble of three on loopback, whose servers can be killed, paused and restarted.

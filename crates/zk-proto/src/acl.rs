@@ -1,31 +1,43 @@
 //! Who may do what with a node.
 //!
+//! ```text
+//! ACL  perms: int, scheme: ustring, id: ustring      (in ZooKeeper's source: perms, Id)
+//! ```
+//!
 //! ```
 //! use zk_proto::{Acl, Perms};
 //!
-//! let acl = Acl {
-//!     perms: Perms::READ | Perms::WRITE,
-//!     scheme: "digest".into(),
-//!     id: "user:hash".into(),
-//! };
-//! assert!(acl.perms.contains(Perms::READ));
-//! assert!(!acl.perms.contains(Perms::READ | Perms::ADMIN));
-//! assert_eq!(Acl::open().id, "anyone");
+//! // Everybody reads, `alice` does everything.
+//! let acl = [Acl::world(Perms::READ), Acl::digest(Perms::ALL, "alice", "secret")];
+//! assert_eq!(acl[0].id, "anyone");
+//! assert!(acl[1].id.starts_with("alice:"));
+//! assert!(acl[1].perms.contains(Perms::READ | Perms::WRITE));
 //! ```
 
-use std::{borrow::Cow, ops::BitOr};
+use std::{
+    borrow::Cow,
+    ops::{BitOr, BitOrAssign},
+};
 
 use bytes::{BufMut, BytesMut};
 
-use crate::wire::{
-    Decode, DecodeError, Encode, Reader,
-    writer::{self, INT_LEN},
+use crate::{
+    base64::push_base64,
+    sha1::sha1,
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{self, INT_LEN},
+    },
 };
 
 /// The list that permits everything to everybody.
 pub const OPEN_ACL: &[Acl] = &[Acl::open()];
 
 /// One entry of a node's access control list.
+///
+/// An entry is valid only if the server knows its scheme and takes the id for one of it; else it
+/// refuses the whole list with [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL), like an empty one.
+/// The constructors do not check the id: which ones are valid is up to the server's providers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acl {
     /// What the entry permits.
@@ -43,8 +55,69 @@ impl Acl {
     /// The entry that permits everything to everybody: `world:anyone`.
     #[must_use]
     pub const fn open() -> Self {
-        Self { perms: Perms::ALL, scheme: Cow::Borrowed("world"), id: Cow::Borrowed("anyone") }
+        Self::world(Perms::ALL)
     }
+
+    /// The entry for everybody: `world:anyone`.
+    #[must_use]
+    pub const fn world(perms: Perms) -> Self {
+        Self { perms, scheme: Cow::Borrowed("world"), id: Cow::Borrowed("anyone") }
+    }
+
+    /// The entry for whoever sends it. The server replaces it by one for each identity that the
+    /// connection has proved (`digest`, `x509`, `sasl`), and refuses it if there is none.
+    #[must_use]
+    pub const fn auth(perms: Perms) -> Self {
+        Self { perms, scheme: Cow::Borrowed("auth"), id: Cow::Borrowed("") }
+    }
+
+    /// The entry for who knows `password`: [`digest_id`] says how it is told.
+    ///
+    /// Such a connection proves itself with an [`AuthPacket`](crate::AuthPacket) of the scheme
+    /// `digest` and the credential `user:password`.
+    #[must_use]
+    pub fn digest(perms: Perms, user: &str, password: &str) -> Self {
+        Self { perms, scheme: Cow::Borrowed("digest"), id: digest_id(user, password).into() }
+    }
+
+    /// The entry for the connections from an address, or from a network such as `10.0.0.0/8`.
+    /// Servers before 3.9 take no IPv6 here.
+    #[must_use]
+    pub fn ip(perms: Perms, network: impl Into<Cow<'static, str>>) -> Self {
+        Self { perms, scheme: Cow::Borrowed("ip"), id: network.into() }
+    }
+
+    /// The entry for who holds the certificate of a subject, e.g. `CN=alice,O=Example`. The server
+    /// must have TLS set up.
+    #[must_use]
+    pub fn x509(perms: Perms, subject: impl Into<Cow<'static, str>>) -> Self {
+        Self { perms, scheme: Cow::Borrowed("x509"), id: subject.into() }
+    }
+
+    /// The entry for who has proved to be `user` with SASL, e.g. `alice` or `alice@EXAMPLE.ORG`. The
+    /// server must have SASL set up.
+    #[must_use]
+    pub fn sasl(perms: Perms, user: impl Into<Cow<'static, str>>) -> Self {
+        Self { perms, scheme: Cow::Borrowed("sasl"), id: user.into() }
+    }
+}
+
+/// The id of a `digest` ACL entry: the user's name, a colon, and the base64 of the SHA-1 of
+/// `user:password` (`DigestAuthenticationProvider.generateDigest` in ZooKeeper's source).
+///
+/// As for the server, the name ends at its first colon.
+///
+/// ```
+/// use zk_proto::acl::digest_id;
+///
+/// assert_eq!(digest_id("super", "test"), "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
+/// ```
+#[must_use]
+pub fn digest_id(user: &str, password: &str) -> String {
+    let name = user.split(':').next().unwrap_or_default();
+    let mut id = format!("{name}:");
+    push_base64(&sha1(&[user.as_bytes(), b":", password.as_bytes()]), &mut id);
+    id
 }
 
 impl Encode for Acl {
@@ -104,5 +177,11 @@ impl BitOr for Perms {
 
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Perms {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = *self | other;
     }
 }

@@ -1,4 +1,10 @@
 //! Adding an identity to a connection.
+//!
+//! ```text
+//! AuthPacket  type: int, scheme: ustring, auth: buffer
+//! ```
+//!
+//! The reply has no body. What a server takes for which scheme is said at [`Acl`](crate::Acl).
 
 use std::{borrow::Cow, fmt};
 

@@ -21,6 +21,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::wire::{
     Decode, DecodeError, DecodeErrorKind, Encode, Reader, decode_text,
+    reader::split_buffer,
     writer::{self, INT_LEN, wire_len},
 };
 
@@ -66,6 +67,22 @@ impl ChildList {
         ChildIter { rest: &self.bytes, left: self.count }
     }
 
+    /// The names with their places, by which [`name_at`](Self::name_at) finds them again.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let mut names = self.iter();
+        std::iter::from_fn(move || {
+            // A frame's length is an i32, so that every place in it fits.
+            let place = u32::try_from(self.bytes.len() - names.rest.len()).ok()?;
+            names.next().map(|name| (place, name))
+        })
+    }
+
+    /// The name at a place that [`places`](Self::places) gave.
+    pub(crate) fn name_at(&self, place: u32) -> &[u8] {
+        let rest = usize::try_from(place).ok().and_then(|place| self.bytes.get(place..));
+        rest.and_then(|rest| ChildIter { rest, left: 1 }.next()).unwrap_or_default()
+    }
+
     /// The names as text; what is not UTF-8 is replaced, see [`decode_text`].
     pub fn names(&self) -> impl ExactSizeIterator<Item = Cow<'_, str>> {
         self.iter().map(decode_text)
@@ -101,14 +118,25 @@ impl<'a> Decode<'a> for ChildList {
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let count = r.count("children", INT_LEN)?;
         let start = r.offset();
-        for _ in 0..count {
-            let at = r.offset();
-            if r.slice("children.name")?.is_none() {
-                return Err(r.error("children.name", at, DecodeErrorKind::NullText));
-            }
+        if !r.skip_buffers(count) {
+            return Err(what_is_wrong(r, count));
         }
         Ok(Self { bytes: r.since(start), count })
     }
+}
+
+/// Goes over the names once more, slowly, for the place and the cause.
+#[cold]
+fn what_is_wrong(r: &mut Reader<'_>, count: usize) -> DecodeError {
+    for _ in 0..count {
+        let at = r.offset();
+        match r.slice("children.name") {
+            Ok(Some(_)) => {}
+            Ok(None) => return r.error("children.name", at, DecodeErrorKind::NullText),
+            Err(error) => return error,
+        }
+    }
+    r.error("children", r.offset(), DecodeErrorKind::NullText)
 }
 
 impl<'a> IntoIterator for &'a ChildList {
@@ -138,9 +166,7 @@ impl<'a> Iterator for ChildIter<'a> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         // A list holds `count` whole names, so this ends exactly with the count.
-        let (prefix, rest) = self.rest.split_first_chunk::<INT_LEN>()?;
-        let len = usize::try_from(i32::from_be_bytes(*prefix)).ok()?;
-        let (name, rest) = rest.split_at_checked(len)?;
+        let (name, rest) = split_buffer(self.rest)?;
         self.rest = rest;
         self.left = self.left.saturating_sub(1);
         Some(name)

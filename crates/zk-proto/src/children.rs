@@ -1,5 +1,11 @@
 //! Listing a node's children.
 //!
+//! ```text
+//! GetChildrenRequest, GetChildren2Request  path: ustring, watch: boolean
+//! GetChildrenResponse                      children: vector<ustring>
+//! GetChildren2Response                     children: vector<ustring>, stat: Stat
+//! ```
+//!
 //! ```
 //! use bytes::BytesMut;
 //! use zk_proto::{ChildList, ChildrenReply, Decode, Encode, Stat};
@@ -26,7 +32,50 @@ use crate::{
     wire::{Decode, DecodeError, Encode, Reader},
 };
 
-/// Lists a node's children and asks for its Stat.
+/// Lists a node's children. Every server knows it.
+///
+/// A server refuses it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
+/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GetChildren<'a> {
+    /// The path of the parent.
+    pub path: Cow<'a, str>,
+    /// Whether to leave a one-shot watch for changes of the list and for deletion of the parent.
+    pub watch: bool,
+}
+
+impl Encode for GetChildren<'_> {
+    fn encoded_len(&self) -> usize {
+        path_watch_len(&self.path)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        put_path_watch(out, &self.path, self.watch);
+    }
+}
+
+impl<'a> Decode<'a> for GetChildren<'a> {
+    const RECORD: &'static str = "GetChildrenRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let (path, watch) = read_path_watch(r)?;
+        Ok(Self { path, watch })
+    }
+}
+
+impl Request for GetChildren<'_> {
+    const OP: OpCode = OpCode::GetChildren;
+    type Reply = ChildList;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}
+
+/// Lists a node's children and asks for its Stat. Needs a server of 3.3 or newer.
+///
+/// A server refuses it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
+/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetChildren2<'a> {
     /// The path of the parent.

@@ -1,5 +1,16 @@
 //! The connect exchange: the first frame each way, without headers.
 //!
+//! ```text
+//! ConnectRequest   protocolVersion: int, lastZxidSeen: long, timeOut: int, sessionId: long,
+//!                  passwd: buffer [, readOnly: boolean]
+//! ConnectResponse  protocolVersion: int, timeOut: int, sessionId: long, passwd: buffer
+//!                  [, readOnly: boolean]
+//! ```
+//!
+//! The last byte is there since 3.4; a server leaves it out if the client did. A server that does not
+//! serve the client sends no response: it closes the connection, and one kind of read-only server
+//! sends a bare reply header first ([`ConnectReply::Refused`]).
+//!
 //! ```
 //! use bytes::{Bytes, BytesMut};
 //! use zk_proto::{ConnectReply, ConnectResponse, Encode};

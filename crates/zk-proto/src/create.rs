@@ -1,5 +1,14 @@
 //! Creating nodes.
 //!
+//! ```text
+//! CreateRequest    path: ustring, data: buffer, acl: vector<ACL>, flags: int
+//! CreateResponse   path: ustring                   to create
+//! Create2Response  path: ustring, stat: Stat       to create2, createContainer, createTTL
+//! ```
+//!
+//! The four operations differ in their opcode, not in their request; only createTTL appends a field
+//! ([`create_ttl`](crate::create_ttl)).
+//!
 //! ```
 //! use bytes::BytesMut;
 //! use zk_proto::{Create2, CreateMode, Decode, Encode, OPEN_ACL};
@@ -32,6 +41,9 @@ use crate::{
     },
 };
 
+/// Creates a node and returns its path. Every server knows it.
+pub type Create<'a> = CreateRequest<'a, { OpCode::Create.code() }>;
+
 /// Creates a node and returns its path and Stat. Needs a server of 3.5.0 or newer.
 pub type Create2<'a> = CreateRequest<'a, { OpCode::Create2.code() }>;
 
@@ -42,6 +54,14 @@ pub type Create2<'a> = CreateRequest<'a, { OpCode::Create2.code() }>;
 pub type CreateContainer<'a> = CreateRequest<'a, { OpCode::CreateContainer.code() }>;
 
 /// The body that the create operations share; `OP` is the opcode it goes with.
+///
+/// A server refuses it with, in the order of its checks:
+/// [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) for a path that is not absolute,
+/// [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL), [`NO_NODE`](crate::ErrorCode::NO_NODE) and
+/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH) about the parent, `BAD_ARGUMENTS` for any other illegal
+/// path, [`NODE_EXISTS`](crate::ErrorCode::NODE_EXISTS),
+/// [`NO_CHILDREN_FOR_EPHEMERALS`](crate::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS) and
+/// [`QUOTA_EXCEEDED`](crate::ErrorCode::QUOTA_EXCEEDED) (`PrepRequestProcessor` in its source).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateRequest<'a, const OP: i32> {
     /// The path; a server appends ten digits if the mode is sequential.
@@ -85,6 +105,15 @@ impl<'a, const OP: i32> Decode<'a> for CreateRequest<'a, OP> {
     }
 }
 
+impl Request for Create<'_> {
+    const OP: OpCode = OpCode::Create;
+    type Reply = CreatePathReply;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}
+
 impl Request for Create2<'_> {
     const OP: OpCode = OpCode::Create2;
     type Reply = CreateReply;
@@ -103,7 +132,32 @@ impl Request for CreateContainer<'_> {
     }
 }
 
-/// The node that was created.
+/// The path of the node that was created: the reply to [`Create`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatePathReply {
+    /// The path, with the sequence number if there is one.
+    pub path: String,
+}
+
+impl Encode for CreatePathReply {
+    fn encoded_len(&self) -> usize {
+        writer::text_len(&self.path)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_text(out, &self.path);
+    }
+}
+
+impl<'a> Decode<'a> for CreatePathReply {
+    const RECORD: &'static str = "CreateResponse";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { path: r.text("path")?.into_owned() })
+    }
+}
+
+/// The node that was created, with its Stat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateReply {
     /// Its path, with the sequence number if there is one.

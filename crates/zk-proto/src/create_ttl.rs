@@ -1,5 +1,10 @@
 //! Creating nodes that the server removes when nothing has happened to them for a while.
 //!
+//! ```text
+//! CreateTTLRequest  path: ustring, data: buffer, acl: vector<ACL>, flags: int, ttl: long
+//! Create2Response   path: ustring, stat: Stat
+//! ```
+//!
 //! ```
 //! use bytes::BytesMut;
 //! use zk_proto::{CreateTtl, Decode, Encode, OPEN_ACL};
@@ -42,6 +47,10 @@ const SEQUENTIAL_WITH_TTL: i32 = 6;
 /// A type of its own, so that the operation can never go out with the flags of another kind of
 /// node: such a request passes the checks of a 3.8.0 or 3.9.5 server and then ends its process,
 /// which cannot start again from its log.
+///
+/// Besides what refuses the other create operations there are
+/// [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED) from a server without extended types, and
+/// [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) for a time to live out of range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateTtl<'a> {
     /// The path; a server appends ten digits if `sequential`.

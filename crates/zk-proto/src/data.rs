@@ -1,5 +1,14 @@
 //! Reading and replacing a node's data.
 //!
+//! ```text
+//! GetDataRequest   path: ustring, watch: boolean
+//! GetDataResponse  data: buffer, stat: Stat
+//! SetDataRequest   path: ustring, data: buffer, version: int
+//! SetDataResponse  stat: Stat
+//! ```
+//!
+//! A null buffer (length -1) and an empty one (length 0) are different values, to a server too.
+//!
 //! ```
 //! use bytes::{Bytes, BytesMut};
 //! use zk_proto::{DataReply, Decode, Encode, Stat};
@@ -28,6 +37,9 @@ use crate::{
 };
 
 /// Asks for a node's data and Stat.
+///
+/// A server refuses it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
+/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetData<'a> {
     /// The path.
@@ -97,6 +109,11 @@ impl<'a> Decode<'a> for DataReply {
 }
 
 /// Replaces a node's data and returns its new Stat.
+///
+/// A server refuses it with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
+/// [`NO_NODE`](crate::ErrorCode::NO_NODE), [`NO_AUTH`](crate::ErrorCode::NO_AUTH),
+/// [`QUOTA_EXCEEDED`](crate::ErrorCode::QUOTA_EXCEEDED) or
+/// [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetData<'a> {
     /// The path.

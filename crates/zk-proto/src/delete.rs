@@ -1,4 +1,10 @@
 //! Deleting nodes.
+//!
+//! ```text
+//! DeleteRequest  path: ustring, version: int
+//! ```
+//!
+//! The reply has no body.
 
 use std::borrow::Cow;
 
@@ -14,6 +20,12 @@ use crate::{
 };
 
 /// Deletes a node that has no children.
+///
+/// A server refuses it with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path, or one of
+/// its own nodes), [`NO_NODE`](crate::ErrorCode::NO_NODE),
+/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH) (about the parent),
+/// [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION) or
+/// [`NOT_EMPTY`](crate::ErrorCode::NOT_EMPTY).
 ///
 /// ```
 /// use zk_proto::{Delete, Encode, Request};

@@ -1,5 +1,12 @@
 //! Frames: a four-byte length, then that many bytes of payload, both ways.
 //!
+//! ```text
+//! request       length: int, RequestHeader [, body]
+//! reply         length: int, ReplyHeader [, body]
+//! connect       length: int, ConnectRequest or ConnectResponse
+//! notification  length: int, ReplyHeader with xid -1, WatcherEvent
+//! ```
+//!
 //! ```
 //! use bytes::BytesMut;
 //! use zk_proto::{FRAME_LEN_MAX_SERVER, FrameError, Ping, encode_request, split_frame, xid};

@@ -1,5 +1,10 @@
 //! The headers of ordinary requests and replies.
 //!
+//! ```text
+//! RequestHeader  xid: int, type: int
+//! ReplyHeader    xid: int, zxid: long, err: int
+//! ```
+//!
 //! ```
 //! use bytes::BytesMut;
 //! use zk_proto::{Encode, ErrorCode, ReplyHeader};

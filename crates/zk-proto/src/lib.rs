@@ -7,8 +7,14 @@
 //! * [`frame`]: length-prefixed frames in and out of a byte buffer.
 //! * [`connect`], [`header`], [`xid`]: what surrounds the requests of a connection.
 //! * [`op`], [`code`], [`mode`], [`acl`], [`stat`], [`path`]: the vocabulary.
-//! * One module per family of requests, each request beside its reply: [`create`], [`delete`],
-//!   [`exists`], [`data`], [`children`], [`sync`], [`watch`], [`session`], [`auth`].
+//! * One module per family of requests, each request beside its reply: [`create`], [`create_ttl`],
+//!   [`delete`], [`exists`], [`data`], [`node_acl`], [`children`], [`descendants`], [`ephemerals`],
+//!   [`sync`], [`multi`], [`add_watch`], [`set_watches`], [`session`], [`auth`], [`sasl`],
+//!   [`who_am_i`], [`reconfig`]; what watches report is in [`watch`].
+//!
+//! The records are those of `zookeeper.jute` in ZooKeeper's source, under the names they have there;
+//! the text of each module begins with their layouts. `boolean` is one byte, `int` four, `long` eight;
+//! `buffer` and `ustring` have their length in front, an `int`, and `vector` its count.
 //!
 //! # What a peer can do to this crate
 //!
@@ -48,8 +54,11 @@
 #![deny(missing_docs)]
 
 pub mod acl;
+pub mod add_watch;
 pub mod auth;
+mod base64;
 pub mod child_list;
+pub mod child_order;
 pub mod children;
 pub mod code;
 pub mod connect;
@@ -57,30 +66,43 @@ pub mod create;
 pub mod create_ttl;
 pub mod data;
 pub mod delete;
+pub mod descendants;
+pub mod ephemerals;
 pub mod exists;
 pub mod frame;
 pub mod header;
 pub mod mode;
+pub mod multi;
+pub mod node_acl;
 pub mod op;
 pub mod path;
+pub mod reconfig;
 pub mod request;
+pub mod sasl;
 pub mod session;
+pub mod set_watches;
+mod sha1;
 pub mod stat;
 pub mod sync;
 pub mod watch;
+pub mod who_am_i;
 pub mod wire;
 pub mod xid;
 
-pub use acl::{Acl, OPEN_ACL, Perms};
+pub use acl::{Acl, OPEN_ACL, Perms, digest_id};
+pub use add_watch::{AddWatch, AddWatchReply, CheckWatches, RemoveWatches, WatchesRequest};
 pub use auth::AuthPacket;
 pub use child_list::{ChildIter, ChildList};
-pub use children::{ChildrenReply, GetChildren2};
+pub use child_order::{Key, KeyRule, Rank, SortedChildren};
+pub use children::{ChildrenReply, GetChildren, GetChildren2};
 pub use code::ErrorCode;
 pub use connect::{ConnectReply, ConnectRequest, ConnectResponse};
-pub use create::{Create2, CreateContainer, CreateReply, CreateRequest};
+pub use create::{Create, Create2, CreateContainer, CreatePathReply, CreateReply, CreateRequest};
 pub use create_ttl::CreateTtl;
 pub use data::{DataReply, GetData, SetData};
 pub use delete::Delete;
+pub use descendants::{AllChildrenNumberReply, GetAllChildrenNumber};
+pub use ephemerals::{EphemeralsReply, GetEphemerals};
 pub use exists::Exists;
 pub use frame::{
     FRAME_LEN_MAX_CLIENT, FRAME_LEN_MAX_SERVER, FrameError, encode_record, encode_reply,
@@ -88,11 +110,20 @@ pub use frame::{
 };
 pub use header::{ReplyHeader, RequestHeader};
 pub use mode::CreateMode;
+pub use multi::{
+    Check, Multi, MultiOp, MultiRead, MultiReadOp, MultiReadReply, MultiReadResult, MultiReply,
+    MultiResult, OpList,
+};
+pub use node_acl::{AclReply, GetAcl, SetAcl};
 pub use op::OpCode;
 pub use path::{PathError, PathErrorKind, validate_path, validate_sequential_path};
+pub use reconfig::Reconfig;
 pub use request::Request;
+pub use sasl::{Sasl, SaslReply};
 pub use session::{CloseSession, Ping};
+pub use set_watches::{SetWatches, SetWatches2};
 pub use stat::Stat;
 pub use sync::{Sync, SyncReply};
-pub use watch::{EventType, KeeperState, SetWatches, WatcherEvent};
+pub use watch::{AddWatchMode, EventType, KeeperState, WatcherEvent, WatcherType};
+pub use who_am_i::{ClientInfo, WhoAmI, WhoAmIReply};
 pub use wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader};

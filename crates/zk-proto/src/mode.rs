@@ -1,4 +1,7 @@
-//! Kinds of nodes to create.
+//! Kinds of nodes to create: the int `flags` of the create operations.
+//!
+//! Nodes with a time to live have a request of their own, [`CreateTtl`](crate::CreateTtl), so that
+//! their flags (5 and 6) cannot go out with another opcode, nor the flags here with that one.
 //!
 //! ```
 //! use zk_proto::CreateMode;

@@ -1,4 +1,6 @@
-//! Requests about the session itself, which have no body.
+//! Requests about the session itself: ping and closeSession.
+//!
+//! Neither the requests nor the replies have a body; each is a header alone.
 //!
 //! ```
 //! use zk_proto::{CloseSession, OpCode, Ping, Request, request_frame_len};

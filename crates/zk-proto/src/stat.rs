@@ -1,4 +1,9 @@
 //! What a server knows about a node besides its data.
+//!
+//! ```text
+//! Stat  czxid, mzxid, ctime, mtime: long, version, cversion, aversion: int,
+//!       ephemeralOwner: long, dataLength, numChildren: int, pzxid: long
+//! ```
 
 use bytes::{BufMut, BytesMut};
 

@@ -1,4 +1,9 @@
 //! Catching up with the leader.
+//!
+//! ```text
+//! SyncRequest   path: ustring
+//! SyncResponse  path: ustring
+//! ```
 
 use std::borrow::Cow;
 

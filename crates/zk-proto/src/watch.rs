@@ -1,4 +1,12 @@
-//! Watches: re-arming them after a reconnect, and what they report.
+//! What watches report, and the numbers that say which watches are meant.
+//!
+//! ```text
+//! WatcherEvent  type: int, state: int, path: ustring
+//! ```
+//!
+//! The names and numbers are those of `Watcher.Event`, `Watcher.WatcherType` and `AddWatchMode` in
+//! ZooKeeper's source. The requests are in [`set_watches`](crate::set_watches) and
+//! [`add_watch`](crate::add_watch).
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -16,72 +24,12 @@
 //! # Ok::<(), zk_proto::DecodeError>(())
 //! ```
 
-use std::borrow::Cow;
-
 use bytes::{BufMut, BytesMut};
 
-use crate::{
-    op::OpCode,
-    request::Request,
-    wire::{
-        Decode, DecodeError, Encode, Reader,
-        writer::{self, INT_LEN, LONG_LEN},
-    },
+use crate::wire::{
+    Decode, DecodeError, Encode, Reader,
+    writer::{self, INT_LEN},
 };
-
-/// Re-arms one-shot watches on a new connection.
-///
-/// The server compares each node with `relative_zxid`: what has changed since is reported at once,
-/// before the reply, the rest is armed. Split long lists: the whole request has to fit a frame.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetWatches<'a> {
-    /// The highest zxid the client has seen.
-    pub relative_zxid: i64,
-    /// Paths watched with getData, or with exists on a node that was there.
-    pub data: Vec<Cow<'a, str>>,
-    /// Paths watched with exists on a node that was not there.
-    pub exist: Vec<Cow<'a, str>>,
-    /// Paths watched with getChildren.
-    pub child: Vec<Cow<'a, str>>,
-}
-
-impl Encode for SetWatches<'_> {
-    fn encoded_len(&self) -> usize {
-        LONG_LEN
-            + writer::vector_len(&self.data)
-            + writer::vector_len(&self.exist)
-            + writer::vector_len(&self.child)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        out.put_i64(self.relative_zxid);
-        writer::put_vector(out, &self.data);
-        writer::put_vector(out, &self.exist);
-        writer::put_vector(out, &self.child);
-    }
-}
-
-impl<'a> Decode<'a> for SetWatches<'a> {
-    const RECORD: &'static str = "SetWatches";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            relative_zxid: r.i64("relativeZxid")?,
-            data: r.vector("dataWatches", INT_LEN, |r| r.text("dataWatches.path"))?,
-            exist: r.vector("existWatches", INT_LEN, |r| r.text("existWatches.path"))?,
-            child: r.vector("childWatches", INT_LEN, |r| r.text("childWatches.path"))?,
-        })
-    }
-}
-
-impl Request for SetWatches<'_> {
-    const OP: OpCode = OpCode::SetWatches;
-    type Reply = ();
-
-    fn path(&self) -> Option<&str> {
-        None
-    }
-}
 
 /// A notification: the body of a frame numbered [`xid::NOTIFICATION`](crate::xid::NOTIFICATION).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,37 +68,137 @@ impl<'a> Decode<'a> for WatcherEvent {
 }
 
 /// What happened to a watched node. A plain number, so that an unknown one can be passed over.
+///
+/// Servers send the four that begin with `NODE`. The others are how clients tell their own watchers
+/// about themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EventType(pub i32);
 
-impl EventType {
-    /// The node was created.
-    pub const NODE_CREATED: Self = Self(1);
-    /// The node was deleted.
-    pub const NODE_DELETED: Self = Self(2);
-    /// The node's data was set, perhaps to what it was.
-    pub const NODE_DATA_CHANGED: Self = Self(3);
-    /// A child of the node was created or deleted.
-    pub const NODE_CHILDREN_CHANGED: Self = Self(4);
-
-    /// The name ZooKeeper gives the type; `None` for one that servers do not send.
-    #[must_use]
-    pub const fn name(self) -> Option<&'static str> {
-        match self {
-            Self::NODE_CREATED => Some("NodeCreated"),
-            Self::NODE_DELETED => Some("NodeDeleted"),
-            Self::NODE_DATA_CHANGED => Some("NodeDataChanged"),
-            Self::NODE_CHILDREN_CHANGED => Some("NodeChildrenChanged"),
-            _ => None,
-        }
-    }
-}
-
 /// The state of a session as a notification gives it. A plain number, like [`EventType`].
+///
+/// Servers only ever send [`SYNC_CONNECTED`](Self::SYNC_CONNECTED); the others are how clients tell
+/// their watchers about the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeeperState(pub i32);
 
-impl KeeperState {
+/// Declares the constants of a plain number and their names in one table.
+macro_rules! names {
+    ($type:ident: $($(#[$doc:meta])* $constant:ident = $code:literal, $name:literal;)*) => {
+        impl $type {
+            $($(#[$doc])* pub const $constant: Self = Self($code);)*
+
+            /// The name ZooKeeper gives the number; `None` for an unknown one.
+            #[must_use]
+            pub const fn name(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$constant => Some($name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+names! { EventType:
+    /// Made by clients: the state of the session changed; there is no path. The C client calls it
+    /// the session event.
+    NONE = -1, "None";
+    /// Made by the C client: a watch was not set.
+    NOT_WATCHING = -2, "NotWatching";
+    /// The node was created.
+    NODE_CREATED = 1, "NodeCreated";
+    /// The node was deleted.
+    NODE_DELETED = 2, "NodeDeleted";
+    /// The node's data was set, perhaps to what it was.
+    NODE_DATA_CHANGED = 3, "NodeDataChanged";
+    /// A child of the node was created or deleted.
+    NODE_CHILDREN_CHANGED = 4, "NodeChildrenChanged";
+    /// Made by clients: a watch for data or existence was removed.
+    DATA_WATCH_REMOVED = 5, "DataWatchRemoved";
+    /// Made by clients: a watch for children was removed.
+    CHILD_WATCH_REMOVED = 6, "ChildWatchRemoved";
+    /// Made by clients: a persistent watch, recursive or not, was removed.
+    PERSISTENT_WATCH_REMOVED = 7, "PersistentWatchRemoved";
+}
+
+names! { KeeperState:
+    /// Never used.
+    UNKNOWN = -1, "Unknown";
+    /// Made by clients: there is no connection.
+    DISCONNECTED = 0, "Disconnected";
+    /// Never used.
+    NO_SYNC_CONNECTED = 1, "NoSyncConnected";
     /// Connected to a server of the quorum: the only state servers send.
-    pub const SYNC_CONNECTED: Self = Self(3);
+    SYNC_CONNECTED = 3, "SyncConnected";
+    /// Made by clients: authentication was refused; there will be no further connection.
+    AUTH_FAILED = 4, "AuthFailed";
+    /// Made by clients: connected to a server that has no quorum.
+    CONNECTED_READ_ONLY = 5, "ConnectedReadOnly";
+    /// Made by clients: the SASL exchange succeeded.
+    SASL_AUTHENTICATED = 6, "SaslAuthenticated";
+    /// Made by clients since 3.6: the client was closed.
+    CLOSED = 7, "Closed";
+    /// Made by clients: the session has expired; there will be no further connection.
+    EXPIRED = -112, "Expired";
+}
+
+/// Declares an enum of numbers on the wire.
+macro_rules! codes {
+    (
+        $(#[$type_doc:meta])* $type:ident:
+        $($(#[$doc:meta])* $variant:ident = $code:literal,)*
+    ) => {
+        $(#[$type_doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(i32)]
+        #[non_exhaustive]
+        pub enum $type {
+            $($(#[$doc])* $variant = $code,)*
+        }
+
+        impl $type {
+            /// The number on the wire.
+            #[must_use]
+            pub const fn code(self) -> i32 {
+                self as i32
+            }
+
+            /// What a number on the wire stands for; `None` for one that no server knows.
+            #[must_use]
+            pub const fn from_code(code: i32) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Which watches on a path [`CheckWatches`](crate::CheckWatches) and
+    /// [`RemoveWatches`](crate::RemoveWatches) mean.
+    ///
+    /// Before 3.9.0 the first two match watches of any mode.
+    WatcherType:
+    /// One-shot watches for the list of children.
+    Children = 1,
+    /// One-shot watches for data and existence.
+    Data = 2,
+    /// All watches.
+    Any = 3,
+    /// Persistent watches that are not recursive. Since 3.9.0; an older server answers
+    /// [`MARSHALLING_ERROR`](crate::ErrorCode::MARSHALLING_ERROR).
+    Persistent = 4,
+    /// Persistent recursive watches. Since 3.9.0, like [`Persistent`](Self::Persistent).
+    PersistentRecursive = 5,
+}
+
+codes! {
+    /// What an [`AddWatch`](crate::AddWatch) watches.
+    AddWatchMode:
+    /// The node, and the list of its children.
+    Persistent = 0,
+    /// The node and all below it. Lists of children are not reported: each creation and deletion is.
+    PersistentRecursive = 1,
 }

@@ -1,6 +1,6 @@
 //! What opens a session or proves an identity is never printed.
 
-use zk_proto::{AuthPacket, ConnectReply, ConnectRequest, ConnectResponse};
+use zk_proto::{AuthPacket, ConnectReply, ConnectRequest, ConnectResponse, Sasl, SaslReply};
 
 #[test]
 fn debug_output_has_no_passwords() {
@@ -26,7 +26,10 @@ fn debug_output_has_no_passwords() {
         auth: Some(b"user:OPENSESAME"[..].into()),
     };
     let reply = ConnectReply::Accepted(response.clone());
+    let step = Sasl { token: b"OPENSESAME"[..].into() };
+    let proof = SaslReply { token: Some("OPENSESAME".into()) };
     let text = format!("{request:?} {response:?} {auth:?} {reply:?} {request:#?} {auth:#?}");
+    let text = format!("{text} {step:?} {proof:?} {step:#?} {proof:#?}");
     assert!(text.contains("session_id: 3") && text.contains("digest"));
     // Neither as text nor as a list of numbers ("OP" is 79, 80).
     assert!(!text.contains("OPENSESAME") && !text.contains("79, 80"));

@@ -19,7 +19,7 @@ macro_rules! every_prefix_is_an_error {
                         match <$record>::from_frame(&prefix) {
                             // The connect records are whole without their last byte, too.
                             Ok(read) => prop_assert_eq!(encoded(&read), prefix),
-                            Err(error) => check(&error, len)?,
+                            Err(error) => names_the_cut(&error, len)?,
                         }
                     }
                 }
@@ -30,7 +30,7 @@ macro_rules! every_prefix_is_an_error {
 
 for_all_records!(every_prefix_is_an_error);
 
-fn check(error: &DecodeError, len: usize) -> Result<(), TestCaseError> {
+fn names_the_cut(error: &DecodeError, len: usize) -> Result<(), TestCaseError> {
     prop_assert!(error.offset <= len);
     match error.kind {
         DecodeErrorKind::Truncated { needed, remaining } => {

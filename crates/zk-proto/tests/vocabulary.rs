@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use zk_proto::{CreateMode, ErrorCode, EventType, OpCode};
+use zk_proto::{
+    Acl, AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OPEN_ACL, OpCode, Perms,
+    WatcherType, digest_id,
+};
 
 #[test]
 fn opcodes_are_those_a_client_may_send() {
@@ -74,17 +77,103 @@ fn modes() {
 
 #[test]
 fn event_types() {
-    let names: Vec<_> = (-1..=5).map(|code| EventType(code).name()).collect();
+    let names: Vec<_> = (-3..=8).map(|code| EventType(code).name().unwrap_or("-")).collect();
     assert_eq!(
         names,
         [
-            None,
-            None,
-            Some("NodeCreated"),
-            Some("NodeDeleted"),
-            Some("NodeDataChanged"),
-            Some("NodeChildrenChanged"),
-            None,
+            "-",
+            "NotWatching",
+            "None",
+            "-",
+            "NodeCreated",
+            "NodeDeleted",
+            "NodeDataChanged",
+            "NodeChildrenChanged",
+            "DataWatchRemoved",
+            "ChildWatchRemoved",
+            "PersistentWatchRemoved",
+            "-",
         ]
     );
+}
+
+#[test]
+fn states() {
+    let names: Vec<_> = (-2..=8).map(|code| KeeperState(code).name().unwrap_or("-")).collect();
+    assert_eq!(
+        names,
+        [
+            "-",
+            "Unknown",
+            "Disconnected",
+            "NoSyncConnected",
+            "-",
+            "SyncConnected",
+            "AuthFailed",
+            "ConnectedReadOnly",
+            "SaslAuthenticated",
+            "Closed",
+            "-",
+        ]
+    );
+    assert_eq!(KeeperState(-112).name(), Some("Expired"));
+}
+
+#[test]
+fn watcher_types_and_modes() {
+    for (code, watcher_type) in [
+        (1, WatcherType::Children),
+        (2, WatcherType::Data),
+        (3, WatcherType::Any),
+        (4, WatcherType::Persistent),
+        (5, WatcherType::PersistentRecursive),
+    ] {
+        assert_eq!(WatcherType::from_code(code), Some(watcher_type));
+        assert_eq!(watcher_type.code(), code);
+    }
+    for (code, mode) in [(0, AddWatchMode::Persistent), (1, AddWatchMode::PersistentRecursive)] {
+        assert_eq!(AddWatchMode::from_code(code), Some(mode));
+        assert_eq!(mode.code(), code);
+    }
+    for code in [-1, 6, i32::MIN, i32::MAX] {
+        assert_eq!(WatcherType::from_code(code), None);
+        assert_eq!(AddWatchMode::from_code(code), None);
+    }
+    assert_eq!((WatcherType::from_code(0), AddWatchMode::from_code(2)), (None, None));
+}
+
+#[test]
+fn permissions_are_bits() {
+    let bits = [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
+    let mut all = Perms(0);
+    for (at, perms) in bits.into_iter().enumerate() {
+        assert_eq!(perms.0, 1 << at);
+        assert!(!all.contains(perms));
+        all |= perms;
+    }
+    assert_eq!(all, Perms::ALL);
+}
+
+#[test]
+fn acl_entries() {
+    for (acl, scheme, id) in [
+        (Acl::world(Perms::READ), "world", "anyone"),
+        (Acl::auth(Perms::READ), "auth", ""),
+        // As the server's own tool prints it.
+        (Acl::digest(Perms::READ, "super", "test"), "digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="),
+        (Acl::ip(Perms::READ, "10.0.0.0/8"), "ip", "10.0.0.0/8"),
+        (Acl::x509(Perms::READ, "CN=alice"), "x509", "CN=alice"),
+        (Acl::sasl(Perms::READ, String::from("alice@EXAMPLE.ORG")), "sasl", "alice@EXAMPLE.ORG"),
+    ] {
+        assert_eq!((acl.perms, &*acl.scheme, &*acl.id), (Perms::READ, scheme, id));
+    }
+    assert_eq!(OPEN_ACL, [Acl::world(Perms::ALL)]);
+}
+
+/// The hash is of all that is sent, the name ends at the first colon of it.
+#[test]
+fn a_digest_is_split_where_the_server_splits_it() {
+    let hash = digest_id("a", "b:c").split_once(':').unwrap().1.to_owned();
+    assert_eq!(digest_id("a:b", "c"), format!("a:{hash}"));
+    assert_eq!(digest_id("", "").split_once(':').unwrap().0, "");
 }

@@ -122,7 +122,7 @@ impl Guard {
     ///
     /// ```no_run
     /// # use zk_recipes::{LockError, Mutex};
-    /// # async fn example(lock: Mutex, work: impl std::future::Future<Output = ()>) -> Result<(), LockError> {
+    /// # async fn example(lock: Mutex, work: impl Future<Output = ()>) -> Result<(), LockError> {
     /// let guard = lock.acquire().await?;
     /// tokio::select! {
     ///     () = work => guard.release().await,

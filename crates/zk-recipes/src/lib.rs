@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `InterProcessMutex` | [`Mutex`] |
 //! | `getParticipantNodes` | [`Mutex::participants`] |
-//! | `InterProcessReadWriteLock`, `InterProcessSemaphoreV2`, `InterProcessSemaphoreMutex`, `InterProcessMultiLock`, revocation | to come, on the engine that `Mutex` uses |
+//! | `InterProcessReadWriteLock`, `InterProcessMultiLock` | to come, on the engine of `Mutex` |
+//! | `InterProcessSemaphoreV2`, `InterProcessSemaphoreMutex` | to come, likewise |
+//! | `Revoker`, `Revocable` | to come, likewise |
 //!
 //! # What a lock promises, and what not
 //!
@@ -54,3 +56,8 @@ pub use participants::Participant;
 
 /// The session layer, for the client that every lock needs.
 pub use zk_session as session;
+
+/// Holds the README's example to what compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -12,7 +12,7 @@ pub const RESTARTS_MAX: usize = 16;
 /// what a server counts in 31 bits; at the end it either repeats the last number
 /// or goes on with negative ones, and both put two holders into one lock. Some
 /// room is left because contenders arrive at the same time.
-pub const SEQUENCE_END: i64 = (1 << 31) - 1_000_000;
+pub const SEQUENCE_END: u32 = (1 << 31) - 1_000_000;
 
 /// Requests made at once when the data of many contenders is read.
 pub const PARTICIPANTS_CHUNK: usize = 256;

@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use zk_session::{Belief, Client};
+use zk_session::{Belief, Client, KeyRule};
 
 use crate::error::LockError;
 use crate::guard::Guard;
@@ -28,6 +28,9 @@ use crate::queue::turn;
 
 /// What stands before the sequence number in the names of a mutex's nodes.
 const LOCK_NAME: &str = "lock-";
+
+/// How they are ordered.
+const RULE: KeyRule<'static> = KeyRule::new(&[LOCK_NAME]);
 
 /// A lock that one holder has at a time, first come, first served, over all
 /// processes that name the same path; Java services with Curator's
@@ -50,7 +53,7 @@ impl Mutex {
     /// The path is not one that ZooKeeper accepts.
     pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
         zk_session::validate_path(path)?;
-        let kind = Kind { path: path.to_owned(), lock_name: LOCK_NAME, data: None };
+        let kind = Kind { path: path.to_owned(), lock_name: LOCK_NAME, rule: RULE, data: None };
         Ok(Self { client: client.clone(), kind })
     }
 
@@ -122,7 +125,7 @@ impl Mutex {
     /// # Errors
     /// A failed request.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.client, &self.kind.path, self.kind.lock_name).await
+        participants(&self.client, &self.kind.path, self.kind.rule).await
     }
 
     fn guard(&self, contender: Contender, belief: Belief) -> Result<Guard, LockError> {

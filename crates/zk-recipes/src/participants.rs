@@ -1,11 +1,11 @@
 //! Who holds a lock and who waits for it.
 
-use zk_session::{Client, ErrorCode, NodeData};
+use zk_session::{Client, ErrorCode, KeyRule, NodeData};
 
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
-use crate::queue::name::{is_contender, sequence};
-use crate::queue::{order, parents};
+use crate::queue::name::sequence;
+use crate::queue::parents;
 
 /// One contender for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Participant {
     /// What it put into its node, by default its address.
     pub data: Vec<u8>,
     /// The number at the end of its node's name, if there is one.
-    pub sequence: Option<i64>,
+    pub sequence: Option<u32>,
     /// The session that owns the node.
     pub session_id: i64,
     /// What its fencing token is, or will be.
@@ -28,25 +28,25 @@ pub struct Participant {
 pub(crate) async fn participants(
     client: &Client,
     path: &str,
-    lock_name: &str,
+    rule: KeyRule<'_>,
 ) -> Result<Vec<Participant>, LockError> {
     let children = match client.get_children(path).await {
         Ok(children) => children.names,
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    let mut names: Vec<&[u8]> =
-        children.iter().filter(|name| is_contender(name, lock_name)).collect();
-    names.sort_unstable_by(|a, b| order::compare(a, b, lock_name));
+    let sorted = children.sorted(rule);
+    let names: Vec<&[u8]> = sorted.iter().filter(|name| rule.is_contender(name)).collect();
 
     let mut participants = Vec::with_capacity(names.len());
     for chunk in names.chunks(PARTICIPANTS_CHUNK) {
         let asked: Vec<_> = chunk
             .iter()
             .map(|name| {
-                let path = parents::child(path, &String::from_utf8_lossy(name));
+                let name = String::from_utf8_lossy(name);
+                let path = parents::child(path, &name);
                 let data = client.get_data(&path);
-                (path, sequence(name, lock_name), data)
+                (path, sequence(&name, rule), data)
             })
             .collect();
         for (path, sequence, data) in asked {

@@ -54,6 +54,6 @@ pub use event::SessionEvent;
 
 // The vocabulary of the protocol that the client's operations speak.
 pub use proto::{
-    Acl, ChildList, CreateMode, DecodeError, ErrorCode, EventType, OPEN_ACL, PathError, Perms,
-    Stat, validate_path,
+    Acl, ChildList, CreateMode, DecodeError, ErrorCode, EventType, Key, KeyRule, OPEN_ACL,
+    PathError, Perms, Rank, SortedChildren, Stat, validate_path,
 };

@@ -33,6 +33,8 @@ pub enum DecodeErrorKind {
     NegativeLength(i32),
     /// A null string where ZooKeeper never sends one.
     NullText,
+    /// A null buffer where it must not be null.
+    NullBuffer,
     /// A vector announces more elements than the rest of the frame can hold.
     CountTooLarge {
         /// Elements announced.
@@ -43,6 +45,8 @@ pub enum DecodeErrorKind {
     /// Create flags that are not a [`CreateMode`](crate::CreateMode). A server answers these with
     /// `BadArguments` (or `Unimplemented` for the TTL modes), unlike the other kinds.
     UnknownCreateFlags(i32),
+    /// A number that is none of those the field may have. A server answers `MarshallingError`.
+    UnknownValue(i32),
 }
 
 impl fmt::Display for DecodeError {
@@ -60,10 +64,12 @@ impl fmt::Display for DecodeErrorKind {
             }
             Self::NegativeLength(len) => write!(f, "negative length {len}"),
             Self::NullText => f.write_str("null string"),
+            Self::NullBuffer => f.write_str("null buffer"),
             Self::CountTooLarge { count, room } => {
                 write!(f, "{count} elements announced, the frame has room for {room}")
             }
             Self::UnknownCreateFlags(flags) => write!(f, "unknown create flags {flags}"),
+            Self::UnknownValue(value) => write!(f, "unknown value {value}"),
         }
     }
 }

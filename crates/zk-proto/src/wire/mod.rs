@@ -21,7 +21,7 @@
 //! ```
 
 mod error;
-mod reader;
+pub(crate) mod reader;
 mod text;
 pub mod writer;
 

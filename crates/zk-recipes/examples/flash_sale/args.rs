@@ -89,27 +89,18 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command, F
             _ => return Err(Failure::Usage(format!("what is {arg:?}?"))),
         }
     }
-    let connect = connect
-        .filter(|connect| !connect.trim().is_empty())
-        .ok_or_else(|| {
-            let why = "name a ZooKeeper ensemble with --connect or $ZK_CONNECT";
-            Failure::Usage(why.to_owned())
-        })?;
+    let connect = connect.filter(|connect| !connect.trim().is_empty()).ok_or_else(|| {
+        let why = "name a ZooKeeper ensemble with --connect or $ZK_CONNECT";
+        Failure::Usage(why.to_owned())
+    })?;
     Config::new(&connect).map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(Command::Sale(Plan {
-        connect,
-        processes: processes.min(buyers),
-        buyers,
-        items,
-    }))
+    Ok(Command::Sale(Plan { connect, processes: processes.min(buyers), buyers, items }))
 }
 
 fn number(name: &str, text: &str, max: u32) -> Result<u32, Failure> {
     match text.parse() {
         Ok(number) if (1..=max).contains(&number) => Ok(number),
-        _ => Err(Failure::Usage(format!(
-            "{name} takes a number from 1 to {max}, not {text:?}"
-        ))),
+        _ => Err(Failure::Usage(format!("{name} takes a number from 1 to {max}, not {text:?}"))),
     }
 }
 

@@ -5,10 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Nanoseconds since 1970. The standard library has no monotonic clock whose
 /// readings can be compared across processes. All processes are on one machine, so
 /// they read the same wall clock; only setting it during a sale spoils the figures.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only place of this program that reads a clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "the only place of this program that reads a clock")]
 pub(crate) fn now_ns() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -51,9 +51,8 @@ impl Crew {
             // the workers leave in good order.
             #[cfg(unix)]
             command.process_group(0);
-            let mut process = command
-                .spawn()
-                .map_err(|error| Failure::broken("cannot start a worker", error))?;
+            let mut process =
+                command.spawn().map_err(|error| Failure::broken("cannot start a worker", error))?;
             let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
                 return Err(Failure::Broken("a worker has no pipes".to_owned()));
             };
@@ -61,11 +60,6 @@ impl Crew {
             workers.push(Worker { process, stdin });
         }
         Ok(Self { workers, said })
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.workers.len()
     }
 
     /// The next thing that any of them says. Nothing is lost when it is dropped.
@@ -99,9 +93,9 @@ impl Crew {
     }
 
     /// Lets the workers leave, and kills the ones who do not.
-    pub(crate) async fn dismiss(self) {
+    pub(crate) async fn dismiss(&mut self) {
         let mut processes = Vec::new();
-        for Worker { process, stdin } in self.workers {
+        for Worker { process, stdin } in self.workers.drain(..) {
             drop(stdin); // the end of its input is the sign to leave
             processes.push(process);
         }
@@ -116,11 +110,7 @@ impl Crew {
     }
 }
 
-async fn listen(
-    number: usize,
-    stdout: ChildStdout,
-    tell: mpsc::UnboundedSender<(usize, Said)>,
-) {
+async fn listen(number: usize, stdout: ChildStdout, tell: mpsc::UnboundedSender<(usize, Said)>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let said = match line.parse() {

@@ -53,11 +53,9 @@ impl fmt::Display for Line {
                 };
                 write!(f, "{answer} {}", visit.answered_ns)?;
                 match &visit.holding {
-                    Some(Holding {
-                        token,
-                        granted_ns,
-                        release_called_ns,
-                    }) => write!(f, " {token} {granted_ns} {release_called_ns}"),
+                    Some(Holding { token, granted_ns, release_called_ns }) => {
+                        write!(f, " {token} {granted_ns} {release_called_ns}")
+                    }
                     None => Ok(()),
                 }
             }

@@ -88,7 +88,5 @@ impl Progress {
 fn write(text: &str) {
     let mut stderr = io::stderr().lock();
     // Nobody is left to be told if this fails.
-    let _ = stderr
-        .write_all(text.as_bytes())
-        .and_then(|()| stderr.flush());
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }

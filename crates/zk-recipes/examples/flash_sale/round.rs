@@ -39,7 +39,8 @@ pub(crate) struct Outcome {
 /// Sells the shop's items to the plan's buyers.
 pub(crate) async fn run(
     plan: &Plan,
-    shop: &Path,
+    shop: &Shop,
+    file: &Path,
     lock: Option<&LockAt>,
     stop: &mut Stop,
 ) -> Result<Outcome, Failure> {
@@ -47,97 +48,128 @@ pub(crate) async fn run(
         Some(_) => "with lock",
         None => "without lock",
     };
-    let mut progress = Progress::new(name, plan.buyers);
-    let mut crew = Crew::hire(&jobs(plan, shop, lock))?;
+    let jobs = jobs(plan, file, lock);
+    let mut serving = Serving {
+        crew: Crew::hire(&jobs)?,
+        progress: Progress::new(name, plan.buyers),
+        missing: jobs.iter().map(|job| job.buyers).collect(),
+        ready: 0,
+        started_ns: 0,
+        visits: Vec::new(),
+    };
     let served = tokio::select! {
-        served = serve(&mut crew, plan.buyers, &mut progress) => served,
+        served = serving.until_all_served() => served,
         () = stop.heard() => Err(Failure::Stopped),
     };
-    match &served {
-        Ok(_) => progress.finish(),
-        Err(_) => progress.abandon(),
+    match served {
+        Ok(()) => serving.progress.finish(),
+        Err(_) => serving.progress.abandon(),
     }
-    crew.dismiss().await;
-    add_up(shop, served?).await
+    serving.crew.dismiss().await;
+    served?;
+    let added_up = add_up(serving, shop).await;
+    added_up.map_err(|error| Failure::broken("cannot read the shop's book", error))
 }
 
 /// Spreads the buyers over the processes, as evenly as it goes.
-fn jobs(plan: &Plan, shop: &Path, lock: Option<&LockAt>) -> Vec<Job> {
+fn jobs(plan: &Plan, file: &Path, lock: Option<&LockAt>) -> Vec<Job> {
     let mut first_buyer = 1;
     let mut jobs = Vec::new();
     for number in 0..plan.processes {
         let one_more = u32::from(number < plan.buyers % plan.processes);
         let buyers = plan.buyers / plan.processes + one_more;
-        jobs.push(Job {
-            shop: shop.to_owned(),
-            first_buyer,
-            buyers,
-            lock: lock.cloned(),
-        });
+        jobs.push(Job { shop: file.to_owned(), first_buyer, buyers, lock: lock.cloned() });
         first_buyer += buyers;
     }
     jobs
 }
 
-struct Served {
+/// A round under way.
+struct Serving {
+    crew: Crew,
+    progress: Progress,
+    /// Buyers whose answer has not been heard yet, by worker.
+    missing: Vec<u32>,
+    ready: usize,
     started_ns: u64,
     visits: Vec<Visit>,
 }
 
-/// Listens until all buyers are served.
-async fn serve(
-    crew: &mut Crew,
-    buyers: u32,
-    progress: &mut Progress,
-) -> Result<Served, Failure> {
-    let mut served = Served {
-        started_ns: 0,
-        visits: Vec::new(),
-    };
-    let mut ready = 0;
-    let mut silent_ticks = 0;
-    let mut ticks = tokio::time::interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while u32::try_from(served.visits.len()).is_ok_and(|visits| visits < buyers) {
-        let (number, said) = tokio::select! {
-            heard = crew.hear() => heard,
-            _ = ticks.tick() => {
-                silent_ticks += 1;
-                if silent_ticks > SILENCE_MAX_TICKS {
-                    let why = "nothing was heard of any worker for a minute";
-                    return Err(Failure::Broken(why.to_owned()));
+impl Serving {
+    /// Listens until all buyers are served.
+    async fn until_all_served(&mut self) -> Result<(), Failure> {
+        let mut silent_ticks = 0;
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while self.missing.iter().any(|missing| *missing > 0) {
+            tokio::select! {
+                (number, said) = self.crew.hear() => {
+                    silent_ticks = 0;
+                    self.heard(number, said).await?;
                 }
-                progress.tick();
-                continue;
-            }
-        };
-        silent_ticks = 0;
-        match said {
-            Said::Line(Line::Ready) => {
-                ready += 1;
-                if ready == crew.len() {
-                    served.started_ns = now_ns();
-                    crew.go().await?;
+                _ = ticks.tick() => {
+                    silent_ticks += 1;
+                    if silent_ticks > SILENCE_MAX_TICKS {
+                        let why = "nothing was heard of any worker for a minute";
+                        return Err(Failure::Broken(why.to_owned()));
+                    }
+                    self.progress.tick();
                 }
             }
-            Said::Line(Line::Served(visit)) => {
-                progress.count(visit.answer);
-                served.visits.push(visit);
-            }
-            Said::Line(Line::Failed(why)) => return Err(worker_failed(number, &why)),
-            Said::Nonsense(line) => {
-                return Err(worker_failed(number, &format!("it said {line:?}")));
-            }
-            Said::Nothing if served.visits.is_empty() || progress.is_behind(number) => {
-                let end = crew.obituary(number).await;
-                return Err(worker_failed(number, &format!("it ended early, {end}")));
-            }
-            Said::Nothing => {}
         }
+        Ok(())
     }
-    Ok(served)
+
+    async fn heard(&mut self, number: usize, said: Said) -> Result<(), Failure> {
+        let missing = &mut self.missing[number];
+        let why = match said {
+            Said::Line(Line::Ready) => {
+                self.ready += 1;
+                if self.ready == self.missing.len() {
+                    self.started_ns = now_ns();
+                    self.crew.go().await?;
+                }
+                return Ok(());
+            }
+            Said::Line(Line::Served(visit)) if *missing > 0 => {
+                *missing -= 1;
+                self.progress.count(visit.answer);
+                self.visits.push(visit);
+                return Ok(());
+            }
+            Said::Line(Line::Failed(why)) => why,
+            Said::Line(Line::Served(_)) => "it served more buyers than it has".to_owned(),
+            Said::Nonsense(line) => format!("it said {line:?}"),
+            Said::Nothing if *missing == 0 => return Ok(()),
+            Said::Nothing => format!("it ended early, {}", self.crew.obituary(number).await),
+        };
+        Err(Failure::broken(format_args!("worker {}", number + 1), why))
+    }
 }
 
-fn worker_failed(number: usize, why: &str) -> Failure {
-    Failure::broken(format_args!("worker {}", number + 1), why)
+async fn add_up(serving: Serving, shop: &Shop) -> Result<Outcome, ShopError> {
+    let since_start = |ns: u64| Duration::from_nanos(ns.saturating_sub(serving.started_ns));
+    let mut outcome = Outcome {
+        sold: shop.sold().await?,
+        stock_left: shop.stock(None).await?,
+        bought: 0,
+        sold_out: 0,
+        holdings: Vec::new(),
+        selling: Duration::ZERO,
+        all: Duration::ZERO,
+    };
+    for visit in &serving.visits {
+        let answered = since_start(visit.answered_ns);
+        match visit.answer {
+            Answer::Bought => {
+                outcome.bought += 1;
+                outcome.selling = outcome.selling.max(answered);
+            }
+            Answer::SoldOut => outcome.sold_out += 1,
+        }
+        outcome.all = outcome.all.max(answered);
+        outcome.holdings.extend(visit.holding);
+    }
+    outcome.holdings.sort_by_key(|holding| holding.token);
+    Ok(outcome)
 }

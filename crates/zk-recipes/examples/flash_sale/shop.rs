@@ -53,9 +53,7 @@ impl Shop {
     }
 
     fn new(connection: Connection) -> Self {
-        Self {
-            connection: Arc::new(Mutex::new(connection)),
-        }
+        Self { connection: Arc::new(Mutex::new(connection)) }
     }
 
     /// Reads the stock. A holder of the lock gives its token along here already,
@@ -122,10 +120,8 @@ impl Shop {
 ///
 /// It must be in one transaction with what it protects.
 fn admit(transaction: &Transaction<'_>, token: i64) -> Result<(), ShopError> {
-    let admitted = transaction.execute(
-        "UPDATE shop SET largest_token = ?1 WHERE largest_token <= ?1",
-        [token],
-    )?;
+    let admitted = transaction
+        .execute("UPDATE shop SET largest_token = ?1 WHERE largest_token <= ?1", [token])?;
     match admitted {
         0 => Err(ShopError::Overtaken { token }),
         _ => Ok(()),

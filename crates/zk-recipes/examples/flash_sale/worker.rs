@@ -84,11 +84,7 @@ async fn serve(
 /// The race: nothing keeps another buyer from reading the same stock.
 async fn visit(shop: &Shop, buyer: u32) -> Result<Visit, AnyError> {
     let answer = buy(shop, buyer, None).await?;
-    Ok(Visit {
-        answer,
-        answered_ns: now_ns(),
-        holding: None,
-    })
+    Ok(Visit { answer, answered_ns: now_ns(), holding: None })
 }
 
 /// The same under the lock.
@@ -104,11 +100,7 @@ async fn visit_with_lock(shop: &Shop, buyer: u32, lock: &Mutex) -> Result<Visit,
     Ok(Visit {
         answer,
         answered_ns: release_called_ns,
-        holding: Some(Holding {
-            token,
-            granted_ns,
-            release_called_ns,
-        }),
+        holding: Some(Holding { token, granted_ns, release_called_ns }),
     })
 }
 

@@ -1,9 +1,9 @@
 //! One node in the queue: put in once, found again after a lost answer, and taken
 //! out for certain.
 
-use zk_session::{Children, Client, CreateMode, Created, ErrorCode, LeaseClaim, Outcome};
+use zk_session::{Children, Client, CreateMode, Created, ErrorCode, KeyRule, LeaseClaim, Outcome};
 
-use super::name::{protection, sequence};
+use super::name::{self, protection, sequence};
 use super::parents;
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
@@ -13,8 +13,10 @@ use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 pub(crate) struct Kind {
     /// The node the queue lives in.
     pub(crate) path: String,
-    /// What stands before the sequence number.
+    /// What stands before the sequence number in the names of these nodes.
     pub(crate) lock_name: &'static str,
+    /// How they and their like are ordered.
+    pub(crate) rule: KeyRule<'static>,
     /// The nodes' data; this end's address if `None`, as Curator has it.
     pub(crate) data: Option<Vec<u8>>,
 }
@@ -161,14 +163,14 @@ impl Contender {
     /// The node is ours if this session owns it; a node that another session left
     /// behind is as good as gone already (CURATOR-604).
     fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
-        let number = sequence(path.as_bytes(), self.kind.lock_name);
+        let number = sequence(name::of(&path), self.kind.rule);
         self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
         if stat.ephemeral_owner != self.client.session_id() {
             self.restart();
             return Err(LockError::Vanished { path });
         }
         match number {
-            Some(number) if (0..SEQUENCE_END).contains(&number) => Ok(()),
+            Some(number) if number < SEQUENCE_END => Ok(()),
             _ => Err(LockError::SequenceExhausted { node: path }),
         }
     }

@@ -1,13 +1,13 @@
 //! The engine under every lock of the family: contenders queue as ephemeral
 //! sequential children of one node, in an order that Curator shares.
 //!
-//! [`name`] and [`order`] are pure: they decide from a list who is next.
+//! Who is next is decided on the list of children itself, see
+//! [`ChildList::rank`](zk_session::ChildList::rank).
 //! [`contender`] puts a node into the queue, once, whatever happens to the
 //! connection, and takes it out again; [`turn`] waits until it is first.
 //! [`parents`] makes the path the queue lives in.
 
 pub(crate) mod contender;
 pub(crate) mod name;
-pub(crate) mod order;
 pub(crate) mod parents;
 pub(crate) mod turn;

@@ -4,8 +4,7 @@
 use zk_session::{Belief, Children, ErrorCode, EventType};
 
 use super::contender::Contender;
-use super::order::{Place, place};
-use super::parents;
+use super::{name, parents};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
 
@@ -53,11 +52,11 @@ async fn look(contender: &Contender, listed: Option<Children>) -> Result<Look, L
             None => return Ok(Look::Absent),
         },
     };
-    let own = node.path.rsplit('/').next().unwrap_or_default();
-    Ok(match place(&children.names, own.as_bytes(), kind.lock_name) {
-        Place::First => Look::First,
-        Place::Absent => Look::Absent,
-        Place::Behind { predecessor } => {
+    let rank = children.names.rank(name::of(&node.path).as_bytes(), kind.rule);
+    Ok(match rank.map(|rank| rank.predecessor) {
+        None => Look::Absent,
+        Some(None) => Look::First,
+        Some(Some(predecessor)) => {
             let name = String::from_utf8_lossy(predecessor);
             Look::Behind(parents::child(&kind.path, &name))
         }

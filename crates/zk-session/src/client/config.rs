@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::Client;
+use super::{Client, Pending};
 use crate::connect_string::ConnectString;
 use crate::core::Settings;
 use crate::driver::{Connector, Tcp};
@@ -135,15 +135,11 @@ impl Config {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub async fn connect_through<C: Connector>(mut self, connector: C) -> Result<Client, Error> {
+    pub async fn connect_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
         let servers: Vec<String> =
             self.connect_string.hosts().iter().map(ToString::to_string).collect();
-        let credentials = std::mem::take(&mut self.credentials);
-        let client = self.open_through(connector);
-        let presented =
-            credentials.into_iter().map(|Credential(scheme, auth)| client.add_auth(&scheme, auth));
-        let presented: Vec<_> = presented.collect();
+        let (client, presented) = self.start(connector);
         let mut events = client.events();
         // Whoever was faster than the subscription has left its mark on the core.
         let connected = async {
@@ -181,13 +177,17 @@ impl Config {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn open_through<C: Connector>(self, connector: C) -> Client {
+        self.start(connector).0 // credentials that are refused end the session
+    }
+
+    fn start<C: Connector>(self, connector: C) -> (Client, Vec<Pending<()>>) {
         let mut settings = self.settings;
         settings.seed = self.seed.unwrap_or_else(entropy);
         let client = Client::start(settings, self.connect_string.chroot(), connector);
-        for Credential(scheme, auth) in self.credentials {
-            drop(client.add_auth(&scheme, auth)); // a refusal ends the session, which is told
-        }
-        client
+        let credentials = self.credentials.into_iter();
+        let answers =
+            credentials.map(|Credential(scheme, auth)| client.add_auth(&scheme, auth)).collect();
+        (client, answers)
     }
 }
 

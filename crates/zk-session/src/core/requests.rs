@@ -321,7 +321,6 @@ impl<H: Handles> Session<H> {
         let Some((chore, waiter)) = self.chores.finish(number) else {
             return;
         };
-        let waiter = waiter.filter(|to| !to.is_abandoned());
         let done = code.is_ok() || code == Code::NO_NODE;
         if let (true, Chore::Sweep { parent, prefix }) = (code.is_ok(), &chore) {
             self.sweep(parent, prefix, &reply.body);

@@ -131,12 +131,9 @@ impl<C: Connector> Link<C> {
         &mut self.outgoing
     }
 
-    /// Writes what the stream takes; true if that was something.
+    /// Writes what the stream takes; true if it failed, which the next round tells.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
-        let Stream::Open(stream) = &mut self.stream else {
-            return false;
-        };
-        let mut some = false;
+        let Stream::Open(stream) = &mut self.stream else { return false };
         while !self.outgoing.is_empty() {
             match poll_write_buf(Pin::new(&mut *stream), cx, &mut self.outgoing) {
                 Poll::Pending => break,
@@ -150,14 +147,13 @@ impl<C: Connector> Link<C> {
                     return true;
                 }
             }
-            some = true;
         }
         // A transport that buffers, as TLS does, must be told to go ahead.
         if let Poll::Ready(Err(error)) = Pin::new(stream).poll_flush(cx) {
             self.write_error = Some(error);
             return true;
         }
-        some
+        false
     }
 
     pub(super) fn take_local_address(&mut self) -> Option<IpAddr> {

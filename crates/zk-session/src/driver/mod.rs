@@ -55,23 +55,25 @@ impl<C: Connector> Driver<C> {
             session.poll_transmit(self.link.outgoing());
             session.poll_timeout()
         };
-        let delivered = self.deliver();
-        let wrote = self.link.poll_write(cx);
-        let Some(deadline) = deadline else {
-            return Poll::Ready(Round::Ended);
-        };
+        let link_changed = self.deliver();
+        let write_failed = self.link.poll_write(cx);
+        let Some(deadline) = deadline else { return Poll::Ready(Round::Ended) };
         let timer_fired = self.poll_timer(cx, deadline);
-        match went_on || delivered || wrote || timer_fired {
+        match went_on || link_changed || write_failed || timer_fired {
             true => Poll::Ready(Round::Again),
             false => Poll::Pending,
         }
     }
 
+    /// Carries out what the core wants; true if that changed the connection.
     fn deliver(&mut self) -> bool {
-        let some = !self.outputs.is_empty();
+        let mut link_changed = false;
         for output in self.outputs.drain(..) {
             match output {
-                Output::Connect(host) => self.link.connect(&host),
+                Output::Connect(host) => {
+                    self.link.connect(&host);
+                    link_changed = true;
+                }
                 Output::Disconnect => self.link.close(),
                 // Whoever stopped waiting has closed the channel: nothing to do.
                 Output::Reply { to, result } => drop(to.send(result)),
@@ -81,23 +83,29 @@ impl<C: Connector> Driver<C> {
             }
         }
         self.shared.set_local_address(self.link.take_local_address());
-        some
+        link_changed
     }
 
+    /// Sees to it that this task wakes at `deadline`; true if that is now.
+    ///
+    /// Nearly every round moves the deadline further away. The timer is left where
+    /// it is then, and armed anew when it fires too early.
     fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
-        let armed = match &mut self.timer {
-            Some((at, sleep)) => {
-                if *at != deadline {
-                    *at = deadline;
-                    sleep.as_mut().reset(deadline.into());
-                }
-                sleep
+        let (armed, sleep) = self
+            .timer
+            .get_or_insert_with(|| (deadline, Box::pin(tokio::time::sleep_until(deadline.into()))));
+        if deadline < *armed {
+            *armed = deadline;
+            sleep.as_mut().reset(deadline.into());
+        }
+        while sleep.as_mut().poll(cx).is_ready() {
+            if deadline <= *armed {
+                return true;
             }
-            none => {
-                &mut none.insert((deadline, Box::pin(tokio::time::sleep_until(deadline.into())))).1
-            }
-        };
-        armed.as_mut().poll(cx).is_ready()
+            *armed = deadline;
+            sleep.as_mut().reset(deadline.into());
+        }
+        false
     }
 }
 
@@ -132,6 +140,8 @@ impl<C: Connector> Drop for Driver<C> {
     fn drop(&mut self) {
         {
             let mut session = self.shared.lock();
+            // What has left decides what may have been applied.
+            self.link.tell(&mut session, now(), Progress::None);
             session.abort();
             session.poll_outputs(&mut self.outputs);
         }

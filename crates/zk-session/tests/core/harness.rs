@@ -118,6 +118,7 @@ pub(crate) struct World {
     answers: BTreeMap<u32, Result<Reply, Failure>>,
     fired: BTreeMap<u32, Result<WatchedEvent, SessionEnd>>,
     next: u32,
+    pub(crate) closing: bool,
     terminal: bool,
 }
 
@@ -126,10 +127,7 @@ impl World {
         Self::with(|_| {})
     }
 
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "virtual time needs some instant to count from"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "virtual time needs some instant to count from")]
     pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::new(vec![Host::new("a", 1)], T);
         change(&mut settings);
@@ -158,6 +156,7 @@ impl World {
             answers: BTreeMap::new(),
             fired: BTreeMap::new(),
             next: 0,
+            closing: false,
             terminal: false,
         }
     }
@@ -234,10 +233,13 @@ impl World {
 
     // ---- the connection
 
-    /// Waits for the next attempt and lets it succeed.
+    /// Waits for the next attempt and lets it succeed, unless the session ends first.
     pub(crate) fn open(&mut self) {
         self.tick();
         while self.wire != Wire::Asked {
+            if self.session.ended().is_some() {
+                return;
+            }
             self.advance_to_deadline();
         }
         self.opened();
@@ -259,12 +261,9 @@ impl World {
     fn opened(&mut self) {
         self.wire = Wire::Open;
         self.greeted = false;
-        for buffer in [
-            &mut self.transmitted,
-            &mut self.arrived,
-            &mut self.outgoing,
-            &mut self.incoming,
-        ] {
+        for buffer in
+            [&mut self.transmitted, &mut self.arrived, &mut self.outgoing, &mut self.incoming]
+        {
             buffer.clear();
         }
         self.frames.clear();
@@ -299,12 +298,28 @@ impl World {
         }
     }
 
+    pub(crate) fn cut_if_open(&mut self) {
+        if self.wire == Wire::Open {
+            self.cut();
+        }
+    }
+
+    /// Somebody else removes a node.
+    pub(crate) fn remove_node(&mut self, path: &str) {
+        if self.server.nodes.contains_key(path) {
+            let mut out = BytesMut::new();
+            self.server.remove(path, &mut out);
+            if self.session.is_connected() {
+                self.deliver(&out);
+            }
+        }
+    }
+
     fn broken(&mut self) {
         (self.to_client, self.to_server) = (usize::MAX, usize::MAX);
         if self.wire == Wire::Open {
             self.wire = Wire::Down;
-            self.session
-                .handle_disconnected(self.instant(), LossCause::ClosedByServer);
+            self.session.handle_disconnected(self.instant(), LossCause::ClosedByServer);
         }
     }
 
@@ -363,10 +378,7 @@ impl World {
 
     pub(crate) fn number(&mut self) -> Number {
         self.next += 1;
-        Number {
-            n: self.next,
-            abandoned: Rc::default(),
-        }
+        Number { n: self.next, abandoned: Rc::default() }
     }
 
     /// Submits a request whose answer, and watch if any, have the returned number.
@@ -381,9 +393,7 @@ impl World {
     ) -> Result<u32, Failure> {
         let to = self.number();
         let watch = watch.map(|kind| (kind, to.clone()));
-        let result = self
-            .session
-            .submit(self.instant(), request, to.clone(), watch);
+        let result = self.session.submit(self.instant(), request, to.clone(), watch);
         self.admitted(to, result)
     }
 
@@ -405,24 +415,11 @@ impl World {
     }
 
     pub(crate) fn delete(&mut self, path: &str) -> u32 {
-        self.submit(
-            &Delete {
-                path: path.into(),
-                version: -1,
-            },
-            None,
-        )
+        self.submit(&Delete { path: path.into(), version: -1 }, None)
     }
 
     pub(crate) fn set(&mut self, path: &str) -> u32 {
-        self.submit(
-            &SetData {
-                path: path.into(),
-                data: None,
-                version: -1,
-            },
-            None,
-        )
+        self.submit(&SetData { path: path.into(), data: None, version: -1 }, None)
     }
 
     pub(crate) fn sync(&mut self) -> u32 {
@@ -445,25 +442,19 @@ impl World {
 
     pub(crate) fn delete_for_certain(&mut self, path: &str) -> u32 {
         let to = self.number();
-        let result = self
-            .session
-            .delete_for_certain(self.instant(), path, Some(to.clone()));
+        let result = self.session.delete_for_certain(self.instant(), path, Some(to.clone()));
         self.admitted(to, result).unwrap()
     }
 
     pub(crate) fn sweep(&mut self, parent: &str, prefix: &str) {
-        self.session
-            .sweep_for_certain(self.instant(), parent, prefix)
-            .unwrap();
+        self.session.sweep_for_certain(self.instant(), parent, prefix).unwrap();
         self.settle();
     }
 
     pub(crate) fn auth(&mut self, scheme: &str) -> u32 {
         let to = self.number();
         let auth = Bytes::from_static(b"user:secret");
-        let result = self
-            .session
-            .add_credential(self.instant(), scheme, auth, to.clone());
+        let result = self.session.add_credential(self.instant(), scheme, auth, to.clone());
         self.admitted(to, result).unwrap()
     }
 
@@ -473,13 +464,20 @@ impl World {
     }
 
     pub(crate) fn close(&mut self) {
+        self.closing = true;
         self.session.close(self.instant());
         self.settle();
     }
 
     /// Nobody waits behind this number any more.
-    pub(crate) fn abandon(&mut self, n: u32) {
+    pub(crate) fn abandon(&self, n: u32) {
         self.asked[&n].abandoned.set(true);
+    }
+
+    pub(crate) fn abandon_if_asked(&self, n: u32) {
+        if self.asked.contains_key(&n) {
+            self.abandon(n);
+        }
     }
 
     // ---- what came out
@@ -549,6 +547,14 @@ impl World {
             self.standings().len(),
             "one output for each change of the standing"
         );
+    }
+
+    /// Nobody waits in vain once a server serves.
+    pub(crate) fn check_all_answered(&self) {
+        for (n, number) in &self.asked {
+            let answered = self.answers.contains_key(n);
+            assert!(answered || number.abandoned.get(), "{n} got no answer");
+        }
     }
 
     /// Ends the session if it has not ended, and checks that everybody was told.
@@ -705,19 +711,11 @@ impl World {
 }
 
 pub(crate) fn create(path: &str) -> Create2<'_> {
-    Create2 {
-        path: path.into(),
-        data: None,
-        acl: OPEN_ACL.into(),
-        mode: CreateMode::Ephemeral,
-    }
+    Create2 { path: path.into(), data: None, acl: OPEN_ACL.into(), mode: CreateMode::Ephemeral }
 }
 
 pub(crate) fn get(path: &str, watch: bool) -> GetData<'_> {
-    GetData {
-        path: path.into(),
-        watch,
-    }
+    GetData { path: path.into(), watch }
 }
 
 pub(crate) fn ended(end: SessionEnd) -> ErrorKind {

@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::{Bytes, BytesMut};
 use proto::{
     ChildList, ChildrenReply, ConnectRequest, ConnectResponse, Create2, CreateReply, DataReply,
-    Decode, Encode, ErrorCode, EventType, FRAME_LEN_MAX_SERVER, KeeperState, OpCode, Reader,
-    ReplyHeader, RequestHeader, SetData, SetWatches, Stat, SyncReply, WatcherEvent, path,
-    split_frame, xid,
+    Decode, Encode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader, RequestHeader,
+    SetData, SetWatches, Stat, SyncReply, WatcherEvent, path, xid,
 };
 
 pub(crate) const ID: i64 = 0x1_0000_0001;
@@ -25,11 +24,7 @@ pub(crate) struct Frame {
 impl Frame {
     pub(crate) fn parse(frame: &Bytes) -> Self {
         let (header, body) = RequestHeader::split(frame).unwrap();
-        Self {
-            xid: header.xid,
-            op: OpCode::from_code(header.op).unwrap(),
-            body,
-        }
+        Self { xid: header.xid, op: OpCode::from_code(header.op).unwrap(), body }
     }
 
     pub(crate) fn read<'a, T: Decode<'a>>(&'a self) -> T {
@@ -52,6 +47,8 @@ pub(crate) struct Server {
     /// Set by closeSession.
     pub(crate) closed: bool,
     pub(crate) connects: Vec<ConnectRequest>,
+    /// The changes made for the client, as `operation path`.
+    pub(crate) applied: BTreeSet<String>,
     data: BTreeSet<String>,
     exist: BTreeSet<String>,
     child: BTreeSet<String>,
@@ -66,6 +63,7 @@ impl Server {
             expired: false,
             closed: false,
             connects: Vec::new(),
+            applied: BTreeSet::new(),
             data: BTreeSet::new(),
             exist: BTreeSet::new(),
             child: BTreeSet::new(),
@@ -126,31 +124,6 @@ impl Server {
         true
     }
 
-    /// Takes every whole frame off `input`; false if the connection is to be closed.
-    pub(crate) fn receive(
-        &mut self,
-        greeted: &mut bool,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        seen: &mut Vec<Frame>,
-    ) -> bool {
-        while let Some(frame) = split_frame(input, FRAME_LEN_MAX_SERVER).unwrap() {
-            let go_on = match std::mem::replace(greeted, true) {
-                false => self.connect(&frame, out),
-                true => {
-                    let frame = Frame::parse(&frame);
-                    let go_on = self.answer(&frame, out);
-                    seen.push(frame);
-                    go_on
-                }
-            };
-            if !go_on {
-                return false;
-            }
-        }
-        true
-    }
-
     /// Somebody else removes a node.
     pub(crate) fn remove(&mut self, path: &str, out: &mut BytesMut) {
         self.zxid += 1;
@@ -190,6 +163,7 @@ impl Server {
             notify(out, EventType::NODE_CREATED, &path);
         }
         self.children_changed(&path, out);
+        self.applied.insert(format!("create {path}"));
         let stat = self.stat();
         self.ok(out, frame, &CreateReply { path, stat });
     }
@@ -201,6 +175,7 @@ impl Server {
             return self.refuse(out, frame, ErrorCode::NO_NODE);
         }
         self.remove(&path, out);
+        self.applied.insert(format!("delete {path}"));
         self.ok(out, frame, &());
     }
 
@@ -214,6 +189,7 @@ impl Server {
         if self.data.remove(request.path.as_ref()) {
             notify(out, EventType::NODE_DATA_CHANGED, &request.path);
         }
+        self.applied.insert(format!("set {}", request.path));
         let stat = self.stat();
         self.ok(out, frame, &stat);
     }
@@ -244,9 +220,9 @@ impl Server {
         if !self.nodes.contains_key(path.as_ref()) {
             return self.refuse(out, frame, ErrorCode::NO_NODE);
         }
-        let names = self.nodes.keys().filter_map(|node| {
-            (path::parent(node) == Some(path.as_ref())).then(|| path::file_name(node))
-        });
+        let nodes = self.nodes.keys();
+        let inside = nodes.filter(|node| path::parent(node) == Some(path.as_ref()));
+        let names = inside.map(|node| path::file_name(node));
         let children = ChildList::from_names(names);
         if watch {
             self.child.insert(path.into_owned());
@@ -257,9 +233,7 @@ impl Server {
 
     /// Knows of no modification times, so it reports only what is gone or come.
     fn rearm(&mut self, frame: &Frame, out: &mut BytesMut) {
-        let SetWatches {
-            data, exist, child, ..
-        } = frame.read();
+        let SetWatches { data, exist, child, .. } = frame.read();
         for path in data {
             match self.nodes.contains_key(path.as_ref()) {
                 true => drop(self.data.insert(path.into_owned())),
@@ -282,10 +256,7 @@ impl Server {
     }
 
     fn stat(&self) -> Stat {
-        Stat {
-            mzxid: self.zxid,
-            ..Stat::default()
-        }
+        Stat { mzxid: self.zxid, ..Stat::default() }
     }
 
     fn ok<E: Encode>(&self, out: &mut BytesMut, frame: &Frame, body: &E) {
@@ -322,10 +293,7 @@ pub(crate) fn reply<E: Encode>(out: &mut BytesMut, xid: i32, zxid: i64, err: Err
 }
 
 pub(crate) fn notify(out: &mut BytesMut, event_type: EventType, path: &str) {
-    let event = WatcherEvent {
-        event_type,
-        state: KeeperState::SYNC_CONNECTED,
-        path: path.to_owned(),
-    };
+    let event =
+        WatcherEvent { event_type, state: KeeperState::SYNC_CONNECTED, path: path.to_owned() };
     reply(out, xid::NOTIFICATION, -1, ErrorCode::OK, &event);
 }

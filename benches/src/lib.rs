@@ -1,0 +1,72 @@
+//! What the benchmarks share: inputs that are the same on every machine.
+
+#![forbid(unsafe_code)]
+
+use bytes::{Bytes, BytesMut};
+use zk_proto::{ChildList, ChildrenReply, Encode, Stat};
+
+/// The numbers of children that lists are measured at.
+pub const LIST_LENGTHS: [u32; 4] = [10, 1_000, 10_000, 100_000];
+
+/// Curator's names, 55 bytes each, of the sequence numbers 0 to `len - 1` in random order: a server
+/// lists children by hash.
+#[must_use]
+pub fn curator_names(len: u32) -> Vec<String> {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut numbers: Vec<u32> = (0..len).collect();
+    for last in (1..numbers.len()).rev() {
+        let other = random.next() % (last as u64 + 1);
+        numbers.swap(last, usize::try_from(other).unwrap_or(0));
+    }
+    let name = |number: u32| {
+        let (a, b) = (random.next(), random.next());
+        format!(
+            "_c_{:08x}-{:04x}-4{:03x}-9{:03x}-{:012x}-lock-{number:010}",
+            a >> 32,
+            a & 0xffff,
+            (a >> 16) & 0xfff,
+            b >> 52,
+            b & 0xffff_ffff_ffff
+        )
+    };
+    numbers.into_iter().map(name).collect()
+}
+
+/// The record of a getChildren2 reply with these names.
+#[must_use]
+pub fn children_reply(names: &[String]) -> Bytes {
+    let num_children = i32::try_from(names.len()).unwrap_or(i32::MAX);
+    let reply = ChildrenReply {
+        children: ChildList::from_names(names),
+        stat: Stat { num_children, ..Stat::default() },
+    };
+    let mut out = BytesMut::new();
+    reply.encode(&mut out);
+    out.freeze()
+}
+
+/// A xorshift generator.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_curators_and_all_different() {
+        let names = curator_names(1000);
+        assert!(names.iter().all(|name| name.len() == 55), "{}", names[0]);
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), 1000);
+        assert!(!names.is_sorted_by_key(|name| &name[45..]));
+    }
+}

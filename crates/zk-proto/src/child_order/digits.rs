@@ -1,0 +1,78 @@
+//! Ten digits to a number and back, eight of them at a time.
+
+/// The digits of a sequence number.
+pub(super) const DIGITS: usize = 10;
+
+/// The number, if these are digits and it fits. A larger one was not written by a server.
+pub(super) fn parse(text: &[u8; DIGITS]) -> Option<u32> {
+    let [high, low @ ..] = text;
+    let [next, rest @ ..] = low;
+    let (high, next) = (high.wrapping_sub(b'0'), next.wrapping_sub(b'0'));
+    if high > 9 || next > 9 {
+        return None;
+    }
+    let leading = u64::from(high) * 10 + u64::from(next);
+    u32::try_from(leading * 100_000_000 + parse_eight(*rest)?).ok()
+}
+
+/// Eight digits in one word: first that each byte is one, then neighbours are joined three times.
+fn parse_eight(text: [u8; 8]) -> Option<u64> {
+    const HIGH_NIBBLES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    let word = u64::from_le_bytes(text);
+    // A byte is a digit if its high nibble is 3, and stays so when 6 is added.
+    let shifted = word.wrapping_add(0x0606_0606_0606_0606);
+    if word & HIGH_NIBBLES != ZEROS || shifted & HIGH_NIBBLES != ZEROS {
+        return None;
+    }
+    let ones = word & 0x0f0f_0f0f_0f0f_0f0f;
+    let twos = (ones.wrapping_mul(10 * 0x100 + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (twos.wrapping_mul(100 * 0x1_0000 + 1) >> 16) & 0x0000_ffff_0000_ffff;
+    Some(fours.wrapping_mul(10_000 * 0x1_0000_0000 + 1) >> 32)
+}
+
+/// The digits of a number.
+pub(super) fn write(mut number: u32) -> [u8; DIGITS] {
+    let mut text = [b'0'; DIGITS];
+    for digit in text.iter_mut().rev() {
+        *digit = b"0123456789".get((number % 10) as usize).copied().unwrap_or(b'0');
+        number /= 10;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_fit_are_read_and_others_are_not() {
+        assert_eq!(parse(b"0000000000"), Some(0));
+        assert_eq!(parse(b"2147483647"), Some(i32::MAX.unsigned_abs()));
+        assert_eq!(parse(b"4294967295"), Some(u32::MAX));
+        assert_eq!(parse(b"4294967296"), None);
+        assert_eq!(parse(b"-000000005"), None);
+    }
+
+    #[test]
+    fn every_byte_that_is_no_digit_is_noticed_in_every_place() {
+        for place in 0..DIGITS {
+            for byte in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
+                let mut text = *b"0123456789";
+                text[place] = byte;
+                assert_eq!(parse(&text), None, "{byte:#x} at {place}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(number in any::<u32>()) {
+            let text = write(number);
+            prop_assert_eq!(String::from_utf8_lossy(&text), format!("{number:010}"));
+            prop_assert_eq!(parse(&text), Some(number));
+        }
+    }
+}

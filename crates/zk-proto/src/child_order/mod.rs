@@ -1,0 +1,144 @@
+//! The order of contenders: who is ahead of whom among the children of a lock, without copying a
+//! name.
+//!
+//! Curator orders children by the text that follows the lock name in theirs, which normally is a
+//! sequence number of ten digits. [`KeyRule`] says which text that is, [`ChildList::rank`] finds one
+//! contender's place in a single pass over the frame, and [`ChildList::sorted`] puts all of them in
+//! order as one number each.
+//!
+//! ```
+//! use zk_proto::{ChildList, KeyRule};
+//!
+//! const MUTEX: KeyRule<'_> = KeyRule::new(&["lock-"]);
+//! let names = ["_c_b-lock-0000000002", "_c_a-lock-0000000010", "_c_c-lock-0000000001"];
+//! let list = ChildList::from_names(names);
+//!
+//! let rank = list.rank(b"_c_a-lock-0000000010", MUTEX).unwrap();
+//! assert_eq!(rank.position, 2);
+//! assert_eq!(rank.predecessor, Some(&b"_c_b-lock-0000000002"[..]));
+//!
+//! let sorted = list.sorted(MUTEX);
+//! let last = sorted.iter().last().unwrap();
+//! assert_eq!(last, b"_c_a-lock-0000000010");
+//! ```
+//!
+//! [`ChildList::rank`]: crate::ChildList::rank
+//! [`ChildList::sorted`]: crate::ChildList::sorted
+
+mod digits;
+mod rank;
+mod sort;
+mod suffix;
+
+use std::cmp::Ordering;
+
+pub use rank::Rank;
+pub use sort::SortedChildren;
+
+use digits::{DIGITS, parse, write};
+use suffix::Suffixes;
+
+/// What the names of nodes under Curator's protection start with.
+const PROTECTED: &[u8] = b"_c_";
+
+/// Which part of a child's name decides its place: what follows the last occurrence of each of
+/// these lock names, one after the other; the whole name where none occurs.
+///
+/// A mutex has one lock name, `lock-`. A read-write lock has two of the same length, `__READ__` and
+/// `__WRIT__`, and both of its sides use both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyRule<'a> {
+    lock_names: &'a [&'a str],
+    suffixes: Option<Suffixes>,
+}
+
+impl<'a> KeyRule<'a> {
+    /// A rule. The lock names must not be empty, and must hold something that is not a digit.
+    #[must_use]
+    pub const fn new(lock_names: &'a [&'a str]) -> Self {
+        Self { lock_names, suffixes: Suffixes::new(lock_names) }
+    }
+
+    /// The key of a name.
+    #[must_use]
+    pub fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
+        match self.number(name) {
+            Some(number) => Key::Number(number),
+            None => Key::of_text(self.text(name)),
+        }
+    }
+
+    /// Whether the name can be that of a contender: it holds a lock name, or is protected as
+    /// Curator's nodes are.
+    ///
+    /// Curator itself counts every child, so that a foreign `0` blocks its locks for ever
+    /// (CURATOR-43). Leaving out what no contender can bear as its name is as safe.
+    #[must_use]
+    pub fn is_contender(&self, name: &[u8]) -> bool {
+        self.number(name).is_some()
+            || name.starts_with(PROTECTED)
+            || self.lock_names.iter().any(|lock_name| last(name, lock_name.as_bytes()).is_some())
+    }
+
+    /// The number of a name that ends in a lock name and ten digits, as nearly all do. No lock name
+    /// can occur after that one, so what is left is the key.
+    fn number(&self, name: &[u8]) -> Option<u32> {
+        let (front, digits) = name.split_last_chunk::<DIGITS>()?;
+        let named = match self.suffixes.and_then(|suffixes| suffixes.end(front)) {
+            Some(named) => named,
+            None => self.lock_names.iter().any(|name| front.ends_with(name.as_bytes())),
+        };
+        if named { parse(digits) } else { None }
+    }
+
+    /// The text that decides, the long way.
+    fn text<'n>(&self, name: &'n [u8]) -> &'n [u8] {
+        self.lock_names.iter().fold(name, |rest, lock_name| {
+            match last(rest, lock_name.as_bytes()) {
+                Some(at) => rest.get(at + lock_name.len()..).unwrap_or_default(),
+                None => rest,
+            }
+        })
+    }
+}
+
+/// Where the last occurrence begins.
+fn last(name: &[u8], wanted: &[u8]) -> Option<usize> {
+    name.windows(wanted.len().max(1)).rposition(|window| window == wanted)
+}
+
+/// What decides a child's place. Ordered as Curator orders: as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key<'a> {
+    /// Ten digits, as a server appends them. Ten digits are in the order of their numbers.
+    Number(u32),
+    /// Anything else: names of foreign nodes, and the numbers of a server that has counted beyond
+    /// 31 bits, such as `-000000005`.
+    Text(&'a [u8]),
+}
+
+impl<'a> Key<'a> {
+    fn of_text(text: &'a [u8]) -> Self {
+        match text.first_chunk::<DIGITS>().filter(|_| text.len() == DIGITS).and_then(parse) {
+            Some(number) => Self::Number(number),
+            None => Self::Text(text),
+        }
+    }
+}
+
+impl Ord for Key<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (*self, *other) {
+            (Key::Number(a), Key::Number(b)) => a.cmp(&b),
+            (Key::Text(a), Key::Text(b)) => a.cmp(b),
+            (Key::Number(a), Key::Text(b)) => write(a)[..].cmp(b),
+            (Key::Text(a), Key::Number(b)) => a.cmp(&write(b)[..]),
+        }
+    }
+}
+
+impl PartialOrd for Key<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}

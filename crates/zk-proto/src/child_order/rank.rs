@@ -1,0 +1,100 @@
+//! One contender's place, in one pass over the list and without an allocation.
+
+use std::cmp::Ordering;
+
+use super::{Key, KeyRule};
+use crate::child_list::ChildList;
+
+/// Where a contender stands among the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rank<'a> {
+    /// How many contenders are ahead; the holder of a mutex has none.
+    pub position: usize,
+    /// The nearest one ahead.
+    pub predecessor: Option<&'a [u8]>,
+    /// The one ahead of that.
+    pub second: Option<&'a [u8]>,
+}
+
+impl Rank<'_> {
+    /// Whether the two that are named are all there are ahead, so that nothing needs to be asked
+    /// when they have gone.
+    #[must_use]
+    pub fn all_named(&self) -> bool {
+        self.position <= 2
+    }
+}
+
+impl ChildList {
+    /// The place of `own`, or `None` if it is not in the list. Names that no contender can have are
+    /// left out; see [`KeyRule::is_contender`].
+    ///
+    /// Of children with equal keys the one that the server lists first is ahead, as with Curator.
+    #[must_use]
+    pub fn rank(&self, own: &[u8], rule: KeyRule<'_>) -> Option<Rank<'_>> {
+        let own_key = rule.key(own);
+        // Nearly every name ends in a number, and nearly none of them is among the two nearest:
+        // for those it comes down to two comparisons of numbers.
+        let own_number = match own_key {
+            Key::Number(number) => number,
+            Key::Text(_) => 0,
+        };
+        let mut ahead = Ahead::default();
+        let mut present = false;
+        for name in self {
+            let number = rule.number(name);
+            if let Some(number) = number
+                && number != own_number
+                && matches!(own_key, Key::Number(_))
+            {
+                ahead.count += usize::from(number < own_number);
+                // Whether floor <= number < own_number, as one branch that is nearly never
+                // taken: in a list without order, `number < own_number` is a coin toss that
+                // costs more than all the rest.
+                if number.wrapping_sub(ahead.floor) < own_number.wrapping_sub(ahead.floor) {
+                    ahead.note(Key::Number(number), name);
+                }
+                continue;
+            }
+            let key = rule.key(name);
+            match key.cmp(&own_key) {
+                Ordering::Greater => {}
+                Ordering::Equal if name == own => present = true,
+                Ordering::Equal if present => {}
+                _ if number.is_some() || rule.is_contender(name) => {
+                    ahead.count += 1;
+                    ahead.note(key, name);
+                }
+                _ => {}
+            }
+        }
+        present.then_some(Rank {
+            position: ahead.count,
+            predecessor: ahead.nearest.map(|(_, name)| name),
+            second: ahead.second.map(|(_, name)| name),
+        })
+    }
+}
+
+/// Those ahead: how many, and the two nearest.
+#[derive(Default)]
+struct Ahead<'a> {
+    count: usize,
+    nearest: Option<(Key<'a>, &'a [u8])>,
+    second: Option<(Key<'a>, &'a [u8])>,
+    /// No number below this one is among the two nearest.
+    floor: u32,
+}
+
+impl<'a> Ahead<'a> {
+    fn note(&mut self, key: Key<'a>, name: &'a [u8]) {
+        if self.nearest.is_none_or(|(nearest, _)| key >= nearest) {
+            self.second = self.nearest.replace((key, name));
+        } else if self.second.is_none_or(|(second, _)| key >= second) {
+            self.second = Some((key, name));
+        }
+        if let Some((Key::Number(number), _)) = self.second {
+            self.floor = number;
+        }
+    }
+}

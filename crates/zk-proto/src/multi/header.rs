@@ -1,0 +1,93 @@
+//! What stands before every entry of a multi and behind the last, both ways.
+
+use bytes::{BufMut, BytesMut};
+
+use crate::{
+    code::ErrorCode,
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{self, BOOL_LEN, INT_LEN},
+    },
+};
+
+/// The type of an error result, and of the end.
+pub(super) const NO_TYPE: i32 = -1;
+
+/// The header of an entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MultiHeader {
+    /// The opcode of an operation, or the type of a result.
+    pub(super) entry_type: i32,
+    /// Whether the list ends here.
+    done: bool,
+    /// -1 in a request and at the end. The code of an error result, which its body repeats.
+    err: i32,
+}
+
+impl MultiHeader {
+    /// Length on the wire, in bytes.
+    pub(super) const LEN: usize = 2 * INT_LEN + BOOL_LEN;
+
+    const END: Self = Self { entry_type: NO_TYPE, done: true, err: -1 };
+
+    /// Before an operation of a request.
+    pub(super) const fn op(code: i32) -> Self {
+        Self { entry_type: code, done: false, err: -1 }
+    }
+
+    /// Before a result.
+    pub(super) const fn result(result_type: i32, err: ErrorCode) -> Self {
+        Self { entry_type: result_type, done: false, err: err.0 }
+    }
+}
+
+impl Encode for MultiHeader {
+    fn encoded_len(&self) -> usize {
+        Self::LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        out.put_i32(self.entry_type);
+        writer::put_bool(out, self.done);
+        out.put_i32(self.err);
+    }
+}
+
+impl<'a> Decode<'a> for MultiHeader {
+    const RECORD: &'static str = "MultiHeader";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { entry_type: r.i32("type")?, done: r.bool("done")?, err: r.i32("err")? })
+    }
+}
+
+/// Bytes [`put_list`] appends.
+pub(super) fn list_len<T: Encode>(entries: &[T]) -> usize {
+    entries.iter().map(Encode::encoded_len).sum::<usize>() + MultiHeader::LEN
+}
+
+/// Appends entries, which write their own headers, and the end.
+pub(super) fn put_list<T: Encode>(out: &mut BytesMut, entries: &[T]) {
+    for entry in entries {
+        entry.encode(out);
+    }
+    MultiHeader::END.encode(out);
+}
+
+/// Reads entries up to the end. `body` gets the type of each, and where its header began.
+///
+/// What is allocated is bounded by the frame: every entry takes a header of its bytes.
+pub(super) fn read_list<'a, T>(
+    r: &mut Reader<'a>,
+    mut body: impl FnMut(&mut Reader<'a>, i32, usize) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let mut entries = Vec::new();
+    loop {
+        let start = r.offset();
+        let header = MultiHeader::decode(r)?;
+        if header.done {
+            return Ok(entries);
+        }
+        entries.push(body(r, header.entry_type, start)?);
+    }
+}

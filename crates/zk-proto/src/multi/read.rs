@@ -1,0 +1,207 @@
+//! Several reads in one request, each with a result of its own.
+
+use bytes::{BufMut, BytesMut};
+
+use super::{
+    OpList,
+    header::{MultiHeader, NO_TYPE, list_len, put_list, read_list},
+};
+use crate::{
+    child_list::ChildList,
+    children::GetChildren,
+    code::ErrorCode,
+    data::{DataReply, GetData},
+    op::OpCode,
+    request::Request,
+    wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, writer::INT_LEN},
+};
+
+/// Several reads. Needs a server of 3.6.0 or newer; an older one closes the connection.
+///
+/// They are answered one by one, so another client's write may come between two of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MultiRead<'a> {
+    /// The reads, in order.
+    pub ops: OpList<'a, MultiReadOp<'a>>,
+}
+
+impl<'a> MultiRead<'a> {
+    /// A request of these reads, which are not copied.
+    #[must_use]
+    pub const fn new(ops: &'a [MultiReadOp<'a>]) -> Self {
+        Self { ops: OpList::Borrowed(ops) }
+    }
+}
+
+impl Encode for MultiRead<'_> {
+    fn encoded_len(&self) -> usize {
+        list_len(&self.ops)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        put_list(out, &self.ops);
+    }
+}
+
+impl<'a> Decode<'a> for MultiRead<'a> {
+    const RECORD: &'static str = "multiRead";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let ops = read_list(r, MultiReadOp::decode_body)?;
+        Ok(Self { ops: OpList::Owned(ops) })
+    }
+}
+
+impl Request for MultiRead<'_> {
+    const OP: OpCode = OpCode::MultiRead;
+    type Reply = MultiReadReply;
+
+    fn path(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// A read of a [`MultiRead`]. There are no others. Servers set no watch, whatever is asked.
+///
+/// Each is made from its request with `into()`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MultiReadOp<'a> {
+    /// Asks for a node's data and Stat.
+    GetData(GetData<'a>),
+    /// Lists a node's children.
+    GetChildren(GetChildren<'a>),
+}
+
+impl MultiReadOp<'_> {
+    /// The path it is about.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::GetData(op) => &op.path,
+            Self::GetChildren(op) => &op.path,
+        }
+    }
+}
+
+impl Encode for MultiReadOp<'_> {
+    fn encoded_len(&self) -> usize {
+        MultiHeader::LEN
+            + match self {
+                Self::GetData(op) => op.encoded_len(),
+                Self::GetChildren(op) => op.encoded_len(),
+            }
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::GetData(op) => {
+                MultiHeader::op(OpCode::GetData.code()).encode(out);
+                op.encode(out);
+            }
+            Self::GetChildren(op) => {
+                MultiHeader::op(OpCode::GetChildren.code()).encode(out);
+                op.encode(out);
+            }
+        }
+    }
+}
+
+impl<'a> MultiReadOp<'a> {
+    fn decode_body(r: &mut Reader<'a>, code: i32, start: usize) -> Result<Self, DecodeError> {
+        Ok(match OpCode::from_code(code) {
+            Some(OpCode::GetData) => Self::GetData(GetData::decode(r)?),
+            Some(OpCode::GetChildren) => Self::GetChildren(GetChildren::decode(r)?),
+            _ => return Err(r.error("type", start, DecodeErrorKind::UnknownValue(code))),
+        })
+    }
+}
+
+impl<'a> From<GetData<'a>> for MultiReadOp<'a> {
+    fn from(op: GetData<'a>) -> Self {
+        Self::GetData(op)
+    }
+}
+
+impl<'a> From<GetChildren<'a>> for MultiReadOp<'a> {
+    fn from(op: GetChildren<'a>) -> Self {
+        Self::GetChildren(op)
+    }
+}
+
+/// The results of a [`MultiRead`], in the order of its reads. Any of them may be an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MultiReadReply {
+    /// One result for each read.
+    pub results: Vec<MultiReadResult>,
+}
+
+impl Encode for MultiReadReply {
+    fn encoded_len(&self) -> usize {
+        list_len(&self.results)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        put_list(out, &self.results);
+    }
+}
+
+impl<'a> Decode<'a> for MultiReadReply {
+    const RECORD: &'static str = "MultiResponse";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { results: read_list(r, MultiReadResult::decode_body)? })
+    }
+}
+
+/// What one read of a [`MultiRead`] gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MultiReadResult {
+    /// A node's data and Stat.
+    Data(DataReply),
+    /// The names of a node's children.
+    Children(ChildList),
+    /// The read was refused, e.g. with [`NO_NODE`](ErrorCode::NO_NODE).
+    Error(ErrorCode),
+}
+
+impl MultiReadResult {
+    fn decode_body(r: &mut Reader<'_>, code: i32, start: usize) -> Result<Self, DecodeError> {
+        if code == NO_TYPE {
+            return Ok(Self::Error(ErrorCode(r.i32("error.err")?)));
+        }
+        Ok(match OpCode::from_code(code) {
+            Some(OpCode::GetData) => Self::Data(DataReply::decode(r)?),
+            Some(OpCode::GetChildren) => Self::Children(ChildList::decode(r)?),
+            _ => return Err(r.error("type", start, DecodeErrorKind::UnknownValue(code))),
+        })
+    }
+}
+
+impl Encode for MultiReadResult {
+    fn encoded_len(&self) -> usize {
+        MultiHeader::LEN
+            + match self {
+                Self::Data(data) => data.encoded_len(),
+                Self::Children(children) => children.encoded_len(),
+                Self::Error(_) => INT_LEN,
+            }
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Data(data) => {
+                MultiHeader::result(OpCode::GetData.code(), ErrorCode::OK).encode(out);
+                data.encode(out);
+            }
+            Self::Children(children) => {
+                MultiHeader::result(OpCode::GetChildren.code(), ErrorCode::OK).encode(out);
+                children.encode(out);
+            }
+            Self::Error(code) => {
+                MultiHeader::result(NO_TYPE, *code).encode(out);
+                out.put_i32(code.0);
+            }
+        }
+    }
+}

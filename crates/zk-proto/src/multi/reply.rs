@@ -1,0 +1,149 @@
+//! What became of a transaction.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+
+use super::header::{MultiHeader, NO_TYPE, list_len, put_list, read_list};
+use crate::{
+    code::ErrorCode,
+    op::OpCode,
+    stat::Stat,
+    wire::{
+        Decode, DecodeError, DecodeErrorKind, Encode, Reader,
+        writer::{self, INT_LEN},
+    },
+};
+
+/// The results of a [`Multi`](crate::Multi), in the order of its operations.
+///
+/// Either none of them is an error, or all are: see [`failure`](Self::failure).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MultiReply {
+    /// One result for each operation.
+    pub results: Vec<MultiResult>,
+}
+
+impl MultiReply {
+    /// Which operation made the transaction fail, counted from 0, and why; `None` if it succeeded.
+    ///
+    /// ```
+    /// use zk_proto::{ErrorCode, MultiReply, MultiResult::Error};
+    ///
+    /// let results = vec![
+    ///     Error(ErrorCode::OK),                    // would have succeeded
+    ///     Error(ErrorCode::BAD_VERSION),           // failed
+    ///     Error(ErrorCode::RUNTIME_INCONSISTENCY), // was not attempted
+    /// ];
+    /// assert_eq!(MultiReply { results }.failure(), Some((1, ErrorCode::BAD_VERSION)));
+    /// ```
+    #[must_use]
+    pub fn failure(&self) -> Option<(usize, ErrorCode)> {
+        self.results.iter().enumerate().find_map(|(at, result)| match result {
+            MultiResult::Error(code) if !code.is_ok() => Some((at, *code)),
+            _ => None,
+        })
+    }
+}
+
+impl Encode for MultiReply {
+    fn encoded_len(&self) -> usize {
+        list_len(&self.results)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        put_list(out, &self.results);
+    }
+}
+
+impl<'a> Decode<'a> for MultiReply {
+    const RECORD: &'static str = "MultiResponse";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { results: read_list(r, MultiResult::decode_body)? })
+    }
+}
+
+/// What became of one operation of a [`Multi`](crate::Multi).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MultiResult {
+    /// A node was created.
+    Created {
+        /// Its path, with the sequence number if there is one.
+        path: String,
+        /// Its Stat right after this operation. Not to a create, nor to a create2 from a server
+        /// before 3.7.2 or 3.8.2.
+        stat: Option<Stat>,
+    },
+    /// A node was deleted.
+    Deleted,
+    /// A node's data was set; its Stat right after this operation.
+    Set(Stat),
+    /// A node has the expected version.
+    Checked,
+    /// Nothing was applied: [`OK`](ErrorCode::OK) before the operation that failed, its error at it,
+    /// and [`RUNTIME_INCONSISTENCY`](ErrorCode::RUNTIME_INCONSISTENCY) after it.
+    Error(ErrorCode),
+}
+
+impl MultiResult {
+    const fn header(&self) -> MultiHeader {
+        let (result_type, err) = match self {
+            Self::Created { stat: None, .. } => (OpCode::Create.code(), ErrorCode::OK),
+            Self::Created { stat: Some(_), .. } => (OpCode::Create2.code(), ErrorCode::OK),
+            Self::Deleted => (OpCode::Delete.code(), ErrorCode::OK),
+            Self::Set(_) => (OpCode::SetData.code(), ErrorCode::OK),
+            Self::Checked => (OpCode::Check.code(), ErrorCode::OK),
+            Self::Error(code) => (NO_TYPE, *code),
+        };
+        MultiHeader::result(result_type, err)
+    }
+
+    fn decode_body(r: &mut Reader<'_>, code: i32, start: usize) -> Result<Self, DecodeError> {
+        if code == NO_TYPE {
+            return Ok(Self::Error(ErrorCode(r.i32("error.err")?)));
+        }
+        Ok(match OpCode::from_code(code) {
+            Some(OpCode::Create) => {
+                Self::Created { path: r.text("create.path").map(Cow::into_owned)?, stat: None }
+            }
+            Some(OpCode::Create2) => Self::Created {
+                path: r.text("create.path").map(Cow::into_owned)?,
+                stat: Some(Stat::decode(r)?),
+            },
+            Some(OpCode::Delete) => Self::Deleted,
+            Some(OpCode::SetData) => Self::Set(Stat::decode(r)?),
+            Some(OpCode::Check) => Self::Checked,
+            _ => return Err(r.error("type", start, DecodeErrorKind::UnknownValue(code))),
+        })
+    }
+}
+
+impl Encode for MultiResult {
+    fn encoded_len(&self) -> usize {
+        MultiHeader::LEN
+            + match self {
+                Self::Created { path, stat } => {
+                    writer::text_len(path) + stat.map_or(0, |_| Stat::LEN)
+                }
+                Self::Set(_) => Stat::LEN,
+                Self::Error(_) => INT_LEN,
+                Self::Deleted | Self::Checked => 0,
+            }
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        self.header().encode(out);
+        match self {
+            Self::Created { path, stat } => {
+                writer::put_text(out, path);
+                if let Some(stat) = stat {
+                    stat.encode(out);
+                }
+            }
+            Self::Set(stat) => stat.encode(out),
+            Self::Error(code) => out.put_i32(code.0),
+            Self::Deleted | Self::Checked => {}
+        }
+    }
+}

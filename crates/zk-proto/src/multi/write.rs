@@ -1,0 +1,210 @@
+//! The transaction: all of its operations are applied, or none.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+
+use super::{
+    MultiReply, OpList,
+    header::{MultiHeader, list_len, put_list, read_list},
+};
+use crate::{
+    create::{Create, Create2, CreateContainer},
+    create_ttl::CreateTtl,
+    data::SetData,
+    delete::Delete,
+    op::OpCode,
+    request::Request,
+    wire::{
+        Decode, DecodeError, DecodeErrorKind, Encode, Reader,
+        writer::{self, INT_LEN},
+    },
+};
+
+/// Several writes, of which all are applied or none. Needs a server of 3.4 or newer.
+///
+/// Later operations see the effect of earlier ones. All take one zxid. The whole request has to fit
+/// a frame; there is no other limit on the number of operations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Multi<'a> {
+    /// The operations, in order. None at all is a transaction that succeeds and takes a zxid.
+    pub ops: OpList<'a, MultiOp<'a>>,
+}
+
+impl<'a> Multi<'a> {
+    /// A transaction of these operations, which are not copied.
+    #[must_use]
+    pub const fn new(ops: &'a [MultiOp<'a>]) -> Self {
+        Self { ops: OpList::Borrowed(ops) }
+    }
+}
+
+impl Encode for Multi<'_> {
+    fn encoded_len(&self) -> usize {
+        list_len(&self.ops)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        put_list(out, &self.ops);
+    }
+}
+
+impl<'a> Decode<'a> for Multi<'a> {
+    const RECORD: &'static str = "multi";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let ops = read_list(r, MultiOp::decode_body)?;
+        Ok(Self { ops: OpList::Owned(ops) })
+    }
+}
+
+impl Request for Multi<'_> {
+    const OP: OpCode = OpCode::Multi;
+    type Reply = MultiReply;
+
+    fn path(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// An operation of a [`Multi`]. There are no others: a server refuses a multi with anything else.
+///
+/// Each is made from its request with `into()`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MultiOp<'a> {
+    /// Creates a node. With [`CreateMode::Container`](crate::CreateMode::Container) it is a
+    /// container: here, unlike outside of a multi, servers go by the mode.
+    Create(Create<'a>),
+    /// Creates a node, and returns its Stat. A server before 3.7.2 or 3.8.2 returns none.
+    Create2(Create2<'a>),
+    /// Creates a container.
+    CreateContainer(CreateContainer<'a>),
+    /// Creates a node with a time to live.
+    CreateTtl(CreateTtl<'a>),
+    /// Deletes a node.
+    Delete(Delete<'a>),
+    /// Replaces a node's data.
+    SetData(SetData<'a>),
+    /// Compares a node's version.
+    Check(Check<'a>),
+}
+
+impl MultiOp<'_> {
+    /// Which operation it is.
+    #[must_use]
+    pub const fn op(&self) -> OpCode {
+        match self {
+            Self::Create(_) => OpCode::Create,
+            Self::Create2(_) => OpCode::Create2,
+            Self::CreateContainer(_) => OpCode::CreateContainer,
+            Self::CreateTtl(_) => OpCode::CreateTtl,
+            Self::Delete(_) => OpCode::Delete,
+            Self::SetData(_) => OpCode::SetData,
+            Self::Check(_) => OpCode::Check,
+        }
+    }
+
+    /// The path it is about.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Create(op) => &op.path,
+            Self::Create2(op) => &op.path,
+            Self::CreateContainer(op) => &op.path,
+            Self::CreateTtl(op) => &op.path,
+            Self::Delete(op) => &op.path,
+            Self::SetData(op) => &op.path,
+            Self::Check(op) => &op.path,
+        }
+    }
+
+    fn body(&self) -> &dyn Encode {
+        match self {
+            Self::Create(op) => op,
+            Self::Create2(op) => op,
+            Self::CreateContainer(op) => op,
+            Self::CreateTtl(op) => op,
+            Self::Delete(op) => op,
+            Self::SetData(op) => op,
+            Self::Check(op) => op,
+        }
+    }
+}
+
+impl Encode for MultiOp<'_> {
+    fn encoded_len(&self) -> usize {
+        MultiHeader::LEN + self.body().encoded_len()
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        MultiHeader::op(self.op().code()).encode(out);
+        self.body().encode(out);
+    }
+}
+
+impl<'a> MultiOp<'a> {
+    fn decode_body(r: &mut Reader<'a>, code: i32, start: usize) -> Result<Self, DecodeError> {
+        Ok(match OpCode::from_code(code) {
+            Some(OpCode::Create) => Self::Create(Create::decode(r)?),
+            Some(OpCode::Create2) => Self::Create2(Create2::decode(r)?),
+            Some(OpCode::CreateContainer) => Self::CreateContainer(CreateContainer::decode(r)?),
+            Some(OpCode::CreateTtl) => Self::CreateTtl(CreateTtl::decode(r)?),
+            Some(OpCode::Delete) => Self::Delete(Delete::decode(r)?),
+            Some(OpCode::SetData) => Self::SetData(SetData::decode(r)?),
+            Some(OpCode::Check) => Self::Check(Check::decode(r)?),
+            _ => return Err(r.error("type", start, DecodeErrorKind::UnknownValue(code))),
+        })
+    }
+}
+
+/// Makes each request an operation of a multi.
+macro_rules! from_requests {
+    ($($name:ident)*) => {$(
+        impl<'a> From<$name<'a>> for MultiOp<'a> {
+            fn from(op: $name<'a>) -> Self {
+                Self::$name(op)
+            }
+        }
+    )*};
+}
+
+from_requests!(Create Create2 CreateContainer CreateTtl Delete SetData Check);
+
+/// Compares the version of a node's data with the expected one, and so keeps the rest of a
+/// [`Multi`] from being applied to something else.
+///
+/// ```text
+/// CheckVersionRequest  path: ustring, version: int
+/// ```
+///
+/// Not a [`Request`]: sent alone it makes some servers close the connection, and others never
+/// answer. It fails with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
+/// [`NO_NODE`](crate::ErrorCode::NO_NODE), [`NO_AUTH`](crate::ErrorCode::NO_AUTH) or
+/// [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check<'a> {
+    /// The path.
+    pub path: Cow<'a, str>,
+    /// The version its data must have; -1 for any, which checks that the node exists.
+    pub version: i32,
+}
+
+impl Encode for Check<'_> {
+    fn encoded_len(&self) -> usize {
+        writer::text_len(&self.path) + INT_LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_text(out, &self.path);
+        out.put_i32(self.version);
+    }
+}
+
+impl<'a> Decode<'a> for Check<'a> {
+    const RECORD: &'static str = "CheckVersionRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { path: r.text("path")?, version: r.i32("version")? })
+    }
+}

@@ -1,0 +1,145 @@
+//! Reading and replacing a node's ACL.
+//!
+//! ```text
+//! GetACLRequest   path: ustring
+//! GetACLResponse  acl: vector<ACL>, stat: Stat
+//! SetACLRequest   path: ustring, acl: vector<ACL>, version: int
+//! SetACLResponse  stat: Stat
+//! ```
+//!
+//! ```
+//! use zk_proto::{Acl, OpCode, Perms, Request, SetAcl};
+//!
+//! let acl = [Acl::world(Perms::READ), Acl::auth(Perms::ALL)];
+//! let request = SetAcl { path: "/a".into(), acl: acl[..].into(), aversion: -1 };
+//! assert_eq!(request.path(), Some("/a"));
+//! assert_eq!(SetAcl::OP, OpCode::SetAcl);
+//! ```
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::{
+    acl::Acl,
+    op::OpCode,
+    request::Request,
+    stat::Stat,
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{self, INT_LEN},
+    },
+};
+
+/// Asks for a node's ACL and Stat.
+///
+/// It takes the permission to read or to administrate. A server refuses it with
+/// [`NO_NODE`](crate::ErrorCode::NO_NODE) or [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GetAcl<'a> {
+    /// The path.
+    pub path: Cow<'a, str>,
+}
+
+impl Encode for GetAcl<'_> {
+    fn encoded_len(&self) -> usize {
+        writer::text_len(&self.path)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_text(out, &self.path);
+    }
+}
+
+impl<'a> Decode<'a> for GetAcl<'a> {
+    const RECORD: &'static str = "GetACLRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { path: r.text("path")? })
+    }
+}
+
+impl Request for GetAcl<'_> {
+    const OP: OpCode = OpCode::GetAcl;
+    type Reply = AclReply;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}
+
+/// A node's ACL and Stat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AclReply {
+    /// The ACL. To who may not administrate the node, servers show `x` for the hash of a digest.
+    pub acl: Vec<Acl>,
+    /// The node's Stat.
+    pub stat: Stat,
+}
+
+impl Encode for AclReply {
+    fn encoded_len(&self) -> usize {
+        writer::vector_len(&self.acl) + Stat::LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_vector(out, &self.acl);
+        self.stat.encode(out);
+    }
+}
+
+impl<'a> Decode<'a> for AclReply {
+    const RECORD: &'static str = "GetACLResponse";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { acl: r.vector("acl", Acl::LEN_MIN, Acl::decode)?, stat: Stat::decode(r)? })
+    }
+}
+
+/// Replaces a node's ACL and returns its new Stat. No watch fires.
+///
+/// A server refuses it with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
+/// [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL), [`NO_NODE`](crate::ErrorCode::NO_NODE),
+/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH) or [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAcl<'a> {
+    /// The path.
+    pub path: Cow<'a, str>,
+    /// The new ACL; a server refuses an empty one.
+    pub acl: Cow<'a, [Acl]>,
+    /// How often the ACL must have been set so far ([`Stat::aversion`]); -1 for any.
+    pub aversion: i32,
+}
+
+impl Encode for SetAcl<'_> {
+    fn encoded_len(&self) -> usize {
+        writer::text_len(&self.path) + writer::vector_len(&self.acl) + INT_LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_text(out, &self.path);
+        writer::put_vector(out, &self.acl);
+        out.put_i32(self.aversion);
+    }
+}
+
+impl<'a> Decode<'a> for SetAcl<'a> {
+    const RECORD: &'static str = "SetACLRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            path: r.text("path")?,
+            acl: r.vector("acl", Acl::LEN_MIN, Acl::decode)?.into(),
+            aversion: r.i32("version")?,
+        })
+    }
+}
+
+impl Request for SetAcl<'_> {
+    const OP: OpCode = OpCode::SetAcl;
+    type Reply = Stat;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}

@@ -1,0 +1,104 @@
+//! Changing the members of an ensemble.
+//!
+//! ```text
+//! ReconfigRequest  joiningServers, leavingServers, newMembers: ustring, curConfigId: long
+//! GetDataResponse  data: buffer, stat: Stat
+//! ```
+//!
+//! ```
+//! use zk_proto::{OpCode, Reconfig, Request};
+//!
+//! let request = Reconfig { leaving: Some("3".into()), ..Reconfig::default() };
+//! assert_eq!(request.from_config, Reconfig::ANY_CONFIG);
+//! assert_eq!(Reconfig::OP, OpCode::Reconfig);
+//! ```
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::{
+    data::DataReply,
+    op::OpCode,
+    request::Request,
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{self, LONG_LEN},
+    },
+};
+
+/// Changes the members of the ensemble, and returns the new configuration and the Stat of the node
+/// that holds it, `/zookeeper/config`. Needs a server of 3.5.0 or newer.
+///
+/// Either some servers join and some leave, or the whole list is replaced. A server refuses it with
+/// [`RECONFIG_DISABLED`](crate::ErrorCode::RECONFIG_DISABLED) (the default),
+/// [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED) (it runs alone),
+/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH) (about `/zookeeper/config`),
+/// [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION),
+/// [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (what a server is written as),
+/// [`RECONFIG_IN_PROGRESS`](crate::ErrorCode::RECONFIG_IN_PROGRESS) or
+/// [`NEW_CONFIG_NO_QUORUM`](crate::ErrorCode::NEW_CONFIG_NO_QUORUM).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reconfig<'a> {
+    /// Servers to add or change, separated by commas, each as
+    /// `server.<id>=<host>:<port>:<port>[:<role>];<client port>`.
+    pub joining: Option<Cow<'a, str>>,
+    /// The ids of servers to remove, separated by commas. A server passes over those it does not
+    /// know.
+    pub leaving: Option<Cow<'a, str>>,
+    /// The whole list of servers, instead of the other two.
+    pub new_members: Option<Cow<'a, str>>,
+    /// The version of the configuration to be changed; [`ANY_CONFIG`](Self::ANY_CONFIG) for
+    /// whichever there is.
+    pub from_config: i64,
+}
+
+impl Reconfig<'_> {
+    /// Whichever configuration there is.
+    pub const ANY_CONFIG: i64 = -1;
+}
+
+/// Changes nothing, whichever configuration there is.
+impl Default for Reconfig<'_> {
+    fn default() -> Self {
+        Self { joining: None, leaving: None, new_members: None, from_config: Self::ANY_CONFIG }
+    }
+}
+
+impl Encode for Reconfig<'_> {
+    fn encoded_len(&self) -> usize {
+        writer::opt_text_len(self.joining.as_deref())
+            + writer::opt_text_len(self.leaving.as_deref())
+            + writer::opt_text_len(self.new_members.as_deref())
+            + LONG_LEN
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_opt_text(out, self.joining.as_deref());
+        writer::put_opt_text(out, self.leaving.as_deref());
+        writer::put_opt_text(out, self.new_members.as_deref());
+        out.put_i64(self.from_config);
+    }
+}
+
+impl<'a> Decode<'a> for Reconfig<'a> {
+    const RECORD: &'static str = "ReconfigRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            joining: r.opt_text("joiningServers")?,
+            leaving: r.opt_text("leavingServers")?,
+            new_members: r.opt_text("newMembers")?,
+            from_config: r.i64("curConfigId")?,
+        })
+    }
+}
+
+impl Request for Reconfig<'_> {
+    const OP: OpCode = OpCode::Reconfig;
+    type Reply = DataReply;
+
+    fn path(&self) -> Option<&str> {
+        None
+    }
+}

@@ -1,0 +1,159 @@
+//! Re-arming watches after a reconnect.
+//!
+//! ```text
+//! SetWatches   relativeZxid: long, dataWatches, existWatches, childWatches: vector<ustring>
+//! SetWatches2  the same, then persistentWatches, persistentRecursiveWatches: vector<ustring>
+//! ```
+//!
+//! The replies have no body. A server keeps watches per connection, so they are gone with it, and
+//! what happened meanwhile has to be found out: the server compares each node with `relative_zxid`.
+//! One-shot watches of what has changed since are reported at once, before the reply and whatever
+//! the ACL says; the rest is armed. Persistent watches are armed, and what they missed is lost.
+//!
+//! Split long lists: the whole request has to fit a frame.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use zk_proto::{Decode, Encode, SetWatches2};
+//!
+//! let request = SetWatches2 {
+//!     relative_zxid: 7,
+//!     persistent: vec!["/a".into()],
+//!     ..SetWatches2::default()
+//! };
+//! let mut out = BytesMut::new();
+//! request.encode(&mut out);
+//! assert_eq!(SetWatches2::from_frame(&out.freeze())?, request);
+//! # Ok::<(), zk_proto::DecodeError>(())
+//! ```
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::{
+    op::OpCode,
+    request::Request,
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{self, INT_LEN, LONG_LEN},
+    },
+};
+
+/// Re-arms one-shot watches on a new connection. Every server knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SetWatches<'a> {
+    /// The highest zxid the client has seen.
+    pub relative_zxid: i64,
+    /// Paths watched with getData, or with exists on a node that was there.
+    pub data: Vec<Cow<'a, str>>,
+    /// Paths watched with exists on a node that was not there.
+    pub exist: Vec<Cow<'a, str>>,
+    /// Paths watched with getChildren.
+    pub child: Vec<Cow<'a, str>>,
+}
+
+impl Encode for SetWatches<'_> {
+    fn encoded_len(&self) -> usize {
+        LONG_LEN
+            + writer::vector_len(&self.data)
+            + writer::vector_len(&self.exist)
+            + writer::vector_len(&self.child)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        out.put_i64(self.relative_zxid);
+        writer::put_vector(out, &self.data);
+        writer::put_vector(out, &self.exist);
+        writer::put_vector(out, &self.child);
+    }
+}
+
+impl<'a> Decode<'a> for SetWatches<'a> {
+    const RECORD: &'static str = "SetWatches";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            relative_zxid: r.i64("relativeZxid")?,
+            data: paths(r, "dataWatches")?,
+            exist: paths(r, "existWatches")?,
+            child: paths(r, "childWatches")?,
+        })
+    }
+}
+
+impl Request for SetWatches<'_> {
+    const OP: OpCode = OpCode::SetWatches;
+    type Reply = ();
+
+    fn path(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Re-arms watches of all kinds on a new connection. Needs a server of 3.6.0 or newer; an older one
+/// closes the connection, so use [`SetWatches`] while there are no persistent ones.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SetWatches2<'a> {
+    /// The highest zxid the client has seen.
+    pub relative_zxid: i64,
+    /// Paths watched with getData, or with exists on a node that was there.
+    pub data: Vec<Cow<'a, str>>,
+    /// Paths watched with exists on a node that was not there.
+    pub exist: Vec<Cow<'a, str>>,
+    /// Paths watched with getChildren.
+    pub child: Vec<Cow<'a, str>>,
+    /// Paths watched with [`AddWatchMode::Persistent`](crate::AddWatchMode::Persistent).
+    pub persistent: Vec<Cow<'a, str>>,
+    /// Paths watched with
+    /// [`AddWatchMode::PersistentRecursive`](crate::AddWatchMode::PersistentRecursive).
+    pub persistent_recursive: Vec<Cow<'a, str>>,
+}
+
+impl Encode for SetWatches2<'_> {
+    fn encoded_len(&self) -> usize {
+        LONG_LEN
+            + writer::vector_len(&self.data)
+            + writer::vector_len(&self.exist)
+            + writer::vector_len(&self.child)
+            + writer::vector_len(&self.persistent)
+            + writer::vector_len(&self.persistent_recursive)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        out.put_i64(self.relative_zxid);
+        writer::put_vector(out, &self.data);
+        writer::put_vector(out, &self.exist);
+        writer::put_vector(out, &self.child);
+        writer::put_vector(out, &self.persistent);
+        writer::put_vector(out, &self.persistent_recursive);
+    }
+}
+
+impl<'a> Decode<'a> for SetWatches2<'a> {
+    const RECORD: &'static str = "SetWatches2";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            relative_zxid: r.i64("relativeZxid")?,
+            data: paths(r, "dataWatches")?,
+            exist: paths(r, "existWatches")?,
+            child: paths(r, "childWatches")?,
+            persistent: paths(r, "persistentWatches")?,
+            persistent_recursive: paths(r, "persistentRecursiveWatches")?,
+        })
+    }
+}
+
+impl Request for SetWatches2<'_> {
+    const OP: OpCode = OpCode::SetWatches2;
+    type Reply = ();
+
+    fn path(&self) -> Option<&str> {
+        None
+    }
+}
+
+fn paths<'a>(r: &mut Reader<'a>, field: &'static str) -> Result<Vec<Cow<'a, str>>, DecodeError> {
+    r.vector(field, INT_LEN, |r| r.text(field))
+}

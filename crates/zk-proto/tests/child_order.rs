@@ -1,0 +1,164 @@
+//! The order of contenders, against the obvious way of finding it and against Curator's rules.
+
+use proptest::prelude::*;
+use zk_proto::{ChildList, Key, KeyRule, Rank};
+
+const MUTEX: KeyRule<'_> = KeyRule::new(&["lock-"]);
+const READ_WRITE: KeyRule<'_> = KeyRule::new(&["__READ__", "__WRIT__"]);
+
+fn sorted(names: &[&str], rule: KeyRule<'_>) -> Vec<String> {
+    let list = ChildList::from_names(names);
+    list.sorted(rule).iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+}
+
+#[test]
+fn the_key_is_the_text_after_the_last_lock_name_or_the_whole_name() {
+    assert_eq!(MUTEX.key(b"_c_uuid-lock-0000000042"), Key::Number(42));
+    assert_eq!(MUTEX.key(b"lock-lock-0000000007"), Key::Number(7));
+    assert_eq!(MUTEX.key(b"lock-1-lock-x"), Key::Text(b"x"));
+    assert_eq!(MUTEX.key(b"lock-"), Key::Text(b""));
+    assert_eq!(MUTEX.key(b"0000000003"), Key::Number(3));
+    assert_eq!(MUTEX.key(b"zzz"), Key::Text(b"zzz"));
+    assert_eq!(MUTEX.key(b""), Key::Text(b""));
+    assert_eq!(MUTEX.key(b"lock-42"), Key::Text(b"42"));
+}
+
+#[test]
+fn both_lock_names_of_a_read_write_lock_are_stripped_one_after_the_other() {
+    assert_eq!(READ_WRITE.key(b"_c_a-__READ__0000000001"), Key::Number(1));
+    assert_eq!(READ_WRITE.key(b"_c_a-__WRIT__0000000001"), Key::Number(1));
+    assert_eq!(READ_WRITE.key(b"__WRIT__a__READ__b"), Key::Text(b"b"));
+    assert_eq!(READ_WRITE.key(b"__READ__a__WRIT__b"), Key::Text(b"b"));
+    assert_eq!(READ_WRITE.key(b"__WRIT__b__READ__a__WRIT__c__READ__d"), Key::Text(b"d"));
+    assert_eq!(READ_WRITE.key(b"__READ__x__WRIT__y__WRIT__z"), Key::Text(b"z"));
+}
+
+#[test]
+fn numbers_beyond_31_bits_are_in_the_order_of_their_text() {
+    // S6: a server that has counted too far writes these. They come first, as in Curator.
+    assert_eq!(
+        sorted(
+            &["lock-0000000001", "lock--2147483648", "lock--000000005", "lock-2147483647"],
+            MUTEX
+        ),
+        ["lock--000000005", "lock--2147483648", "lock-0000000001", "lock-2147483647"]
+    );
+}
+
+#[test]
+fn foreign_children_are_sorted_in_but_are_nobodys_predecessor() {
+    // L8 (CURATOR-43): a persistent child `0` must not block the lock.
+    let names = ["zzz", "_c_a-lock-0000000005", "0", "_c_b-latch-0000000001"];
+    assert_eq!(sorted(&names, MUTEX), ["0", names[1], names[3], "zzz"]);
+    let list = ChildList::from_names(names);
+    let first = Rank { position: 0, predecessor: None, second: None };
+    assert_eq!(list.rank(b"_c_a-lock-0000000005", MUTEX), Some(first));
+    // A bare number sorts as one and is still no contender.
+    let list = ChildList::from_names(["0000000001", "_c_a-lock-0000000005"]);
+    assert_eq!(list.rank(b"_c_a-lock-0000000005", MUTEX), Some(first));
+}
+
+#[test]
+fn every_name_a_contender_may_have_counts() {
+    for other in ["lock-0000000004", "x-lock-0000000004", "_c_a-lock-0000000004", "lock-0"] {
+        let list = ChildList::from_names([other, "_c_b-lock-0000000005"]);
+        let rank = list.rank(b"_c_b-lock-0000000005", MUTEX).unwrap();
+        assert_eq!(rank.predecessor, Some(other.as_bytes()), "{other}");
+        assert_eq!((rank.position, rank.second), (1, None));
+    }
+}
+
+#[test]
+fn equal_keys_stay_in_the_servers_order() {
+    // A read node made by a downgrade bears the number of its write node (CURATOR-276).
+    let (write, read) = ("_c_b-__WRIT__0000000003", "_c_a-__READ__0000000003");
+    let other = "_c_c-__READ__0000000004";
+    for names in [[write, read, other], [read, write, other]] {
+        assert_eq!(sorted(&names, READ_WRITE), names);
+        let list = ChildList::from_names(names);
+        let rank = |name: &str| list.rank(name.as_bytes(), READ_WRITE).unwrap();
+        assert_eq!(rank(names[0]).position, 0);
+        assert_eq!(rank(names[1]).predecessor, Some(names[0].as_bytes()));
+        assert_eq!(rank(other).predecessor, Some(names[1].as_bytes()));
+        assert_eq!(rank(other).second, Some(names[0].as_bytes()));
+    }
+}
+
+#[test]
+fn who_is_not_listed_has_no_rank() {
+    // C3: a node that was deleted meanwhile, or is not known yet to this server.
+    let list = ChildList::from_names(["_c_a-lock-0000000005"]);
+    assert_eq!(list.rank(b"_c_b-lock-0000000005", MUTEX), None);
+    assert_eq!(ChildList::default().rank(b"x", MUTEX), None);
+    assert!(ChildList::default().sorted(MUTEX).is_empty());
+}
+
+#[test]
+fn names_ahead_that_are_all_named_need_no_further_question() {
+    let names = ["lock-0000000001", "lock-0000000002", "lock-0000000003", "lock-0000000004"];
+    let list = ChildList::from_names(names);
+    let named = |name: &str| list.rank(name.as_bytes(), MUTEX).unwrap().all_named();
+    assert_eq!(names.map(named), [true, true, true, false]);
+}
+
+/// Curator's way, said plainly.
+fn curator_key(name: &str, lock_names: &[&str]) -> String {
+    lock_names.iter().fold(name.to_owned(), |rest, lock_name| match rest.rfind(lock_name) {
+        Some(at) => rest[at + lock_name.len()..].to_owned(),
+        None => rest,
+    })
+}
+
+fn a_name() -> impl Strategy<Value = String> {
+    let number = prop_oneof![
+        8 => (0_u32..40).prop_map(|n| format!("{n:010}")),
+        1 => any::<u32>().prop_map(|n| format!("{n:010}")),
+        1 => any::<i32>().prop_map(|n| format!("{n:010}")),
+        1 => "[0-9]{8,12}",
+        1 => "[a-z0-9-]{0,12}",
+    ];
+    let front = prop_oneof![
+        6 => "_c_[0-9a-f]{4}-(lock-|__READ__|__WRIT__)",
+        1 => "(lock-|__READ__|__WRIT__){1,3}",
+        1 => "[a-z0-9]{0,3}",
+    ];
+    (front, number).prop_map(|(front, number)| front + &number)
+}
+
+proptest! {
+    #[test]
+    fn sorting_agrees_with_curators_way(
+        names in prop::collection::vec(a_name(), 0..60),
+        read_write in any::<bool>(),
+    ) {
+        let lock_names: &[&str] = if read_write { &["__READ__", "__WRIT__"] } else { &["lock-"] };
+        let mut expected = names.clone();
+        expected.sort_by_key(|name| curator_key(name, lock_names)); // stable, as Java's is
+        let list = ChildList::from_names(&names);
+        let rule = KeyRule::new(lock_names);
+        let sorted = list.sorted(rule);
+        prop_assert_eq!(sorted.len(), names.len());
+        prop_assert!(sorted.iter().eq(expected.iter().map(String::as_bytes)));
+    }
+
+    #[test]
+    fn ranking_agrees_with_sorting(names in prop::collection::btree_set(a_name(), 1..40)) {
+        let names: Vec<String> = names.into_iter().collect();
+        let list = ChildList::from_names(&names);
+        let contenders: Vec<&[u8]> =
+            list.sorted(MUTEX).iter().filter(|name| MUTEX.is_contender(name)).collect();
+        for own in &names {
+            let rank = list.rank(own.as_bytes(), MUTEX).unwrap();
+            let everybody: Vec<&[u8]> = list
+                .sorted(MUTEX)
+                .iter()
+                .filter(|name| MUTEX.is_contender(name) || *name == own.as_bytes())
+                .collect();
+            let at = everybody.iter().position(|name| *name == own.as_bytes()).unwrap();
+            prop_assert_eq!(rank.position, at);
+            prop_assert_eq!(rank.predecessor, at.checked_sub(1).map(|at| everybody[at]));
+            prop_assert_eq!(rank.second, at.checked_sub(2).map(|at| everybody[at]));
+        }
+        prop_assert!(contenders.len() <= names.len());
+    }
+}

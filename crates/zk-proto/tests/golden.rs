@@ -1,0 +1,233 @@
+//! Every recorded frame is read, and comes back byte for byte.
+//!
+//! The recordings are of the Java client and a real server: see `golden/README.md`. What the frames
+//! say is for `golden_values.rs`.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
+
+mod support;
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    path::PathBuf,
+};
+
+use bytes::{Bytes, BytesMut};
+use support::{
+    codec::{self, Recoded},
+    recording::{self, Exchange, Frame},
+};
+use zk_proto::*;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// All recordings, by the names of their files, which are more than these.
+fn recordings() -> Vec<(String, Vec<Exchange>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "txt") {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            all.push((name, recording::read(&path)));
+        }
+    }
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    assert!(all.len() > 30 && all.iter().all(|(_, exchanges)| !exchanges.is_empty()));
+    all
+}
+
+/// The payload, after checking that the length prefix is its length.
+fn payload(frame: &Frame) -> Bytes {
+    let mut wire = frame.wire.clone();
+    let payload = split_frame(&mut wire, FRAME_LEN_MAX_SERVER).unwrap().unwrap();
+    assert!(wire.is_empty());
+    payload
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Request,
+    Reply(ErrorCode),
+    Notification,
+}
+
+/// A frame taken apart.
+struct Part {
+    kind: Kind,
+    xid: i32,
+    /// The operation that it asks for or answers, if it is one of this crate's.
+    op: Option<OpCode>,
+    header: Bytes,
+    body: Bytes,
+}
+
+impl Part {
+    /// Reads the body as what it should be. `None`: there is nothing that it should be.
+    fn read(&self) -> Option<Result<Recoded, DecodeError>> {
+        match self.kind {
+            Kind::Request => codec::request(self.op?, &self.body),
+            Kind::Reply(err) if err.is_ok() => codec::reply(self.op?, &self.body),
+            Kind::Reply(_) => None,
+            Kind::Notification => Some(codec::notification(&self.body)),
+        }
+    }
+}
+
+fn parts(exchange: &Exchange) -> Vec<Part> {
+    let mut asked = HashMap::new();
+    let part = |frame: &Frame| {
+        let payload = payload(frame);
+        if frame.to_server {
+            let (RequestHeader { xid, op }, body) = RequestHeader::split(&payload).unwrap();
+            let op = OpCode::from_code(op);
+            asked.insert(xid, op);
+            let header = payload.slice(..RequestHeader::LEN);
+            return Part { kind: Kind::Request, xid, op, header, body };
+        }
+        let (ReplyHeader { xid, err, .. }, body) = ReplyHeader::split(&payload).unwrap();
+        let header = payload.slice(..ReplyHeader::LEN);
+        if xid == xid::NOTIFICATION {
+            return Part { kind: Kind::Notification, xid, op: None, header, body };
+        }
+        Part { kind: Kind::Reply(err), xid, op: asked[&xid], header, body }
+    };
+    exchange.frames.iter().map(part).collect()
+}
+
+#[test]
+fn every_operation_has_been_recorded_both_ways() {
+    let (mut sent, mut answered) = (HashSet::new(), HashSet::new());
+    for (name, exchanges) in recordings().iter().filter(|(name, _)| name != "connect") {
+        for part in exchanges.iter().flat_map(parts) {
+            let own = part.op.filter(|op| op.name() == name);
+            match part.kind {
+                Kind::Request => sent.extend(own),
+                Kind::Reply(err) if err.is_ok() => answered.extend(own),
+                _ => {}
+            }
+            // It is never sent alone.
+            if name == "check" && part.kind == Kind::Request {
+                let multi = Multi::from_frame(&part.body).unwrap();
+                sent.extend(multi.ops.iter().map(MultiOp::op));
+            } else if name == "check" {
+                let reply = MultiReply::from_frame(&part.body).unwrap();
+                answered.extend(reply.failure().is_none().then_some(OpCode::Check));
+            }
+        }
+    }
+    for op in OpCode::ALL {
+        assert!(sent.contains(&op) && answered.contains(&op), "{}", op.name());
+    }
+}
+
+#[test]
+fn ordinary_frames_come_back_byte_for_byte() {
+    let mut count = 0;
+    for (name, exchanges) in recordings() {
+        if ["connect", "liberal", "refused"].contains(&name.as_str()) {
+            continue;
+        }
+        for exchange in exchanges {
+            for part in parts(&exchange) {
+                let at = format!("{name}: {}", exchange.title);
+                let mut header = BytesMut::new();
+                match part.kind {
+                    Kind::Request => {
+                        RequestHeader::from_frame(&part.header).unwrap().encode(&mut header)
+                    }
+                    _ => ReplyHeader::from_frame(&part.header).unwrap().encode(&mut header),
+                }
+                assert_eq!(header, part.header, "{at}");
+                let body = part.read().map(|read| read.unwrap().bytes);
+                assert_eq!(body.unwrap_or_default(), part.body, "{at}");
+                assert!(part.op.is_some() || part.kind == Kind::Notification, "{at}: {}", part.xid);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 100);
+}
+
+#[test]
+fn connect_frames_come_back_byte_for_byte() {
+    let mut replies = Vec::new();
+    for exchange in recording::read(&folder().join("connect.txt")) {
+        let [request, reply] = &exchange.frames[..] else {
+            panic!("{}: {} frames", exchange.title, exchange.frames.len());
+        };
+        let mut out = BytesMut::new();
+        encode_record(&ConnectRequest::from_frame(&request.payload()).unwrap(), &mut out);
+        assert_eq!(out, request.wire, "{}", exchange.title);
+
+        let reply_payload = payload(reply);
+        let read = ConnectReply::parse(&reply_payload).unwrap();
+        let mut out = BytesMut::new();
+        match &read {
+            ConnectReply::Refused(err) => {
+                let header = ReplyHeader::from_frame(&reply_payload).unwrap();
+                assert_eq!((header.xid, header.err), (0, *err));
+                encode_reply::<()>(&header, None, &mut out);
+            }
+            _ => {
+                encode_record(&ConnectResponse::from_frame(&reply_payload).unwrap(), &mut out);
+            }
+        }
+        assert_eq!(out, reply.wire, "{}", exchange.title);
+        replies.push(read);
+    }
+    let rejected = replies.iter().filter(|reply| **reply == ConnectReply::Rejected).count();
+    let refused = ConnectReply::Refused(ErrorCode::NOT_READ_ONLY);
+    assert_eq!((rejected, replies.contains(&refused)), (1, true));
+}
+
+/// What other peers may write, and this crate would not: read all the same, as what is meant.
+#[test]
+fn liberal_frames_are_read_and_written_differently() {
+    for exchange in recording::read(&folder().join("liberal.txt")) {
+        let mut different = 0;
+        for mut part in parts(&exchange) {
+            let once = part.read().unwrap().unwrap();
+            different += usize::from(once.bytes != part.body);
+            part.body = once.bytes;
+            let twice = part.read().unwrap().unwrap();
+            assert_eq!((once.shown, &part.body), (twice.shown, &twice.bytes));
+        }
+        assert!(different > 0, "{}", exchange.title);
+    }
+}
+
+/// What a server does not take for a request is none here either, and its answer is an error.
+#[test]
+fn refused_frames_are_no_requests() {
+    for exchange in recording::read(&folder().join("refused.txt")) {
+        for part in parts(&exchange) {
+            let read = part.read().and_then(Result::ok);
+            assert!(read.is_none(), "{}: {read:?}", exchange.title);
+            // Whatever stands behind the header: to a malformed multiRead there is something.
+            if let Kind::Reply(err) = part.kind {
+                let said = exchange.title.strip_prefix("by hand: ").unwrap();
+                assert!(said.starts_with(err.name().unwrap()), "{said}: {err}");
+            }
+        }
+    }
+}
+
+/// Cut short anywhere, a recorded body is an error and no other record.
+#[test]
+fn recorded_bodies_cut_short_are_errors() {
+    for (name, exchanges) in recordings() {
+        if name == "connect" || name == "liberal" {
+            continue;
+        }
+        for mut part in exchanges.iter().flat_map(parts) {
+            let whole = part.body.clone();
+            for len in 0..whole.len() {
+                part.body = whole.slice(..len);
+                assert!(!matches!(part.read(), Some(Ok(_))), "{name}: {len} of {}", whole.len());
+            }
+        }
+    }
+}

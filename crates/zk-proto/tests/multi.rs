@@ -1,0 +1,171 @@
+//! Multi: its end is what says `done`, its length what the frame holds, its entries what a server takes.
+
+mod support;
+
+use bytes::Bytes;
+use support::{encoded, hex};
+use zk_proto::{DecodeErrorKind::*, *};
+
+fn frame(text: &str) -> Bytes {
+    hex(text).into()
+}
+
+#[test]
+fn an_error_result_does_not_end_the_list() {
+    let reply = frame(
+        "ffffffff 00 00000000 00000000    // an error of code 0
+         ffffffff 00 ffffff99 ffffff99    // BadVersion
+         ffffffff 01 ffffffff             // the end
+         0000000d 00 00000000             // behind it",
+    );
+    let reply = MultiReply::from_frame(&reply).unwrap();
+    let codes = [ErrorCode::OK, ErrorCode::BAD_VERSION];
+    assert_eq!(reply.results, codes.map(MultiResult::Error));
+    assert_eq!(reply.failure(), Some((1, ErrorCode::BAD_VERSION)));
+}
+
+#[test]
+fn the_end_ends_the_list_whatever_its_type() {
+    for end in ["0000000d 01 00000000", "ffffffff 07 ffffffff", "00000063 01 7fffffff"] {
+        let end = frame(end);
+        assert!(Multi::from_frame(&end).unwrap().ops.is_empty());
+        assert!(MultiRead::from_frame(&end).unwrap().ops.is_empty());
+        let reply = MultiReply::from_frame(&end).unwrap();
+        assert_eq!((reply.results.len(), reply.failure()), (0, None));
+        assert!(MultiReadReply::from_frame(&end).unwrap().results.is_empty());
+    }
+}
+
+#[test]
+fn without_an_end_it_is_cut_short() {
+    let endless = frame("0000000d 00 00000000  0000000d 00 00000000");
+    let error = MultiReply::from_frame(&endless).unwrap_err();
+    assert_eq!((error.kind, error.offset), (Truncated { needed: 4, remaining: 0 }, 18));
+}
+
+/// As 3.7.2 and 3.8.2 answer to a create2, and older servers to a createContainer.
+#[test]
+fn a_created_node_comes_with_or_without_its_stat() {
+    let bare = frame("00000001 00 00000000 00000002 2f61  ffffffff 01 ffffffff");
+    let path = || "/a".to_owned();
+    let results = vec![MultiResult::Created { path: path(), stat: None }];
+    assert_eq!(MultiReply::from_frame(&bare).unwrap(), MultiReply { results });
+
+    let stat = Stat { czxid: 7, data_length: 3, ..Stat::default() };
+    let full = frame(
+        "0000000f 00 00000000                                 // create2
+         00000002 2f61                                        // /a
+         0000000000000007 0000000000000000                    // czxid, mzxid
+         0000000000000000 0000000000000000                    // ctime, mtime
+         00000000 00000000 00000000 0000000000000000          // versions, ephemeralOwner
+         00000003 00000000 0000000000000000                   // dataLength, numChildren, pzxid
+         ffffffff 01 ffffffff",
+    );
+    let reply =
+        MultiReply { results: vec![MultiResult::Created { path: path(), stat: Some(stat) }] };
+    assert_eq!(MultiReply::from_frame(&full).as_ref(), Ok(&reply));
+    assert_eq!(encoded(&reply), full);
+}
+
+#[test]
+fn other_operations_are_none_of_a_multi() {
+    // setACL, deleteContainer, multi, getData, createSession.
+    for code in [7, 20, 14, 4, -10, -1, i32::MIN] {
+        let header = [&i32::to_be_bytes(code)[..], &[0; 200]].concat().into();
+        let error = Multi::from_frame(&header).unwrap_err();
+        assert_eq!((error.field, error.offset, error.kind), ("type", 0, UnknownValue(code)));
+        assert_eq!(error.to_string(), format!("multi.type at byte 0: unknown value {code}"));
+    }
+    for code in [5, 12, 22, -1] {
+        let header = [&i32::to_be_bytes(code)[..], &[0; 200]].concat().into();
+        assert_eq!(MultiRead::from_frame(&header).unwrap_err().kind, UnknownValue(code));
+    }
+    for code in [4, 8, 14, 19, 21, -2] {
+        let header = [&i32::to_be_bytes(code)[..], &[0; 200]].concat().into();
+        assert_eq!(MultiReply::from_frame(&header).unwrap_err().kind, UnknownValue(code));
+    }
+    for code in [1, 5, 12, 22, -2] {
+        let header = [&i32::to_be_bytes(code)[..], &[0; 200]].concat().into();
+        assert_eq!(MultiReadReply::from_frame(&header).unwrap_err().kind, UnknownValue(code));
+    }
+}
+
+/// The flags of another kind of node would end the server's process.
+#[test]
+fn a_time_to_live_in_a_multi_has_its_own_flags() {
+    let request =
+        frame("00000015 00 ffffffff 00000001 2f ffffffff 00000000 00000000 ffffffffffffffff");
+    let error = Multi::from_frame(&request).unwrap_err();
+    assert_eq!(error.kind, UnknownCreateFlags(0));
+}
+
+/// A frame of the smallest entries there are makes no more than a small multiple of itself.
+#[test]
+fn entries_take_no_more_than_a_small_multiple_of_their_bytes() {
+    let count = 10_000;
+    let mut bytes = hex("0000000d 00 00000000").repeat(count);
+    bytes.extend(hex("ffffffff 01 ffffffff"));
+    let len = bytes.len();
+    let reply = MultiReply::from_frame(&bytes.into()).unwrap();
+    assert_eq!(reply.results.len(), count);
+    assert!(reply.results.capacity() * size_of::<MultiResult>() <= 32 * len);
+}
+
+#[test]
+fn operations_are_borrowed_or_owned_and_the_same() {
+    let ops: [MultiOp<'_>; 7] = [
+        Create { path: "/1".into(), data: None, acl: OPEN_ACL.into(), mode: CreateMode::Container }
+            .into(),
+        Create2 {
+            path: "/2".into(),
+            data: None,
+            acl: OPEN_ACL.into(),
+            mode: CreateMode::Ephemeral,
+        }
+        .into(),
+        CreateContainer {
+            path: "/3".into(),
+            data: None,
+            acl: OPEN_ACL.into(),
+            mode: CreateMode::Container,
+        }
+        .into(),
+        CreateTtl {
+            path: "/4".into(),
+            data: None,
+            acl: OPEN_ACL.into(),
+            sequential: true,
+            ttl_ms: 5,
+        }
+        .into(),
+        Delete { path: "/5".into(), version: 0 }.into(),
+        SetData { path: "/6".into(), data: None, version: 0 }.into(),
+        Check { path: "/7".into(), version: 0 }.into(),
+    ];
+    let borrowed = Multi::new(&ops);
+    let owned = Multi { ops: ops.to_vec().into() };
+    assert_eq!(borrowed, owned);
+    assert_eq!(Multi { ops: ops[..].into() }, owned);
+    assert_eq!(encoded(&borrowed), encoded(&owned));
+    let names: Vec<_> = ops.iter().map(|op| (op.op().name(), op.path())).collect();
+    assert_eq!(
+        names,
+        [
+            ("create", "/1"),
+            ("create2", "/2"),
+            ("createContainer", "/3"),
+            ("createTTL", "/4"),
+            ("delete", "/5"),
+            ("setData", "/6"),
+            ("check", "/7"),
+        ]
+    );
+
+    let reads: [MultiReadOp<'_>; 2] = [
+        GetData { path: "/1".into(), watch: false }.into(),
+        GetChildren { path: "/2".into(), watch: false }.into(),
+    ];
+    let request = MultiRead::new(&reads);
+    assert!(request.ops.iter().map(MultiReadOp::path).eq(["/1", "/2"]));
+    assert_eq!((request.path(), borrowed.path()), (None, None));
+}

@@ -1,0 +1,93 @@
+//! Credentials.
+
+use proto::{AuthPacket, ErrorCode, OpCode};
+use zk_session::{ErrorKind, Outcome, SessionEnd, SessionEvent};
+
+use crate::harness::{World, ended, ms};
+
+#[test]
+fn they_are_presented_on_every_connection_in_their_order_and_answered_once() {
+    let mut world = World::new();
+    let early = world.auth("one");
+    world.bring_up();
+    let late = world.auth("two");
+    for n in [early, late] {
+        let frame = world.take(OpCode::Auth);
+        world.answer(&frame, 0, ErrorCode::OK, &());
+        assert!(world.is_ok(n));
+    }
+    for _ in 0..2 {
+        world.cut();
+        world.get("/a");
+        world.bring_up();
+        for scheme in ["one", "two"] {
+            let frame = world.take(OpCode::Auth);
+            let packet: AuthPacket<'_> = frame.read();
+            assert_eq!(packet.scheme, scheme);
+            assert_eq!(packet.auth.as_deref(), Some(&b"user:secret"[..]));
+            world.answer(&frame, 0, ErrorCode::OK, &());
+        }
+        world.take(OpCode::GetData);
+    }
+    world.finish();
+}
+
+#[test]
+fn a_lost_answer_comes_on_the_next_connection() {
+    let mut world = World::up();
+    let auth = world.auth("digest");
+    world.cut();
+    assert_eq!(world.reply(auth), None);
+    world.bring_up();
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 0, ErrorCode::OK, &());
+    assert!(world.is_ok(auth));
+    world.finish();
+}
+
+#[test]
+fn credentials_that_are_refused_end_the_session() {
+    let mut world = World::up();
+    let write = world.create("/a");
+    let auth = world.auth("digest");
+    world.take(OpCode::Create2);
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
+    assert_eq!(world.session.ended(), Some(SessionEnd::AuthFailed));
+    assert_eq!(*world.failure(auth), (ended(SessionEnd::AuthFailed), Outcome::NotApplied));
+    assert_eq!(world.outcome(write), Outcome::Unknown);
+    let last = world.events().pop().unwrap();
+    assert!(matches!(last, SessionEvent::AuthFailed { .. }));
+    let attempts = world.attempts().len();
+    world.advance(ms(60_000));
+    assert_eq!(world.attempts().len(), attempts, "nothing is tried again");
+    let after = world.try_submit(&crate::harness::get("/a", false), None);
+    assert_eq!(after.unwrap_err().0, ended(SessionEnd::AuthFailed));
+    world.finish();
+}
+
+#[test]
+fn another_refusal_is_just_an_answer() {
+    let mut world = World::up();
+    let auth = world.auth("digest");
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 0, ErrorCode::MARSHALLING_ERROR, &());
+    assert_eq!(world.failure(auth).0, ErrorKind::Server(ErrorCode::MARSHALLING_ERROR));
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn a_refusal_on_a_later_connection_ends_the_session_too() {
+    let mut world = World::up();
+    world.auth("digest");
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 0, ErrorCode::OK, &());
+    world.cut();
+    let queued = world.get("/a");
+    world.bring_up();
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
+    assert_eq!(world.failure(queued).0, ended(SessionEnd::AuthFailed));
+    world.finish();
+}

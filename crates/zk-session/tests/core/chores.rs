@@ -1,0 +1,180 @@
+//! What must be removed from the server, whatever happens meanwhile.
+
+use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat};
+use zk_session::{ErrorKind, Outcome, SessionEnd, SessionEvent};
+
+use crate::harness::{Servers, T, World, ended, ms};
+
+fn children(names: &[&str]) -> ChildrenReply {
+    ChildrenReply { children: ChildList::from_names(names), stat: Stat::default() }
+}
+
+#[test]
+fn a_delete_is_repeated_until_the_answer_is_there() {
+    let mut world = World::up();
+    let n = world.delete_for_certain("/a");
+    for _ in 0..4 {
+        let frame = world.take(OpCode::Delete);
+        assert_eq!((frame.path().as_str(), frame.read::<Delete<'_>>().version), ("/a", -1));
+        world.cut();
+        assert_eq!(world.reply(n), None);
+        world.bring_up();
+    }
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(n));
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.ops(), [], "done is done");
+    world.finish();
+}
+
+#[test]
+fn a_node_that_is_gone_is_deleted() {
+    let mut world = World::up();
+    let n = world.delete_for_certain("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    assert!(world.is_ok(n));
+    world.finish();
+}
+
+#[test]
+fn a_refusal_is_the_answer_or_an_event_when_nobody_waits() {
+    let mut world = World::up();
+    let told = world.delete_for_certain("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::NOT_EMPTY, &());
+    assert_eq!(
+        *world.failure(told),
+        (ErrorKind::Server(ErrorCode::NOT_EMPTY), Outcome::NotApplied)
+    );
+
+    world.session.delete_for_certain(world.instant(), "/b", None).unwrap();
+    world.settle();
+    let gone = world.delete_for_certain("/c");
+    world.abandon(gone);
+    for path in ["/b", "/c"] {
+        let frame = world.take(OpCode::Delete);
+        world.answer(&frame, 9, ErrorCode::NO_AUTH, &());
+        let failed =
+            SessionEvent::CleanUpFailed { path: path.to_owned(), code: ErrorCode::NO_AUTH };
+        assert_eq!(world.events().pop(), Some(failed));
+    }
+    world.finish();
+}
+
+#[test]
+fn a_busy_server_is_asked_again_later() {
+    let mut world = World::up();
+    let n = world.delete_for_certain("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.advance(T / 10 - ms(1));
+    assert_eq!(world.ops(), []);
+    world.advance(ms(1));
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(n));
+    world.finish();
+}
+
+#[test]
+fn what_was_put_off_is_sent_on_a_new_connection_once() {
+    let mut world = World::up();
+    world.delete_for_certain("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.cut();
+    world.bring_up();
+    world.advance(T / 2);
+    assert_eq!(world.times(OpCode::Delete).len(), 2);
+    world.finish();
+}
+
+#[test]
+fn a_sweep_deletes_what_matches_and_nothing_else() {
+    let mut world = World::up();
+    world.sweep("/locks", "_c_1-");
+    assert_eq!(world.take(OpCode::Sync).path(), "/locks");
+    let list = world.take(OpCode::GetChildren2);
+    let names = ["_c_1-lock-0000000003", "_c_2-lock-0000000001", "x_c_1-", "_c_1-b", ""];
+    world.answer(&list, 9, ErrorCode::OK, &children(&names));
+    assert_eq!(world.take(OpCode::Delete).path(), "/locks/_c_1-lock-0000000003");
+    world.cut(); // neither delete was answered
+    world.bring_up();
+    let paths = [OpCode::Delete; 2].map(|op| world.take(op).path());
+    assert_eq!(paths, ["/locks/_c_1-lock-0000000003", "/locks/_c_1-b"]);
+    assert_eq!(world.ops(), [], "the list is not taken again");
+    world.finish();
+}
+
+#[test]
+fn a_sweep_is_repeated_as_well_and_works_below_the_root() {
+    let mut world = World::up();
+    world.sweep("/", "a");
+    world.cut();
+    world.bring_up();
+    world.take(OpCode::Sync);
+    let list = world.take(OpCode::GetChildren2);
+    world.answer(&list, 9, ErrorCode::OK, &children(&["ab", "b"]));
+    assert_eq!(world.take(OpCode::Delete).path(), "/ab");
+    world.finish();
+}
+
+#[test]
+fn a_parent_that_is_gone_needs_no_sweep_and_a_refusal_is_told() {
+    let mut world = World::up();
+    world.sweep("/a", "x");
+    world.sweep("/b", "x");
+    for code in [ErrorCode::NO_NODE, ErrorCode::NO_AUTH] {
+        world.take(OpCode::Sync);
+        let list = world.take(OpCode::GetChildren2);
+        world.answer(&list, 9, code, &());
+    }
+    let failed = SessionEvent::CleanUpFailed { path: "/b".to_owned(), code: ErrorCode::NO_AUTH };
+    assert_eq!(world.events()[1..], [failed]);
+    world.finish();
+}
+
+#[test]
+fn against_a_real_tree() {
+    let mut world = World::served(&["/l", "/l/me-1", "/l/me-2", "/l/you-3"]);
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.sweep("/l", "me-");
+    world.advance(ms(500));
+    world.servers = Servers::Serve;
+    world.advance(ms(2000));
+    let left: Vec<&String> = world.server.nodes.keys().collect();
+    assert_eq!(left, ["/", "/l", "/l/you-3"]);
+    world.finish();
+}
+
+#[test]
+fn they_are_over_with_the_session() {
+    let mut world = World::up();
+    let n = world.delete_for_certain("/a");
+    world.sweep("/a", "x");
+    world.session.abort();
+    world.settle();
+    assert_eq!(*world.failure(n), (ended(SessionEnd::Closed), Outcome::Unknown));
+    let to = world.number();
+    let late = world.session.delete_for_certain(world.instant(), "/b", Some(to));
+    assert_eq!(late, Err((ended(SessionEnd::Closed), Outcome::NotApplied)));
+    world.finish();
+}
+
+#[test]
+fn one_that_no_server_would_take_is_refused_at_once() {
+    let mut world = World::up();
+    let path = format!("/{}", "x".repeat(1 << 20));
+    let to = world.number();
+    let result = world.session.delete_for_certain(world.instant(), &path, Some(to));
+    assert!(matches!(result, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    let result = world.session.sweep_for_certain(world.instant(), &path, "x");
+    assert!(matches!(result, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    world.settle();
+    assert_eq!(world.ops(), []);
+    world.finish();
+}

@@ -1,0 +1,166 @@
+//! The end that the client wants.
+
+use std::time::Duration;
+
+use proto::{ErrorCode, OpCode};
+use zk_session::{Outcome, SessionEnd, SessionEvent};
+
+use crate::harness::{Servers, World, ended, get, ms, rejection};
+
+#[test]
+fn what_was_asked_before_is_answered_and_the_end_comes_last() {
+    let mut world = World::up();
+    let create = world.create("/a");
+    world.close();
+    let first = world.take(OpCode::Create2);
+    let last = world.take(OpCode::CloseSession);
+    assert_eq!(world.ops(), []);
+    world.serve(&first);
+    assert!(world.is_ok(create));
+    assert_eq!(world.session.ended(), None);
+    world.answer(&last, 9, ErrorCode::OK, &());
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert!(matches!(world.events().pop(), Some(SessionEvent::Closed { .. })));
+    world.finish();
+}
+
+#[test]
+fn what_is_asked_later_is_refused() {
+    let mut world = World::up();
+    world.close();
+    let refused = (ended(SessionEnd::Closed), Outcome::NotApplied);
+    assert_eq!(world.try_submit(&get("/a", false), None), Err(refused.clone()));
+    let to = world.number();
+    let late = world.session.delete_for_certain(world.instant(), "/b", Some(to));
+    assert_eq!(late, Err(refused.clone()));
+    assert_eq!(world.session.sweep_for_certain(world.instant(), "/b", "x"), Err(refused.clone()));
+    let to = world.number();
+    let late = world.session.add_credential(world.instant(), "s", "x".into(), to);
+    assert_eq!(late, Err(refused));
+    world.settle();
+    assert_eq!(world.ops(), [OpCode::CloseSession]);
+    world.finish();
+}
+
+#[test]
+fn closing_twice_is_closing_once() {
+    let mut world = World::up();
+    world.close();
+    world.close();
+    assert_eq!(world.ops(), [OpCode::CloseSession]);
+    let frame = world.take(OpCode::CloseSession);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.close();
+    assert_eq!(world.events().len(), 2);
+    world.finish();
+}
+
+#[test]
+fn a_session_that_never_was_ends_at_once() {
+    let mut world = World::new();
+    let queued = world.get("/a");
+    world.close();
+    assert_eq!(*world.failure(queued), (ended(SessionEnd::Closed), Outcome::NotApplied));
+    assert_eq!(world.events(), [SessionEvent::Closed { session_id: 0 }]);
+    world.finish();
+}
+
+#[test]
+fn a_session_about_to_be_made_is_made_and_closed() {
+    let mut world = World::new();
+    let queued = world.create("/a");
+    world.open();
+    world.close();
+    assert_eq!(world.session.ended(), None, "the server may have made it already");
+    world.respond(&crate::harness::acceptance(6000));
+    assert_eq!(world.ops(), [OpCode::Create2, OpCode::CloseSession]);
+    assert_eq!(world.reply(queued), None);
+    world.finish();
+
+    let mut lost = World::new();
+    lost.open();
+    lost.close();
+    lost.cut();
+    assert_eq!(lost.session.ended(), Some(SessionEnd::Closed));
+    lost.finish();
+}
+
+#[test]
+fn without_a_connection_it_tries_to_get_one_to_say_it() {
+    let mut world = World::served(&[]);
+    world.servers = Servers::Refuse;
+    world.cut();
+    let queued = world.create("/a");
+    world.close();
+    world.advance(ms(500));
+    assert_eq!(world.session.ended(), None);
+    world.servers = Servers::Serve;
+    world.advance(ms(1400));
+    assert!(world.is_ok(queued), "asked for before the end");
+    assert!(world.server.closed);
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    world.finish();
+}
+
+#[test]
+fn it_does_not_try_for_longer_than_it_was_given() {
+    for servers in [Servers::Refuse, Servers::Close, Servers::Silent] {
+        let mut world = World::served(&[]);
+        world.servers = servers;
+        world.cut();
+        let queued = world.create("/a");
+        world.advance(ms(100));
+        world.close();
+        world.advance(ms(1999));
+        assert_eq!(world.session.ended(), None, "{servers:?}");
+        world.advance(ms(1));
+        assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+        assert_eq!(world.outcome(queued), Outcome::NotApplied);
+        world.finish();
+    }
+}
+
+#[test]
+fn a_server_that_does_not_answer_does_not_hold_it_up() {
+    let mut world = World::up();
+    let write = world.create("/a");
+    world.close();
+    world.advance(ms(2000));
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.outcome(write), Outcome::Unknown);
+    world.finish();
+}
+
+#[test]
+fn a_lost_answer_is_as_good_when_the_session_is_gone() {
+    let mut world = World::up();
+    world.close();
+    world.cut();
+    world.open();
+    world.respond(&rejection());
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert!(matches!(world.events().pop(), Some(SessionEvent::Closed { .. })));
+    world.finish();
+}
+
+#[test]
+fn a_lost_request_is_made_again() {
+    let mut world = World::up();
+    world.close();
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.ops(), [OpCode::CloseSession]);
+    world.finish();
+}
+
+#[test]
+fn expiry_while_closing_is_the_end_that_was_wanted() {
+    let mut world = World::with(|settings| settings.close_timeout = Duration::MAX);
+    world.bring_up();
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.close();
+    world.advance(ms(20_000));
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    world.finish();
+}

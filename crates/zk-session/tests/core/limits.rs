@@ -1,0 +1,137 @@
+//! Bounds.
+
+use std::time::Duration;
+
+use proto::{FRAME_LEN_MAX_SERVER, OpCode, SetData};
+use zk_session::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
+use zk_session::{ErrorKind, LossCause, Outcome};
+
+use crate::harness::{Servers, T, World, get, ms};
+
+fn set(data: &[u8]) -> SetData<'_> {
+    SetData { path: "/a".into(), data: Some(data.into()), version: -1 }
+}
+
+#[test]
+fn requests_that_wait_are_counted() {
+    let mut world = World::new();
+    for _ in 0..REQUESTS_MAX {
+        let to = world.number();
+        let now = world.instant();
+        world.session.submit(now, &get("/a", false), to, None).unwrap();
+    }
+    let to = world.number();
+    let refused = world.session.submit(world.instant(), &get("/a", false), to, None);
+    let limit = ErrorKind::LimitReached("REQUESTS_MAX");
+    assert_eq!(refused, Err((limit, Outcome::NotApplied)));
+}
+
+#[test]
+fn requests_on_their_way_are_counted() {
+    let mut world = World::up();
+    for _ in 0..REQUESTS_MAX {
+        let to = world.number();
+        let now = world.instant();
+        world.session.submit(now, &get("/a", false), to, None).unwrap();
+    }
+    let to = world.number();
+    let refused = world.session.submit(world.instant(), &get("/a", false), to, None);
+    assert!(matches!(refused, Err((ErrorKind::LimitReached("REQUESTS_MAX"), _))));
+}
+
+#[test]
+fn bytes_are_counted_whether_or_not_there_is_a_connection() {
+    for connected in [false, true] {
+        let mut world = World::new();
+        if connected {
+            world.bring_up();
+        }
+        world.room = 0; // the server does not read
+        let data = vec![0; FRAME_LEN_MAX_SERVER - 100];
+        let mut taken = 0;
+        let refused = loop {
+            match world.try_submit(&set(&data), None) {
+                Ok(_) => taken += data.len(),
+                Err(refused) => break refused,
+            }
+            assert!(taken <= QUEUED_BYTES_MAX, "connected: {connected}");
+        };
+        let limit = ErrorKind::LimitReached("QUEUED_BYTES_MAX");
+        assert_eq!(refused, (limit, Outcome::NotApplied));
+        assert!(taken > QUEUED_BYTES_MAX - 2 * FRAME_LEN_MAX_SERVER);
+        assert_eq!(world.ops(), []);
+        world.finish();
+    }
+}
+
+#[test]
+fn bytes_that_were_written_are_not_counted() {
+    let mut world = World::up();
+    let data = vec![0; FRAME_LEN_MAX_SERVER - 100];
+    for _ in 0..70 {
+        world.submit(&set(&data), None);
+    }
+    assert_eq!(world.ops().len(), 70);
+    world.finish();
+}
+
+#[test]
+fn a_frame_too_long_for_the_server_is_refused_and_the_longest_is_not() {
+    let mut world = World::up();
+    let overhead = proto::request_frame_len(&set(&[]));
+    let longest = vec![0; FRAME_LEN_MAX_SERVER - overhead];
+    world.submit(&set(&longest), None);
+    assert_eq!(world.take(OpCode::SetData).body.len() + 8, FRAME_LEN_MAX_SERVER);
+    let longer = vec![0; longest.len() + 1];
+    let refused = world.try_submit(&set(&longer), None).unwrap_err();
+    let too_large =
+        ErrorKind::TooLarge { len: FRAME_LEN_MAX_SERVER + 1, max: FRAME_LEN_MAX_SERVER };
+    assert_eq!(refused, (too_large, Outcome::NotApplied));
+    world.finish();
+}
+
+#[test]
+fn credentials_too_long_for_the_server_are_refused() {
+    let mut world = World::up();
+    let to = world.number();
+    let auth = vec![0; FRAME_LEN_MAX_SERVER].into();
+    let refused = world.session.add_credential(world.instant(), "digest", auth, to);
+    assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    world.finish();
+}
+
+#[test]
+fn a_frame_too_long_for_the_client_costs_the_connection() {
+    let mut world = World::with(|settings| settings.frame_len_max = 1000);
+    world.bring_up();
+    let read = world.get("/a");
+    world.deliver(&1001_i32.to_be_bytes());
+    let kind = ErrorKind::ConnectionLost(LossCause::FrameTooLarge);
+    assert_eq!(*world.failure(read), (kind, Outcome::NotApplied));
+    assert!(world.incoming.is_empty());
+    world.finish();
+}
+
+#[test]
+fn durations_without_end_are_taken_for_very_long_ones() {
+    let mut world = World::with(|settings| {
+        settings.session_timeout = Duration::MAX;
+        settings.close_timeout = Duration::MAX;
+        settings.lease_margin = Some(Duration::MAX);
+    });
+    world.servers = Servers::Silent;
+    world.advance(T);
+    world.servers = Servers::Scripted;
+    world.cut();
+    world.open();
+    assert_eq!(world.last_connect().timeout_ms, i32::MAX);
+    world.respond(&crate::harness::acceptance(i32::MAX));
+    world.sync();
+    let frame = world.take(OpCode::Sync);
+    world.serve(&frame);
+    world.advance(ms(1000));
+    world.close();
+    world.advance(ms(100));
+    assert_eq!(world.session.ended(), None);
+    world.finish();
+}

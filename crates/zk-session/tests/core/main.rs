@@ -1,0 +1,24 @@
+//! The session core on virtual time: no runtime, no server, no sleeping. One
+//! behaviour in each file.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod harness;
+mod server;
+
+mod auth;
+mod backoff;
+mod chores;
+mod close;
+mod cut_everywhere;
+mod disconnect;
+mod expiry;
+mod handshake;
+mod hostile;
+mod lease;
+mod limits;
+mod ping;
+mod random_sequences;
+mod rearming;
+mod replies;
+mod resumption;

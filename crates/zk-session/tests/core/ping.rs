@@ -1,0 +1,112 @@
+//! Signs of life, in both directions.
+
+use bytes::BytesMut;
+use proto::{ErrorCode, EventType, OpCode};
+use zk_session::LossCause;
+
+use crate::harness::{T, World, acceptance, ms, pong};
+use crate::server;
+
+#[test]
+fn a_ping_is_sent_after_a_third_of_the_timeout_of_silence_and_not_sooner() {
+    let mut world = World::up();
+    world.advance(T / 3 - ms(1));
+    assert_eq!(world.times(OpCode::Ping), []);
+    world.advance(ms(1));
+    assert_eq!(world.times(OpCode::Ping), [T / 3]);
+    assert_eq!(world.take(OpCode::Ping).xid, -2);
+    world.finish();
+}
+
+#[test]
+fn requests_put_off_the_ping_and_what_is_heard_does_not() {
+    let mut world = World::up();
+    world.advance(ms(1500));
+    world.get("/a");
+    world.advance(ms(1000));
+    world.notify(EventType::NODE_CREATED, "/x");
+    world.advance(ms(999));
+    assert_eq!(world.times(OpCode::Ping), []);
+    world.advance(ms(1));
+    assert_eq!(world.times(OpCode::Ping), [ms(3500)]);
+    world.finish();
+}
+
+#[test]
+fn no_second_ping_while_one_is_outstanding() {
+    let mut world = World::up();
+    world.advance(ms(2000));
+    for _ in 0..3 {
+        world.advance(ms(1500));
+        world.notify(EventType::NODE_CREATED, "/x"); // the connection lives
+    }
+    assert_eq!(world.times(OpCode::Ping), [ms(2000)]);
+    world.deliver(&pong());
+    world.tick();
+    assert_eq!(world.times(OpCode::Ping), [ms(2000), ms(6500)]);
+    world.finish();
+}
+
+#[test]
+fn pings_that_are_answered_keep_the_session_for_ever() {
+    let mut world = World::up();
+    world.answered.insert(OpCode::Ping.code());
+    world.advance(T * 100);
+    assert!(world.session.is_connected());
+    let pings = world.times(OpCode::Ping);
+    assert_eq!(pings.len(), 300);
+    assert!(pings.windows(2).all(|pair| pair[1] - pair[0] == T / 3));
+    world.finish();
+}
+
+#[test]
+fn a_long_timeout_does_not_make_for_long_silences() {
+    let mut world = World::new();
+    world.open();
+    world.respond(&acceptance(300_000));
+    world.advance(ms(10_000));
+    assert_eq!(world.times(OpCode::Ping), [ms(10_000)]);
+    world.finish();
+}
+
+#[test]
+fn the_connection_is_given_up_two_thirds_of_the_timeout_after_the_last_byte() {
+    let mut world = World::up();
+    world.advance(ms(1000));
+    // A byte of a frame that never becomes whole.
+    world.deliver(&[0]);
+    let last = world.now();
+    world.advance(ms(3999));
+    assert!(world.session.is_connected());
+    assert_eq!(world.advance_to_deadline(), last + T * 2 / 3);
+    assert!(!world.session.is_connected());
+    assert_eq!(world.cause(), LossCause::Silent);
+    world.finish();
+}
+
+#[test]
+fn a_reply_that_trickles_in_keeps_the_connection() {
+    let mut world = World::up();
+    let read = world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    let mut out = BytesMut::new();
+    server::reply(&mut out, frame.xid, 7, ErrorCode::OK, &());
+    for byte in &out {
+        world.advance(ms(300));
+        world.deliver(&[*byte]);
+    }
+    assert!(world.now() > T * 2 / 3 && world.session.is_connected());
+    assert!(world.is_ok(read));
+    world.finish();
+}
+
+#[test]
+fn sending_alone_does_not_keep_the_connection() {
+    let mut world = World::up();
+    for _ in 0..40 {
+        world.get("/a");
+        world.advance(ms(100));
+    }
+    assert_eq!(world.cause(), LossCause::Silent);
+    world.finish();
+}

@@ -1,0 +1,150 @@
+//! Replies find their requests by number, in whatever order they come.
+
+use bytes::BytesMut;
+use proto::{ErrorCode, EventType, OpCode};
+use zk_session::core::WatchKind;
+use zk_session::{ErrorKind, LossCause, Outcome, SessionEnd};
+
+use crate::harness::{Seen, World, acceptance, ended};
+use crate::server;
+
+#[test]
+fn numbers_count_up_from_one_and_go_on_over_reconnects() {
+    let mut world = World::up();
+    for expected in 1..=3 {
+        world.get("/a");
+        assert_eq!(world.take(OpCode::GetData).xid, expected);
+    }
+    world.cut();
+    world.bring_up();
+    world.get("/a");
+    assert_eq!(world.take(OpCode::GetData).xid, 4, "no old reply can ever match");
+    world.finish();
+}
+
+#[test]
+fn an_auth_reply_may_overtake_and_any_order_will_do() {
+    let mut world = World::up();
+    let create = world.create("/a");
+    let set = world.set("/a");
+    let auth = world.auth("digest");
+    let (first, second) = (world.take(OpCode::Create2), world.take(OpCode::SetData));
+    let third = world.take(OpCode::Auth);
+    world.answer(&third, 0, ErrorCode::OK, &());
+    assert!(world.is_ok(auth) && world.reply(create).is_none());
+    world.answer(&second, 8, ErrorCode::NO_NODE, &());
+    assert_eq!(world.failure(set).0, ErrorKind::Server(ErrorCode::NO_NODE));
+    assert_eq!(world.outcome(set), Outcome::NotApplied);
+    world.answer(&first, 7, ErrorCode::OK, &());
+    assert!(world.is_ok(create));
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn an_unknown_number_ends_the_connection_not_the_session() {
+    for xid in [0, 2, 77, -3, -4, -8, i32::MIN, i32::MAX, i32::MAX - 1] {
+        let mut world = World::up();
+        let read = world.get("/a");
+        let mut out = BytesMut::new();
+        server::reply(&mut out, xid, 9, ErrorCode::OK, &());
+        world.deliver(&out);
+        let cause = LossCause::UnknownXid(xid);
+        let lost = (ErrorKind::ConnectionLost(cause), Outcome::NotApplied);
+        assert_eq!(*world.failure(read), lost, "{xid}");
+        world.bring_up();
+        world.finish();
+    }
+}
+
+#[test]
+fn a_reply_that_comes_twice_is_an_unknown_number() {
+    let mut world = World::up();
+    let read = world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(read));
+    assert_eq!(world.cause(), LossCause::UnknownXid(1));
+    world.finish();
+}
+
+#[test]
+fn the_body_is_handed_on_as_it_came() {
+    let mut world = World::up();
+    let read = world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &proto::Stat::default());
+    let reply = world.reply(read).unwrap().as_ref().unwrap();
+    assert_eq!((reply.zxid, reply.body.len()), (9, proto::Stat::LEN));
+    world.finish();
+}
+
+#[test]
+fn the_code_for_an_expired_session_ends_it() {
+    let mut world = World::up();
+    let (read, write) = (world.get("/a"), world.set("/b"));
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::SESSION_EXPIRED, &());
+    assert_eq!(world.failure(read).0, ended(SessionEnd::Expired));
+    assert_eq!(world.outcome(write), Outcome::Unknown);
+    assert_eq!(world.session.ended(), Some(SessionEnd::Expired));
+    world.finish();
+}
+
+#[test]
+fn an_event_is_told_before_the_reply_that_comes_after_it() {
+    let mut world = World::up();
+    let watch = world.watch(WatchKind::Data, "/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    let read = world.get("/a");
+    let frame = world.take(OpCode::GetData);
+
+    let mut both = BytesMut::new();
+    server::notify(&mut both, EventType::NODE_DATA_CHANGED, "/a");
+    server::reply(&mut both, frame.xid, 10, ErrorCode::OK, &());
+    world.deliver(&both);
+    let [.., (_, fired), (_, answered)] = &world.log[..] else {
+        panic!("two outputs");
+    };
+    assert!(matches!(fired, Seen::Watch(n, Ok(_)) if *n == watch));
+    assert!(matches!(answered, Seen::Reply(n, Ok(_)) if *n == read));
+    world.finish();
+}
+
+#[test]
+fn a_watch_is_registered_by_the_reply_and_fires_once() {
+    let mut world = World::up();
+    let missing = world.watch(WatchKind::Data, "/gone");
+    let exists = world.watch(WatchKind::Exists, "/gone");
+    world.notify(EventType::NODE_CREATED, "/gone");
+    assert_eq!(world.fired(exists), None, "not registered yet");
+    for op in [OpCode::GetData, OpCode::Exists] {
+        let frame = world.take(op);
+        world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    }
+    world.notify(EventType::NODE_CREATED, "/other");
+    world.notify(EventType(99), "/gone");
+    assert_eq!(world.fired(exists), None);
+    world.notify(EventType::NODE_CREATED, "/gone");
+    let event = world.fired(exists).unwrap().as_ref().unwrap();
+    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_CREATED, "/gone"));
+    world.notify(EventType::NODE_CREATED, "/gone"); // a second time fires nothing
+    assert_eq!(world.fired(missing), None, "a refused getData leaves no watch");
+    world.finish();
+}
+
+#[test]
+fn watches_end_with_the_session() {
+    let mut world = World::up();
+    let watch = world.watch(WatchKind::Children, "/a");
+    let frame = world.take(OpCode::GetChildren2);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.cut();
+    assert_eq!(world.fired(watch), None, "a lost connection is no event");
+    world.open();
+    world.respond(&acceptance(0));
+    assert_eq!(world.fired(watch), Some(&Err(SessionEnd::Expired)));
+    world.finish();
+}

@@ -1,0 +1,707 @@
+//! The tokio driver and the typed client, over streams in memory and a clock that
+//! only moves when everybody waits for it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+#[allow(dead_code, reason = "shared with the tests of the core")]
+#[path = "core/server.rs"]
+mod server;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use proto::{ErrorCode, OpCode, SetWatches, split_frame};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
+use tokio::sync::Notify;
+use zk_session::{
+    Client, Config, Connector, CreateMode, ErrorKind, EventType, Fault, Host, LeaseLoss, LossCause,
+    Outcome, SessionEnd, SessionEvent,
+};
+
+use crate::server::{Frame, ID, Server};
+
+const T: Duration = Duration::from_secs(6);
+
+/// What the servers of an [`Ensemble`] do.
+#[derive(Debug)]
+struct State {
+    server: Server,
+    /// Every request that came, and on which connection.
+    seen: Vec<(usize, Frame)>,
+    /// How many bytes the client wrote at a time.
+    writes: Vec<usize>,
+    connections: usize,
+    /// Connections are refused.
+    refuses: bool,
+    /// Connections are neither accepted nor refused.
+    hangs: bool,
+    unanswered: BTreeSet<i32>,
+    refuses_auth: bool,
+    /// How many bytes are written at a time.
+    piece: usize,
+    /// After so many more bytes to the client the connection is closed.
+    budget: usize,
+}
+
+/// A server, and the network to it.
+#[derive(Clone)]
+struct Ensemble {
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+    cut: Arc<Notify>,
+}
+
+impl Ensemble {
+    fn new(paths: &[&str]) -> Self {
+        let state = State {
+            server: Server::new(6000).with(paths),
+            seen: Vec::new(),
+            writes: Vec::new(),
+            connections: 0,
+            refuses: false,
+            hangs: false,
+            unanswered: BTreeSet::new(),
+            refuses_auth: false,
+            piece: usize::MAX,
+            budget: usize::MAX,
+        };
+        let state = Arc::new(Mutex::new(state));
+        Self { state, changed: Arc::default(), cut: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn config(&self, connect_string: &str) -> Config {
+        Config::new(connect_string).unwrap().session_timeout(T).seed(1)
+    }
+
+    async fn client(&self) -> Client {
+        self.config("a").connect_through(self.clone()).await.unwrap()
+    }
+
+    fn ops(&self) -> Vec<OpCode> {
+        self.state().seen.iter().map(|(_, frame)| frame.op).collect()
+    }
+
+    /// Closes the connection there is.
+    fn cut(&self) {
+        self.cut.notify_waiters();
+    }
+
+    /// Closes the connection there is and waits for the next one.
+    async fn cut_and_wait(&self, client: &Client) {
+        let mut events = client.events();
+        self.cut();
+        assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+        assert!(matches!(events.next().await, Some(SessionEvent::Reconnected { .. })));
+    }
+
+    /// Waits until the servers have seen what the condition asks for.
+    async fn until(&self, condition: impl Fn(&State) -> bool) {
+        let wait = async {
+            loop {
+                let changed = self.changed.notified();
+                if condition(&self.state()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(T * 10, wait).await.expect("it never came to that");
+    }
+
+    async fn serve(self, stream: DuplexStream, connection: usize) {
+        tokio::select! {
+            () = self.cut.notified() => {}
+            _ = self.clone().converse(stream, connection) => {}
+        }
+        self.changed.notify_waiters();
+    }
+
+    async fn converse(self, mut stream: DuplexStream, connection: usize) -> io::Result<()> {
+        let (mut input, mut greeted) = (BytesMut::new(), false);
+        loop {
+            let mut output = BytesMut::new();
+            let mut goes_on = true;
+            while let Some(frame) = split_frame(&mut input, 1 << 20).unwrap() {
+                let greeting = !std::mem::replace(&mut greeted, true);
+                goes_on = match greeting {
+                    true => self.state().server.connect(&frame, &mut output),
+                    false => self.answer(connection, Frame::parse(&frame), &mut output),
+                };
+                if !goes_on {
+                    break;
+                }
+            }
+            self.write(&mut stream, &output).await?;
+            self.changed.notify_waiters();
+            if !goes_on || stream.read_buf(&mut input).await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn answer(&self, connection: usize, frame: Frame, output: &mut BytesMut) -> bool {
+        let mut state = self.state();
+        state.seen.push((connection, frame.clone()));
+        if frame.op == OpCode::Auth && state.refuses_auth {
+            server::reply(output, frame.xid, 0, ErrorCode::AUTH_FAILED, &());
+            return false;
+        }
+        state.unanswered.contains(&frame.op.code()) || state.server.answer(&frame, output)
+    }
+
+    async fn write(&self, stream: &mut DuplexStream, output: &[u8]) -> io::Result<()> {
+        let (piece, budget) = {
+            let state = self.state();
+            (state.piece, state.budget)
+        };
+        let whole = output.len() < budget;
+        for piece in output[..output.len().min(budget)].chunks(piece) {
+            stream.write_all(piece).await?;
+            tokio::task::yield_now().await;
+        }
+        if !whole {
+            self.state().budget = usize::MAX;
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        if budget != usize::MAX {
+            self.state().budget = budget - output.len();
+        }
+        Ok(())
+    }
+}
+
+impl Connector for Ensemble {
+    type Stream = Recorded;
+
+    fn connect(&self, _host: &Host) -> impl Future<Output = io::Result<Recorded>> + Send + 'static {
+        let this = self.clone();
+        async move {
+            this.state().connections += 1;
+            this.changed.notify_waiters();
+            let connection = {
+                let state = this.state();
+                match (state.hangs, state.refuses) {
+                    (true, _) => None,
+                    (false, true) => return Err(io::ErrorKind::ConnectionRefused.into()),
+                    (false, false) => Some(state.connections),
+                }
+            };
+            let Some(connection) = connection else {
+                return std::future::pending().await;
+            };
+            let (client, server) = tokio::io::duplex(64 * 1024);
+            tokio::spawn(this.clone().serve(server, connection));
+            Ok(Recorded { stream: client, state: this.state })
+        }
+    }
+
+    fn local_address(&self, _stream: &Recorded) -> Option<IpAddr> {
+        Some(IpAddr::from([10, 0, 0, 7]))
+    }
+}
+
+/// A stream that takes down the length of each write.
+struct Recorded {
+    stream: DuplexStream,
+    state: Arc<Mutex<State>>,
+}
+
+impl AsyncRead for Recorded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Recorded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(len)) = result {
+            self.state.lock().unwrap().writes.push(len);
+        }
+        result
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the paused clock tells how much virtual time has passed"
+)]
+fn now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
+/// Every operation, its answer typed.
+async fn converse(client: &Client) {
+    let created = client.create("/n/a", b"one", CreateMode::Ephemeral).await.unwrap();
+    assert_eq!(created.path, "/n/a");
+    let numbered = client.create("/n/s-", b"", CreateMode::EphemeralSequential).await.unwrap();
+    assert!(numbered.path.starts_with("/n/s-00000"));
+    let node = client.get_data("/n/a").await.unwrap();
+    assert_eq!(node.data.as_deref(), Some(&b"one"[..]));
+    client.set_data("/n/a", b"two", None).await.unwrap();
+    assert_eq!(client.exists("/n/b").await.unwrap(), None);
+    assert!(client.exists("/n/a").await.unwrap().is_some());
+    let names: Vec<String> =
+        client.get_children("/n").await.unwrap().names.names().map(Into::into).collect();
+    assert_eq!(names, ["a", &numbered.path[3..]]);
+    client.sync("/n").await.unwrap();
+    client.add_auth("digest", "user:password").await.unwrap();
+    client.delete("/n/a", None).await.unwrap();
+    client.delete_for_certain("/n/a").await.unwrap(); // gone is deleted
+    let error = client.delete("/n/a", None).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
+    assert_eq!(error.to_string(), "delete /n/a: NoNode (-101)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_operation_and_a_clean_end() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let client = ensemble.client().await;
+    assert_eq!((client.session_id(), client.session_timeout()), (ID, T));
+    assert_eq!(client.local_address(), Some(IpAddr::from([10, 0, 0, 7])));
+    converse(&client).await;
+    let mut events = client.events();
+    client.close().await;
+    assert!(ensemble.state().server.closed);
+    assert_eq!(client.ended(), Some(SessionEnd::Closed));
+    assert_eq!(events.next().await, Some(SessionEvent::Closed { session_id: ID }));
+    assert_eq!(events.next().await, None);
+    let error = client.get_data("/n").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Closed));
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_writes_byte_by_byte_is_understood() {
+    let ensemble = Ensemble::new(&["/n"]);
+    ensemble.state().piece = 1;
+    let client = ensemble.client().await;
+    converse(&client).await;
+    client.close().await;
+    assert_eq!(ensemble.state().connections, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_answer_comes_whole() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let client = ensemble.client().await;
+    let data = vec![7; 500_000];
+    client.set_data("/n", &data, None).await.unwrap();
+    assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), data);
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_larger_than_allowed_costs_the_connection() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let config = ensemble.config("a").frame_len_max(10_000);
+    let client = config.connect_through(ensemble.clone()).await.unwrap();
+    client.set_data("/n", &[7; 20_000], None).await.unwrap();
+    let error = client.get_data("/n").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::ConnectionLost(LossCause::FrameTooLarge));
+    assert_eq!((error.fault(), error.outcome()), (Fault::Peer, Outcome::NotApplied));
+    assert!(client.exists("/n").await.unwrap().is_some(), "on another connection");
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_fire_and_survive_a_reconnect() {
+    let ensemble = Ensemble::new(&["/n", "/n/a"]);
+    let client = ensemble.client().await;
+    let (_, data) = client.get_data_and_watch("/n/a").await.unwrap();
+    let (stat, exists) = client.exists_and_watch("/n/b").await.unwrap();
+    assert_eq!(stat, None);
+    let (children, list) = client.get_children_and_watch("/n").await.unwrap();
+    assert_eq!(children.names.len(), 1);
+
+    client.set_data("/n/a", b"", None).await.unwrap();
+    let event = data.await.unwrap();
+    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DATA_CHANGED, "/n/a"));
+
+    ensemble.cut_and_wait(&client).await;
+    client.create("/n/b", b"", CreateMode::Ephemeral).await.unwrap();
+    assert_eq!(exists.await.unwrap().event_type, EventType::NODE_CREATED);
+    assert_eq!(list.await.unwrap().event_type, EventType::NODE_CHILDREN_CHANGED);
+
+    let (_, last) = client.get_data_and_watch("/n/b").await.unwrap();
+    client.close().await;
+    let error = last.await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_dropped_is_forgotten() {
+    let ensemble = Ensemble::new(&["/a", "/b"]);
+    let client = ensemble.client().await;
+    let (_, dropped) = client.get_data_and_watch("/a").await.unwrap();
+    let (_, _kept) = client.get_data_and_watch("/b").await.unwrap();
+    drop(client.get_data_and_watch("/a")); // before its answer has come
+    client.sync("/").await.unwrap();
+    drop(dropped);
+    ensemble.cut_and_wait(&client).await;
+    client.sync("/").await.unwrap();
+    let rearmed: Vec<String> = {
+        let state = ensemble.state();
+        let (_, frame) = state.seen.iter().find(|(_, f)| f.op == OpCode::SetWatches).unwrap();
+        let rearm: SetWatches<'_> = frame.read();
+        rearm.data.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(rearmed, ["/b"]);
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_closes_in_the_middle_of_an_answer() {
+    for budget in [1, 15, 30] {
+        let ensemble = Ensemble::new(&["/n"]);
+        let client = ensemble.client().await;
+        let mut events = client.events();
+        ensemble.state().budget = budget;
+        let batch = client.batch();
+        let write = client.create("/n/a", b"", CreateMode::Ephemeral);
+        let read = client.get_data("/n");
+        drop(batch);
+        let (write, read) = (write.await.unwrap_err(), read.await.unwrap_err());
+        let lost = ErrorKind::ConnectionLost(LossCause::ClosedByServer);
+        assert_eq!((write.kind(), write.outcome()), (&lost, Outcome::Unknown));
+        assert_eq!((read.kind(), read.outcome()), (&lost, Outcome::NotApplied));
+        assert!(read.is_retryable() && !write.is_retryable());
+        assert!(client.get_data("/n/a").await.is_ok(), "it had been applied");
+        assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+        assert!(matches!(events.next().await, Some(SessionEvent::Reconnected { .. })));
+        client.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_session_in_time() {
+    let ensemble = Ensemble::new(&[]);
+    let attempt = |ensemble: &Ensemble| {
+        let config = ensemble.config("a,b").connect_timeout(Duration::from_secs(7));
+        config.connect_through(ensemble.clone())
+    };
+    ensemble.state().refuses = true;
+    let began = now();
+    let error = attempt(&ensemble).await.unwrap_err();
+    let cause = LossCause::Unreachable(io::ErrorKind::ConnectionRefused);
+    assert_eq!(*error.kind(), ErrorKind::NoSession(cause));
+    assert_eq!((error.fault(), error.outcome()), (Fault::Network, Outcome::NotApplied));
+    assert_eq!(now() - began, Duration::from_secs(7));
+
+    ensemble.state().hangs = true;
+    let error = attempt(&ensemble).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::NoSession(LossCause::Silent));
+    let connections = ensemble.state().connections;
+    tokio::time::advance(T * 10).await;
+    tokio::task::yield_now().await;
+    assert_eq!(ensemble.state().connections, connections, "nothing goes on behind it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_comes_up_late() {
+    let ensemble = Ensemble::new(&["/n"]);
+    ensemble.state().refuses = true;
+    let client = ensemble.config("a,b,c").open_through(ensemble.clone());
+    let waiting = client.get_data("/n");
+    ensemble.until(|state| state.connections > 10).await;
+    assert!(!client.is_connected());
+    assert_eq!(client.session_id(), 0);
+    ensemble.state().refuses = false;
+    waiting.await.unwrap();
+    assert!(client.is_connected());
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_dropped_before_there_is_a_connection_is_never_sent() {
+    let ensemble = Ensemble::new(&["/n"]);
+    ensemble.state().hangs = true;
+    let client = ensemble.config("a").open_through(ensemble.clone());
+    drop(client.create("/n/dropped", b"", CreateMode::Persistent));
+    let kept = client.create("/n/kept", b"", CreateMode::Persistent);
+    ensemble.until(|state| state.connections > 0).await;
+    ensemble.state().hangs = false;
+    kept.await.unwrap();
+    assert_eq!(ensemble.ops(), [OpCode::Create2]);
+    assert!(!ensemble.state().server.nodes.contains_key("/n/dropped"));
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_dropped_later_is_carried_out() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let client = ensemble.client().await;
+    drop(client.create("/n/a", b"", CreateMode::Persistent));
+    ensemble.until(|state| state.server.nodes.contains_key("/n/a")).await;
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_session_ends_with_the_last_client() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let client = ensemble.client().await;
+    let clone = client.clone();
+    drop(client);
+    clone.sync("/").await.unwrap();
+    let last = clone.create("/n/a", b"", CreateMode::Persistent);
+    drop(clone);
+    last.await.unwrap(); // asked for before the end
+    ensemble.until(|state| state.server.closed).await;
+    assert_eq!(ensemble.ops(), [OpCode::Sync, OpCode::Create2, OpCode::CloseSession]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connect_that_is_dropped_ends_the_session_it_may_have_made() {
+    let ensemble = Ensemble::new(&[]);
+    let config = ensemble.config("a").auth("digest", "user:password");
+    ensemble.state().unanswered.insert(OpCode::Auth.code());
+    let connect = config.connect_through(ensemble.clone());
+    let error = tokio::time::timeout(Duration::from_secs(1), connect).await;
+    assert!(error.is_err(), "the credentials are not answered");
+    ensemble.until(|state| state.server.closed).await;
+    assert_eq!(ensemble.ops(), [OpCode::Auth, OpCode::CloseSession]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_that_are_refused_are_told_by_connect() {
+    let ensemble = Ensemble::new(&[]);
+    ensemble.state().refuses_auth = true;
+    let config = ensemble.config("a").auth("digest", "user:wrong");
+    let error = config.connect_through(ensemble.clone()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
+    assert!(!format!("{error:?} {error}").contains("wrong"));
+    assert_eq!(ensemble.state().connections, 1);
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_what_is_pending() {
+    let start = || {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let mut runtime = runtime;
+        runtime.enable_time().start_paused(true).build().unwrap()
+    };
+    let ensemble = Ensemble::new(&["/n"]);
+    ensemble.state().unanswered.insert(OpCode::GetData.code());
+    ensemble.state().unanswered.insert(OpCode::SetData.code());
+    let runtime = start();
+    let (client, read, write, watch, events) = runtime.block_on(async {
+        let client = ensemble.client().await;
+        let events = client.events();
+        let (_, watch) = client.exists_and_watch("/n").await.unwrap();
+        let (read, write) = (client.get_data("/n"), client.set_data("/n", b"", None));
+        ensemble.until(|state| state.seen.len() == 3).await;
+        (client, read, write, watch, events)
+    });
+    drop(runtime);
+    let mut events = events;
+    start().block_on(async {
+        let over = ErrorKind::SessionEnded(SessionEnd::Closed);
+        assert_eq!(*read.await.unwrap_err().kind(), over);
+        let error = write.await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (&over, Outcome::Unknown));
+        assert_eq!(*watch.await.unwrap_err().kind(), over);
+        assert_eq!(*client.sync("/").await.unwrap_err().kind(), over);
+        assert!(matches!(events.next().await, Some(SessionEvent::Closed { .. })));
+        client.close().await;
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_made_together_leave_in_one_write() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let client = ensemble.client().await;
+    ensemble.state().writes.clear();
+    let pending: Vec<_> = (0..50).map(|_| client.get_data("/n")).collect();
+    for answer in pending {
+        answer.await.unwrap();
+    }
+    let frame = 4 + 8 + 4 + 2 + 1;
+    assert_eq!(ensemble.state().writes, [50 * frame]);
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chroot_is_put_before_paths_and_taken_off_again() {
+    let ensemble = Ensemble::new(&["/app", "/app/n", "/apple"]);
+    let config = ensemble.config("a:1,b:2/app");
+    let client = config.connect_through(ensemble.clone()).await.unwrap();
+    let created = client.create("/n/a", b"", CreateMode::Ephemeral).await.unwrap();
+    assert_eq!(created.path, "/n/a");
+    assert!(ensemble.state().server.nodes.contains_key("/app/n/a"));
+    let numbered = client.create("/n/s-", b"", CreateMode::EphemeralSequential).await.unwrap();
+    assert!(numbered.path.starts_with("/n/s-"));
+    let names = client.get_children("/").await.unwrap().names;
+    assert!(names.names().eq(["n"]));
+
+    let (_, watch) = client.get_data_and_watch("/n/a").await.unwrap();
+    let (_, root) = client.get_children_and_watch("/").await.unwrap();
+    client.delete("/n/a", None).await.unwrap();
+    assert_eq!(watch.await.unwrap().path, "/n/a");
+
+    // A child of the root whose name is its number must be one of the chroot.
+    let child = client.create("/", b"", CreateMode::PersistentSequential).await.unwrap();
+    assert!(child.path.starts_with("/0000"), "{}", child.path);
+    let full = format!("/app{}", child.path);
+    assert!(ensemble.state().server.nodes.contains_key(&full));
+    assert_eq!(root.await.unwrap().path, "/");
+
+    client.sweep_for_certain("/n", "s-");
+    client.sync("/").await.unwrap();
+    ensemble.until(|state| !state.server.nodes.keys().any(|path| path.contains("/s-"))).await;
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_path_is_refused_here_with_a_chroot_too() {
+    for connect_string in ["a", "a/app"] {
+        let ensemble = Ensemble::new(&["/app", "/apple"]);
+        let config = ensemble.config(connect_string);
+        let client = config.connect_through(ensemble.clone()).await.unwrap();
+        for path in ["le", "", "/a/", "//", "/a//b", "/.", "/a/../b", "/\0"] {
+            let errors = [
+                client.delete(path, None).await.unwrap_err(),
+                client.set_data(path, b"", None).await.unwrap_err(),
+                client.delete_for_certain(path).await.unwrap_err(),
+                client.create(path, b"", CreateMode::Ephemeral).await.unwrap_err(),
+                client.exists_and_watch(path).await.unwrap_err(),
+            ];
+            for error in errors {
+                assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{path:?}: {error}");
+                assert_eq!((error.fault(), error.outcome()), (Fault::Caller, Outcome::NotApplied));
+            }
+        }
+        assert_eq!(ensemble.ops(), []);
+        client.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_lost_at_its_deadline_though_pings_are_answered() {
+    let ensemble = Ensemble::new(&[]);
+    let client = ensemble.client().await;
+    let claim = client.claim_lease();
+    assert_eq!(claim.bind(), None, "the leader has said nothing yet");
+    client.sync("/").await.unwrap();
+    let belief = claim.bind().unwrap();
+    let syncs = |state: &State| state.seen.iter().filter(|(_, f)| f.op == OpCode::Sync).count();
+    ensemble.until(|state| syncs(state) == 19).await;
+    assert!(claim.holds(belief), "kept fed while it is claimed");
+
+    ensemble.state().unanswered.insert(OpCode::Sync.code());
+    let until = claim.valid_until(belief).unwrap();
+    assert_eq!(claim.lost(belief).await, LeaseLoss::DeadlinePassed);
+    let late = now().into_std().saturating_duration_since(until);
+    assert!(now().into_std() >= until && late <= Duration::from_millis(1), "{late:?}");
+    assert!(client.is_connected() && !claim.holds(belief));
+
+    ensemble.state().unanswered.clear();
+    client.sync("/").await.unwrap();
+    assert!(!claim.holds(belief), "once lost, always lost");
+    assert_eq!(claim.lost(belief).await, LeaseLoss::DeadlinePassed);
+    let next = claim.bind().unwrap();
+    assert_ne!(next, belief);
+    client.close().await;
+    assert_eq!(claim.lost(next).await, LeaseLoss::SessionEnded(SessionEnd::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_the_server_has_forgotten_is_over() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let client = ensemble.client().await;
+    let mut events = client.events();
+    let (_, watch) = client.get_data_and_watch("/n").await.unwrap();
+    ensemble.state().server.expired = true;
+    ensemble.cut();
+    let error = client.sync("/").await.unwrap_err();
+    let over = match error.kind() {
+        ErrorKind::ConnectionLost(_) => client.sync("/").await.unwrap_err(),
+        _ => error,
+    };
+    assert_eq!(*over.kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
+    assert_eq!(over.fault(), Fault::Session);
+    assert!(watch.await.is_err());
+    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    assert!(matches!(events.next().await, Some(SessionEvent::Expired { .. })));
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_server_the_session_ends_by_the_clock() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let client = ensemble.client().await;
+    client.sync("/").await.unwrap();
+    let began = now();
+    ensemble.state().refuses = true;
+    ensemble.cut();
+    let waiting = client.get_data("/n");
+    let error = waiting.await.unwrap_err();
+    let error = match error.kind() {
+        ErrorKind::ConnectionLost(_) => client.get_data("/n").await.unwrap_err(),
+        _ => error,
+    };
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::ExpiredLocally));
+    let after = now() - began;
+    assert!(after >= T && after <= T * 4 / 3 + Duration::from_millis(2), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_falls_silent_is_replaced() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let client = ensemble.client().await;
+    let began = now();
+    ensemble.state().unanswered.insert(OpCode::Ping.code());
+    ensemble.until(|state| state.connections == 2).await;
+    let after = now() - began;
+    assert!(after >= T * 2 / 3 && after < T * 2 / 3 + Duration::from_millis(50), "{after:?}");
+    client.get_data("/n").await.unwrap();
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_is_bounded_when_nobody_can_be_told() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let client = ensemble.client().await;
+    ensemble.state().hangs = true;
+    ensemble.cut();
+    ensemble.until(|state| state.connections == 2).await;
+    let began = now();
+    client.close().await;
+    let after = now() - began;
+    assert!(after >= Duration::from_secs(2) && after < Duration::from_millis(2005), "{after:?}");
+    assert_eq!(client.ended(), Some(SessionEnd::Closed));
+}
+
+#[test]
+fn a_connect_string_that_names_no_server_is_refused() {
+    for bad in ["", "a:x", "/x"] {
+        let error = Config::new(bad).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::InvalidConnectString(_)));
+    }
+}

@@ -1,0 +1,42 @@
+//! The clock, and waiting: the one place of the tests that reads the one and does the other.
+
+use std::time::{Duration, Instant};
+
+/// Reads the monotonic clock.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a test measures real processes; there is no caller to hand a clock in"
+)]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// Asks `probe` again and again until it answers `Some`, or `limit` has passed: `poll` for a test
+/// that runs on tokio. The probe is asked once more after the limit has passed.
+pub async fn eventually<T>(
+    limit: Duration,
+    mut probe: impl AsyncFnMut() -> Option<T>,
+) -> Option<T> {
+    let start = now();
+    loop {
+        let last = start.elapsed() >= limit;
+        if let Some(answer) = probe().await {
+            return Some(answer);
+        }
+        if last {
+            return None;
+        }
+        // reason: the gap between two probes of a condition, never a wait by itself.
+        tokio::time::sleep(PROBE_GAP).await;
+    }
+}
+
+/// Waits until `duration` has passed since `start`: for tests of what the passing of time does.
+pub fn pass(start: Instant, duration: Duration) {
+    let left = duration.saturating_sub(start.elapsed());
+    let passed = xtask::poll::poll(left, || (start.elapsed() >= duration).then_some(()));
+    assert!(passed.is_some() || start.elapsed() >= duration);
+}
+
+/// Short against everything that is waited for, long against a round trip.
+const PROBE_GAP: Duration = Duration::from_millis(5);

@@ -1,0 +1,210 @@
+//! Running the `zk` command.
+
+use std::env;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::Scratch;
+use crate::journal::Journal;
+use xtask::poll::poll;
+
+/// The `zk` command, told what to connect to.
+#[derive(Clone, Debug)]
+pub struct Zk {
+    connect: Option<String>,
+    options: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+impl Zk {
+    /// `zk --connect` with this connect string.
+    pub fn new(connect: impl Into<String>) -> Self {
+        Self { connect: Some(connect.into()), options: Vec::new(), environment: Vec::new() }
+    }
+
+    /// `zk` without `--connect`.
+    pub fn unconnected() -> Self {
+        Self { connect: None, options: Vec::new(), environment: Vec::new() }
+    }
+
+    /// With an option before the command.
+    #[must_use]
+    pub fn option(mut self, name: &str, value: &str) -> Self {
+        self.options.extend([name.to_owned(), value.to_owned()]);
+        self
+    }
+
+    /// With `--session-timeout`.
+    #[must_use]
+    pub fn session_timeout(self, timeout: Duration) -> Self {
+        self.option("--session-timeout", &timeout.as_secs_f64().to_string())
+    }
+
+    /// With an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.environment.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// With the journal as `$JOURNAL`.
+    #[must_use]
+    pub fn journal(self, journal: &Journal) -> Self {
+        self.env("JOURNAL", journal.path().to_string_lossy())
+    }
+
+    /// Starts the command.
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        let scratch = Scratch::new();
+        let [stdout, stderr] =
+            ["stdout", "stderr"].map(|name| File::create(scratch.path(name)).unwrap());
+        let mut command = Command::new(binary());
+        command.env_remove("ZK_CONNECT").stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(connect) = &self.connect {
+            command.args(["--connect", connect]);
+        }
+        let mut child = command.args(&self.options).args(arguments).spawn().unwrap();
+        Running { stdin: child.stdin.take(), child, scratch }
+    }
+
+    /// Runs the command to its end, with nothing to read.
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        let mut running = self.start(arguments);
+        running.end_input();
+        running.wait(RUN_LIMIT)
+    }
+
+    /// Runs the command, which must succeed, and returns what it printed.
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        let ended = self.run(arguments);
+        assert_eq!(ended.code(), Some(0), "zk {arguments:?}: {}", ended.stderr);
+        ended.stdout
+    }
+
+    /// Starts `zk lock` with a shell script.
+    pub fn lock(&self, path: &str, script: &str) -> Running {
+        self.start(&["lock", path, "--", "sh", "-c", script])
+    }
+}
+
+/// A command that runs, with a pipe to its standard input.
+///
+/// Dropping it closes the pipe and kills the command, but not what it has started.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    scratch: Scratch,
+}
+
+impl Running {
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal, such as `TERM`.
+    pub fn signal(&self, name: &str) {
+        signal(self.pid(), name);
+    }
+
+    /// Closes the pipe to its standard input.
+    pub fn end_input(&mut self) {
+        self.stdin = None;
+    }
+
+    /// What it has printed so far.
+    pub fn stdout(&self) -> String {
+        self.scratch.read("stdout")
+    }
+
+    /// What it has said on standard error so far.
+    pub fn stderr(&self) -> String {
+        self.scratch.read("stderr")
+    }
+
+    /// Tells whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits for the end, which must come within `limit`.
+    pub fn wait(mut self, limit: Duration) -> Ended {
+        let status = poll(limit, || self.child.try_wait().unwrap());
+        let (stdout, stderr) = (self.stdout(), self.stderr());
+        let Some(status) = status else {
+            panic!("zk still runs after {limit:?}; it said: {stdout}{stderr}");
+        };
+        Ended { status, stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only for a command that has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How a command ended, and what it had said.
+#[derive(Debug)]
+pub struct Ended {
+    /// As the system has it.
+    pub status: ExitStatus,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// The exit status; `None` if it was killed by a signal.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The signal it was killed by.
+    pub fn signal(&self) -> Option<i32> {
+        self.status.signal()
+    }
+}
+
+/// Sends a signal to a process, through the shell, so that no binding to the C library is needed.
+pub fn signal(pid: u32, name: &str) {
+    let kill = ["-c", r#"kill -s "$1" "$2""#, "sh", name, &pid.to_string()];
+    assert!(Command::new("sh").args(kill).status().unwrap().success(), "kill -s {name} {pid}");
+}
+
+/// Builds the command, once, with the profile of this test and beside it.
+fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        // <target folder>/<profile folder>/deps/<test>
+        let test = env::current_exe().unwrap();
+        let profile_folder = test.ancestors().nth(2).unwrap();
+        let profile = match profile_folder.file_name().unwrap().to_str().unwrap() {
+            "debug" => "dev",
+            name => name,
+        };
+        let output = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "zk-cli", "--bin", "zk", "--profile", profile])
+            .arg("--target-dir")
+            .arg(profile_folder.parent().unwrap())
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "building zk: {said}");
+        profile_folder.join(format!("zk{}", env::consts::EXE_SUFFIX))
+    })
+}
+
+/// Far beyond what any command takes that has nothing to wait for.
+const RUN_LIMIT: Duration = Duration::from_secs(60);

@@ -1,0 +1,29 @@
+//! Sessions, from this end and as the server sees them.
+
+use std::time::Duration;
+
+use xtask::zookeeper::Server;
+use zk_recipes::session::{Client, Config};
+
+/// Opens a session with a timeout that no test reaches by accident.
+pub async fn open(connect_string: &str) -> Client {
+    connect(connect_string, Duration::from_secs(20)).await
+}
+
+/// Opens a session with this timeout, which the server must grant.
+pub async fn connect(connect_string: &str, timeout: Duration) -> Client {
+    let config = Config::new(connect_string).unwrap().session_timeout(timeout);
+    let client = config.connect_timeout(CONNECT_LIMIT).connect().await.unwrap();
+    assert_eq!(client.session_timeout(), timeout, "the server's tick does not allow it");
+    client
+}
+
+/// Tells whether the server counts the session as alive.
+pub fn is_listed(server: &Server, session_id: i64) -> bool {
+    let dump = server.four_letter("dump").unwrap();
+    let id = format!("0x{session_id:x}");
+    dump.split(|c: char| c.is_whitespace() || c == ':').any(|word| word == id)
+}
+
+/// Long enough for a loaded machine.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);

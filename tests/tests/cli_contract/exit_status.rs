@@ -1,0 +1,131 @@
+//! The exit status, and the one line that explains it.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use zk_tests::{HOLD, Journal, Zk, now, poll};
+
+use crate::{LIMIT, expect_failure, zk};
+
+#[test]
+fn a_locked_command_hands_on_its_own_status() {
+    let Some(zk) = zk("own-status") else { return };
+    let status = |script: &str| {
+        let ended = zk.run(&["lock", "/l", "--", "sh", "-c", script]);
+        assert_eq!(ended.stderr, "", "{script}");
+        ended.code()
+    };
+    assert_eq!(status("exit 0"), Some(0));
+    assert_eq!(status("exit 7"), Some(7));
+    assert_eq!(status("exit 255"), Some(255));
+    assert_eq!(status("kill -KILL $$"), Some(128 + 9));
+    assert_eq!(status("kill -TERM $$"), Some(128 + 15));
+    assert_eq!(zk.ok(&["ls", "/l"]), "");
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_an_error() {
+    let Some(zk) = zk("no-program") else { return };
+    let ended = zk.run(&["lock", "/l", "--", "/no/such/program"]);
+    expect_failure(&ended, 1, "/no/such/program");
+    assert_eq!(zk.ok(&["ls", "/l"]), "");
+}
+
+#[test]
+fn a_lock_that_another_holds_is_not_acquired_in_time() {
+    let Some(zk) = zk("held") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut holder = zk.lock("/l", HOLD);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+
+    for (timeout, least) in [("0", 0), ("1", 1), ("0.5", 0)] {
+        let start = now();
+        let ended = zk.run(&["lock", "/l", "--timeout", timeout, "--", "echo", "in"]);
+        assert!(start.elapsed() >= Duration::from_secs(least), "{:?}", start.elapsed());
+        expect_failure(&ended, 75, "not acquired in time");
+        assert_eq!(zk.ok(&["ls", "/l"]).lines().count(), 1, "one node, the holder's");
+    }
+
+    holder.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+    for timeout in ["0", "1"] {
+        assert_eq!(zk.ok(&["lock", "/l", "--timeout", timeout, "--", "echo", "in"]), "in\n");
+    }
+}
+
+#[test]
+fn an_ensemble_that_is_not_there_cannot_be_reached() {
+    // A port that is ours and at which nobody listens, and one at which nobody ever accepts.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_address = silent.local_addr().unwrap();
+    let closed_address = format!("127.0.0.2:{}", silent_address.port());
+    for address in [closed_address, silent_address.to_string()] {
+        let zk = Zk::new(&address);
+        let start = now();
+        // The bound on the lock bounds the connecting too.
+        let ended = zk.run(&["lock", "/l", "--timeout", "1", "--", "true"]);
+        expect_failure(&ended, 69, &address);
+        assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_plain_operation_gives_up_on_an_ensemble_that_is_not_there() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = format!("127.0.0.2:{}", taken.local_addr().unwrap().port());
+    let ended = Zk::new(&closed).run(&["ls", "/"]);
+    expect_failure(&ended, 69, &closed);
+}
+
+#[test]
+fn a_command_line_that_cannot_be_understood_is_refused() {
+    let nowhere = Zk::new("127.0.0.2:1");
+    for arguments in [
+        &[][..],
+        &["lock", "/l"],
+        &["lock", "/l", "echo"],
+        &["lock", "/l", "--"],
+        &["lock", "/l", "--timeout", "-1", "--", "true"],
+        &["lock", "/l", "--timeout", "soon", "--", "true"],
+        &["lock", "--", "true"],
+        &["frobnicate"],
+        &["ls", "--frobnicate", "/"],
+        &["ls"],
+        &["get", "/a", "/b"],
+        &["create", "/a", "--ttl", "0"],
+        &["create", "/a", "--ephemeral", "--container"],
+        &["set", "/a"],
+        &["set", "/a", "x", "--version", "one"],
+        &["--session-timeout", "x", "ls", "/"],
+    ] {
+        let ended = nowhere.run(arguments);
+        assert_eq!(ended.code(), Some(64), "{arguments:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{arguments:?}");
+        assert!(!ended.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_path_that_zookeeper_does_not_accept_is_refused() {
+    let Some(zk) = zk("bad-paths") else { return };
+    for path in ["a", "", "/a/", "//", "/a//b", "/a/../b", "/./a"] {
+        for command in ["get", "ls", "stat", "exists", "delete", "create", "participants"] {
+            expect_failure(&zk.run(&[command, path]), 64, "path");
+        }
+        expect_failure(&zk.run(&["lock", path, "--", "true"]), 64, "path");
+    }
+}
+
+#[test]
+fn a_bad_path_is_refused_without_asking_anybody() {
+    let nowhere = Zk::new("127.0.0.2:1");
+    expect_failure(&nowhere.run(&["lock", "l", "--timeout", "1", "--", "true"]), 64, "path");
+}
+
+#[test]
+fn a_connect_string_that_makes_no_sense_is_refused() {
+    for connect in ["", ",", "host:0x1", "host:99999", "h:1/chroot/", "h:1,,h:2", "[::1"] {
+        expect_failure(&Zk::new(connect).run(&["ls", "/"]), 64, "connect string");
+    }
+}

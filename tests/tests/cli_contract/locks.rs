@@ -1,0 +1,84 @@
+//! `zk lock` and `zk participants`.
+
+use zk_tests::{HOLD, Journal, poll};
+
+use crate::{LIMIT, expect_failure, zk};
+
+#[test]
+fn a_locked_command_knows_its_node_and_its_token() {
+    let Some(zk) = zk("knows") else { return };
+    let script = r#"cat; echo "$1"; echo "$ZK_LOCK_NODE"; echo "$ZK_FENCING_TOKEN"; echo err >&2"#;
+    let ended = zk.run(&["lock", "/a/b/l", "--", "sh", "-c", script, "sh", "--json"]);
+    assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), "err\n"), "{ended:?}");
+    let [argument, node, token] = ended.stdout.lines().collect::<Vec<_>>()[..] else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(argument, "--json", "what is behind the dashes is the command's");
+    assert!(node.starts_with("/a/b/l/_c_") && node.ends_with("-lock-0000000000"), "{node}");
+    assert!(token.parse::<i64>().unwrap() > 0, "{token}");
+    assert_eq!(zk.ok(&["participants", "/a/b/l"]), "");
+}
+
+#[test]
+fn participants_are_listed_in_the_order_of_their_turns() {
+    let Some(zk) = zk("order") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    assert_eq!(zk.ok(&["participants", "/l"]), "", "nobody, and no such path");
+    let mut running = Vec::new();
+    for count in 1..=4 {
+        running.push(zk.lock("/l", HOLD));
+        let queued = || (zk.ok(&["participants", "/l"]).lines().count() == count).then_some(());
+        poll(LIMIT, queued).expect("it does not queue");
+    }
+
+    let printed = zk.ok(&["participants", "/l"]);
+    let nodes: Vec<&str> =
+        printed.lines().map(|line| line.split_once('\t').expect("a tab").0).collect();
+    for (number, line) in printed.lines().enumerate() {
+        let (node, data) = line.split_once('\t').unwrap();
+        assert!(node.starts_with("/l/_c_"), "{line}");
+        assert!(node.ends_with(&format!("-lock-{number:010}")), "{line}");
+        assert_eq!(data, "127.0.0.1", "{line}");
+    }
+    for mut holder in running {
+        holder.end_input();
+        assert_eq!(holder.wait(LIMIT).code(), Some(0));
+    }
+    let entered: Vec<String> = journal.entered().into_iter().map(|entry| entry.node).collect();
+    assert_eq!(entered, nodes);
+}
+
+#[test]
+fn a_waiter_whose_node_is_deleted_queues_again() {
+    let Some(zk) = zk("again") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut holder = zk.lock("/l", HOLD);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+    let waiter = zk.lock("/l", Journal::VISIT);
+    let second = || {
+        let printed = zk.ok(&["participants", "/l"]);
+        let line = printed.lines().nth(1)?;
+        Some(line.split('\t').next().unwrap().to_owned())
+    };
+    let node = poll(LIMIT, second).expect("it does not queue");
+    zk.ok(&["delete", &node]);
+    // It has no turn until it looks, and it looks when its predecessor has gone.
+    holder.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+    let ended = waiter.wait(LIMIT);
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(journal.entered().len(), 2);
+    assert_ne!(journal.entered()[1].node, node);
+    assert_eq!(zk.ok(&["ls", "/l"]), "");
+}
+
+#[test]
+fn a_lock_is_refused_where_there_can_be_none() {
+    let Some(zk) = zk("refused") else { return };
+    let short = zk.clone().option("--session-timeout", "4");
+    short.ok(&["create", "/ephemeral", "--ephemeral"]);
+    let ended = zk.run(&["lock", "/ephemeral", "--", "true"]);
+    expect_failure(&ended, 1, "NoChildrenForEphemerals");
+}

@@ -1,0 +1,36 @@
+//! The contract of the `zk` command: what scripts rely on.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
+
+mod connect;
+mod exit_status;
+mod json;
+mod locks;
+mod operations;
+mod signals;
+mod watch;
+
+use std::time::Duration;
+
+use zk_tests::{Ended, Zk, shared_zookeeper};
+
+/// The command, connected to a node of the test's own on the server that the tests share.
+fn zk(chroot: &str) -> Option<Zk> {
+    let server = shared_zookeeper()?;
+    let chroot = format!("/{chroot}");
+    Zk::new(server.connect_string()).ok(&["create", &chroot]);
+    Some(Zk::new(server.connect_string() + &chroot))
+}
+
+/// Expects this exit status, nothing on standard output and one line on standard error.
+fn expect_failure(ended: &Ended, code: i32, says: &str) {
+    assert_eq!(ended.code(), Some(code), "{ended:?}");
+    assert_eq!(ended.stdout, "", "{ended:?}");
+    let [line] = ended.stderr.lines().collect::<Vec<_>>()[..] else {
+        panic!("not one line: {:?}", ended.stderr);
+    };
+    assert!(line.starts_with("zk: ") && line.contains(says), "{line}");
+}
+
+/// For what takes milliseconds on an idle machine.
+const LIMIT: Duration = Duration::from_secs(30);

@@ -1,0 +1,119 @@
+//! The plain operations.
+
+use zk_tests::{Settings, Zk, poll, zookeeper_with};
+
+use crate::{LIMIT, expect_failure, zk};
+
+#[test]
+fn created_data_can_be_read_changed_and_deleted() {
+    let Some(zk) = zk("data") else { return };
+    assert_eq!(zk.ok(&["create", "/a", "grüße, world"]), "/a\n");
+    assert_eq!(zk.ok(&["get", "/a"]), "grüße, world", "as it is, without a new line");
+    assert_eq!(zk.ok(&["set", "/a", "two"]), "");
+    assert_eq!(zk.ok(&["set", "/a", "three", "--version", "1"]), "");
+    expect_failure(&zk.run(&["set", "/a", "four", "--version", "1"]), 1, "BadVersion");
+    assert_eq!(zk.ok(&["get", "/a"]), "three");
+    expect_failure(&zk.run(&["delete", "/a", "--version", "1"]), 1, "BadVersion");
+    assert_eq!(zk.ok(&["delete", "/a", "--version", "2"]), "");
+    expect_failure(&zk.run(&["get", "/a"]), 1, "NoNode");
+    assert_eq!(zk.ok(&["create", "/empty"]), "/empty\n");
+    assert_eq!(zk.ok(&["get", "/empty"]), "");
+}
+
+#[test]
+fn a_tree_is_made_and_deleted_in_one_go() {
+    let Some(zk) = zk("tree") else { return };
+    expect_failure(&zk.run(&["create", "/a/b/c"]), 1, "NoNode");
+    assert_eq!(zk.ok(&["create", "/a/b/c", "deep", "--parents"]), "/a/b/c\n");
+    assert_eq!(zk.ok(&["create", "/a/b/d", "--parents"]), "/a/b/d\n");
+    assert_eq!(zk.ok(&["get", "/a/b/c"]), "deep");
+    expect_failure(&zk.run(&["delete", "/a"]), 1, "NotEmpty");
+    assert_eq!(zk.ok(&["delete", "/a", "--recursive"]), "");
+    assert_eq!(zk.ok(&["ls", "/"]), "");
+    expect_failure(&zk.run(&["delete", "/a", "--recursive"]), 1, "NoNode");
+}
+
+#[test]
+fn names_are_listed_in_order() {
+    let Some(zk) = zk("names") else { return };
+    for name in ["/b", "/c", "/a"] {
+        zk.ok(&["create", name]);
+    }
+    assert_eq!(zk.ok(&["ls", "/"]), "a\nb\nc\n");
+    assert_eq!(zk.ok(&["ls", "/a"]), "");
+    expect_failure(&zk.run(&["ls", "/none"]), 1, "NoNode");
+}
+
+#[test]
+fn existence_is_told_in_words_and_by_the_exit_status() {
+    let Some(zk) = zk("existence") else { return };
+    zk.ok(&["create", "/a"]);
+    assert_eq!(zk.ok(&["exists", "/a"]), "true\n");
+    let ended = zk.run(&["exists", "/none"]);
+    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(1), "false\n"), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+}
+
+#[test]
+fn a_stat_has_all_that_zookeeper_knows() {
+    let Some(zk) = zk("stat") else { return };
+    zk.ok(&["create", "/a", "12345"]);
+    zk.ok(&["create", "/a/b"]);
+    zk.ok(&["set", "/a", "123"]);
+    let stat = zk.ok(&["stat", "/a"]);
+    let value = |name: &str| {
+        let line = stat.lines().find_map(|line| line.strip_prefix(&format!("{name} = ")));
+        line.unwrap_or_else(|| panic!("no {name} in {stat}")).to_owned()
+    };
+    assert_eq!(stat.lines().count(), 11, "{stat}");
+    assert_eq!((value("version"), value("cversion")), ("1".to_owned(), "1".to_owned()));
+    assert_eq!((value("dataLength"), value("numChildren")), ("3".to_owned(), "1".to_owned()));
+    assert_eq!((value("aversion"), value("ephemeralOwner")), ("0".to_owned(), "0x0".to_owned()));
+    for name in ["czxid", "mzxid", "pzxid"] {
+        assert!(value(name).starts_with("0x"), "{stat}");
+    }
+    for name in ["ctime", "mtime"] {
+        assert!(value(name).ends_with(" ms"), "{stat}");
+    }
+    expect_failure(&zk.run(&["stat", "/none"]), 1, "does not exist");
+}
+
+#[test]
+fn sequential_nodes_are_numbered() {
+    let Some(zk) = zk("sequential") else { return };
+    assert_eq!(zk.ok(&["create", "/job-", "--sequential"]), "/job-0000000000\n");
+    assert_eq!(zk.ok(&["create", "/job-", "x", "--sequential"]), "/job-0000000001\n");
+    assert_eq!(zk.ok(&["create", "/", "--sequential"]), "/0000000002\n");
+    assert_eq!(zk.ok(&["get", "/job-0000000001"]), "x");
+}
+
+/// Of containers, nodes with a time to live, and ephemeral nodes: each goes in its own way.
+#[test]
+fn nodes_that_go_by_themselves_do_so() {
+    let settings = Settings::default().tick_ms(250).container_check_ms(50);
+    let Some(server) = zookeeper_with(&settings) else { return };
+    let zk = Zk::new(server.connect_string());
+    let gone = |path: &str| {
+        let went = poll(LIMIT, || (zk.run(&["exists", path]).stdout == "false\n").then_some(()));
+        went.unwrap_or_else(|| panic!("{path} is still there"));
+    };
+
+    zk.ok(&["create", "/keeper"]);
+    assert_eq!(zk.ok(&["create", "/container", "--container"]), "/container\n");
+    zk.ok(&["create", "/container/child"]);
+    zk.ok(&["delete", "/container/child"]);
+    gone("/container");
+
+    assert_eq!(zk.ok(&["create", "/ttl", "--ttl", "300"]), "/ttl\n");
+    let numbered = zk.ok(&["create", "/ttl-", "x", "--ttl", "300", "--sequential"]);
+    assert_eq!(numbered, "/ttl-0000000003\n");
+    gone("/ttl");
+    gone(numbered.trim());
+
+    let short = zk.clone().option("--session-timeout", "0.5");
+    assert_eq!(short.ok(&["create", "/ephemeral", "--ephemeral"]), "/ephemeral\n");
+    // The session outlives the command, by its timeout.
+    assert_eq!(zk.ok(&["exists", "/ephemeral"]), "true\n");
+    gone("/ephemeral");
+    assert_eq!(zk.ok(&["exists", "/keeper"]), "true\n");
+}

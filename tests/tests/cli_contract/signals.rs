@@ -1,0 +1,80 @@
+//! Signals to `zk lock`: passed on to the command, and the lock is released.
+
+use zk_tests::{HOLD, Journal, Scratch, poll};
+
+use crate::{LIMIT, zk};
+
+#[test]
+fn a_signal_is_passed_on_and_the_lock_released() {
+    let Some(zk) = zk("passed-on") else { return };
+    for (signal, number) in [("INT", 2), ("TERM", 15)] {
+        let journal = Journal::new();
+        let zk = zk.clone().journal(&journal);
+        // Without a trap the command dies of it, and the status says so.
+        let holder = zk.lock("/l", &HOLD.replace("exec cat", "trap - INT TERM; exec cat"));
+        poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+        holder.signal(signal);
+        let ended = holder.wait(LIMIT);
+        assert_eq!(ended.code(), Some(128 + number), "{signal}: {ended:?}");
+        // The session was closed, not left to time out.
+        assert_eq!(zk.ok(&["ls", "/l"]), "", "{signal}");
+    }
+}
+
+#[test]
+fn a_command_may_end_in_its_own_way() {
+    let Some(zk) = zk("own-way") else { return };
+    for signal in ["INT", "TERM"] {
+        let scratch = Scratch::new();
+        let told = scratch.path("told");
+        let script = format!(
+            r#"exec 3<&0; trap 'echo {signal} >"{}"; exit 5' {signal}
+               echo ready; cat <&3 >/dev/null & wait"#,
+            told.display()
+        );
+        let holder = zk.lock("/l", &script);
+        poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+        holder.signal(signal);
+        let ended = holder.wait(LIMIT);
+        assert_eq!(ended.code(), Some(5), "{signal}: {ended:?}");
+        assert_eq!(scratch.read("told"), format!("{signal}\n"));
+        assert_eq!(zk.ok(&["ls", "/l"]), "", "{signal}");
+    }
+}
+
+#[test]
+fn a_command_that_stays_keeps_the_lock() {
+    let Some(zk) = zk("stays") else { return };
+    let script = r#"exec 3<&0; trap 'echo told' TERM; echo ready
+        cat <&3 >/dev/null & wait; wait; echo done"#;
+    let mut holder = zk.lock("/l", script);
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    holder.signal("TERM");
+    poll(LIMIT, || holder.stdout().ends_with("told\n").then_some(())).expect("not told");
+    assert!(!holder.has_ended());
+    assert_eq!(zk.ok(&["ls", "/l"]).lines().count(), 1);
+    holder.end_input();
+    let ended = holder.wait(LIMIT);
+    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(0), "ready\ntold\ndone\n"));
+    assert_eq!(zk.ok(&["ls", "/l"]), "");
+}
+
+#[test]
+fn a_waiter_that_is_interrupted_leaves_the_queue() {
+    let Some(zk) = zk("interrupted") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let _holder = zk.lock("/l", HOLD);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+    for (signal, number) in [("INT", 2), ("TERM", 15)] {
+        let waiter = zk.lock("/l", HOLD);
+        let count = || zk.ok(&["participants", "/l"]).lines().count();
+        poll(LIMIT, || (count() == 2).then_some(())).expect("it does not queue");
+        waiter.signal(signal);
+        let ended = waiter.wait(LIMIT);
+        assert_eq!(ended.code(), Some(128 + number), "{signal}: {ended:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+        assert_eq!(count(), 1, "{signal}");
+    }
+    assert_eq!(journal.entered().len(), 1, "the command of a waiter was run");
+}

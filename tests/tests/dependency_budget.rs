@@ -1,0 +1,71 @@
+//! What an application gets along with `zk-recipes`: few packages, no procedural macro, no
+//! `unsafe` of ours.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[test]
+fn there_are_at_most_twenty_packages() {
+    let packages = packages();
+    assert!(packages.contains_key("zk-recipes") && packages.contains_key("zk-proto"));
+    let names: Vec<_> = packages.keys().collect();
+    assert!(names.len() <= PACKAGES_MAX, "{} packages: {names:?}", names.len());
+    println!("{} packages: {names:?}", names.len());
+}
+
+#[test]
+fn none_is_a_procedural_macro_or_needed_by_one() {
+    for (name, line) in packages() {
+        let looks_like_one = name.ends_with("-macros")
+            || name.ends_with("-macro")
+            || name.ends_with("-derive")
+            || ["syn", "quote", "proc-macro2", "async-trait"].contains(&name.as_str());
+        assert!(!looks_like_one && !line.contains("(proc-macro)"), "{line}");
+    }
+}
+
+#[test]
+fn tokio_comes_without_its_macros_and_not_in_full() {
+    let tokio = packages().remove("tokio").unwrap();
+    let features: Vec<&str> = tokio.rsplit(' ').next().unwrap().split(',').collect();
+    assert!(features.contains(&"net"), "the features are not at the end of the line: {tokio}");
+    for unwanted in ["macros", "full", "tokio-macros", "test-util"] {
+        assert!(!features.contains(&unwanted), "{tokio}");
+    }
+}
+
+#[test]
+fn the_libraries_forbid_unsafe_code() {
+    for name in ["zk-proto", "zk-session", "zk-recipes"] {
+        let path = root().join(format!("crates/{name}/src/lib.rs"));
+        let text = fs::read_to_string(&path).unwrap();
+        let forbids = text.lines().any(|line| line == "#![forbid(unsafe_code)]");
+        assert!(forbids, "{} does not", path.display());
+    }
+}
+
+/// The packages that `zk-recipes` needs, itself included, by name, each with its line of
+/// `cargo tree`: name, version, what it is, and its features.
+fn packages() -> BTreeMap<String, String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--package", "zk-recipes", "--edges", "normal"])
+        .args(["--prefix", "none", "--no-dedupe", "--format", "{p} {f}"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let lines = printed.lines().filter(|line| !line.is_empty());
+    lines.map(|line| (line.split(' ').next().unwrap().to_owned(), line.to_owned())).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+const PACKAGES_MAX: usize = 20;

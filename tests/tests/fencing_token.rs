@@ -1,0 +1,63 @@
+//! The fencing token grows from holder to holder, whatever becomes of the lock's path.
+
+use std::time::Duration;
+
+use zk_recipes::Mutex;
+use zk_tests::{Journal, Settings, Zk, eventually, open, zookeeper_with};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_token_grows_also_when_the_server_has_removed_the_empty_lock() {
+    let Some(zk) = zookeeper_with(&Settings::default().container_check_ms(50)) else { return };
+    let journal = Journal::new();
+    let command = Zk::new(zk.connect_string()).journal(&journal);
+    let client = open(&zk.connect_string()).await;
+    let lock = Mutex::new(&client, PATH).unwrap();
+
+    // Holds the lock across the round, so that the path stays.
+    let mut tokens = Vec::new();
+    for round in 0..ROUNDS {
+        let guard = lock.acquire().await.unwrap();
+        let running = command.lock(PATH, Journal::VISIT);
+        zk_tests::contenders(&client, PATH, 2).await;
+        let last_of_node = guard.node().rsplit('-').next().unwrap().to_owned();
+        assert_eq!(last_of_node, "0000000000", "round {round}: the count starts again");
+        tokens.push(guard.token().unwrap().get());
+        guard.release().await.unwrap();
+        assert_eq!(running.wait(LIMIT).code(), Some(0));
+        let entry = journal.entered().pop().unwrap();
+        assert_eq!((journal.entered().len(), entry.sequence()), (round + 1, 1));
+        tokens.push(entry.token);
+
+        // Nobody uses the lock: the server removes it, and what is above it.
+        for path in [PATH, PARENT] {
+            eventually(LIMIT, async || client.exists(path).await.unwrap().is_none().then_some(()))
+                .await
+                .unwrap_or_else(|| panic!("{path} is still there"));
+        }
+    }
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+    assert_eq!(tokens.len(), 2 * ROUNDS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_token_is_the_transaction_that_made_the_node() {
+    let Some(zk) = zk_tests::shared_zookeeper() else { return };
+    let client = open(&zk.connect_string()).await;
+    let lock = Mutex::new(&client, "/token/lock").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let token = guard.token().unwrap();
+    let stat = client.exists(guard.node()).await.unwrap().unwrap();
+    assert_eq!(token.get(), stat.czxid);
+    assert_eq!(guard.check().await.unwrap(), token);
+    // Later changes of the node leave the token alone.
+    client.set_data(guard.node(), b"__REVOKE__", None).await.unwrap();
+    assert_eq!(guard.check().await.unwrap(), token);
+    let participants = lock.participants().await.unwrap();
+    assert_eq!(participants[0].czxid, token.get());
+    guard.release().await.unwrap();
+}
+
+const PARENT: &str = "/fencing";
+const PATH: &str = "/fencing/lock";
+const ROUNDS: usize = 4;
+const LIMIT: Duration = Duration::from_secs(30);

@@ -1,0 +1,198 @@
+//! The server of a holder is cut off from the leader, and goes on answering the holder's pings:
+//! the holder must learn of its loss before the leader gives the lock to somebody else.
+
+use std::thread;
+use std::time::Duration;
+
+use zk_recipes::session::{Client, Config, SessionEvent};
+use zk_recipes::{LossReason, Mutex};
+use zk_tests::{
+    Ensemble, Journal, Mode, Running, Zk, connect, contenders, ensemble_in_namespaces, eventually,
+    is_listed, now, poll,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_learns_of_the_loss_before_the_next_holder_gets_in() {
+    let Some(scene) = Scene::start() else { return };
+    let holder = connect(&scene.follower_address(), TIMEOUT).await;
+    let guard = Mutex::new(&holder, PATH).unwrap().acquire().await.unwrap();
+    let token = guard.token().unwrap();
+    // Asks nothing of the leader, so that the follower answers for itself.
+    let bystander = connect(&scene.follower_address(), TIMEOUT).await;
+    let mut bystander_events = bystander.events();
+
+    let next = connect(&scene.leader_address(), TIMEOUT).await;
+    let next_lock = Mutex::new(&next, PATH).unwrap();
+    let acquired = tokio::spawn(async move { (next_lock.acquire().await.unwrap(), now()) });
+    contenders(&next, PATH, 2).await;
+
+    let lost = guard.lost();
+    let lost = tokio::spawn(async move { (lost.await, now()) });
+    scene.cut();
+    let cut_at = now();
+
+    let (reason, lost_at) = lost.await.unwrap();
+    assert!(!guard.is_held());
+    let (next_guard, acquired_at) = acquired.await.unwrap();
+    assert_eq!(reason, LossReason::LeaseDeadlinePassed);
+    println!(
+        "lost {} ms after the cut, {} ms before the next holder got in at {} ms",
+        (lost_at - cut_at).as_millis(),
+        acquired_at.saturating_duration_since(lost_at).as_millis(),
+        (acquired_at - cut_at).as_millis()
+    );
+    assert!(lost_at < acquired_at, "late by {:?}", lost_at - acquired_at);
+    assert!(next_guard.token().unwrap() > token);
+
+    // Whoever trusts its connection has noticed nothing.
+    assert!(bystander.is_connected());
+    let event = tokio::select! {
+        biased;
+        event = bystander_events.next() => event,
+        () = std::future::ready(()) => None,
+    };
+    assert_eq!(event, None, "the connection to the follower was to stay");
+    let status = scene.ensemble.server(scene.follower).status().unwrap();
+    assert_eq!(status.map(|status| status.mode), Some(Mode::Follower));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_has_ended_before_the_next_holder_gets_in() {
+    let Some(scene) = Scene::start() else { return };
+    let journal = Journal::new();
+    let command = Zk::new(scene.follower_address()).session_timeout(TIMEOUT).journal(&journal);
+    let script = format!("echo $$ >&2; {}", zk_tests::HOLD);
+    let holder = command.lock(PATH, &script);
+    poll(LIMIT, || (journal.entered().len() == 1).then_some(())).expect("nobody got in");
+    let child: u32 = holder.stderr().trim().parse().unwrap();
+
+    let next = connect(&scene.leader_address(), TIMEOUT).await;
+    let next_lock = Mutex::new(&next, PATH).unwrap();
+    let acquired = tokio::spawn(async move { (next_lock.acquire().await.unwrap(), now()) });
+    contenders(&next, PATH, 2).await;
+
+    let child_gone = thread::spawn(move || {
+        poll(LIMIT, || (!exists(child)).then(now)).expect("the command runs on")
+    });
+    let ended = thread::spawn(move || {
+        let ended = Running::wait(holder, LIMIT);
+        (ended, now())
+    });
+    scene.cut();
+    let cut_at = now();
+    let (_next_guard, acquired_at) = acquired.await.unwrap();
+    let child_gone_at = child_gone.join().unwrap();
+    let (ended, ended_at) = ended.join().unwrap();
+    println!(
+        "the command was gone {} ms after the cut, zk at {} ms, the next holder got in at {} ms",
+        (child_gone_at - cut_at).as_millis(),
+        (ended_at - cut_at).as_millis(),
+        (acquired_at - cut_at).as_millis()
+    );
+    assert_eq!(ended.code(), Some(74), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the lock was lost"), "{:?}", ended.stderr);
+    assert!(child_gone_at < acquired_at, "late by {:?}", child_gone_at - acquired_at);
+    assert!(ended_at < acquired_at, "late by {:?}", ended_at - acquired_at);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_may_move_keeps_the_lock_or_loses_it_but_two_never_hold() {
+    let Some(scene) = Scene::start() else { return };
+    let holder = scene.connect_to_any_but_at_the_follower().await;
+    let guard = Mutex::new(&holder, PATH).unwrap().acquire().await.unwrap();
+    let token = guard.token().unwrap();
+
+    let next = connect(&scene.leader_address(), TIMEOUT).await;
+    let next_lock = Mutex::new(&next, PATH).unwrap();
+    let acquired = tokio::spawn(async move { (next_lock.acquire().await.unwrap(), now()) });
+    contenders(&next, PATH, 2).await;
+
+    let mut events = holder.events();
+    let lost = guard.lost();
+    let lost = tokio::spawn(async move { (lost.await, now()) });
+    scene.cut();
+    let moved = async {
+        while !matches!(events.next().await, None | Some(SessionEvent::Reconnected { .. })) {}
+    };
+    tokio::time::timeout(LIMIT, moved).await.expect("neither moved nor ended");
+
+    match guard.check().await {
+        Ok(still) => {
+            assert_eq!(still, token);
+            // Kept: nobody may get in for as long as it is, which is longer than it takes the
+            // leader to forget a session that it has not heard of since the cut.
+            let intruder = tokio::time::timeout(2 * TIMEOUT, async {
+                eventually(LIMIT, async || acquired.is_finished().then_some(())).await
+            });
+            assert!(intruder.await.is_err(), "two hold the lock");
+            guard.check().await.unwrap();
+            println!("kept by moving to another server");
+            guard.release().await.unwrap();
+            assert!(acquired.await.unwrap().0.token().unwrap() > token);
+        }
+        Err(error) => {
+            let (reason, lost_at) = lost.await.unwrap();
+            println!("lost: {reason} ({error})");
+            // Seen as lost, the node may still be there: it goes when the guard does.
+            let early = acquired.is_finished();
+            drop(guard);
+            let (next_guard, acquired_at) = acquired.await.unwrap();
+            assert!(lost_at < acquired_at, "late by {:?}, {early}", lost_at - acquired_at);
+            assert!(next_guard.token().unwrap() > token);
+        }
+    }
+}
+
+/// An ensemble of three whose links can be cut.
+struct Scene {
+    ensemble: Ensemble,
+    leader: usize,
+    follower: usize,
+}
+
+impl Scene {
+    fn start() -> Option<Self> {
+        let ensemble = ensemble_in_namespaces(TICK_MS)?;
+        let (leader, follower) = (ensemble.leader().unwrap(), ensemble.follower().unwrap());
+        Some(Self { ensemble, leader, follower })
+    }
+
+    fn leader_address(&self) -> String {
+        self.ensemble.server(self.leader).connect_string()
+    }
+
+    fn follower_address(&self) -> String {
+        self.ensemble.server(self.follower).connect_string()
+    }
+
+    fn cut(&self) {
+        self.ensemble.cut(self.follower, self.leader).unwrap();
+    }
+
+    /// Opens sessions until one happens to begin at the server that will be cut off.
+    async fn connect_to_any_but_at_the_follower(&self) -> Client {
+        for _ in 0..DRAWS {
+            let config = Config::new(&self.ensemble.connect_string()).unwrap();
+            let client = config.session_timeout(TIMEOUT).connect().await.unwrap();
+            let connections = self.ensemble.server(self.follower).four_letter("cons").unwrap();
+            if connections.contains(&format!("sid=0x{:x},", client.session_id())) {
+                assert!(is_listed(self.ensemble.server(self.leader), client.session_id()));
+                return client;
+            }
+            client.close().await;
+        }
+        panic!("{DRAWS} sessions, and none at the follower");
+    }
+}
+
+fn exists(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+const PATH: &str = "/locks/cut";
+const TICK_MS: u32 = 2000;
+const TIMEOUT: Duration = Duration::from_secs(4);
+/// The leader expires a session after `TIMEOUT` and at most a tick; the rest is for the machine.
+const LIMIT: Duration = Duration::from_secs(20);
+/// All of them miss one of three servers once in 10^11 runs.
+const DRAWS: usize = 64;

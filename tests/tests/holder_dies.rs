@@ -1,0 +1,165 @@
+//! A holder that is killed, or paused for too long: the next one gets in, in time.
+
+use std::time::{Duration, Instant};
+
+use zk_recipes::session::Client;
+use zk_tests::{
+    Journal, Running, Scratch, Settings, Standalone, Zk, connect, contenders, is_listed, now, pass,
+    poll, signal, zookeeper_with,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_holder_is_followed_within_the_session_timeout_and_a_tick() {
+    let Some(scene) = Scene::start().await else { return };
+    let mut holder = scene.hold(zk_tests::HOLD).await;
+    for _ in 0..ROUNDS {
+        let next = scene.queue().await;
+        let killed_at = now();
+        holder.signal("KILL");
+        scene.expect_next_within(killed_at);
+        let ended = holder.wait(LIMIT);
+        assert_eq!((ended.code(), ended.signal()), (None, Some(9)));
+        holder = next;
+    }
+    drop(holder);
+    assert_eq!(scene.journal.entered().len(), 1 + ROUNDS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_holder_is_followed_and_ends_its_command_when_it_wakes() {
+    let Some(scene) = Scene::start().await else { return };
+    let scratch = Scratch::new();
+    let told = scratch.path("told");
+    let script = format!(
+        r#"exec 3<&0; trap 'echo terminated >"{}"; exit 0' TERM
+           echo "enter $ZK_FENCING_TOKEN $ZK_LOCK_NODE" >>"$JOURNAL"
+           cat <&3 >/dev/null & wait"#,
+        told.display()
+    );
+    let holder = scene.hold(&script).await;
+    let next = scene.queue().await;
+
+    let paused_at = now();
+    holder.signal("STOP");
+    scene.expect_next_within(paused_at);
+    // reason: the pause must be longer than twice the session timeout.
+    pass(paused_at, 2 * TIMEOUT);
+    assert!(!told.exists());
+    holder.signal("CONT");
+    let ended = holder.wait(LIMIT);
+    assert_eq!(ended.code(), Some(74), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the lock was lost"), "{:?}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{:?}", ended.stderr);
+    assert_eq!(scratch.read("told"), "terminated\n");
+    drop(next);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_ignores_the_loss_is_killed_after_the_grace_period() {
+    let Some(scene) = Scene::start().await else { return };
+    let script = r#"trap '' TERM; echo $$ >&2
+        echo "enter $ZK_FENCING_TOKEN $ZK_LOCK_NODE" >>"$JOURNAL"; exec cat >/dev/null"#;
+    let holder = scene.hold(script).await;
+    let child: u32 = holder.stderr().trim().parse().unwrap();
+    let next = scene.queue().await;
+
+    let paused_at = now();
+    holder.signal("STOP");
+    scene.expect_next_within(paused_at);
+    holder.signal("CONT");
+    let continued_at = now();
+    let ended = holder.wait(GRACE + LIMIT);
+    let took = continued_at.elapsed();
+    assert_eq!(ended.code(), Some(74), "{}", ended.stderr);
+    assert!(took >= GRACE, "killed after {took:?}");
+    assert!(took < GRACE + ALLOWANCE + CLOSING, "killed after {took:?}");
+    // Reaped by its parent before that ended.
+    assert!(!std::path::Path::new(&format!("/proc/{child}")).exists());
+    drop(next);
+}
+
+/// The command itself is none of the tests: its end by a signal tells of no lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_of_a_killed_client_is_gone_at_the_server() {
+    let Some(scene) = Scene::start().await else { return };
+    let holder = scene.hold(zk_tests::HOLD).await;
+    let observer = scene.observer();
+    let session = session_of(observer, &contenders(observer, PATH, 1).await[0]).await;
+    assert!(is_listed(&scene.server, session));
+    let killed_at = now();
+    signal(holder.pid(), "KILL");
+    poll(TIMEOUT + TICK + ALLOWANCE, || (!is_listed(&scene.server, session)).then_some(()))
+        .unwrap_or_else(|| panic!("listed after {:?}", killed_at.elapsed()));
+    contenders(observer, PATH, 0).await;
+}
+
+async fn session_of(client: &Client, name: &str) -> i64 {
+    let node = client.exists(&format!("{PATH}/{name}")).await.unwrap();
+    node.unwrap().ephemeral_owner
+}
+
+/// A server with short ticks, and a lock.
+struct Scene {
+    observer: Client,
+    journal: Journal,
+    command: Zk,
+    server: Standalone,
+}
+
+impl Scene {
+    async fn start() -> Option<Self> {
+        let server = zookeeper_with(&Settings::default().tick_ms(500))?;
+        let observer = connect(&server.connect_string(), OBSERVER_TIMEOUT).await;
+        let journal = Journal::new();
+        let command = Zk::new(server.connect_string()).session_timeout(TIMEOUT).journal(&journal);
+        Some(Self { observer, journal, command, server })
+    }
+
+    fn observer(&self) -> &Client {
+        &self.observer
+    }
+
+    /// Starts the first holder and waits until it holds.
+    async fn hold(&self, script: &str) -> Running {
+        let holder = self.command.lock(PATH, script);
+        poll(LIMIT, || (self.journal.entered().len() == 1).then_some(())).expect("nobody got in");
+        contenders(&self.observer, PATH, 1).await;
+        holder
+    }
+
+    /// Starts the next holder and waits until it queues.
+    async fn queue(&self) -> Running {
+        let next = self.command.lock(PATH, zk_tests::HOLD);
+        contenders(&self.observer, PATH, 2).await;
+        next
+    }
+
+    /// Waits for the next holder, who must be in within a session timeout and a tick.
+    fn expect_next_within(&self, silent_since: Instant) {
+        let before = self.journal.entered();
+        let next = poll(TIMEOUT + TICK + ALLOWANCE, || {
+            let entered = self.journal.entered();
+            (entered.len() > before.len()).then(|| entered[before.len()].clone())
+        });
+        let took = silent_since.elapsed();
+        let next = next.unwrap_or_else(|| panic!("nobody got in within {took:?}"));
+        println!("the next holder got in after {} ms", took.as_millis());
+        assert!(took <= TIMEOUT + TICK + ALLOWANCE, "the next got in after {took:?}");
+        let last = before.last().unwrap();
+        assert!(next.token > last.token, "{next:?} after {last:?}");
+    }
+}
+
+const PATH: &str = "/locks/backup";
+const TICK: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// The longest that the tick allows.
+const OBSERVER_TIMEOUT: Duration = Duration::from_secs(10);
+/// For what is not the session's: starting the command, and a machine with other work.
+const ALLOWANCE: Duration = Duration::from_secs(1);
+/// How long a command has between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long saying goodbye to the server may take.
+const CLOSING: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(10);
+const ROUNDS: usize = 3;

@@ -1,0 +1,154 @@
+//! A server that breaks every rule: the client ends with an error, in time, and stays small.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
+
+mod peer;
+
+use std::fs;
+use std::time::Duration;
+
+use zk_recipes::session::{Client, Config, Error, ErrorKind};
+use zk_tests::{Running, Zk, now, poll};
+
+use self::peer::{Answer, Hello, Peer};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_meets_every_bad_handshake_with_an_error() {
+    let mut clients = Vec::new();
+    for hello in Hello::BAD {
+        clients.push(tokio::spawn(async move {
+            let peer = Peer::start(hello, Answer::Silence);
+            let start = now();
+            let connected = config(&peer).connect().await;
+            let error = connected.err().unwrap_or_else(|| panic!("{hello:?} was accepted"));
+            let took = start.elapsed();
+            assert!(took < CONNECT_TIMEOUT + ALLOWANCE, "{hello:?}: {error} after {took:?}");
+            expect_no_panic(&error);
+            println!("{hello:?}: {error}");
+        }));
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_meets_every_bad_answer_with_an_error() {
+    let mut clients = Vec::new();
+    for answer in Answer::BAD {
+        clients.push(tokio::spawn(async move {
+            let peer = Peer::start(Hello::Good, answer);
+            let start = now();
+            let error = match config(&peer).connect().await {
+                Ok(client) => ask(&client, answer).await,
+                Err(error) => error,
+            };
+            let took = start.elapsed();
+            // A session that nobody acknowledges is over after 4/3 of its timeout.
+            let limit = CONNECT_TIMEOUT + SESSION_TIMEOUT * 4 / 3 + ALLOWANCE;
+            assert!(took < limit, "{answer:?}: {error} after {took:?}");
+            expect_no_panic(&error);
+            println!("{answer:?}: {error}");
+        }));
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_survives_odd_session_timeouts() {
+    for timeout_ms in [0, -1, 1, i32::MIN, i32::MAX] {
+        let peer = Peer::start(Hello::Timeout(timeout_ms), Answer::Random);
+        let start = now();
+        let asked = async {
+            match config(&peer).connect().await {
+                Ok(client) => ask(&client, Answer::Random).await,
+                Err(error) => error,
+            }
+        };
+        let limit = CONNECT_TIMEOUT + SESSION_TIMEOUT * 4 / 3 + ALLOWANCE;
+        let asked = tokio::time::timeout(limit, asked).await;
+        let error = asked.unwrap_or_else(|_| panic!("{timeout_ms} ms: no end"));
+        expect_no_panic(&error);
+        println!("{timeout_ms} ms: {error} after {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn the_command_ends_with_one_line_and_little_memory() {
+    let bad_hellos = Hello::BAD.map(|hello| Peer::start(hello, Answer::Silence));
+    let bad_answers = Answer::BAD.map(|answer| Peer::start(Hello::Good, answer));
+    let peers: Vec<&Peer> = bad_hellos.iter().chain(&bad_answers).collect();
+    let start = now();
+    let mut running: Vec<Option<Running>> = peers
+        .iter()
+        .map(|peer| {
+            let zk = Zk::new(peer.address()).session_timeout(SESSION_TIMEOUT);
+            Some(zk.start(&["ls", "/"]))
+        })
+        .collect();
+    let mut memory_kib = vec![0; peers.len()];
+    let ended = poll(COMMAND_LIMIT, || {
+        for (index, command) in running.iter_mut().enumerate() {
+            let Some(alive) = command else { continue };
+            memory_kib[index] = peak_memory_kib(alive.pid()).unwrap_or(memory_kib[index]);
+            if alive.has_ended() {
+                expect_clean_end(command.take().unwrap(), peers[index]);
+            }
+        }
+        running.iter().all(Option::is_none).then_some(())
+    });
+    for (peer, command) in peers.iter().zip(&running) {
+        assert!(command.is_none(), "{peer:?}: runs after {COMMAND_LIMIT:?}");
+    }
+    ended.unwrap();
+    for (peer, kib) in peers.iter().zip(&memory_kib) {
+        assert!((1..MEMORY_MAX_KIB).contains(kib), "{peer:?}: {kib} KiB");
+    }
+    println!(
+        "{} peers, {} KiB at most, all over after {:?}",
+        peers.len(),
+        memory_kib.iter().max().unwrap(),
+        start.elapsed()
+    );
+}
+
+fn config(peer: &Peer) -> Config {
+    let config = Config::new(&peer.address()).unwrap();
+    config.session_timeout(SESSION_TIMEOUT).connect_timeout(CONNECT_TIMEOUT)
+}
+
+async fn ask(client: &Client, answer: Answer) -> Error {
+    let listed = client.get_children("/").await;
+    listed.err().unwrap_or_else(|| panic!("{answer:?} was taken for an answer"))
+}
+
+/// The driver of a client is gone only when it has panicked.
+fn expect_no_panic(error: &Error) {
+    assert!(!matches!(error.kind(), ErrorKind::DriverGone), "{error}");
+}
+
+fn expect_clean_end(command: Running, peer: &Peer) {
+    let ended = command.wait(Duration::ZERO);
+    assert!(matches!(ended.code(), Some(69 | 1)), "{peer:?}: {ended:?}");
+    assert_eq!(ended.stdout, "", "{peer:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{peer:?}: {ended:?}");
+    assert!(ended.stderr.starts_with("zk: "), "{peer:?}: {ended:?}");
+}
+
+/// The most memory that a process has had so far; `None` when it has ended.
+fn peak_memory_kib(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// For a machine with other work, of which the peers themselves are a good part.
+const ALLOWANCE: Duration = Duration::from_secs(2);
+/// Connecting takes at most 10 s, a request the session's life, and closing 2 s.
+const COMMAND_LIMIT: Duration = Duration::from_secs(10 + 2 + 2 + 4);
+/// Four of the largest frames that are accepted.
+const MEMORY_MAX_KIB: u64 = 64 * 1024;

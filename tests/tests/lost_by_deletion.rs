@@ -1,0 +1,41 @@
+//! Somebody deletes the holder's node: the holder is told, and its command ended.
+
+use std::time::Duration;
+
+use zk_recipes::{LockError, LossReason, Mutex};
+use zk_tests::{HOLD, Journal, Zk, contenders, open, poll, shared_zookeeper};
+
+#[test]
+fn a_command_ends_when_its_node_is_deleted() {
+    let Some(zk) = shared_zookeeper() else { return };
+    let journal = Journal::new();
+    let command = Zk::new(zk.connect_string()).journal(&journal);
+    let holder = command.lock("/deletion/command", HOLD);
+    let entry = poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+
+    command.ok(&["delete", &entry.node]);
+    let ended = holder.wait(LIMIT);
+    assert_eq!(ended.code(), Some(74), "{}", ended.stderr);
+    assert_eq!(ended.stderr, "zk: the lock was lost: somebody deleted the lock's node\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_tells_that_its_node_was_deleted() {
+    let Some(zk) = shared_zookeeper() else { return };
+    let (client, other) = (open(&zk.connect_string()).await, open(&zk.connect_string()).await);
+    let lock = Mutex::new(&client, "/deletion/guard").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let told = tokio::spawn(guard.lost());
+    // Deleted and made again by somebody else, under the very name.
+    contenders(&other, "/deletion/guard", 1).await;
+    other.delete(guard.node(), None).await.unwrap();
+    let told = tokio::time::timeout(LIMIT, told).await.expect("not told").unwrap();
+    assert_eq!(told, LossReason::NodeDeleted);
+
+    other.create(guard.node(), b"", zk_recipes::session::CreateMode::Ephemeral).await.unwrap();
+    let lost = Err(LockError::Lost(LossReason::NodeDeleted));
+    assert_eq!(guard.check().await, lost);
+    assert_eq!(guard.lost().await, LossReason::NodeDeleted);
+}
+
+const LIMIT: Duration = Duration::from_secs(30);

@@ -1,0 +1,137 @@
+//! How sessions end: closed, expired; and what is told of it.
+
+use std::time::Duration;
+
+use zk_recipes::session::{
+    Client, CreateMode, ErrorKind, Outcome, SessionEnd, SessionEvent, SessionEvents,
+};
+use zk_tests::{Settings, connect, is_listed, now, open, pass, poll, zookeeper_with};
+
+use crate::{LIMIT, client};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_removes_the_ephemeral_nodes_at_once() {
+    let Some(observer) = client("close").await else { return };
+    let server = zk_tests::shared_zookeeper().unwrap();
+    let client = open(&(server.connect_string() + "/close")).await;
+    let session_id = client.session_id();
+    let mut events = client.events();
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    assert!(is_listed(server, session_id));
+    let last = client.create("/last", b"", CreateMode::Ephemeral);
+    client.close().await;
+    assert_eq!(observer.exists("/e").await.unwrap(), None);
+    assert_eq!(observer.exists("/last").await.unwrap(), None);
+    last.await.unwrap(); // was made before, and answered
+    assert!(!is_listed(server, session_id));
+
+    assert_eq!(events.next().await, Some(SessionEvent::Closed { session_id }));
+    assert_eq!(events.next().await, None);
+    let error = client.create("/e", b"", CreateMode::Ephemeral).await.unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::SessionEnded(SessionEnd::Closed));
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    client.close().await; // once more does no harm
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_last_handle_closes_the_session() {
+    let Some(observer) = client("drop").await else { return };
+    let server = zk_tests::shared_zookeeper().unwrap();
+    let client = open(&(server.connect_string() + "/drop")).await;
+    let session_id = client.session_id();
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    let (_, gone) = observer.get_data_and_watch("/e").await.unwrap();
+    drop(client.clone());
+    observer.sync("/").await.unwrap();
+    assert!(observer.exists("/e").await.unwrap().is_some(), "one handle is left");
+    drop(client);
+    // Long before the session's timeout.
+    tokio::time::timeout(Duration::from_secs(10), gone).await.unwrap().unwrap();
+    poll(LIMIT, || (!is_listed(server, session_id)).then_some(())).expect("it lives on");
+}
+
+/// No server to say so, and none needed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_expires_without_a_server_and_says_so_once() {
+    let Some(server) = zookeeper_with(&Settings::default().tick_ms(250)) else { return };
+    let client = connect(&server.connect_string(), TIMEOUT).await;
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    let (_, watch) = client.get_data_and_watch("/e").await.unwrap();
+    let mut events = client.events();
+    let session_id = client.session_id();
+
+    server.pause().unwrap();
+    let paused_at = now();
+    let cause = SessionEnd::ExpiredLocally;
+    expect_expired(&mut events, session_id, &[cause]).await;
+    let took = paused_at.elapsed();
+    assert!(took < TIMEOUT * 4 / 3 + ALLOWANCE, "told after {took:?}");
+    expect_over(&client, watch, cause).await;
+
+    // And the server is of the same opinion.
+    server.resume().unwrap();
+    poll(LIMIT, || (!is_listed(&server, session_id)).then_some(())).expect("it lives on");
+    let other = connect(&server.connect_string(), TIMEOUT).await;
+    assert_eq!(other.exists("/e").await.unwrap(), None);
+}
+
+/// The whole process is paused, and finds its session gone when it goes on.
+#[test]
+fn a_client_that_was_paused_learns_that_its_session_expired() {
+    let Some(server) = zookeeper_with(&Settings::default().tick_ms(250)) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = connect(&server.connect_string(), TIMEOUT).await;
+        client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+        let (_, watch) = client.get_data_and_watch("/e").await.unwrap();
+        let mut events = client.events();
+        let session_id = client.session_id();
+
+        // Nothing on this thread runs until the server has given the session up.
+        let paused_at = now();
+        poll(LIMIT, || (!is_listed(&server, session_id)).then_some(())).expect("it lives on");
+        // reason: and until the client's own clock says so too, or the server would have to.
+        pass(paused_at, TIMEOUT);
+        let causes = [SessionEnd::Expired, SessionEnd::ExpiredLocally];
+        let cause = expect_expired(&mut events, session_id, &causes).await;
+        expect_over(&client, watch, cause).await;
+    });
+}
+
+/// Waits for the end, after which nothing more may be told.
+async fn expect_expired(
+    events: &mut SessionEvents,
+    session_id: i64,
+    causes: &[SessionEnd],
+) -> SessionEnd {
+    let end = async {
+        loop {
+            match events.next().await {
+                Some(SessionEvent::Suspended { .. }) => {}
+                Some(SessionEvent::Expired { session_id: told, cause }) => {
+                    assert_eq!(told, session_id);
+                    return cause;
+                }
+                event => panic!("{event:?}"),
+            }
+        }
+    };
+    let cause = tokio::time::timeout(LIMIT, end).await.expect("nothing is told");
+    assert!(causes.contains(&cause), "{cause:?}");
+    assert_eq!(events.next().await, None);
+    cause
+}
+
+async fn expect_over(client: &Client, watch: zk_recipes::session::Watch, cause: SessionEnd) {
+    let over = ErrorKind::SessionEnded(cause);
+    assert_eq!(watch.await.unwrap_err().kind(), &over);
+    assert_eq!(client.ended(), Some(cause));
+    let error = client.exists("/e").await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (&over, Outcome::NotApplied));
+    assert!(!error.is_retryable());
+    client.close().await; // returns at once
+}
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// For a machine with other work.
+const ALLOWANCE: Duration = Duration::from_secs(1);

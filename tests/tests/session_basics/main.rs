@@ -1,0 +1,27 @@
+//! The client against a real server: operations, watches, the life of a session.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
+
+mod auth;
+mod life;
+mod operations;
+mod restart;
+mod watches;
+
+use std::time::Duration;
+
+use zk_recipes::session::{Client, CreateMode};
+use zk_tests::{open, shared_zookeeper};
+
+/// A session on the server that the tests share, below a node of the test's own.
+async fn client(chroot: &str) -> Option<Client> {
+    let server = shared_zookeeper()?;
+    let chroot = format!("/{chroot}");
+    let outside = open(&server.connect_string()).await;
+    outside.create(&chroot, b"", CreateMode::Persistent).await.unwrap();
+    outside.close().await;
+    Some(open(&(server.connect_string() + &chroot)).await)
+}
+
+/// For what takes milliseconds on an idle machine.
+const LIMIT: Duration = Duration::from_secs(30);

@@ -1,0 +1,92 @@
+//! A session over the death of its server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_recipes::session::{CreateMode, ErrorKind, Outcome, SessionEvent};
+use zk_tests::{connect, zookeeper};
+
+use crate::LIMIT;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_and_its_nodes_survive_a_restart() {
+    let Some(server) = zookeeper() else { return };
+    let client = connect(&server.connect_string(), TIMEOUT).await;
+    let session_id = client.session_id();
+    let created = client.create("/e", b"x", CreateMode::Ephemeral).await.unwrap();
+    for _ in 0..ROUNDS {
+        let mut events = client.events();
+        server.kill();
+        // Waits for a server, and is not lost.
+        let waiting = tokio::spawn(client.exists("/e"));
+        server.restart().unwrap();
+
+        let event = tokio::time::timeout(LIMIT, events.next()).await.unwrap();
+        let Some(SessionEvent::Suspended { session_id: suspended, .. }) = event else {
+            panic!("{event:?}");
+        };
+        let event = tokio::time::timeout(LIMIT, events.next()).await.unwrap();
+        let Some(SessionEvent::Reconnected { session_id: resumed, timeout, .. }) = event else {
+            panic!("{event:?}");
+        };
+        assert_eq!((suspended, resumed, timeout), (session_id, session_id, TIMEOUT));
+        match waiting.await.unwrap() {
+            Ok(stat) => assert_eq!(stat.unwrap().czxid, created.stat.czxid),
+            // It had left before the client knew; a read changes nothing.
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::ConnectionLost(_)), "{error}");
+                assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
+            }
+        }
+        let stat = client.exists("/e").await.unwrap().unwrap();
+        assert_eq!((stat.czxid, stat.ephemeral_owner), (created.stat.czxid, session_id));
+    }
+}
+
+/// Of the writes that a dying server took, some were applied and some not; what the client says of
+/// each must be true.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_outcome_of_interrupted_writes_is_told_truly() {
+    let Some(server) = zookeeper().map(Arc::new) else { return };
+    let client = connect(&server.connect_string(), TIMEOUT).await;
+    let mut writes = Vec::new();
+    let mut write = |number: usize| {
+        let path = format!("/n{number}");
+        let write = client.create(&path, b"", CreateMode::Persistent);
+        writes.push((path, write));
+    };
+    (0..WRITES / 4).for_each(&mut write);
+    client.sync("/").await.unwrap();
+    // The death comes somewhere in the second quarter, or soon after it.
+    let killed = tokio::task::spawn_blocking({
+        let server = Arc::clone(&server);
+        move || server.kill()
+    });
+    (WRITES / 4..WRITES / 2).for_each(&mut write);
+    killed.await.unwrap();
+    (WRITES / 2..WRITES).for_each(&mut write);
+    server.restart().unwrap();
+    let (mut applied, mut not_applied, mut unknown) = (0, 0, 0);
+    for (path, write) in writes {
+        let result = tokio::time::timeout(LIMIT, write).await.expect("an answer to every request");
+        let exists = client.exists(&path).await.unwrap().is_some();
+        match result.map_err(|error| error.outcome()) {
+            Ok(_) => {
+                assert!(exists, "{path} was said to exist");
+                applied += 1;
+            }
+            Err(Outcome::NotApplied) => {
+                assert!(!exists, "{path} was said not to exist");
+                not_applied += 1;
+            }
+            Err(Outcome::Unknown) => unknown += 1,
+            Err(Outcome::Applied) => panic!("{path}: an answer that cannot be understood"),
+        }
+    }
+    println!("{applied} applied, {not_applied} not, {unknown} unknown");
+}
+
+/// Far more than a restart takes on a loaded machine.
+const TIMEOUT: Duration = Duration::from_secs(20);
+const ROUNDS: usize = 2;
+const WRITES: usize = 2000;

@@ -1,0 +1,167 @@
+//! One-shot watches.
+
+use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, EventType, Watch};
+use zk_tests::{open, poll, shared_zookeeper, zookeeper};
+
+use crate::{LIMIT, client};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_kind_of_watch_sees_its_kinds_of_change() {
+    let Some(client) = client("kinds").await else { return };
+    let other = open(&(shared_zookeeper().unwrap().connect_string() + "/kinds")).await;
+    let (absent, created) = client.exists_and_watch("/a").await.unwrap();
+    assert_eq!(absent, None);
+    other.create("/a", b"", CreateMode::Persistent).await.unwrap();
+    told(created, EventType::NODE_CREATED, "/a").await;
+
+    let (_, by_exists) = client.exists_and_watch("/a").await.unwrap();
+    let (_, by_data) = client.get_data_and_watch("/a").await.unwrap();
+    other.set_data("/a", b"x", None).await.unwrap();
+    told(by_exists, EventType::NODE_DATA_CHANGED, "/a").await;
+    told(by_data, EventType::NODE_DATA_CHANGED, "/a").await;
+
+    let (_, children) = client.get_children_and_watch("/a").await.unwrap();
+    other.create("/a/b", b"", CreateMode::Persistent).await.unwrap();
+    told(children, EventType::NODE_CHILDREN_CHANGED, "/a").await;
+    let (_, children) = client.get_children_and_watch("/a").await.unwrap();
+    other.delete("/a/b", None).await.unwrap();
+    told(children, EventType::NODE_CHILDREN_CHANGED, "/a").await;
+
+    let (_, by_exists) = client.exists_and_watch("/a").await.unwrap();
+    let (_, by_data) = client.get_data_and_watch("/a").await.unwrap();
+    let (_, children) = client.get_children_and_watch("/a").await.unwrap();
+    other.delete("/a", None).await.unwrap();
+    for watch in [by_exists, by_data, children] {
+        told(watch, EventType::NODE_DELETED, "/a").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_fires_once_and_is_gone_at_the_server() {
+    let Some(server) = zookeeper() else { return };
+    let client = open(&server.connect_string()).await;
+    let watches = || server.four_letter("wchp").unwrap().matches("0x").count();
+    client.create("/a", b"", CreateMode::Persistent).await.unwrap();
+    let (_, watch) = client.get_data_and_watch("/a").await.unwrap();
+    let (_, again) = client.get_data_and_watch("/a").await.unwrap();
+    assert_eq!(watches(), 1);
+    client.set_data("/a", b"1", None).await.unwrap();
+    told(watch, EventType::NODE_DATA_CHANGED, "/a").await;
+    told(again, EventType::NODE_DATA_CHANGED, "/a").await;
+    assert_eq!(watches(), 0);
+
+    // What fails sets no watch.
+    let error = client.get_data_and_watch("/none").await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
+    assert_eq!(watches(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_told_before_the_answer_that_shows_its_effect() {
+    let Some(client) = client("event-order").await else { return };
+    let other = open(&(shared_zookeeper().unwrap().connect_string() + "/event-order")).await;
+    client.create("/a", b"0", CreateMode::Persistent).await.unwrap();
+    for round in 1..=100_u8 {
+        let (_, mut watch) = client.get_data_and_watch("/a").await.unwrap();
+        let changed = other.set_data("/a", &[round], None);
+        // Until the new data is seen, and then the event must have been.
+        while client.get_data("/a").await.unwrap().data.as_deref() != Some(&[round]) {}
+        let event = tokio::select! {
+            biased;
+            event = &mut watch => Some(event.unwrap()),
+            () = std::future::ready(()) => None,
+        };
+        assert_eq!(event.unwrap().event_type, EventType::NODE_DATA_CHANGED, "round {round}");
+        changed.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_during_a_restart_are_told_when_the_session_is_back() {
+    let Some(ensemble) = zk_tests::ensemble(1000) else { return };
+    let away = ensemble.server(ensemble.follower().unwrap());
+    let client = open(&away.connect_string()).await;
+    let others: Vec<String> = ensemble
+        .servers()
+        .iter()
+        .map(zk_tests::Server::connect_string)
+        .filter(|address| *address != away.connect_string())
+        .collect();
+    let other = open(&others.join(",")).await;
+    for path in ["/changed", "/deleted", "/parent", "/same"] {
+        other.create(path, b"", CreateMode::Persistent).await.unwrap();
+    }
+    client.sync("/").await.unwrap();
+    let data = async |path: &str| client.get_data_and_watch(path).await.unwrap().1;
+    let (changed, deleted, same) =
+        (data("/changed").await, data("/deleted").await, data("/same").await);
+    let (_, created) = client.exists_and_watch("/created").await.unwrap();
+    let (_, children) = client.get_children_and_watch("/parent").await.unwrap();
+
+    away.kill();
+    other.set_data("/changed", b"x", None).await.unwrap();
+    other.delete("/deleted", None).await.unwrap();
+    other.create("/created", b"", CreateMode::Persistent).await.unwrap();
+    other.create("/parent/child", b"", CreateMode::Persistent).await.unwrap();
+    away.restart().unwrap();
+
+    told(changed, EventType::NODE_DATA_CHANGED, "/changed").await;
+    told(deleted, EventType::NODE_DELETED, "/deleted").await;
+    told(created, EventType::NODE_CREATED, "/created").await;
+    told(children, EventType::NODE_CHILDREN_CHANGED, "/parent").await;
+    // The reconnect by itself is no event, and this watch still stands.
+    other.set_data("/same", b"now", None).await.unwrap();
+    told(same, EventType::NODE_DATA_CHANGED, "/same").await;
+    client.sync("/").await.unwrap();
+    assert_eq!(client.get_data("/same").await.unwrap().data.as_deref(), Some(&b"now"[..]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_watches_survive_a_restart() {
+    let Some(server) = zookeeper() else { return };
+    let client = open(&server.connect_string()).await;
+    let other = open(&server.connect_string()).await;
+    // Long names, so that they do not fit one frame when they are set again.
+    let path = |number: usize| format!("/a-node-with-a-name-of-some-length-and-number-{number:06}");
+    let created: Vec<_> = (0..WATCHES)
+        .map(|number| client.create(&path(number), b"", CreateMode::Persistent))
+        .collect();
+    for created in created {
+        created.await.unwrap();
+    }
+    let watched: Vec<_> =
+        (0..WATCHES).map(|number| client.get_data_and_watch(&path(number))).collect();
+    let mut watches = Vec::new();
+    for watched in watched {
+        watches.push(watched.await.unwrap().1);
+    }
+
+    server.restart().unwrap();
+    client.sync("/").await.unwrap_or_else(|error| assert!(error.is_retryable(), "{error}"));
+    let count = || server.four_letter("wchs").unwrap().contains(&format!("watches:{WATCHES}"));
+    poll(LIMIT, || count().then_some(())).expect("not all watches are set again");
+    all_are_told(&other, watches, path).await;
+}
+
+async fn all_are_told(other: &Client, watches: Vec<Watch>, path: impl Fn(usize) -> String) {
+    // The first may meet the connection as it was before the restart.
+    while other.exists("/").await.is_err() {}
+    let changes: Vec<_> =
+        (0..watches.len()).map(|number| other.set_data(&path(number), b"x", None)).collect();
+    for change in changes {
+        change.await.unwrap();
+    }
+    for (number, watch) in watches.into_iter().enumerate() {
+        told(watch, EventType::NODE_DATA_CHANGED, &path(number)).await;
+    }
+}
+
+async fn told(watch: Watch, event_type: EventType, path: &str) {
+    let told: Result<_, Error> = tokio::time::timeout(LIMIT, watch)
+        .await
+        .unwrap_or_else(|_| panic!("nothing is told of {path}"));
+    let event = told.unwrap();
+    assert_eq!((event.event_type, event.path.as_str()), (event_type, path));
+}
+
+const WATCHES: usize = 4000;
