@@ -219,7 +219,7 @@ public final class RecordWire {
         zk.getACL("/g", new Stat());
         step("auth", "addAuthInfo(digest, alice:secret)");
         zk.addAuthInfo("digest", utf8("alice:secret"));
-        step("whoAmI", "whoAmI()");
+        step("whoAmI", "whoAmI() after addAuthInfo");
         zk.whoAmI();
         quiet();
         zk.create("/g/acl", null, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);

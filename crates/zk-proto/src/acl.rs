@@ -94,8 +94,8 @@ impl Acl {
         Self { perms, scheme: Cow::Borrowed("x509"), id: subject.into() }
     }
 
-    /// The entry for who has proved to be `user` with SASL, e.g. `alice` or `alice@EXAMPLE.ORG`. The
-    /// server must have SASL set up.
+    /// The entry for who has proved to be `user` with SASL, e.g. `alice` or `alice@EXAMPLE.ORG`.
+    /// The server must have SASL set up.
     #[must_use]
     pub fn sasl(perms: Perms, user: impl Into<Cow<'static, str>>) -> Self {
         Self { perms, scheme: Cow::Borrowed("sasl"), id: user.into() }

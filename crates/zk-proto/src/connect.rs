@@ -7,8 +7,8 @@
 //!                  [, readOnly: boolean]
 //! ```
 //!
-//! The last byte is there since 3.4; a server leaves it out if the client did. A server that does not
-//! serve the client sends no response: it closes the connection, and one kind of read-only server
+//! The last byte is there since 3.4; a server leaves it out if the client did. A server that does
+//! not serve the client sends no response: it closes the connection, and one kind of read-only server
 //! sends a bare reply header first ([`ConnectReply::Refused`]).
 //!
 //! ```

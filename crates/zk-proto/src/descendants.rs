@@ -21,8 +21,8 @@ use crate::{
 /// Counts all descendants of a node. Needs a server of 3.6.0 or newer; an older one closes the
 /// connection.
 ///
-/// The server walks its whole tree for it. It refuses with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
-/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+/// The server walks its whole tree for it. It refuses with [`NO_NODE`](crate::ErrorCode::NO_NODE)
+/// or [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
 ///
 /// ```
 /// use zk_proto::{GetAllChildrenNumber, OpCode, Request};

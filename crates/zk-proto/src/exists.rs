@@ -19,8 +19,8 @@ use crate::{
 /// Asks for a node's Stat.
 ///
 /// A missing node is the error [`NO_NODE`](crate::ErrorCode::NO_NODE); a watch asked for is set
-/// all the same, and fires when the node is created. Servers from 3.8.4 and 3.9.2 on also refuse with
-/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+/// all the same, and fires when the node is created. Servers from 3.8.4 and 3.9.2 on also refuse
+/// with [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
 ///
 /// ```
 /// use zk_proto::{Exists, OpCode, Request};

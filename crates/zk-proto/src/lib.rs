@@ -12,9 +12,9 @@
 //!   [`sync`], [`multi`], [`add_watch`], [`set_watches`], [`session`], [`auth`], [`sasl`],
 //!   [`who_am_i`], [`reconfig`]; what watches report is in [`watch`].
 //!
-//! The records are those of `zookeeper.jute` in ZooKeeper's source, under the names they have there;
-//! the text of each module begins with their layouts. `boolean` is one byte, `int` four, `long` eight;
-//! `buffer` and `ustring` have their length in front, an `int`, and `vector` its count.
+//! The records are those of `zookeeper.jute` in ZooKeeper's source, under the names they have
+//! there; the text of each module begins with their layouts. `boolean` is one byte, `int` four,
+//! `long` eight; `buffer` and `ustring` have their length in front, an `int`, and `vector` its count.
 //!
 //! # What a peer can do to this crate
 //!

@@ -80,8 +80,8 @@ impl fmt::Debug for Sasl<'_> {
 /// The server's half of a step.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SaslReply {
-    /// What the mechanism has to say. `None`, with no error in the header, comes from a server that
-    /// is not set up for SASL or goes on without it: the exchange has failed, waiting would not end.
+    /// What the mechanism has to say. `None`, with no error in the header, comes from a server
+    /// that is not set up for SASL or goes on without it: the exchange has failed, waiting would not end.
     pub token: Option<Bytes>,
 }
 

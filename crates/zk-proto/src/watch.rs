@@ -199,6 +199,7 @@ codes! {
     AddWatchMode:
     /// The node, and the list of its children.
     Persistent = 0,
-    /// The node and all below it. Lists of children are not reported: each creation and deletion is.
+    /// The node and all below it. Lists of children are not reported, each creation and deletion
+    /// is.
     PersistentRecursive = 1,
 }

@@ -1,7 +1,7 @@
 //! Every recorded frame is read, and comes back byte for byte.
 //!
 //! The recordings are of the Java client and a real server: see `golden/README.md`. What the frames
-//! say is for `golden_values.rs`.
+//! say is for the files `golden_*.rs`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 

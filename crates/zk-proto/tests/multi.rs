@@ -1,8 +1,10 @@
-//! Multi: its end is what says `done`, its length what the frame holds, its entries what a server takes.
+//! Multi: its end is what says `done`, its length what the frame holds, its entries what a server
+//! takes.
 
 mod support;
 
-use bytes::Bytes;
+use allocation_counter::measure;
+use bytes::{Bytes, BytesMut};
 use support::{encoded, hex};
 use zk_proto::{DecodeErrorKind::*, *};
 
@@ -168,4 +170,20 @@ fn operations_are_borrowed_or_owned_and_the_same() {
     let request = MultiRead::new(&reads);
     assert!(request.ops.iter().map(MultiReadOp::path).eq(["/1", "/2"]));
     assert_eq!((request.path(), borrowed.path()), (None, None));
+}
+
+#[test]
+fn a_multi_is_encoded_without_an_allocation() {
+    let mut out = BytesMut::with_capacity(4096);
+    let mut round = |xid| {
+        out.clear();
+        let ops = [
+            Check { path: "/lock".into(), version: 0 }.into(),
+            SetData { path: "/state".into(), data: Some(b"on"[..].into()), version: -1 }.into(),
+        ];
+        encode_request(xid, &Multi::new(&ops), &mut out);
+    };
+    round(1);
+    let steady = measure(|| (2..100).for_each(&mut round));
+    assert_eq!(steady.count_total, 0, "{steady:?}");
 }

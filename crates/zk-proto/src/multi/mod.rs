@@ -21,8 +21,8 @@
 //! The lists end with the header that says `done`. Not with the type -1: errors have that too. No
 //! count is sent, so a list is as long as its frame has bytes for.
 //!
-//! The reply's own error is [`OK`](crate::ErrorCode::OK) even if the transaction was rolled back: see
-//! [`MultiReply::failure`]. An error there is about the whole request, mostly
+//! The reply's own error is [`OK`](crate::ErrorCode::OK) even if the transaction was rolled back:
+//! see [`MultiReply::failure`]. An error there is about the whole request, mostly
 //! [`MARSHALLING_ERROR`](crate::ErrorCode::MARSHALLING_ERROR).
 //!
 //! ```

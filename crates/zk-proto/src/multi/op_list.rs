@@ -1,11 +1,11 @@
 //! The operations of a multi, borrowed or owned.
 
-use std::ops::Deref;
+use std::{fmt, ops::Deref};
 
 /// The operations of a multi: borrowed by who sends them, owned by who has decoded them.
 ///
 /// It is used as the slice that it is. (A `Cow` would not do: it cannot be shortened in lifetime.)
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum OpList<'a, T> {
     /// A slice of the sender's, so that nothing is allocated for a request.
     Borrowed(&'a [T]),
@@ -21,6 +21,13 @@ impl<T> Deref for OpList<'_, T> {
             Self::Borrowed(ops) => ops,
             Self::Owned(ops) => ops,
         }
+    }
+}
+
+/// Shows the operations, whoever owns them.
+impl<T: fmt::Debug> fmt::Debug for OpList<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 

@@ -81,8 +81,8 @@ pub enum MultiResult {
     Set(Stat),
     /// A node has the expected version.
     Checked,
-    /// Nothing was applied: [`OK`](ErrorCode::OK) before the operation that failed, its error at it,
-    /// and [`RUNTIME_INCONSISTENCY`](ErrorCode::RUNTIME_INCONSISTENCY) after it.
+    /// Nothing was applied: [`OK`](ErrorCode::OK) before the operation that failed, its error at
+    /// it, and [`RUNTIME_INCONSISTENCY`](ErrorCode::RUNTIME_INCONSISTENCY) after it.
     Error(ErrorCode),
 }
 

@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod codec;
+pub(crate) mod golden;
 pub(crate) mod multi;
 pub(crate) mod recording;
 mod strategies;

@@ -1,7 +1,7 @@
 //! Reads the recordings under `tests/golden`.
 //!
-//! A line that begins with `=` is the title of an exchange, one with `>` or `<` begins a frame to or
-//! from the server, and one with white space goes on with it. All else is for the reader.
+//! A line that begins with `=` is the title of an exchange, one with `>` or `<` begins a frame to
+//! or from the server, and one with white space goes on with it. All else is for the reader.
 
 use std::{fs, path::Path};
 
