@@ -1,0 +1,109 @@
+//! What a caller does in a [`World`]: requests, watches, chores, the lease, the end.
+
+use super::*;
+
+impl World {
+    pub(crate) fn number(&mut self) -> Number {
+        self.next += 1;
+        Number { n: self.next, abandoned: Rc::default() }
+    }
+
+    /// Submits a request whose answer, and watch if any, have the returned number.
+    pub(crate) fn submit<R: Request>(&mut self, request: &R, watch: Option<WatchKind>) -> u32 {
+        self.try_submit(request, watch).unwrap()
+    }
+
+    pub(crate) fn try_submit<R: Request>(
+        &mut self,
+        request: &R,
+        watch: Option<WatchKind>,
+    ) -> Result<u32, Failure> {
+        let to = self.number();
+        let watch = watch.map(|kind| (kind, to.clone()));
+        let result = self.session.submit(self.instant(), request, to.clone(), watch);
+        self.admitted(to, result)
+    }
+
+    pub(crate) fn admitted(
+        &mut self,
+        to: Number,
+        result: Result<(), Failure>,
+    ) -> Result<u32, Failure> {
+        let n = to.n;
+        if result.is_ok() {
+            self.asked.insert(n, to);
+        }
+        self.settle();
+        result.map(|()| n)
+    }
+
+    pub(crate) fn create(&mut self, path: &str) -> u32 {
+        self.submit(&create(path), None)
+    }
+
+    pub(crate) fn delete(&mut self, path: &str) -> u32 {
+        self.submit(&Delete { path: path.into(), version: -1 }, None)
+    }
+
+    pub(crate) fn set(&mut self, path: &str) -> u32 {
+        self.submit(&SetData { path: path.into(), data: None, version: -1 }, None)
+    }
+
+    pub(crate) fn sync(&mut self) -> u32 {
+        self.submit(&Sync { path: "/".into() }, None)
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> u32 {
+        self.submit(&get(path, false), None)
+    }
+
+    pub(crate) fn watch(&mut self, kind: WatchKind, path: &str) -> u32 {
+        let (watch, kind_of) = (true, Some(kind));
+        let path = path.into();
+        match kind {
+            WatchKind::Data => self.submit(&GetData { path, watch }, kind_of),
+            WatchKind::Exists => self.submit(&Exists { path, watch }, kind_of),
+            WatchKind::Children => self.submit(&GetChildren2 { path, watch }, kind_of),
+        }
+    }
+
+    pub(crate) fn delete_for_certain(&mut self, path: &str) -> u32 {
+        let to = self.number();
+        let result = self.session.delete_for_certain(self.instant(), path, Some(to.clone()));
+        self.admitted(to, result).unwrap()
+    }
+
+    pub(crate) fn sweep(&mut self, parent: &str, prefix: &str) {
+        self.session.sweep_for_certain(self.instant(), parent, prefix).unwrap();
+        self.settle();
+    }
+
+    pub(crate) fn auth(&mut self, scheme: &str) -> u32 {
+        let to = self.number();
+        let auth = Bytes::from_static(b"user:secret");
+        let result = self.session.add_credential(self.instant(), scheme, auth, to.clone());
+        self.admitted(to, result).unwrap()
+    }
+
+    pub(crate) fn claim(&mut self) {
+        self.session.claim_lease();
+        self.tick();
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+        self.session.close(self.instant());
+        self.settle();
+    }
+
+    /// Nobody waits behind this number any more.
+    pub(crate) fn abandon(&self, n: u32) {
+        self.asked[&n].abandoned.set(true);
+    }
+
+    pub(crate) fn abandon_if_asked(&self, n: u32) {
+        if self.asked.contains_key(&n) {
+            self.abandon(n);
+        }
+    }
+}

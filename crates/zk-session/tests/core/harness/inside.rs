@@ -1,0 +1,147 @@
+//! How a [`World`] moves: outputs into the log, bytes to the servers and back.
+
+use super::*;
+
+impl World {
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..100_000 {
+            let some = self.drain_outputs() | self.transmit();
+            if !(some | self.serve_next()) {
+                return;
+            }
+        }
+        panic!("the session and its server never come to rest");
+    }
+
+    pub(super) fn drain_outputs(&mut self) -> bool {
+        let before = self.log.len();
+        while let Some(output) = self.session.poll_output() {
+            let after_the_end = self.terminal && !matches!(output, Output::Standing(_));
+            assert!(!after_the_end, "{output:?} after the end");
+            let seen = match output {
+                Output::Connect(host) => {
+                    self.wire = Wire::Asked;
+                    Seen::Connect(host)
+                }
+                Output::Disconnect => {
+                    self.wire = Wire::Down;
+                    Seen::Disconnect
+                }
+                Output::Reply { to, result } => {
+                    assert!(self.asked.contains_key(&to.n), "{to:?} was not admitted");
+                    let before = self.answers.insert(to.n, result.clone());
+                    assert_eq!(before, None, "{to:?} answered twice");
+                    Seen::Reply(to.n, result)
+                }
+                Output::Watch { to, result } => {
+                    let before = self.fired.insert(to.n, result.clone());
+                    assert_eq!(before, None, "{to:?} fired twice");
+                    assert!(self.answers.contains_key(&to.n), "{to:?} fired unregistered");
+                    Seen::Watch(to.n, result)
+                }
+                Output::Event(event) => {
+                    self.terminal = matches!(
+                        event,
+                        SessionEvent::Expired { .. }
+                            | SessionEvent::AuthFailed { .. }
+                            | SessionEvent::Closed { .. }
+                    );
+                    Seen::Event(event)
+                }
+                Output::Standing(standing) => Seen::Standing(standing),
+            };
+            self.log.push((self.now, seen));
+        }
+        self.log.len() > before
+    }
+
+    pub(super) fn transmit(&mut self) -> bool {
+        self.session.poll_transmit(&mut self.outgoing);
+        if self.wire != Wire::Open {
+            self.outgoing.clear();
+            return false;
+        }
+        let mut written = self.outgoing.split_to(self.outgoing.len().min(self.room));
+        if written.is_empty() {
+            return false;
+        }
+        self.session.handle_written(written.len());
+        if self.room != usize::MAX {
+            self.room -= written.len();
+        }
+        let breaks = written.len() >= self.to_server;
+        written.truncate(self.to_server);
+        self.arrive(&written);
+        match breaks {
+            true => self.broken(),
+            false if self.to_server != usize::MAX => self.to_server -= written.len(),
+            false => {}
+        }
+        true
+    }
+
+    pub(super) fn arrive(&mut self, bytes: &[u8]) {
+        self.transmitted.extend_from_slice(bytes);
+        self.arrived.extend_from_slice(bytes);
+        while let Some(bytes) = split_frame(&mut self.arrived, 1 << 20).unwrap() {
+            if !std::mem::replace(&mut self.greeted, true) {
+                if matches!(self.servers, Servers::Serve | Servers::Greet) {
+                    self.greet(&bytes);
+                }
+                continue;
+            }
+            let frame = Frame::parse(&bytes);
+            self.seen.push((self.now, frame.clone()));
+            self.frames.push_back(frame);
+        }
+    }
+
+    pub(super) fn greet(&mut self, frame: &Bytes) {
+        let mut out = BytesMut::new();
+        let go_on = self.server.connect(frame, &mut out);
+        self.receive(&out);
+        if self.wire == Wire::Open && (!go_on || self.servers == Servers::Greet) {
+            self.broken();
+        }
+    }
+
+    /// One thing that the server does by itself; false if there is none.
+    pub(super) fn serve_next(&mut self) -> bool {
+        match (self.wire, self.servers) {
+            (Wire::Asked, Servers::Refuse) => {
+                self.wire = Wire::Down;
+                let cause = LossCause::Unreachable(std::io::ErrorKind::ConnectionRefused);
+                self.session.handle_disconnected(self.instant(), cause);
+                true
+            }
+            (Wire::Asked, servers) if servers != Servers::Scripted => {
+                self.opened();
+                true
+            }
+            (Wire::Open, Servers::Close) => {
+                self.broken();
+                true
+            }
+            (Wire::Open, _) => self.answer_next(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn answer_next(&mut self) -> bool {
+        let serves = self.servers == Servers::Serve;
+        let place = self.frames.iter().position(|frame| {
+            let op = frame.op.code();
+            !self.unanswered.contains(&op) && (serves || self.answered.contains(&op))
+        });
+        let Some(frame) = place.and_then(|place| self.frames.remove(place)) else {
+            return false;
+        };
+        let mut out = BytesMut::new();
+        let go_on = self.server.answer(&frame, &mut out);
+        self.receive(&out);
+        if !go_on {
+            self.broken();
+        }
+        true
+    }
+}

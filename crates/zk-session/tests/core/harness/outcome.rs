@@ -1,0 +1,88 @@
+//! What came out of a [`World`], and what must always hold.
+
+use super::*;
+
+impl World {
+    pub(crate) fn reply(&self, n: u32) -> Option<&Result<Reply, Failure>> {
+        self.answers.get(&n)
+    }
+
+    pub(crate) fn is_ok(&self, n: u32) -> bool {
+        matches!(self.reply(n), Some(Ok(_)))
+    }
+
+    pub(crate) fn failure(&self, n: u32) -> &Failure {
+        match self.reply(n) {
+            Some(Err(failure)) => failure,
+            other => panic!("request {n} did not fail: {other:?}"),
+        }
+    }
+
+    pub(crate) fn outcome(&self, n: u32) -> Outcome {
+        self.failure(n).1
+    }
+
+    pub(crate) fn fired(&self, n: u32) -> Option<&Result<WatchedEvent, SessionEnd>> {
+        self.fired.get(&n)
+    }
+
+    pub(crate) fn events(&self) -> Vec<SessionEvent> {
+        let event = |(_, seen): &(Duration, Seen)| match seen {
+            Seen::Event(event) => Some(event.clone()),
+            _ => None,
+        };
+        self.log.iter().filter_map(event).collect()
+    }
+
+    pub(crate) fn standings(&self) -> Vec<(Duration, Standing)> {
+        let standing = |(at, seen): &(Duration, Seen)| match seen {
+            Seen::Standing(standing) => Some((*at, *standing)),
+            _ => None,
+        };
+        self.log.iter().filter_map(standing).collect()
+    }
+
+    /// The lease at this moment, as the time it ends.
+    pub(crate) fn lease(&self) -> Option<Duration> {
+        let (_, until) = self.session.lease(self.instant())?;
+        Some(until - self.base)
+    }
+
+    pub(crate) fn cause(&self) -> LossCause {
+        self.session.last_loss().unwrap()
+    }
+
+    /// What must hold at any time; that answers come once and nothing comes after
+    /// the end is checked as things come.
+    pub(crate) fn check_contract(&self) {
+        for (n, number) in &self.asked {
+            let answered = self.answers.contains_key(n);
+            let waiting = !self.terminal || number.abandoned.get();
+            assert!(answered || waiting, "{n} got no answer");
+        }
+        assert_eq!(self.terminal, self.session.ended().is_some());
+        assert_eq!(self.session.poll_timeout().is_none(), self.terminal);
+        let lost = self.session.standing().term;
+        assert_eq!(
+            usize::try_from(lost).unwrap() + usize::from(self.terminal),
+            self.standings().len(),
+            "one output for each change of the standing"
+        );
+    }
+
+    /// Nobody waits in vain once a server serves.
+    pub(crate) fn check_all_answered(&self) {
+        for (n, number) in &self.asked {
+            let answered = self.answers.contains_key(n);
+            assert!(answered || number.abandoned.get(), "{n} got no answer");
+        }
+    }
+
+    /// Ends the session if it has not ended, and checks that everybody was told.
+    pub(crate) fn finish(mut self) {
+        self.check_contract();
+        self.session.abort();
+        self.settle();
+        self.check_contract();
+    }
+}

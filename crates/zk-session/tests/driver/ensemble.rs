@@ -1,0 +1,235 @@
+//! Servers at the other end of streams in memory, which a test tells what to do.
+
+use super::*;
+
+/// What the servers of an [`Ensemble`] do.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) server: Server,
+    /// Every request that came, and on which connection.
+    pub(crate) seen: Vec<(usize, Frame)>,
+    /// How many bytes the client wrote at a time.
+    pub(crate) writes: Vec<usize>,
+    pub(crate) connections: usize,
+    /// Connections are refused.
+    pub(crate) refuses: bool,
+    /// Connections are neither accepted nor refused.
+    pub(crate) hangs: bool,
+    pub(crate) unanswered: BTreeSet<i32>,
+    pub(crate) refuses_auth: bool,
+    /// How many bytes are written at a time.
+    pub(crate) piece: usize,
+    /// After so many more bytes to the client the connection is closed.
+    pub(crate) budget: usize,
+}
+
+/// A server, and the network to it.
+#[derive(Clone)]
+pub(crate) struct Ensemble {
+    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) changed: Arc<Notify>,
+    pub(crate) cut: Arc<Notify>,
+}
+
+impl Ensemble {
+    pub(crate) fn new(paths: &[&str]) -> Self {
+        let state = State {
+            server: Server::new(6000).with(paths),
+            seen: Vec::new(),
+            writes: Vec::new(),
+            connections: 0,
+            refuses: false,
+            hangs: false,
+            unanswered: BTreeSet::new(),
+            refuses_auth: false,
+            piece: usize::MAX,
+            budget: usize::MAX,
+        };
+        let state = Arc::new(Mutex::new(state));
+        Self { state, changed: Arc::default(), cut: Arc::default() }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(crate) fn config(&self, connect_string: &str) -> Config {
+        Config::new(connect_string).unwrap().session_timeout(T).seed(1)
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        self.config("a").connect_through(self.clone()).await.unwrap()
+    }
+
+    pub(crate) fn ops(&self) -> Vec<OpCode> {
+        self.state().seen.iter().map(|(_, frame)| frame.op).collect()
+    }
+
+    /// Closes the connection there is.
+    pub(crate) fn cut(&self) {
+        self.cut.notify_waiters();
+    }
+
+    /// Closes the connection there is and waits for the next one.
+    pub(crate) async fn cut_and_wait(&self, client: &Client) {
+        let mut events = client.events();
+        self.cut();
+        assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+        assert!(matches!(events.next().await, Some(SessionEvent::Reconnected { .. })));
+    }
+
+    /// Waits until the servers have seen what the condition asks for.
+    pub(crate) async fn until(&self, condition: impl Fn(&State) -> bool) {
+        let wait = async {
+            loop {
+                let changed = self.changed.notified();
+                if condition(&self.state()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(T * 10, wait).await.expect("it never came to that");
+    }
+
+    pub(crate) async fn serve(self, stream: DuplexStream, connection: usize) {
+        tokio::select! {
+            () = self.cut.notified() => {}
+            _ = self.clone().converse(stream, connection) => {}
+        }
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) async fn converse(
+        self,
+        mut stream: DuplexStream,
+        connection: usize,
+    ) -> io::Result<()> {
+        let (mut input, mut greeted) = (BytesMut::new(), false);
+        loop {
+            let mut output = BytesMut::new();
+            let mut goes_on = true;
+            while let Some(frame) = split_frame(&mut input, 1 << 20).unwrap() {
+                let greeting = !std::mem::replace(&mut greeted, true);
+                goes_on = match greeting {
+                    true => self.state().server.connect(&frame, &mut output),
+                    false => self.answer(connection, Frame::parse(&frame), &mut output),
+                };
+                if !goes_on {
+                    break;
+                }
+            }
+            self.write(&mut stream, &output).await?;
+            self.changed.notify_waiters();
+            if !goes_on || stream.read_buf(&mut input).await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(crate) fn answer(&self, connection: usize, frame: Frame, output: &mut BytesMut) -> bool {
+        let mut state = self.state();
+        state.seen.push((connection, frame.clone()));
+        if frame.op == OpCode::Auth && state.refuses_auth {
+            server::reply(output, frame.xid, 0, ErrorCode::AUTH_FAILED, &());
+            return false;
+        }
+        state.unanswered.contains(&frame.op.code()) || state.server.answer(&frame, output)
+    }
+
+    pub(crate) async fn write(&self, stream: &mut DuplexStream, output: &[u8]) -> io::Result<()> {
+        let (piece, budget) = {
+            let state = self.state();
+            (state.piece, state.budget)
+        };
+        let whole = output.len() < budget;
+        for piece in output[..output.len().min(budget)].chunks(piece) {
+            stream.write_all(piece).await?;
+            tokio::task::yield_now().await;
+        }
+        if !whole {
+            self.state().budget = usize::MAX;
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        if budget != usize::MAX {
+            self.state().budget = budget - output.len();
+        }
+        Ok(())
+    }
+}
+
+impl Connector for Ensemble {
+    type Stream = Recorded;
+
+    fn connect(&self, _host: &Host) -> impl Future<Output = io::Result<Recorded>> + Send + 'static {
+        let this = self.clone();
+        async move {
+            this.state().connections += 1;
+            this.changed.notify_waiters();
+            let connection = {
+                let state = this.state();
+                match (state.hangs, state.refuses) {
+                    (true, _) => None,
+                    (false, true) => return Err(io::ErrorKind::ConnectionRefused.into()),
+                    (false, false) => Some(state.connections),
+                }
+            };
+            let Some(connection) = connection else {
+                return std::future::pending().await;
+            };
+            let (client, server) = tokio::io::duplex(64 * 1024);
+            tokio::spawn(this.clone().serve(server, connection));
+            Ok(Recorded { stream: client, state: this.state })
+        }
+    }
+
+    fn local_address(&self, _stream: &Recorded) -> Option<IpAddr> {
+        Some(IpAddr::from([10, 0, 0, 7]))
+    }
+}
+
+/// A stream that takes down the length of each write.
+pub(crate) struct Recorded {
+    pub(crate) stream: DuplexStream,
+    pub(crate) state: Arc<Mutex<State>>,
+}
+
+impl AsyncRead for Recorded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Recorded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(len)) = result {
+            self.state.lock().unwrap().writes.push(len);
+        }
+        result
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the paused clock tells how much virtual time has passed"
+)]
+pub(crate) fn now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
