@@ -183,27 +183,31 @@ pub fn signal(pid: u32, name: &str) {
 
 /// Builds the command, once, with the profile of this test and beside it.
 fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        // <target folder>/<profile folder>/deps/<test>
-        let test = env::current_exe().unwrap();
-        let profile_folder = test.ancestors().nth(2).unwrap();
-        let profile = match profile_folder.file_name().unwrap().to_str().unwrap() {
-            "debug" => "dev",
-            name => name,
-        };
-        let output = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "zk-cli", "--bin", "zk", "--profile", profile])
-            .arg("--target-dir")
-            .arg(profile_folder.parent().unwrap())
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "building zk: {said}");
-        profile_folder.join(format!("zk{}", env::consts::EXE_SUFFIX))
-    })
+    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    BINARY.get_or_init(build).as_ref().unwrap_or_else(|said| panic!("building zk: {said}"))
+}
+
+fn build() -> Result<PathBuf, String> {
+    // <target folder>/<profile folder>/deps/<test>
+    let test = env::current_exe().unwrap();
+    let profile_folder = test.ancestors().nth(2).unwrap();
+    let profile = match profile_folder.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        name => name,
+    };
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "zk-cli", "--bin", "zk", "--profile", profile])
+        .arg("--target-dir")
+        .arg(profile_folder.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    if output.status.success() {
+        Ok(profile_folder.join(format!("zk{}", env::consts::EXE_SUFFIX)))
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
 }
 
 /// Far beyond what any command takes that has nothing to wait for.

@@ -1,6 +1,12 @@
 //! Whoever gives up, at whatever moment and in whatever way, leaves no node behind, though its
 //! session lives on.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
 use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;

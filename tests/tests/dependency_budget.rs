@@ -1,7 +1,11 @@
 //! What an application gets along with `zk-recipes`: few packages, no procedural macro, no
 //! `unsafe` of ours.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;

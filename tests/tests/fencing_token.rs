@@ -1,5 +1,11 @@
 //! The fencing token grows from holder to holder, whatever becomes of the lock's path.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
 use std::time::Duration;
 
 use zk_recipes::Mutex;

@@ -1,6 +1,12 @@
 //! The server of a holder is cut off from the leader, and goes on answering the holder's pings:
 //! the holder must learn of its loss before the leader gives the lock to somebody else.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
 use std::thread;
 use std::time::Duration;
 

@@ -1,5 +1,11 @@
 //! A holder that is killed, or paused for too long: the next one gets in, in time.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
 use std::time::{Duration, Instant};
 
 use zk_recipes::session::Client;

@@ -1,5 +1,11 @@
 //! Somebody deletes the holder's node: the holder is told, and its command ended.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
 use std::time::Duration;
 
 use zk_recipes::{LockError, LossReason, Mutex};

@@ -1,5 +1,11 @@
 //! At most one holder at a time, first come, first served, with tokens that grow.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
 use std::sync::Arc;
 use std::thread;
 

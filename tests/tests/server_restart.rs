@@ -1,6 +1,12 @@
 //! A server that is killed and comes back within the session timeout: every waiter still gets its
 //! turn, once, and no answer that was lost makes a node that nobody looks after.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex as Shared};
 use std::time::Duration;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use zk_recipes::session::{PathError, validate_path};
 
 /// Locks and plain operations on ZooKeeper.
 #[derive(Debug, Parser)]
@@ -135,6 +136,28 @@ pub(crate) enum Command {
         /// The node.
         path: String,
     },
+}
+
+impl Command {
+    /// Checks the path before any server is asked.
+    pub(crate) fn check_path(&self) -> Result<(), PathError> {
+        match self {
+            Self::Lock(Lock { path, .. })
+            | Self::Participants { path }
+            | Self::Get { path }
+            | Self::Set { path, .. }
+            | Self::Delete { path, .. }
+            | Self::Exists { path }
+            | Self::Ls { path }
+            | Self::Stat { path }
+            | Self::Watch { path } => validate_path(path),
+            // The number that is appended may be all of the name.
+            Self::Create(Create { path, sequential: true, .. }) => {
+                validate_path(&format!("{path}0"))
+            }
+            Self::Create(Create { path, .. }) => validate_path(path),
+        }
+    }
 }
 
 /// The `lock` command.

@@ -14,19 +14,30 @@ use crate::signals::{Signals, number};
 /// How long a session may take to come about when the lock may take longer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the end of the session may take when the lock is lost.
+const GOODBYE: Duration = Duration::from_millis(500);
+
 pub(crate) async fn run(config: Config, lock: Lock) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let (client, guard) = acquire(&config, &lock, &mut signals).await?;
-    let result = hold(&guard, &lock, &mut signals).await;
+    let held = hold(&guard, &lock, &mut signals).await;
+    let code = match held {
+        Ok(code) => code,
+        Err(failure) => {
+            // The news of a loss must not wait for servers that do not answer.
+            drop(guard);
+            drop(tokio::time::timeout(GOODBYE, client.close()).await);
+            return Err(failure);
+        }
+    };
     let released = guard.release().await;
     client.close().await;
-    let code = result?;
     match released {
-        Ok(()) => Ok(code),
         // It was lost before its release, so perhaps while the command still ran.
         Err(LockError::Lost(reason)) => Err(Failure::lost(reason)),
-        // It was held until the command had ended; the node goes with the session.
-        Err(_) => Ok(code),
+        // If the release failed otherwise, the lock was held until the command had
+        // ended, and the node goes with the session.
+        Ok(()) | Err(_) => Ok(code),
     }
 }
 

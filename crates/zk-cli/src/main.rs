@@ -43,6 +43,7 @@ fn main() -> ExitCode {
 
 async fn run(args: Args) -> Result<u8, Failure> {
     let config = Config::new(&args.connect)?.session_timeout(args.session_timeout);
+    args.command.check_path()?;
     let output = Output::new(args.json);
     match args.command {
         Command::Lock(lock) => return lock::run(config, lock).await,

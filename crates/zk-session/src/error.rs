@@ -60,6 +60,9 @@ pub enum LossCause {
 impl fmt::Display for LossCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Unreachable(std::io::ErrorKind::NotFound) => {
+                f.write_str("the name of a server could not be looked up")
+            }
             Self::Unreachable(kind) => write!(f, "no server could be reached ({kind})"),
             Self::ClosedByServer => f.write_str("the server closed the connection"),
             Self::Io(kind) => write!(f, "reading or writing failed ({kind})"),

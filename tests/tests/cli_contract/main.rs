@@ -1,6 +1,10 @@
 //! The contract of the `zk` command: what scripts rely on.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
 
 mod connect;
 mod exit_status;

@@ -1,6 +1,10 @@
 //! A server that breaks every rule: the client ends with an error, in time, and stays small.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
 
 mod peer;
 
@@ -54,6 +58,19 @@ async fn a_client_meets_every_bad_answer_with_an_error() {
     for client in clients {
         client.await.unwrap();
     }
+}
+
+/// There is no limit to how long a server that lives may take over a request; but the caller can
+/// set one, and can close the client.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_can_leave_a_server_that_never_answers() {
+    let peer = Peer::start(Hello::Good, Answer::Pongs);
+    let client = config(&peer).connect().await.unwrap();
+    let asked = tokio::time::timeout(2 * SESSION_TIMEOUT, client.get_children("/")).await;
+    asked.unwrap_err();
+    assert_eq!(client.ended(), None);
+    let closed = tokio::time::timeout(CLOSE_TIMEOUT + ALLOWANCE, client.close()).await;
+    closed.expect("closing takes no longer than it may");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,6 +162,7 @@ fn peak_memory_kib(pid: u32) -> Option<u64> {
 }
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// For a machine with other work, of which the peers themselves are a good part.
 const ALLOWANCE: Duration = Duration::from_secs(2);

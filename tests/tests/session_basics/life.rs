@@ -56,7 +56,7 @@ async fn a_session_expires_without_a_server_and_says_so_once() {
     let Some(server) = zookeeper_with(&Settings::default().tick_ms(250)) else { return };
     let client = connect(&server.connect_string(), TIMEOUT).await;
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
-    let (_, watch) = client.get_data_and_watch("/e").await.unwrap();
+    let (_, watch) = client.get_data_and_watch("/").await.unwrap();
     let mut events = client.events();
     let session_id = client.session_id();
 
@@ -83,7 +83,7 @@ fn a_client_that_was_paused_learns_that_its_session_expired() {
     runtime.block_on(async {
         let client = connect(&server.connect_string(), TIMEOUT).await;
         client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
-        let (_, watch) = client.get_data_and_watch("/e").await.unwrap();
+        let (_, watch) = client.get_data_and_watch("/").await.unwrap();
         let mut events = client.events();
         let session_id = client.session_id();
 

@@ -1,10 +1,15 @@
 //! The client against a real server: operations, watches, the life of a session.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
 
 mod auth;
 mod life;
 mod operations;
+mod relay;
 mod restart;
 mod watches;
 

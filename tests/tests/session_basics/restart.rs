@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_recipes::Mutex;
 use zk_recipes::session::{CreateMode, ErrorKind, Outcome, SessionEvent};
-use zk_tests::{connect, zookeeper};
+use zk_tests::{connect, now, shared_zookeeper, zookeeper};
 
 use crate::LIMIT;
+use crate::relay::Relay;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_and_its_nodes_survive_a_restart() {
@@ -41,6 +43,34 @@ async fn a_session_and_its_nodes_survive_a_restart() {
         let stat = client.exists("/e").await.unwrap().unwrap();
         assert_eq!((stat.czxid, stat.ephemeral_owner), (created.stat.czxid, session_id));
     }
+}
+
+/// ZooKeeper 3.8 accepts connections before it serves, and fails to close them: a handshake that
+/// comes in that moment is never answered. One such must not cost the session, nor a lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_that_is_never_answered_costs_no_session() {
+    let Some(server) = shared_zookeeper() else { return };
+    let relay = Relay::start(server.address());
+    let client = connect(&relay.address(), SHORT).await;
+    let session_id = client.session_id();
+    let guard = Mutex::new(&client, "/unanswered").unwrap().acquire().await.unwrap();
+    let mut events = client.events();
+    let cut_at = now();
+    relay.cut_and_swallow(1);
+    loop {
+        match tokio::time::timeout(2 * SHORT, events.next()).await.expect("no news") {
+            Some(SessionEvent::Suspended { .. }) => {}
+            Some(SessionEvent::Reconnected { session_id: resumed, .. }) => {
+                assert_eq!(resumed, session_id);
+                break;
+            }
+            event => panic!("{event:?} {:?} after the cut", cut_at.elapsed()),
+        }
+    }
+    assert_eq!(relay.left_to_swallow(), 0);
+    println!("reconnected {} ms after the cut", cut_at.elapsed().as_millis());
+    guard.check().await.unwrap();
+    guard.release().await.unwrap();
 }
 
 /// Of the writes that a dying server took, some were applied and some not; what the client says of
@@ -88,5 +118,7 @@ async fn the_outcome_of_interrupted_writes_is_told_truly() {
 
 /// Far more than a restart takes on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// Long enough to connect twice.
+const SHORT: Duration = Duration::from_secs(6);
 const ROUNDS: usize = 2;
 const WRITES: usize = 2000;

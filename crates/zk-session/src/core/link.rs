@@ -156,9 +156,12 @@ impl<H: Handles> Session<H> {
         Ok(())
     }
 
-    /// How long one server gets to accept, and again to answer the handshake.
+    /// How long one server gets to accept, and again to answer the handshake: never
+    /// more than a third of the session timeout, however few servers there are. A
+    /// ZooKeeper that is starting up may take a connection and forget about it, and
+    /// there must be time to come back before the lease is over.
     pub(super) fn attempt_timeout(&self) -> Duration {
-        let hosts = u32::try_from(self.hosts.count()).unwrap_or(u32::MAX);
-        (self.identity.timeout / hosts).max(CONNECT_TIMEOUT_MIN)
+        let shares = u32::try_from(self.hosts.count()).unwrap_or(u32::MAX).max(3);
+        (self.identity.timeout / shares).max(CONNECT_TIMEOUT_MIN)
     }
 }

@@ -21,7 +21,8 @@ pub trait Connector: Send + 'static {
     /// Opens a connection to `host`.
     ///
     /// # Errors
-    /// The host could not be reached; another one is tried next.
+    /// The host could not be reached; another one is tried next. The kind `NotFound`
+    /// stands for a name that could not be looked up.
     fn connect(
         &self,
         host: &Host,
@@ -47,7 +48,9 @@ impl Connector for Tcp {
     ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static {
         let host = host.clone();
         async move {
-            let addresses = tokio::net::lookup_host((host.name(), host.port())).await?;
+            let addresses = tokio::net::lookup_host((host.name(), host.port()))
+                .await
+                .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))?;
             let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
             // A name may stand for several addresses, of which some may be dead.
             for address in addresses {

@@ -145,7 +145,7 @@ fn nothing_is_written_before_the_answer_and_the_rest_follows_in_order() {
     world.claim();
     let third = world.set("/3");
     world.delete_for_certain("/4");
-    world.advance(ms(2500));
+    world.advance(ms(1900));
     assert_eq!(world.transmitted.len(), 49, "the connect request and nothing else");
 
     world.respond(&acceptance(6000));
@@ -183,4 +183,19 @@ fn a_first_frame_that_is_neither_costs_the_connection() {
         assert!(!world.session.is_connected());
         world.finish();
     }
+}
+
+#[test]
+fn the_only_server_too_is_given_up_while_the_lease_of_a_holder_lasts() {
+    // A ZooKeeper that is starting up may take a connection and forget about it.
+    let mut world = World::up();
+    world.claim();
+    world.sync();
+    world.cut();
+    let before = world.attempts().len();
+    world.servers = Servers::Silent;
+    world.advance(T / 2);
+    assert_eq!(world.attempts().len() - before, 2, "the second one in time");
+    assert!(world.lease().is_some());
+    world.finish();
 }

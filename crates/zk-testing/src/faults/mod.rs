@@ -1,0 +1,28 @@
+//! Faults that read like sentences.
+//!
+//! A fault on requests is built from *what* it happens to, *when*, and *what* happens:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! use zk_testing::{Cut, Op, TestServer};
+//!
+//! let server = TestServer::in_memory();
+//! server.on(Op::Create).nth(2).apply_then_drop_reply();
+//! server.on(Op::Delete).session(0x123).by(Cut::Rst).drop_before_applying();
+//! server.next_reply_to(Op::Create2).cut_after(5, Cut::Fin);
+//! let pings = server.on(Op::Ping).always().with_probability(0.1).drop_before_applying();
+//! assert_eq!(pings.count(), 0);
+//! # }
+//! ```
+//!
+//! [`FaultProxy`] does what can be done to a stream of bytes in front of any server, a real one
+//! above all.
+
+mod proxy;
+mod sentence;
+mod servers;
+
+pub use proxy::{Direction, FaultProxy};
+pub use sentence::{Fault, Sentence};
+pub use servers::Connections;

@@ -1,0 +1,302 @@
+//! Faults on the bytes between any client and any server.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::limits::READ_LEN;
+use crate::server::Cut;
+
+/// A TCP proxy in front of a server, which can break what passes through it.
+///
+/// Cheap to clone; it ends with its last handle, and its connections with it.
+///
+/// ```no_run
+/// # async fn example() -> std::io::Result<()> {
+/// use zk_testing::{Cut, Direction, FaultProxy};
+///
+/// let proxy = FaultProxy::in_front_of(([127, 0, 0, 1], 2181).into()).await?;
+/// println!("connect to {}", proxy.address());
+/// proxy.cut_after(Direction::ToClient, 45, Cut::Rst);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct FaultProxy {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    address: SocketAddr,
+    plan: Arc<Plan>,
+    listening: AbortHandle,
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Requests.
+    ToServer,
+    /// Replies and notifications.
+    ToClient,
+}
+
+/// What is done to the bytes of all connections.
+#[derive(Debug)]
+struct Plan {
+    to_server: Mutex<Way>,
+    to_client: Mutex<Way>,
+    gate: watch::Sender<Gate>,
+    /// Counts the orders to break all connections.
+    breaking: watch::Sender<Option<Cut>>,
+}
+
+/// What is done to bytes in one direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    cut: Option<(usize, Cut)>,
+    delay: Duration,
+    gather: Duration,
+    piece_len: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Gate {
+    is_stalled: bool,
+    refuses: bool,
+}
+
+impl FaultProxy {
+    /// Listens on a free port of 127.0.0.1 and passes everything on to `server`.
+    ///
+    /// # Errors
+    ///
+    /// No port could be had.
+    pub async fn in_front_of(server: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let plan = Arc::new(Plan {
+            to_server: Mutex::default(),
+            to_client: Mutex::default(),
+            gate: watch::Sender::new(Gate::default()),
+            breaking: watch::Sender::new(None),
+        });
+        let listening = tokio::spawn(listen(listener, server, Arc::clone(&plan))).abort_handle();
+        Ok(Self { inner: Arc::new(Inner { address, plan, listening }) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.inner.address
+    }
+
+    /// Breaks the connection that passes the `bytes`-th byte from now in this direction, right
+    /// behind it: towards both ends.
+    pub fn cut_after(&self, direction: Direction, bytes: usize, how: Cut) {
+        self.way(direction).cut = Some((bytes, how));
+    }
+
+    /// Passes bytes on this much later.
+    pub fn delay(&self, direction: Direction, by: Duration) {
+        self.way(direction).delay = by;
+    }
+
+    /// Passes bytes on in pieces of at most this many.
+    pub fn split(&self, direction: Direction, piece_len: usize) {
+        self.way(direction).piece_len = Some(piece_len.max(1));
+    }
+
+    /// Gathers bytes for this long before they are passed on in one go.
+    pub fn coalesce(&self, direction: Direction, within: Duration) {
+        self.way(direction).gather = within;
+    }
+
+    /// Passes nothing on, either way, and keeps everything.
+    pub fn stall(&self) {
+        self.inner.plan.gate.send_modify(|gate| gate.is_stalled = true);
+    }
+
+    /// Passes on what has piled up.
+    pub fn resume(&self) {
+        self.inner.plan.gate.send_modify(|gate| gate.is_stalled = false);
+    }
+
+    /// Resets connections as soon as they are made.
+    pub fn refuse_connects(&self) {
+        self.inner.plan.gate.send_modify(|gate| gate.refuses = true);
+    }
+
+    /// Takes connections again.
+    pub fn accept_connects(&self) {
+        self.inner.plan.gate.send_modify(|gate| gate.refuses = false);
+    }
+
+    /// Breaks all connections that are open now.
+    pub fn cut_all(&self, how: Cut) {
+        self.inner.plan.breaking.send_replace(Some(how));
+    }
+
+    /// Ends delays, splitting, gathering, stalls and refusals, and forgets cuts to come.
+    pub fn heal(&self) {
+        *self.way(Direction::ToServer) = Way::default();
+        *self.way(Direction::ToClient) = Way::default();
+        self.inner.plan.gate.send_replace(Gate::default());
+    }
+
+    fn way(&self, direction: Direction) -> MutexGuard<'_, Way> {
+        self.inner.plan.way(direction)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The connections are tasks of the listening one, and end with it.
+        self.listening.abort();
+    }
+}
+
+impl Plan {
+    fn way(&self, direction: Direction) -> MutexGuard<'_, Way> {
+        let way = match direction {
+            Direction::ToServer => &self.to_server,
+            Direction::ToClient => &self.to_client,
+        };
+        way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many of `len` bytes may pass, and what happens behind them.
+    fn take(&self, direction: Direction, len: usize) -> (usize, Option<Cut>) {
+        let mut way = self.way(direction);
+        match way.cut {
+            Some((left, how)) if left <= len => {
+                way.cut = None;
+                (left, Some(how))
+            }
+            Some((left, how)) => {
+                way.cut = Some((left - len, how));
+                (len, None)
+            }
+            None => (len, None),
+        }
+    }
+
+    async fn pass_gate(&self) {
+        // The sender lives as long as this.
+        let _ = self.gate.subscribe().wait_for(|gate| !gate.is_stalled).await;
+    }
+}
+
+async fn listen(listener: TcpListener, server: SocketAddr, plan: Arc<Plan>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((client, _)) = listener.accept().await else { continue };
+        while connections.try_join_next().is_some() {}
+        if plan.gate.borrow().refuses {
+            let _ = client.set_zero_linger();
+            continue;
+        }
+        connections.spawn(connect(client, server, Arc::clone(&plan)));
+    }
+}
+
+async fn connect(client: TcpStream, server: SocketAddr, plan: Arc<Plan>) {
+    // Before anything else, so that no order to break is missed.
+    let breaking = plan.breaking.subscribe();
+    let Ok(server) = TcpStream::connect(server).await else {
+        let _ = client.set_zero_linger();
+        return;
+    };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (client, server) = (Arc::new(client), Arc::new(server));
+    let mut tasks = JoinSet::new();
+    let (from, to) = (Arc::clone(&client), Arc::clone(&server));
+    tasks.spawn(pump(from, to, Direction::ToServer, Arc::clone(&plan)));
+    let (from, to) = (Arc::clone(&server), Arc::clone(&client));
+    tasks.spawn(pump(from, to, Direction::ToClient, Arc::clone(&plan)));
+    tasks.spawn(ordered_to_break(breaking));
+    let how = tasks.join_next().await;
+    tasks.shutdown().await;
+    match how {
+        Some(Ok(Cut::Silence)) => {
+            // Both sockets stay open, and nobody reads them, until the proxy ends.
+            std::future::pending::<()>().await;
+        }
+        Some(Ok(Cut::Rst)) => {
+            let _ = (client.set_zero_linger(), server.set_zero_linger());
+        }
+        _ => {}
+    }
+}
+
+async fn ordered_to_break(mut breaking: watch::Receiver<Option<Cut>>) -> Cut {
+    match breaking.changed().await {
+        Ok(()) => breaking.borrow_and_update().unwrap_or(Cut::Fin),
+        Err(_) => Cut::Fin,
+    }
+}
+
+/// Passes bytes on until the connection ends, and says how.
+async fn pump(
+    from: Arc<TcpStream>,
+    to: Arc<TcpStream>,
+    direction: Direction,
+    plan: Arc<Plan>,
+) -> Cut {
+    let mut bytes = vec![0; READ_LEN];
+    loop {
+        let Ok(mut len) = read(&from, &mut bytes).await else { return Cut::Rst };
+        let way = *plan.way(direction);
+        if len > 0 && !way.gather.is_zero() {
+            tokio::time::sleep(way.gather).await;
+            // Only what is there already; the end is found by the next read.
+            len += from.try_read(&mut bytes[len..]).unwrap_or(0);
+        }
+        tokio::time::sleep(way.delay).await;
+        plan.pass_gate().await;
+        if len == 0 {
+            return Cut::Fin;
+        }
+        let (passed, cut) = plan.take(direction, len);
+        for piece in bytes[..passed].chunks(way.piece_len.unwrap_or(READ_LEN)) {
+            if write(&to, piece).await.is_err() {
+                return Cut::Rst;
+            }
+            if way.piece_len.is_some() {
+                // So that the other end has a chance to read them one by one.
+                tokio::task::yield_now().await;
+            }
+        }
+        if let Some(how) = cut {
+            return how;
+        }
+    }
+}
+
+async fn read(from: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        from.readable().await?;
+        match from.try_read(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result,
+        }
+    }
+}
+
+async fn write(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        to.writable().await?;
+        match to.try_write(bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,248 @@
+//! From bytes to requests: what a connection's frames are, and who deals with them.
+
+use bytes::Bytes;
+use proto::wire::Reader;
+use proto::{
+    AuthPacket, Decode, DecodeError, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, RequestHeader, Sasl,
+    SaslReply, split_frame, xid,
+};
+
+use super::acl::{self, Authenticated};
+use super::connection::{ConnectionId, State, Ticket, Waiting};
+use super::faults::{Action, Cut, Occasion, Target};
+use super::four_letter;
+use super::{Ensemble, LEADER};
+
+/// The operation of the reaper, which clients of 3.9 can reach, and no codec offers.
+pub(super) const DELETE_CONTAINER: i32 = 20;
+
+impl Ensemble {
+    /// Processes what a connection has received, as far as it can be.
+    pub(super) fn process(&mut self, id: ConnectionId) {
+        loop {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            if connection.stalled || self.servers[connection.server].stalled {
+                return;
+            }
+            if connection.state == State::Fresh
+                && let Some(word) = connection.inbound.first_chunk::<4>()
+                && four_letter::is_word(*word)
+            {
+                let word = *word;
+                return self.answer_word(id, word);
+            }
+            if connection.state == State::Connecting || connection.is_deaf() {
+                return;
+            }
+            let frame = match split_frame(&mut connection.inbound, FRAME_LEN_MAX_SERVER) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return,
+                // A length that is none: nothing behind it can be read.
+                Err(_) => return self.close(id, Cut::Fin),
+            };
+            match connection.state {
+                State::Fresh => self.handle_connect(id, &frame),
+                State::Open { session_id, .. } => self.handle_frame(id, session_id, &frame),
+                State::Connecting | State::Ended => return,
+            }
+        }
+    }
+
+    /// One request.
+    fn handle_frame(&mut self, id: ConnectionId, session_id: i64, frame: &Bytes) {
+        let Ok((header, body)) = RequestHeader::split(frame) else {
+            return self.close(id, Cut::Fin);
+        };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let at = connection.server;
+        connection.traffic.received += 1;
+        connection.traffic.last_op = Some(header.op);
+        connection.traffic.last_xid = header.xid;
+        self.servers[at].received += 1;
+
+        let op = OpCode::from_code(header.op);
+        let mut ticket = Ticket { connection: id, xid: header.xid, fault: None };
+        if let Some(op) = op {
+            let (target, session) = (Target::Op(op), Some(session_id));
+            let occasion = Occasion { target, session, connection: id, server: at };
+            match self.faults.strike(occasion) {
+                Some(Action::DropBefore(how)) => return self.close(id, how),
+                Some(Action::CutRequest { after, how }) if after < frame.len() + 4 => {
+                    return self.close(id, how);
+                }
+                Some(Action::CutRequest { how, .. }) => {
+                    ticket.fault = Some(Action::ApplyThenDrop(how));
+                }
+                Some(Action::Answer(code)) => return self.answer(ticket, code, None),
+                Some(Action::NeverAnswer) => return,
+                fault => ticket.fault = fault,
+            }
+        }
+        match op {
+            Some(OpCode::Auth) => return self.authenticate(ticket, &body),
+            Some(OpCode::Sasl) => return self.refuse_sasl(ticket, &body),
+            _ => {}
+        }
+        if !self.touch(at, session_id) {
+            // It raced with the end of the session: dropped, without a reply.
+            return;
+        }
+        let is_known = op.is_some_and(|op| op != OpCode::Check)
+            || header.op == DELETE_CONTAINER
+            || (op == Some(OpCode::Check) && !self.settings.version.refuses_lone_check());
+        if !is_known {
+            self.answer_with(ticket, -1, ErrorCode::UNIMPLEMENTED, None);
+            return self.close(id, Cut::Fin);
+        }
+        self.take(ticket, header.op, body);
+    }
+
+    /// Puts a request in its place: carried out now, or behind what its connection waits for.
+    fn take(&mut self, ticket: Ticket, op: i32, body: Bytes) {
+        let Some(connection) = self.connections.get_mut(&ticket.connection) else { return };
+        let at = connection.server;
+        if is_write(op) && !self.servers[at].read_only {
+            let only_committed =
+                connection.waiting.iter().all(|it| !matches!(it, Waiting::Request { .. }));
+            if only_committed && self.reaches_leader(at) {
+                if at != LEADER
+                    && let Some(connection) = self.connections.get_mut(&ticket.connection)
+                {
+                    connection.waiting.push_back(Waiting::Committed);
+                }
+                return self.write(ticket, op, &body);
+            }
+        } else if connection.waiting.is_empty()
+            && (op != OpCode::Sync.code() || self.servers[at].read_only)
+        {
+            return self.read(ticket, op, &body);
+        } else if connection.waiting.is_empty() && self.reaches_leader(at) {
+            return self.sync(ticket, &body);
+        }
+        if let Some(connection) = self.connections.get_mut(&ticket.connection) {
+            connection.waiting.push_back(Waiting::Request { ticket, op, body });
+        }
+    }
+
+    /// Goes on with what a connection waits for, as far as possible.
+    pub(super) fn resume(&mut self, id: ConnectionId) {
+        loop {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            let at = connection.server;
+            if connection.stalled || self.servers[at].stalled {
+                return;
+            }
+            let (may_ask, applied) = (self.reaches_leader(at), self.servers[at].applied);
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            match connection.waiting.front() {
+                None => break,
+                Some(Waiting::Committed) => return,
+                Some(Waiting::Connect(_)) if !may_ask => return,
+                Some(Waiting::Sync { place, .. }) if *place > applied => return,
+                Some(Waiting::Request { op, .. })
+                    if !may_ask && (is_write(*op) || *op == OpCode::Sync.code()) =>
+                {
+                    return;
+                }
+                Some(_) => {}
+            }
+            match connection.waiting.pop_front() {
+                Some(Waiting::Connect(request)) => self.connect(id, request),
+                Some(Waiting::Sync { ticket, path, .. }) => {
+                    self.answer(ticket, ErrorCode::OK, Some(&proto::SyncReply { path }));
+                }
+                Some(Waiting::Request { ticket, op, body }) if is_write(op) => {
+                    if at != LEADER {
+                        connection.waiting.push_front(Waiting::Committed);
+                    }
+                    self.write(ticket, op, &body);
+                }
+                Some(Waiting::Request { ticket, op, body }) if op == OpCode::Sync.code() => {
+                    self.sync(ticket, &body);
+                }
+                Some(Waiting::Request { ticket, op, body }) => self.read(ticket, op, &body),
+                Some(Waiting::Committed) | None => {}
+            }
+        }
+        // What came behind a connect request, or while it was stalled.
+        self.process(id);
+    }
+
+    /// Something was heard of a session. Whether it is alive, as far as its server knows.
+    fn touch(&mut self, at: usize, session_id: i64) -> bool {
+        if self.servers[at].local_sessions.contains_key(&session_id) {
+            return true;
+        }
+        if self.reaches_leader(at) {
+            return self.sessions.touch(self.now, &self.clock, session_id);
+        }
+        self.servers[at].touched.insert(session_id);
+        true
+    }
+
+    /// Adds an identity to the connection. The reply does not wait for those of earlier requests.
+    fn authenticate(&mut self, ticket: Ticket, body: &Bytes) {
+        let Some(connection) = self.connections.get_mut(&ticket.connection) else { return };
+        let authenticated = match AuthPacket::from_frame(body) {
+            Ok(packet) => acl::authenticate(&self.settings, &packet.scheme, packet.auth.as_deref()),
+            Err(_) => return self.close(ticket.connection, Cut::Fin),
+        };
+        match authenticated {
+            Authenticated::As(identities) => {
+                for identity in identities {
+                    if !connection.identities.contains(&identity) {
+                        connection.identities.push(identity);
+                    }
+                }
+                self.answer_with(ticket, 0, ErrorCode::OK, None);
+            }
+            Authenticated::Refused => {
+                self.answer_with(ticket, 0, ErrorCode::AUTH_FAILED, None);
+                self.close(ticket.connection, Cut::Fin);
+            }
+        }
+    }
+
+    /// A server that is not set up for SASL says so with a null token; a null token kills it.
+    fn refuse_sasl(&mut self, ticket: Ticket, body: &Bytes) {
+        match Sasl::from_frame(body) {
+            Ok(_) => {
+                self.answer_with(ticket, 0, ErrorCode::OK, Some(&SaslReply { token: None }));
+            }
+            Err(_) => self.close(ticket.connection, Cut::Fin),
+        }
+    }
+
+    /// Catches up with the leader, then answers. The path is not looked at.
+    fn sync(&mut self, ticket: Ticket, body: &Bytes) {
+        let path = match Reader::new(body, "SyncRequest").opt_text("path") {
+            Ok(path) => path.map(std::borrow::Cow::into_owned),
+            Err(_) => return self.answer(ticket, ErrorCode::MARSHALLING_ERROR, None),
+        };
+        let Some(connection) = self.connections.get_mut(&ticket.connection) else { return };
+        let server = &mut self.servers[connection.server];
+        let place = self.log.end();
+        if connection.server == LEADER || server.applied >= place {
+            return self.answer(ticket, ErrorCode::OK, Some(&proto::SyncReply { path }));
+        }
+        server.syncs.push_back((place, ticket.connection));
+        connection.waiting.push_front(Waiting::Sync { ticket, path, place });
+    }
+
+    /// The reply to a ping: its number is always the same.
+    pub(super) fn pong(&mut self, ticket: Ticket) {
+        self.answer(Ticket { xid: xid::PING, ..ticket }, ErrorCode::OK, None);
+    }
+}
+
+/// Whether an operation goes through the leader and takes a zxid.
+fn is_write(op: i32) -> bool {
+    op == DELETE_CONTAINER
+        || op == OpCode::Check.code()
+        || OpCode::from_code(op).is_some_and(OpCode::is_write)
+}
+
+/// Decodes a request, or says what a server answers to one that cannot be.
+pub(super) fn decode<'a, T: Decode<'a>>(body: &'a Bytes) -> Result<T, ErrorCode> {
+    T::from_frame(body).map_err(|_: DecodeError| ErrorCode::MARSHALLING_ERROR)
+}

@@ -1,0 +1,193 @@
+//! The connect exchange: a session for a connection, or none.
+
+use bytes::Bytes;
+use proto::{ConnectRequest, ConnectResponse, Decode, ErrorCode, ReplyHeader};
+
+use super::connection::{ConnectionId, State, Waiting};
+use super::faults::{Action, Cut, Occasion, Target};
+use super::replication::{Link, Origin};
+use super::sessions::{Owner, password};
+use super::txn::TxnBody;
+use super::{Ensemble, LEADER};
+
+impl Ensemble {
+    /// A connection's first frame. The checks are in the order of a real server's.
+    pub(super) fn handle_connect(&mut self, id: ConnectionId, frame: &Bytes) {
+        let Ok(request) = ConnectRequest::from_frame(frame) else {
+            return self.close(id, Cut::Fin);
+        };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.traffic.received += 1;
+        let at = connection.server;
+        let server = &mut self.servers[at];
+        server.received += 1;
+        let session = (request.session_id != 0).then_some(request.session_id);
+        let occasion = Occasion { target: Target::Connect, session, connection: id, server: at };
+        match self.faults.strike(occasion) {
+            // A session may be made that its client never hears of.
+            Some(Action::ApplyThenDrop(how)) => {
+                self.connect(id, request);
+                return self.drop_reply(id, how);
+            }
+            Some(Action::CutReply { after, how }) => {
+                self.connect(id, request);
+                return self.cut_reply(id, after, how);
+            }
+            Some(Action::DropBefore(how) | Action::CutRequest { how, .. }) => {
+                return self.close(id, how);
+            }
+            Some(Action::NeverAnswer) => {
+                connection.state = State::Connecting;
+                return;
+            }
+            _ => {}
+        }
+        if server.link == Link::Down {
+            return self.close(id, Cut::Fin);
+        }
+        if server.read_only && request.read_only != Some(true) {
+            return self.close(id, Cut::Fin);
+        }
+        if server.ahead > 0 {
+            server.ahead -= 1;
+            return self.close(id, Cut::Fin);
+        }
+        if request.last_zxid_seen > server.tree.last_zxid {
+            return self.close(id, Cut::Fin);
+        }
+        self.connect(id, request);
+    }
+
+    /// Asks the leader for a session, or waits until it can be asked.
+    pub(super) fn connect(&mut self, id: ConnectionId, request: ConnectRequest) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.state = State::Connecting;
+        let at = connection.server;
+        if self.servers[at].read_only {
+            return self.connect_read_only(id, &request);
+        }
+        if request.session_id != 0 {
+            // The old connection goes before the password is looked at.
+            if let Some(old) = self.servers[at].connections.get(&request.session_id).copied() {
+                self.close(old, Cut::Fin);
+            }
+        }
+        if !self.reaches_leader(at) {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.waiting.push_back(Waiting::Connect(request));
+            }
+            return;
+        }
+        let timeout_ms = self.settings.negotiate_ms(request.timeout_ms);
+        let owner = Owner { server: at, connection: id };
+        if request.session_id == 0 {
+            let session_id = self.sessions.create(self.now, &self.clock, timeout_ms, owner);
+            let read_only_byte = request.read_only.is_some();
+            if let Some(connection) = self.connections.get_mut(&id)
+                && at != LEADER
+            {
+                connection.waiting.push_back(Waiting::Committed);
+            }
+            let origin = Origin::Connect { connection: id, timeout_ms, read_only_byte };
+            return self.commit(session_id, TxnBody::CreateSession, Some(origin));
+        }
+        let (now, session_id) = (self.now, request.session_id);
+        let known = request.password == password(session_id)
+            && self.sessions.renew(now, &self.clock, session_id, timeout_ms, owner);
+        if known {
+            self.open(id, session_id, timeout_ms, request.read_only.map(|_| false));
+        } else {
+            self.reject(id, request.read_only.map(|_| false));
+        }
+    }
+
+    /// A server without a quorum has sessions of its own, if it was set up for them.
+    fn connect_read_only(&mut self, id: ConnectionId, request: &ConnectRequest) {
+        let Some(at) = self.connections.get(&id).map(|connection| connection.server) else {
+            return;
+        };
+        let timeout_ms = self.settings.negotiate_ms(request.timeout_ms);
+        let server = &mut self.servers[at];
+        if request.session_id != 0 {
+            let known = server.local_sessions.contains_key(&request.session_id)
+                && request.password == password(request.session_id);
+            if known {
+                self.open(id, request.session_id, timeout_ms, Some(true));
+            } else {
+                // It is no judgement on the session: another server may know it.
+                self.close(id, Cut::Fin);
+            }
+            return;
+        }
+        if !self.settings.local_sessions {
+            self.send_record(id, &ReplyHeader { xid: 0, zxid: 0, err: ErrorCode::NOT_READ_ONLY });
+            return self.close(id, Cut::Fin);
+        }
+        // Ids of local sessions begin with the server's number, like all of its own.
+        let number = i64::try_from(at + 2).unwrap_or(2) << 56;
+        let session_id = number | i64::try_from(server.local_sessions.len() + 1).unwrap_or(1);
+        server.local_sessions.insert(session_id, timeout_ms);
+        self.open(id, session_id, timeout_ms, Some(true));
+    }
+
+    /// The connection has its session.
+    pub(super) fn open(
+        &mut self,
+        id: ConnectionId,
+        session_id: i64,
+        timeout_ms: i32,
+        read_only: Option<bool>,
+    ) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.state == State::Ended {
+            return;
+        }
+        connection.state = State::Open { session_id, timeout_ms };
+        if let Some(Waiting::Committed) = connection.waiting.front() {
+            connection.waiting.pop_front();
+        }
+        self.servers[connection.server].connections.insert(session_id, id);
+        let password = password(session_id);
+        let response =
+            ConnectResponse { protocol_version: 0, timeout_ms, session_id, password, read_only };
+        self.send_record(id, &response);
+        self.resumable.push_back(id);
+    }
+
+    fn reject(&mut self, id: ConnectionId, read_only: Option<bool>) {
+        let response = ConnectResponse {
+            protocol_version: 0,
+            timeout_ms: 0,
+            session_id: 0,
+            password: Bytes::from_static(&[0; proto::connect::PASSWORD_LEN]),
+            read_only,
+        };
+        self.send_record(id, &response);
+        self.close(id, Cut::Fin);
+    }
+
+    /// When the next session expires.
+    pub(super) fn next_expiry(&self) -> Option<std::time::Instant> {
+        if self.servers[LEADER].stalled { None } else { self.sessions.next_expiry() }
+    }
+
+    /// Ends the sessions that have not been heard of for too long.
+    pub(super) fn expire_sessions(&mut self) {
+        if self.servers[LEADER].stalled {
+            return;
+        }
+        for session_id in self.sessions.expired(self.now) {
+            self.end_session(session_id, None);
+        }
+    }
+
+    /// Ends a session: one transaction, which deletes its ephemeral nodes.
+    pub(super) fn end_session(&mut self, session_id: i64, origin: Option<Origin>) {
+        if !self.sessions.remove(session_id) {
+            return;
+        }
+        let tree = &self.servers[LEADER].tree;
+        let paths = tree.ephemerals(session_id).map(Box::from).collect();
+        self.commit(session_id, TxnBody::CloseSession { paths }, origin);
+    }
+}

@@ -1,0 +1,109 @@
+//! Validating a write: from a request to the change it will be, or the error it will have.
+//!
+//! The order of the checks is that of the server's `PrepRequestProcessor`, because the first one
+//! that fails is what the client hears of.
+
+mod create;
+mod delete;
+mod multi;
+mod set;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proto::{Acl, ErrorCode, Perms};
+
+use super::acl::{self, Identity};
+use super::node::{Node, NodeKind};
+use super::settings::Settings;
+use super::tree::Tree;
+
+pub(crate) use create::CreateArgs;
+
+/// What validation sees of a node.
+#[derive(Clone)]
+struct Record {
+    acl: Arc<[Acl]>,
+    version: i32,
+    aversion: i32,
+    /// How many children were ever created.
+    creates: i32,
+    children: usize,
+    is_ephemeral: bool,
+}
+
+impl Record {
+    fn of(node: &Node) -> Self {
+        Self {
+            acl: Arc::clone(&node.acl),
+            version: node.version,
+            aversion: node.aversion,
+            creates: node.creates,
+            children: node.children.len(),
+            is_ephemeral: matches!(node.kind, NodeKind::Ephemeral(_)),
+        }
+    }
+}
+
+/// One write, or the operations of one multi, being validated.
+pub(crate) struct Preparation<'a> {
+    tree: &'a Tree,
+    settings: &'a Settings,
+    session_id: i64,
+    identities: &'a [Identity],
+    open: &'a Arc<[Acl]>,
+    /// What earlier operations of the same multi will have changed; `None` is a node deleted.
+    pending: Option<HashMap<String, Option<Record>>>,
+}
+
+impl<'a> Preparation<'a> {
+    /// For a single operation.
+    pub(crate) fn new(
+        tree: &'a Tree,
+        settings: &'a Settings,
+        session_id: i64,
+        identities: &'a [Identity],
+        open: &'a Arc<[Acl]>,
+    ) -> Self {
+        Self { tree, settings, session_id, identities, open, pending: None }
+    }
+
+    pub(crate) fn has_extended_types(&self) -> bool {
+        self.settings.extended_types
+    }
+
+    fn record(&self, path: &str) -> Result<Record, ErrorCode> {
+        if let Some(known) = self.pending.as_ref().and_then(|pending| pending.get(path)) {
+            return known.clone().ok_or(ErrorCode::NO_NODE);
+        }
+        self.tree.node(path).map(Record::of).ok_or(ErrorCode::NO_NODE)
+    }
+
+    /// Remembers a change for the operations behind it, if there can be any.
+    fn remember(&mut self, path: &str, record: impl FnOnce() -> Option<Record>) {
+        if let Some(pending) = &mut self.pending {
+            pending.insert(path.to_owned(), record());
+        }
+    }
+
+    fn permit(&self, record: &Record, perms: Perms) -> Result<(), ErrorCode> {
+        if acl::permits(&record.acl, perms, self.identities) {
+            Ok(())
+        } else {
+            Err(ErrorCode::NO_AUTH)
+        }
+    }
+}
+
+/// Whether the path breaks a rule for whole paths.
+fn validate(path: &str) -> Result<(), ErrorCode> {
+    proto::validate_path(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)
+}
+
+/// Compares versions: -1 is any. Returns the next one.
+fn next_version(expected: i32, actual: i32) -> Result<i32, ErrorCode> {
+    if expected != -1 && expected != actual {
+        return Err(ErrorCode::BAD_VERSION);
+    }
+    Ok(actual.wrapping_add(1))
+}

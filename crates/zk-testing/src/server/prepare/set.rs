@@ -1,0 +1,58 @@
+//! setData, setACL, and the check of a multi.
+
+use bytes::Bytes;
+use proto::{Acl, ErrorCode, Perms};
+
+use super::{Preparation, next_version, validate};
+use crate::server::acl;
+use crate::server::quota;
+use crate::server::txn::TxnOp;
+
+impl Preparation<'_> {
+    pub(crate) fn set_data(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        expected: i32,
+    ) -> Result<TxnOp, ErrorCode> {
+        validate(path)?;
+        let mut record = self.record(path)?;
+        self.permit(&record, Perms::WRITE)?;
+        if self.settings.enforce_quota {
+            let before = self.tree.node(path).map_or(0, |node| signed(node.data_len()));
+            let after = signed(data.map_or(0, <[u8]>::len));
+            quota::check(self.tree, path, 0, after - before)?;
+        }
+        let version = next_version(expected, record.version)?;
+        record.version = version;
+        self.remember(path, || Some(record));
+        let data = data.map(Bytes::copy_from_slice);
+        Ok(TxnOp::SetData { path: path.into(), data, version })
+    }
+
+    pub(crate) fn set_acl(
+        &self,
+        path: &str,
+        acl: &[Acl],
+        expected: i32,
+    ) -> Result<TxnOp, ErrorCode> {
+        validate(path)?;
+        let acl = acl::resolve(self.settings.version, acl, self.identities, self.open)?;
+        let record = self.record(path)?;
+        self.permit(&record, Perms::ADMIN)?;
+        let aversion = next_version(expected, record.aversion)?;
+        Ok(TxnOp::SetAcl { path: path.into(), acl, aversion })
+    }
+
+    pub(crate) fn check(&self, path: &str, expected: i32) -> Result<TxnOp, ErrorCode> {
+        validate(path)?;
+        let record = self.record(path)?;
+        self.permit(&record, Perms::READ)?;
+        next_version(expected, record.version)?;
+        Ok(TxnOp::Check)
+    }
+}
+
+fn signed(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,206 @@
+//! Requests that change nothing, answered from the tree of the server they came to.
+
+use bytes::Bytes;
+use proto::{
+    AclReply, AllChildrenNumberReply, ChildList, ChildrenReply, DataReply, EphemeralsReply,
+    ErrorCode, Exists, GetAcl, GetAllChildrenNumber, GetChildren, GetChildren2, GetData,
+    GetEphemerals, MultiRead, MultiReadOp, MultiReadReply, MultiReadResult, OpCode, Perms,
+    WhoAmIReply,
+};
+
+use super::Ensemble;
+use super::acl::{self, Identity};
+use super::connection::{ConnectionId, Ticket};
+use super::dispatch::decode;
+use super::node::Node;
+use super::watches::{Mode, Table};
+
+impl Ensemble {
+    /// Carries out a request that is no write, or any request at a read-only server.
+    pub(super) fn read(&mut self, ticket: Ticket, op: i32, body: &Bytes) {
+        let result = match OpCode::from_code(op) {
+            Some(OpCode::Ping) => return self.pong(ticket),
+            Some(OpCode::Exists) => self.exists(ticket, body),
+            Some(OpCode::GetData) => self.get_data(ticket, body),
+            Some(OpCode::GetChildren) => self.get_children(ticket, body),
+            Some(OpCode::GetChildren2) => self.get_children2(ticket, body),
+            Some(OpCode::GetAcl) => self.get_acl(ticket, body),
+            Some(OpCode::GetAllChildrenNumber) => self.get_all_children_number(ticket, body),
+            Some(OpCode::GetEphemerals) => self.get_ephemerals(ticket, body),
+            Some(OpCode::MultiRead) => self.multi_read(ticket, body),
+            Some(OpCode::WhoAmI) => self.who_am_i(ticket),
+            Some(OpCode::AddWatch) => self.add_watch(ticket, body),
+            Some(OpCode::SetWatches) => self.set_watches(ticket, body),
+            Some(OpCode::SetWatches2) => self.set_watches2(ticket, body),
+            Some(OpCode::CheckWatches) => self.check_watches(ticket, body),
+            Some(OpCode::RemoveWatches) => self.remove_watches(ticket, body),
+            Some(OpCode::CloseSession) => return self.close_local_session(ticket),
+            // Everything else is a write, at a server that cannot have any.
+            _ => Err(ErrorCode::NOT_READ_ONLY),
+        };
+        if let Err(code) = result {
+            self.answer(ticket, code, None);
+        }
+    }
+
+    fn exists(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: Exists<'_> = decode(body)?;
+        if request.path.contains('\0') {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let (node, identities) = self.look(ticket, &request.path);
+        let readable = node.is_none_or(|node| acl::permits(&node.acl, Perms::READ, identities));
+        if self.settings.version.exists_checks_read() && !readable {
+            return Err(ErrorCode::NO_AUTH);
+        }
+        let stat = node.map(Node::stat);
+        if request.watch {
+            self.watch(ticket.connection, Table::Data, &request.path, Mode::Standard);
+        }
+        let stat = stat.ok_or(ErrorCode::NO_NODE)?;
+        self.answer(ticket, ErrorCode::OK, Some(&stat));
+        Ok(())
+    }
+
+    fn get_data(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: GetData<'_> = decode(body)?;
+        let node = self.readable(ticket, &request.path)?;
+        let reply = DataReply { data: node.data.clone(), stat: node.stat() };
+        if request.watch {
+            self.watch(ticket.connection, Table::Data, &request.path, Mode::Standard);
+        }
+        self.answer(ticket, ErrorCode::OK, Some(&reply));
+        Ok(())
+    }
+
+    fn get_children(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: GetChildren<'_> = decode(body)?;
+        let node = self.readable(ticket, &request.path)?;
+        let children = ChildList::from_names(node.children());
+        if request.watch {
+            self.watch(ticket.connection, Table::Child, &request.path, Mode::Standard);
+        }
+        self.answer(ticket, ErrorCode::OK, Some(&children));
+        Ok(())
+    }
+
+    fn get_children2(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: GetChildren2<'_> = decode(body)?;
+        let node = self.readable(ticket, &request.path)?;
+        let children = ChildList::from_names(node.children());
+        let reply = ChildrenReply { children, stat: node.stat() };
+        if request.watch {
+            self.watch(ticket.connection, Table::Child, &request.path, Mode::Standard);
+        }
+        self.answer(ticket, ErrorCode::OK, Some(&reply));
+        Ok(())
+    }
+
+    fn get_acl(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: GetAcl<'_> = decode(body)?;
+        let (node, identities) = self.look(ticket, &request.path);
+        let node = node.ok_or(ErrorCode::NO_NODE)?;
+        if !acl::permits(&node.acl, Perms::READ | Perms::ADMIN, identities) {
+            return Err(ErrorCode::NO_AUTH);
+        }
+        let acl = if acl::permits(&node.acl, Perms::ADMIN, identities) {
+            node.acl.to_vec()
+        } else {
+            acl::masked(&node.acl)
+        };
+        let reply = AclReply { acl, stat: node.stat() };
+        self.answer(ticket, ErrorCode::OK, Some(&reply));
+        Ok(())
+    }
+
+    fn get_all_children_number(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: GetAllChildrenNumber<'_> = decode(body)?;
+        self.readable(ticket, &request.path)?;
+        let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
+        let tree = &self.servers[at].tree;
+        let total = match &*request.path {
+            // The empty path is the root too, which then counts itself.
+            "" => tree.len(),
+            "/" => tree.len() - 1,
+            path => tree.descendants(path),
+        };
+        let total = i32::try_from(total).unwrap_or(i32::MAX);
+        self.answer(ticket, ErrorCode::OK, Some(&AllChildrenNumberReply { total }));
+        Ok(())
+    }
+
+    fn get_ephemerals(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: GetEphemerals<'_> = decode(body)?;
+        let Some(connection) = self.connections.get(&ticket.connection) else { return Ok(()) };
+        let session_id = connection.session_id().unwrap_or_default();
+        let all = self.servers[connection.server].tree.ephemerals(session_id);
+        let matching = all.filter(|path| path.starts_with(&*request.prefix));
+        let reply = EphemeralsReply { paths: matching.map(str::to_owned).collect() };
+        self.answer(ticket, ErrorCode::OK, Some(&reply));
+        Ok(())
+    }
+
+    fn multi_read(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: MultiRead<'_> = decode(body)?;
+        let read = |op: &MultiReadOp<'_>| match self.readable(ticket, op.path()) {
+            Err(code) => MultiReadResult::Error(code),
+            Ok(node) => match op {
+                MultiReadOp::GetData(_) => {
+                    MultiReadResult::Data(DataReply { data: node.data.clone(), stat: node.stat() })
+                }
+                _ => MultiReadResult::Children(ChildList::from_names(node.children())),
+            },
+        };
+        let results = request.ops.iter().map(read).collect();
+        self.answer(ticket, ErrorCode::OK, Some(&MultiReadReply { results }));
+        Ok(())
+    }
+
+    fn who_am_i(&mut self, ticket: Ticket) -> Result<(), ErrorCode> {
+        let Some(connection) = self.connections.get(&ticket.connection) else { return Ok(()) };
+        let identities = connection.identities.iter().map(acl::client_info).collect();
+        self.answer(ticket, ErrorCode::OK, Some(&WhoAmIReply { identities }));
+        Ok(())
+    }
+
+    /// A read-only server closes its own sessions by itself.
+    fn close_local_session(&mut self, ticket: Ticket) {
+        let Some(connection) = self.connections.get(&ticket.connection) else { return };
+        if let Some(session_id) = connection.session_id() {
+            self.servers[connection.server].local_sessions.remove(&session_id);
+        }
+        self.answer(ticket, ErrorCode::OK, None);
+        self.close(ticket.connection, super::faults::Cut::Fin);
+    }
+
+    pub(super) fn server_of(&self, id: ConnectionId) -> Option<usize> {
+        self.connections.get(&id).map(|connection| connection.server)
+    }
+
+    /// Arms a watch for a connection, at its server.
+    pub(super) fn watch(&mut self, id: ConnectionId, table: Table, path: &str, mode: Mode) {
+        let independent = self.settings.version.watch_modes_are_independent();
+        if let Some(at) = self.server_of(id) {
+            self.servers[at].watches.add(table, path, id, mode, independent);
+        }
+    }
+
+    /// The node at a path, as the server of a connection has it, and who the connection is.
+    fn look(&self, ticket: Ticket, path: &str) -> (Option<&Node>, &[Identity]) {
+        match self.connections.get(&ticket.connection) {
+            Some(it) => (self.servers[it.server].tree.node(path), &it.identities),
+            None => (None, &[]),
+        }
+    }
+
+    /// The node at a path, if it is there and may be read.
+    fn readable(&self, ticket: Ticket, path: &str) -> Result<&Node, ErrorCode> {
+        let (node, identities) = self.look(ticket, path);
+        let node = node.ok_or(ErrorCode::NO_NODE)?;
+        if acl::permits(&node.acl, Perms::READ, identities) {
+            Ok(node)
+        } else {
+            Err(ErrorCode::NO_AUTH)
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! From results to bytes, with what faults do to them.
+
+use bytes::BytesMut;
+use proto::{
+    CreatePathReply, CreateReply, Encode, ErrorCode, KeeperState, MultiReply, MultiResult,
+    ReplyHeader, SyncReply, WatcherEvent, encode_record, encode_reply, xid,
+};
+
+use super::Ensemble;
+use super::acl;
+use super::connection::{ConnectionId, State, Ticket, Waiting};
+use super::faults::{Action, Cut, Occasion, Target};
+use super::replication::Origin;
+use super::txn::{Applied, OpResult};
+use super::watches::Firing;
+
+impl Ensemble {
+    /// Answers a request that has not changed anything.
+    pub(super) fn answer(&mut self, ticket: Ticket, err: ErrorCode, body: Option<&dyn Encode>) {
+        let Some(connection) = self.connections.get(&ticket.connection) else { return };
+        let zxid = self.servers[connection.server].tree.last_zxid;
+        self.answer_with(ticket, zxid, err, body);
+    }
+
+    /// Answers with a zxid that is not the server's last.
+    pub(super) fn answer_with(
+        &mut self,
+        ticket: Ticket,
+        zxid: i64,
+        err: ErrorCode,
+        body: Option<&dyn Encode>,
+    ) {
+        let id = ticket.connection;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.traffic.sent += 1;
+        connection.traffic.last_zxid = zxid;
+        self.servers[connection.server].sent += 1;
+        let header = ReplyHeader { xid: ticket.xid, zxid, err };
+        match ticket.fault {
+            None | Some(Action::ApplyThenExpire) => {
+                connection.outbox.push(|out| encode_reply(&header, body, out));
+            }
+            Some(Action::ApplyThenDrop(how)) => return self.close(id, how),
+            Some(fault) => {
+                let mut frame = BytesMut::new();
+                encode_reply(&header, body, &mut frame);
+                return self.send_faulty(id, fault, frame);
+            }
+        }
+        self.list(id);
+        if ticket.fault.is_some() {
+            self.expire_behind(id);
+        }
+    }
+
+    /// Answers the request that became a transaction.
+    pub(super) fn answer_applied(&mut self, ticket: Ticket, applied: Applied) {
+        let id = ticket.connection;
+        // Earlier in the log, and so in the order of replies.
+        while let Some(Waiting::Sync { ticket, path, .. }) = self.pop_sync(id) {
+            self.answer(ticket, ErrorCode::OK, Some(&SyncReply { path }));
+        }
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if let Some(Waiting::Committed) = connection.waiting.front() {
+            connection.waiting.pop_front();
+            self.resumable.push_back(id);
+        }
+        match applied {
+            Applied::Op(OpResult::Created { path, stat: None }) => {
+                let body = CreatePathReply { path: path.into() };
+                self.answer(ticket, ErrorCode::OK, Some(&body));
+            }
+            Applied::Op(OpResult::Created { path, stat: Some(stat) }) => {
+                let body = CreateReply { path: path.into(), stat };
+                self.answer(ticket, ErrorCode::OK, Some(&body));
+            }
+            Applied::Op(OpResult::Set(stat)) => self.answer(ticket, ErrorCode::OK, Some(&stat)),
+            Applied::Multi(results) => {
+                let results = results.into_iter().map(multi_result).collect();
+                self.answer(ticket, ErrorCode::OK, Some(&MultiReply { results }));
+            }
+            Applied::FailedMulti { len, at, code } => {
+                let code_of = |op: usize| match op.cmp(&at) {
+                    std::cmp::Ordering::Less => ErrorCode::OK,
+                    std::cmp::Ordering::Equal => code,
+                    std::cmp::Ordering::Greater => ErrorCode::RUNTIME_INCONSISTENCY,
+                };
+                let results = (0..len).map(|op| MultiResult::Error(code_of(op))).collect();
+                self.answer(ticket, ErrorCode::OK, Some(&MultiReply { results }));
+            }
+            Applied::Error(code) => self.answer(ticket, code, None),
+            Applied::Op(OpResult::Deleted | OpResult::Checked)
+            | Applied::SessionCreated
+            | Applied::SessionClosed => self.answer(ticket, ErrorCode::OK, None),
+        }
+    }
+
+    fn pop_sync(&mut self, id: ConnectionId) -> Option<Waiting> {
+        let waiting = &mut self.connections.get_mut(&id)?.waiting;
+        waiting.pop_front_if(|first| matches!(first, Waiting::Sync { .. }))
+    }
+
+    /// Sends a bare record, as the connect exchange has them.
+    pub(super) fn send_record(&mut self, id: ConnectionId, record: &impl Encode) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.traffic.sent += 1;
+        self.servers[connection.server].sent += 1;
+        connection.outbox.push(|out| encode_record(record, out));
+        self.list(id);
+    }
+
+    /// Tells a connection of an event, if the list of who may know (none: everybody) has it.
+    pub(super) fn send_event(
+        &mut self,
+        firing: &Firing,
+        zxid: i64,
+        readers: Option<&[proto::Acl]>,
+    ) {
+        let id = firing.connection;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let may_know = readers.is_none_or(|readers| {
+            acl::permits(readers, proto::Perms::READ, &connection.identities)
+        });
+        if !may_know {
+            return;
+        }
+        let occasion = Occasion {
+            target: Target::Notification,
+            session: connection.session_id(),
+            connection: id,
+            server: connection.server,
+        };
+        let fault = self.faults.strike(occasion);
+        let header = ReplyHeader { xid: xid::NOTIFICATION, zxid, err: ErrorCode::OK };
+        let event = WatcherEvent {
+            event_type: firing.event,
+            state: KeeperState::SYNC_CONNECTED,
+            path: firing.path.to_string(),
+        };
+        match fault {
+            None => {
+                connection.outbox.push(|out| encode_reply(&header, Some(&event), out));
+                self.list(id);
+            }
+            Some(Action::ApplyThenDrop(how) | Action::DropBefore(how)) => self.close(id, how),
+            Some(Action::NeverAnswer) => {}
+            Some(fault) => {
+                let mut frame = BytesMut::new();
+                encode_reply(&header, Some(&event), &mut frame);
+                self.send_faulty(id, fault, frame);
+            }
+        }
+    }
+
+    /// Sends a frame that something happens to.
+    fn send_faulty(&mut self, id: ConnectionId, fault: Action, frame: BytesMut) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.outbox.push_faulty(self.now, fault, frame);
+        match fault {
+            Action::Delay(by) => {
+                self.delayed.insert((self.now + by, id));
+            }
+            Action::CutReply { how, .. } => self.close(id, how),
+            _ => {}
+        }
+        self.list(id);
+    }
+
+    /// Drops what a connection was to be sent, and breaks it.
+    pub(super) fn drop_reply(&mut self, id: ConnectionId, how: Cut) {
+        self.cut_reply(id, 0, how);
+    }
+
+    /// Sends the first bytes of what a connection was to be sent, and breaks it.
+    pub(super) fn cut_reply(&mut self, id: ConnectionId, after: usize, how: Cut) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.outbox.truncate(after);
+        }
+        self.close(id, how);
+    }
+
+    /// Ends the session of a connection that has just been answered.
+    fn expire_behind(&mut self, id: ConnectionId) {
+        if let Some(State::Open { session_id, .. }) = self.connections.get(&id).map(|it| it.state) {
+            self.end_session(session_id, None::<Origin>);
+        }
+    }
+}
+
+fn multi_result(result: OpResult) -> MultiResult {
+    match result {
+        OpResult::Created { path, stat } => MultiResult::Created { path: path.into(), stat },
+        OpResult::Deleted => MultiResult::Deleted,
+        OpResult::Set(stat) => MultiResult::Set(stat),
+        OpResult::Checked => MultiResult::Checked,
+    }
+}

@@ -1,0 +1,170 @@
+//! The session tracker: who is alive, until when. It lives at the leader.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::ConnectionId;
+use super::clock::Clock;
+use super::hash::FastMap;
+
+/// A session, as the leader knows it.
+#[derive(Clone, Debug)]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: i64,
+    /// Its timeout, as negotiated at the last connect.
+    pub timeout: Duration,
+    /// When it expires if nothing more is heard of it.
+    pub expires: Instant,
+    /// The server its connection is, or was last, at.
+    pub server: usize,
+}
+
+/// All live sessions.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    tick: Duration,
+    by_id: FastMap<i64, Session>,
+    /// Sessions expire in buckets, one a tick.
+    buckets: BTreeMap<Instant, BTreeSet<i64>>,
+    next_id: i64,
+}
+
+#[derive(Debug)]
+struct Session {
+    timeout_ms: i32,
+    expires: Instant,
+    owner: Owner,
+}
+
+/// Where a session is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) server: usize,
+    pub(crate) connection: ConnectionId,
+}
+
+impl Sessions {
+    /// Ids are made like a real server's: one byte of the server's number, five of its clock.
+    pub(crate) fn new(tick: Duration, wall_ms: i64) -> Self {
+        let clock = (wall_ms << 24).cast_unsigned() >> 8;
+        let next_id = (1_i64 << 56) | clock.cast_signed();
+        Self { tick, by_id: FastMap::default(), buckets: BTreeMap::new(), next_id }
+    }
+
+    pub(crate) fn create(
+        &mut self,
+        now: Instant,
+        clock: &Clock,
+        timeout_ms: i32,
+        owner: Owner,
+    ) -> i64 {
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        self.by_id.insert(id, Session { timeout_ms, expires: now, owner });
+        self.buckets.entry(now).or_default().insert(id);
+        self.touch(now, clock, id);
+        id
+    }
+
+    /// Moves a session to another connection, with another timeout; whether it is alive.
+    pub(crate) fn renew(
+        &mut self,
+        now: Instant,
+        clock: &Clock,
+        id: i64,
+        timeout_ms: i32,
+        owner: Owner,
+    ) -> bool {
+        let Some(session) = self.by_id.get_mut(&id) else { return false };
+        session.timeout_ms = timeout_ms;
+        session.owner = owner;
+        self.touch(now, clock, id)
+    }
+
+    /// Something was heard of a session; whether it is alive.
+    pub(crate) fn touch(&mut self, now: Instant, clock: &Clock, id: i64) -> bool {
+        let Some(session) = self.by_id.get_mut(&id) else { return false };
+        let timeout = Duration::from_millis(u64::try_from(session.timeout_ms).unwrap_or(0));
+        let expires = clock.round_up(now + timeout, self.tick);
+        if expires != session.expires {
+            let old = std::mem::replace(&mut session.expires, expires);
+            unlist(&mut self.buckets, old, id);
+            self.buckets.entry(expires).or_default().insert(id);
+        }
+        true
+    }
+
+    pub(crate) fn contains(&self, id: i64) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    pub(crate) fn owner(&self, id: i64) -> Option<Owner> {
+        self.by_id.get(&id).map(|session| session.owner)
+    }
+
+    pub(crate) fn remove(&mut self, id: i64) -> bool {
+        let Some(session) = self.by_id.remove(&id) else { return false };
+        unlist(&mut self.buckets, session.expires, id);
+        true
+    }
+
+    /// When the next bucket is due.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        self.buckets.keys().next().copied()
+    }
+
+    /// The sessions of the buckets that are due, without removing them.
+    pub(crate) fn expired(&self, now: Instant) -> Vec<i64> {
+        self.buckets.range(..=now).flat_map(|(_, ids)| ids.iter().copied()).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// All of them, by id.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = SessionInfo> {
+        let mut all: Vec<_> = self.by_id.iter().map(|(id, session)| session.info(*id)).collect();
+        all.sort_unstable_by_key(|session| session.id);
+        all.into_iter()
+    }
+}
+
+impl Session {
+    fn info(&self, id: i64) -> SessionInfo {
+        SessionInfo {
+            id,
+            timeout: Duration::from_millis(u64::try_from(self.timeout_ms).unwrap_or(0)),
+            expires: self.expires,
+            server: self.owner.server,
+        }
+    }
+}
+
+fn unlist(buckets: &mut BTreeMap<Instant, BTreeSet<i64>>, at: Instant, id: i64) {
+    if let Some(bucket) = buckets.get_mut(&at) {
+        bucket.remove(&id);
+        if bucket.is_empty() {
+            buckets.remove(&at);
+        }
+    }
+}
+
+/// The password of a session, the same as a real server makes: `java.util.Random`, seeded with the
+/// id and a constant of `ZooKeeperServer`.
+pub(crate) fn password(id: i64) -> Bytes {
+    const SECRET: u64 = 0xb341_5c00;
+    const MASK: u64 = (1 << 48) - 1;
+    const FACTOR: u64 = 0x5_deec_e66d;
+    let mut state = (id.cast_unsigned() ^ SECRET ^ FACTOR) & MASK;
+    let mut password = Vec::with_capacity(proto::connect::PASSWORD_LEN);
+    while password.len() < proto::connect::PASSWORD_LEN {
+        state = state.wrapping_mul(FACTOR).wrapping_add(0xb) & MASK;
+        // The upper 32 of 48 bits, as an int, little end first.
+        password.extend_from_slice(&(state >> 16).to_le_bytes()[..4]);
+    }
+    password.into()
+}

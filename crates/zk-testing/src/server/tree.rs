@@ -1,0 +1,200 @@
+//! The data tree of one server.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proto::{Acl, OPEN_ACL, Perms};
+
+use super::hash::FastMap;
+use super::java_hash::JavaSet;
+use super::node::{Node, NodeKind};
+
+/// The nodes that ZooKeeper keeps for itself, which no client can delete.
+pub(crate) const OWN_NODES: [&str; 3] = ["/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
+
+/// The data tree of one server: every node by its path.
+#[derive(Debug)]
+pub struct Tree {
+    nodes: FastMap<Box<str>, Node>,
+    /// The paths of each session's ephemeral nodes.
+    ephemerals: FastMap<i64, JavaSet>,
+    /// Paths of containers and of nodes with a time to live: what the reaper looks at.
+    mortal: BTreeSet<Box<str>>,
+    /// The paths with a quota on them.
+    pub(super) quotas: BTreeSet<Box<str>>,
+    pub(super) last_zxid: i64,
+    data_len: usize,
+    open: Arc<[Acl]>,
+}
+
+impl Tree {
+    /// A fresh tree: the root and ZooKeeper's own nodes.
+    pub(crate) fn new() -> Self {
+        let open: Arc<[Acl]> = OPEN_ACL.into();
+        let mut tree = Self {
+            nodes: FastMap::default(),
+            ephemerals: FastMap::default(),
+            mortal: BTreeSet::new(),
+            quotas: BTreeSet::new(),
+            last_zxid: 0,
+            data_len: 0,
+            open,
+        };
+        tree.nodes.insert("/".into(), Node::initial(Arc::clone(&tree.open)));
+        for path in OWN_NODES {
+            tree.insert(path, Node::initial(Arc::clone(&tree.open)));
+        }
+        if let Some(config) = tree.node_mut("/zookeeper/config") {
+            config.acl = [Acl::world(Perms::READ)].into();
+            config.aversion = -1;
+        }
+        tree
+    }
+
+    /// The node at a path. As in a real server, the empty path is the root too.
+    #[must_use]
+    pub fn node(&self, path: &str) -> Option<&Node> {
+        self.nodes.get(if path.is_empty() { "/" } else { path })
+    }
+
+    /// Whether there is a node at a path.
+    #[must_use]
+    pub fn contains(&self, path: &str) -> bool {
+        self.node(path).is_some()
+    }
+
+    /// Every node with its path, sorted by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
+        let mut all: Vec<_> = self.nodes.iter().map(|(path, node)| (&**path, node)).collect();
+        all.sort_unstable_by_key(|(path, _)| *path);
+        all.into_iter()
+    }
+
+    /// How many nodes there are, the root and ZooKeeper's own included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Never: the root is always there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The zxid of the last transaction applied.
+    #[must_use]
+    pub fn last_zxid(&self) -> i64 {
+        self.last_zxid
+    }
+
+    /// The paths of a session's ephemeral nodes, in the order in which a server lists them.
+    pub fn ephemerals(&self, session_id: i64) -> impl Iterator<Item = &str> {
+        self.ephemerals.get(&session_id).into_iter().flat_map(JavaSet::iter)
+    }
+
+    /// How many nodes are below a path.
+    pub(crate) fn descendants(&self, path: &str) -> usize {
+        self.subtree(path).len() - 1
+    }
+
+    /// The paths of a node and of everything below it; the node itself first.
+    pub(crate) fn subtree(&self, path: &str) -> Vec<String> {
+        let mut paths = vec![path.to_owned()];
+        let mut next = 0;
+        while next < paths.len() {
+            let parent = paths[next].clone();
+            if let Some(node) = self.node(&parent) {
+                let base = if parent == "/" { "" } else { &parent };
+                paths.extend(node.children().map(|name| format!("{base}/{name}")));
+            }
+            next += 1;
+        }
+        paths
+    }
+
+    /// How many ephemeral nodes there are.
+    pub(crate) fn ephemerals_count(&self) -> usize {
+        self.ephemerals.values().map(JavaSet::len).sum()
+    }
+
+    /// Bytes of all paths and data: what mntr calls the approximate data size.
+    pub(crate) fn data_len(&self) -> usize {
+        self.data_len
+    }
+
+    /// Paths of containers and of nodes with a time to live.
+    pub(crate) fn mortal(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.mortal.iter().filter_map(|path| Some((&**path, self.node(path)?)))
+    }
+
+    pub(crate) fn has_mortals(&self) -> bool {
+        !self.mortal.is_empty()
+    }
+
+    pub(crate) fn node_mut(&mut self, path: &str) -> Option<&mut Node> {
+        self.nodes.get_mut(if path.is_empty() { "/" } else { path })
+    }
+
+    /// Puts a node at a path and its name among its parent's children. Whatever else a creation
+    /// does to the parent is up to the caller.
+    pub(crate) fn insert(&mut self, path: &str, node: Node) {
+        if let Some(parent) = self.node_mut(parent_of(path)) {
+            parent.children.insert(proto::path::file_name(path));
+        }
+        match node.kind {
+            NodeKind::Ephemeral(session_id) => {
+                self.ephemerals.entry(session_id).or_insert_with(JavaSet::of_paths).insert(path);
+            }
+            NodeKind::Container | NodeKind::Ttl(_) => {
+                self.mortal.insert(path.into());
+            }
+            NodeKind::Persistent => {}
+        }
+        self.data_len += path.len() + node.data_len();
+        self.nodes.insert(path.into(), node);
+    }
+
+    /// Takes a node out; the parent's Stat is up to the caller.
+    pub(crate) fn remove(&mut self, path: &str) -> Option<Node> {
+        let node = self.nodes.remove(path)?;
+        if let Some(parent) = self.node_mut(parent_of(path)) {
+            parent.children.remove(proto::path::file_name(path));
+        }
+        match node.kind {
+            NodeKind::Ephemeral(session_id) => {
+                if let Some(paths) = self.ephemerals.get_mut(&session_id) {
+                    paths.remove(path);
+                }
+            }
+            NodeKind::Container | NodeKind::Ttl(_) => {
+                self.mortal.remove(path);
+            }
+            NodeKind::Persistent => {}
+        }
+        self.data_len -= path.len() + node.data_len();
+        Some(node)
+    }
+
+    /// Replaces a node's data, and keeps the sum of all data right.
+    pub(crate) fn replace_data(&mut self, path: &str, data: Option<bytes::Bytes>) {
+        let new_len = data.as_ref().map_or(0, bytes::Bytes::len);
+        let Some(node) = self.node_mut(path) else { return };
+        let old_len = node.data_len();
+        node.data = data;
+        self.data_len = self.data_len - old_len + new_len;
+    }
+
+    /// Forgets a session, whose nodes are gone.
+    pub(crate) fn forget_session(&mut self, session_id: i64) {
+        self.ephemerals.remove(&session_id);
+    }
+}
+
+/// The path of the parent, as a server finds it: everything before the last slash.
+pub(crate) fn parent_of(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some(("", _)) | None => "/",
+        Some((parent, _)) => parent,
+    }
+}

@@ -1,0 +1,152 @@
+//! Requests about watches: arming, re-arming, asking, removing.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use proto::{
+    AddWatch, AddWatchMode, AddWatchReply, CheckWatches, ErrorCode, EventType, RemoveWatches,
+    SetWatches, SetWatches2, WatcherType,
+};
+
+use super::Ensemble;
+use super::connection::{ConnectionId, Ticket};
+use super::dispatch::decode;
+use super::watches::{Firing, Mode, Table};
+
+impl Ensemble {
+    /// The node need not exist, and its path is not looked at.
+    pub(super) fn add_watch(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: AddWatch<'_> = decode(body)?;
+        match request.mode {
+            AddWatchMode::PersistentRecursive => {
+                self.watch(ticket.connection, Table::Data, &request.path, Mode::Recursive);
+            }
+            _ => self.watch_persistently(ticket.connection, &request.path),
+        }
+        self.answer(ticket, ErrorCode::OK, Some(&AddWatchReply { err: ErrorCode::OK }));
+        Ok(())
+    }
+
+    pub(super) fn set_watches(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        refuse_null_vectors(body, 3)?;
+        let request: SetWatches<'_> = decode(body)?;
+        let all = SetWatches2 {
+            relative_zxid: request.relative_zxid,
+            data: request.data,
+            exist: request.exist,
+            child: request.child,
+            ..SetWatches2::default()
+        };
+        self.rearm(ticket, &all);
+        Ok(())
+    }
+
+    pub(super) fn set_watches2(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        refuse_null_vectors(body, 5)?;
+        let request: SetWatches2<'_> = decode(body)?;
+        self.rearm(ticket, &request);
+        Ok(())
+    }
+
+    pub(super) fn check_watches(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: CheckWatches<'_> = decode(body)?;
+        let any_mode = self.known_type(request.watcher_type)?;
+        let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
+        let (id, path) = (ticket.connection, &request.path);
+        if !self.servers[at].watches.contains(path, id, request.watcher_type, any_mode) {
+            return Err(ErrorCode::NO_WATCHER);
+        }
+        self.answer(ticket, ErrorCode::OK, None);
+        Ok(())
+    }
+
+    pub(super) fn remove_watches(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
+        let request: RemoveWatches<'_> = decode(body)?;
+        let any_mode = self.known_type(request.watcher_type)?;
+        let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
+        let (id, path) = (ticket.connection, &request.path);
+        if !self.servers[at].watches.remove(path, id, request.watcher_type, any_mode) {
+            return Err(ErrorCode::NO_WATCHER);
+        }
+        self.answer(ticket, ErrorCode::OK, None);
+        Ok(())
+    }
+
+    /// Whether the type stands for watches of any mode, as it does before 3.9.
+    fn known_type(&self, kind: WatcherType) -> Result<bool, ErrorCode> {
+        let independent = self.settings.version.watch_modes_are_independent();
+        match kind {
+            WatcherType::Children | WatcherType::Data | WatcherType::Any => Ok(!independent),
+            _ if independent => Ok(false),
+            _ => Err(ErrorCode::MARSHALLING_ERROR),
+        }
+    }
+
+    /// Arms what nothing has happened to since, and tells of the rest. Neither ACLs nor the gap of
+    /// persistent watches are looked at (ZOOKEEPER-4698).
+    fn rearm(&mut self, ticket: Ticket, request: &SetWatches2<'_>) {
+        let since = request.relative_zxid;
+        self.rearm_each(ticket, Table::Data, &request.data, |node| match node {
+            None => Some(EventType::NODE_DELETED),
+            Some((mzxid, _)) => (mzxid > since).then_some(EventType::NODE_DATA_CHANGED),
+        });
+        self.rearm_each(ticket, Table::Data, &request.exist, |node| {
+            node.map(|_| EventType::NODE_CREATED)
+        });
+        self.rearm_each(ticket, Table::Child, &request.child, |node| match node {
+            None => Some(EventType::NODE_DELETED),
+            Some((_, pzxid)) => (pzxid > since).then_some(EventType::NODE_CHILDREN_CHANGED),
+        });
+        for path in &request.persistent {
+            self.watch_persistently(ticket.connection, path);
+        }
+        for path in &request.persistent_recursive {
+            self.watch(ticket.connection, Table::Data, path, Mode::Recursive);
+        }
+        self.answer(ticket, ErrorCode::OK, None);
+    }
+
+    /// `missed` says what has happened to a node, given its mzxid and pzxid if it is there.
+    fn rearm_each(
+        &mut self,
+        ticket: Ticket,
+        table: Table,
+        paths: &[Cow<'_, str>],
+        missed: impl Fn(Option<(i64, i64)>) -> Option<EventType>,
+    ) {
+        let Some(at) = self.server_of(ticket.connection) else { return };
+        for path in paths {
+            let node = self.servers[at].tree.node(path).map(|node| (node.mzxid, node.pzxid));
+            match missed(node) {
+                Some(event) => {
+                    let path = Box::from(&**path);
+                    let firing = Firing { connection: ticket.connection, event, path };
+                    self.send_event(&firing, -1, None);
+                }
+                None => self.watch(ticket.connection, table, path, Mode::Standard),
+            }
+        }
+    }
+
+    fn watch_persistently(&mut self, id: ConnectionId, path: &str) {
+        self.watch(id, Table::Data, path, Mode::Persistent);
+        self.watch(id, Table::Child, path, Mode::Persistent);
+    }
+}
+
+/// A server takes an empty vector, but not a null one, which the codec reads alike.
+fn refuse_null_vectors(body: &Bytes, count: usize) -> Result<(), ErrorCode> {
+    let mut r = proto::wire::Reader::new(body, "SetWatches");
+    let unreadable = |_| ErrorCode::MARSHALLING_ERROR;
+    r.i64("relativeZxid").map_err(unreadable)?;
+    for _ in 0..count {
+        let len = r.i32("count").map_err(unreadable)?;
+        if len == -1 {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
+        for _ in 0..len.max(0) {
+            r.slice("path").map_err(unreadable)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! The watches of one server: which connections wait for what.
+//!
+//! They belong to connections, not to sessions, and go with them.
+
+use std::collections::BTreeSet;
+
+use proto::{EventType, WatcherType};
+
+use super::ConnectionId;
+use super::hash::FastMap;
+use super::tree::parent_of;
+
+/// The modes of the watches a connection has on a path. Since 3.9 any number of them; before that
+/// one, the last asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Modes(u8);
+
+/// How long a watch stays, and how far it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Standard = 1,
+    Persistent = 2,
+    Recursive = 4,
+}
+
+/// Which of the two tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    Data,
+    Child,
+}
+
+/// Whom to tell what.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Firing {
+    pub(crate) connection: ConnectionId,
+    pub(crate) event: EventType,
+    pub(crate) path: Box<str>,
+}
+
+/// All watches of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    data: WatchTable,
+    child: WatchTable,
+}
+
+impl Watches {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.data.by_path.is_empty() && self.child.by_path.is_empty()
+    }
+
+    /// Arms a watch. `independent` says whether it leaves other modes as they are.
+    pub(crate) fn add(
+        &mut self,
+        table: Table,
+        path: &str,
+        connection: ConnectionId,
+        mode: Mode,
+        independent: bool,
+    ) {
+        self.table(table).add(path, connection, mode, independent);
+    }
+
+    /// Whom a creation or deletion, or new data, is to be told. What has fired is gone, unless it
+    /// is there to stay.
+    pub(crate) fn fire(&mut self, event: EventType, path: &str) -> Vec<Firing> {
+        let told = self.data.fire(path);
+        let firing = |event: EventType, path: &str| {
+            let path: Box<str> = path.into();
+            move |connection| Firing { connection, event, path: path.clone() }
+        };
+        let mut firings: Vec<Firing> = told.iter().copied().map(firing(event, path)).collect();
+        if event == EventType::NODE_DELETED {
+            // Whoever waits for both hears of it once.
+            let others = self.child.fire(path);
+            let others = others.into_iter().filter(|connection| !told.contains(connection));
+            firings.extend(others.map(firing(event, path)));
+        }
+        if event == EventType::NODE_CREATED || event == EventType::NODE_DELETED {
+            let parent = parent_of(path);
+            let told = self.child.fire(parent);
+            firings.extend(told.into_iter().map(firing(EventType::NODE_CHILDREN_CHANGED, parent)));
+        }
+        firings
+    }
+
+    /// Whether a connection has such a watch. `any_mode` is how servers before 3.9 look.
+    pub(crate) fn contains(
+        &self,
+        path: &str,
+        connection: ConnectionId,
+        kind: WatcherType,
+        any_mode: bool,
+    ) -> bool {
+        let (modes, tables) = meant(kind, any_mode);
+        tables.iter().any(|table| {
+            let table = match table {
+                Table::Data => &self.data,
+                Table::Child => &self.child,
+            };
+            table.modes(path, connection).0 & modes.0 != 0
+        })
+    }
+
+    /// Removes such watches; whether there were any.
+    pub(crate) fn remove(
+        &mut self,
+        path: &str,
+        connection: ConnectionId,
+        kind: WatcherType,
+        any_mode: bool,
+    ) -> bool {
+        let (modes, tables) = meant(kind, any_mode);
+        let mut found = false;
+        for table in tables {
+            found |= self.table(*table).remove(path, connection, modes);
+        }
+        found
+    }
+
+    pub(crate) fn forget(&mut self, connection: ConnectionId) {
+        self.data.forget(connection);
+        self.child.forget(connection);
+    }
+
+    /// Connections, paths and watches of the data table, which is the one wchs counts.
+    pub(crate) fn summary(&self) -> (usize, usize, usize) {
+        let table = &self.data;
+        (table.by_connection.len(), table.by_path.len(), table.len())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.data.len() + self.child.len()
+    }
+
+    fn table(&mut self, table: Table) -> &mut WatchTable {
+        match table {
+            Table::Data => &mut self.data,
+            Table::Child => &mut self.child,
+        }
+    }
+}
+
+/// The modes and tables that a type on the wire means.
+fn meant(kind: WatcherType, any_mode: bool) -> (Modes, &'static [Table]) {
+    let standard = if any_mode { Modes::ALL } else { Modes::of(Mode::Standard) };
+    match kind {
+        WatcherType::Children => (standard, &[Table::Child]),
+        WatcherType::Data => (standard, &[Table::Data]),
+        WatcherType::Persistent => (Modes::of(Mode::Persistent), &[Table::Data, Table::Child]),
+        WatcherType::PersistentRecursive => (Modes::of(Mode::Recursive), &[Table::Data]),
+        _ => (Modes::ALL, &[Table::Data, Table::Child]),
+    }
+}
+
+impl Modes {
+    const ALL: Self = Self(7);
+
+    const fn of(mode: Mode) -> Self {
+        Self(mode as u8)
+    }
+}
+
+#[derive(Debug, Default)]
+struct WatchTable {
+    by_path: FastMap<Box<str>, Vec<(ConnectionId, Modes)>>,
+    /// The paths of each connection, for when it goes.
+    by_connection: FastMap<ConnectionId, BTreeSet<Box<str>>>,
+    /// How many recursive watches there are: without any, ancestors need not be looked at.
+    recursive: usize,
+}
+
+impl WatchTable {
+    fn add(&mut self, path: &str, connection: ConnectionId, mode: Mode, independent: bool) {
+        let entries = match self.by_path.get_mut(path) {
+            Some(entries) => entries,
+            None => self.by_path.entry(path.into()).or_default(),
+        };
+        let at = entries.iter().position(|(watcher, _)| *watcher == connection);
+        let at = at.unwrap_or_else(|| {
+            entries.push((connection, Modes(0)));
+            self.by_connection.entry(connection).or_default().insert(path.into());
+            entries.len() - 1
+        });
+        let before = entries[at].1;
+        let kept = if independent { before } else { Modes(0) };
+        entries[at].1 = Modes(kept.0 | Modes::of(mode).0);
+        self.count_recursive(before, Modes(kept.0 | Modes::of(mode).0));
+    }
+
+    /// Who has to be told of a path, in the order in which they began to watch.
+    fn fire(&mut self, path: &str) -> Vec<ConnectionId> {
+        let mut told = Vec::new();
+        let mut spent = Vec::new();
+        if let Some(entries) = self.by_path.get_mut(path) {
+            entries.retain_mut(|(connection, modes)| {
+                told.push(*connection);
+                modes.0 &= !Modes::of(Mode::Standard).0;
+                if modes.0 == 0 {
+                    spent.push(*connection);
+                }
+                modes.0 != 0
+            });
+            if entries.is_empty() {
+                self.by_path.remove(path);
+            }
+        }
+        for connection in spent {
+            self.unlist(connection, path);
+        }
+        if self.recursive > 0 {
+            self.recursive_above(path, &mut told);
+        }
+        told
+    }
+
+    fn recursive_above(&self, path: &str, told: &mut Vec<ConnectionId>) {
+        let mut at = path;
+        while at != "/" {
+            at = parent_of(at);
+            for (connection, modes) in self.by_path.get(at).into_iter().flatten() {
+                if modes.0 & Modes::of(Mode::Recursive).0 != 0 && !told.contains(connection) {
+                    told.push(*connection);
+                }
+            }
+        }
+    }
+
+    fn modes(&self, path: &str, connection: ConnectionId) -> Modes {
+        let entries = self.by_path.get(path).into_iter().flatten();
+        entries
+            .filter(|(watcher, _)| *watcher == connection)
+            .map(|(_, modes)| *modes)
+            .next()
+            .unwrap_or_default()
+    }
+
+    fn remove(&mut self, path: &str, connection: ConnectionId, modes: Modes) -> bool {
+        let before = self.modes(path, connection);
+        if before.0 & modes.0 == 0 {
+            return false;
+        }
+        let after = Modes(before.0 & !modes.0);
+        self.count_recursive(before, after);
+        if let Some(entries) = self.by_path.get_mut(path) {
+            for entry in entries.iter_mut().filter(|(watcher, _)| *watcher == connection) {
+                entry.1 = after;
+            }
+            entries.retain(|(_, modes)| modes.0 != 0);
+            if entries.is_empty() {
+                self.by_path.remove(path);
+            }
+        }
+        if after.0 == 0 {
+            self.unlist(connection, path);
+        }
+        true
+    }
+
+    fn forget(&mut self, connection: ConnectionId) {
+        for path in self.by_connection.remove(&connection).unwrap_or_default() {
+            let before = self.modes(&path, connection);
+            self.count_recursive(before, Modes(0));
+            if let Some(entries) = self.by_path.get_mut(&path) {
+                entries.retain(|(watcher, _)| *watcher != connection);
+                if entries.is_empty() {
+                    self.by_path.remove(&path);
+                }
+            }
+        }
+    }
+
+    fn unlist(&mut self, connection: ConnectionId, path: &str) {
+        if let Some(paths) = self.by_connection.get_mut(&connection) {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.by_connection.remove(&connection);
+            }
+        }
+    }
+
+    fn count_recursive(&mut self, before: Modes, after: Modes) {
+        let has = |modes: Modes| usize::from(modes.0 & Modes::of(Mode::Recursive).0 != 0);
+        self.recursive = self.recursive + has(after) - has(before);
+    }
+
+    fn len(&self) -> usize {
+        self.by_path.values().map(Vec::len).sum()
+    }
+}

@@ -1,0 +1,106 @@
+//! A connection without a socket.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::inbox::{Inbox, Incoming};
+use super::shared::Shared;
+use crate::server::{ConnectionId, Cut};
+
+/// The client's end of a connection in memory.
+///
+/// The server has processed what is written before the write returns, and its answers can be read
+/// at once. A read gives at most what the server has sent in one piece, so that a client meets
+/// frames in pieces, and several in one, exactly where a test wants it to.
+#[derive(Debug)]
+pub struct MemoryStream {
+    shared: Arc<Shared>,
+    id: ConnectionId,
+    inbox: Inbox,
+    /// A chunk that was too long for the last read.
+    rest: Bytes,
+    outgoing: BytesMut,
+    is_shut: bool,
+}
+
+impl MemoryStream {
+    pub(crate) fn new(shared: Arc<Shared>, id: ConnectionId, inbox: Inbox) -> Self {
+        let (rest, outgoing) = (Bytes::new(), BytesMut::new());
+        Self { shared, id, inbox, rest, outgoing, is_shut: false }
+    }
+
+    /// The connection, as the server knows it.
+    #[must_use]
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    fn shut(&mut self) {
+        if !self.is_shut {
+            self.is_shut = true;
+            self.shared.disconnect(self.id);
+            self.inbox.finish(Cut::Fin);
+        }
+    }
+}
+
+impl AsyncRead for MemoryStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.rest.is_empty() {
+            match ready!(self.inbox.poll_next(cx)) {
+                Incoming::Bytes(bytes) => self.rest = bytes,
+                Incoming::End(Cut::Rst) => {
+                    return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+                }
+                Incoming::End(_) => return Poll::Ready(Ok(())),
+            }
+        }
+        let len = self.rest.len().min(buf.remaining());
+        buf.put_slice(&self.rest[..len]);
+        self.rest.advance(len);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for MemoryStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.inbox.end() {
+            Some(Cut::Rst) => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            Some(_) => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            None => {}
+        }
+        let stream = &mut *self;
+        stream.outgoing.extend_from_slice(bytes);
+        let (id, outgoing) = (stream.id, &mut stream.outgoing);
+        stream.shared.with(|ensemble, now| ensemble.receive(now, id, outgoing));
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shut();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for MemoryStream {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}

@@ -1,0 +1,173 @@
+//! The handle that a test holds.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+
+use super::memory::MemoryStream;
+use super::shared::{Shared, run_timer};
+use super::tcp;
+use crate::server::{Ensemble, Settings};
+
+/// A ZooKeeper server, or an ensemble, in this process. Cheap to clone; the servers end with the
+/// last handle.
+///
+/// All constructors need a tokio runtime with time enabled; those that listen need its IO too. Time
+/// is tokio's: under `tokio::time::pause` sessions expire in no time at all.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use zk_testing::TestServer;
+///
+/// let server = TestServer::start().await?;
+/// println!("connect any client to {}", server.connect_string());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TestServer {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    servers: usize,
+    listening: Mutex<Listening>,
+}
+
+#[derive(Debug, Default)]
+struct Listening {
+    addresses: Vec<SocketAddr>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl TestServer {
+    /// One server, reachable in memory and over TCP on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// No port could be had.
+    pub async fn start() -> io::Result<Self> {
+        Self::start_with(Settings::new()).await
+    }
+
+    /// Servers with these settings, each reachable in memory and over TCP on a port of its own.
+    ///
+    /// # Errors
+    ///
+    /// No port could be had.
+    pub async fn start_with(settings: Settings) -> io::Result<Self> {
+        let server = Self::in_memory_with(settings);
+        server.listen().await?;
+        Ok(server)
+    }
+
+    /// One server without sockets.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::in_memory_with(Settings::new())
+    }
+
+    /// An ensemble without sockets, of which the first server leads.
+    #[must_use]
+    pub fn ensemble(servers: usize) -> Self {
+        Self::in_memory_with(Settings::new().servers(servers))
+    }
+
+    /// Servers with these settings, without sockets.
+    #[must_use]
+    pub fn in_memory_with(settings: Settings) -> Self {
+        let shared = Shared::new(settings);
+        let servers = shared.with(|ensemble, _| ensemble.servers());
+        tokio::spawn(run_timer(Arc::downgrade(&shared)));
+        let listening = Mutex::default();
+        Self { inner: Arc::new(Inner { shared, servers, listening }) }
+    }
+
+    /// Makes every server reachable over TCP, too, on free ports of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// No port could be had.
+    pub async fn listen(&self) -> io::Result<()> {
+        for server in 0..self.inner.servers {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+            let address = listener.local_addr()?;
+            let shared = Arc::downgrade(&self.inner.shared);
+            let task = tokio::spawn(tcp::listen(listener, server, shared));
+            let mut listening = self.inner.listening();
+            listening.addresses.push(address);
+            listening.tasks.push(task.abort_handle());
+        }
+        Ok(())
+    }
+
+    /// What a client is given to connect with: all addresses, separated by commas. Empty if there
+    /// are none.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        let texts: Vec<String> = self.addresses().iter().map(SocketAddr::to_string).collect();
+        texts.join(",")
+    }
+
+    /// The TCP addresses, one for each server; empty without TCP.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.inner.listening().addresses.clone()
+    }
+
+    /// Connects to a server in memory, counted from 0: the client's end.
+    ///
+    /// # Errors
+    ///
+    /// `ConnectionRefused` if the server was told to refuse connections, or does not exist.
+    pub fn stream(&self, server: usize) -> io::Result<MemoryStream> {
+        match self.inner.shared.connect(server, None) {
+            Ok((id, inbox)) => Ok(MemoryStream::new(Arc::clone(&self.inner.shared), id, inbox)),
+            Err(refused) => Err(io::Error::new(io::ErrorKind::ConnectionRefused, refused)),
+        }
+    }
+
+    /// How many servers there are.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        self.inner.servers
+    }
+
+    /// Looks at the truth, or does what has no method here. The servers stand still meanwhile.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let server = zk_testing::TestServer::in_memory();
+    /// assert!(server.with(|truth| truth.tree().contains("/zookeeper")));
+    /// # }
+    /// ```
+    pub fn with<T>(&self, look: impl FnOnce(&mut Ensemble) -> T) -> T {
+        self.inner.shared.with(|ensemble, _| look(ensemble))
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+}
+
+impl Inner {
+    fn listening(&self) -> MutexGuard<'_, Listening> {
+        self.listening.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for task in &self.listening().tasks {
+            task.abort();
+        }
+        self.shared.shut_down();
+    }
+}

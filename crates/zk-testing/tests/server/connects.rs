@@ -1,0 +1,179 @@
+//! The connect exchange, and frames that end a connection.
+
+use bytes::{Bytes, BytesMut};
+use proto::{
+    ConnectReply, ConnectRequest, Encode, ErrorCode, Exists, Ping, encode_record, encode_request,
+};
+use zk_testing::server::{Settings, Switch};
+
+use crate::world::{World, new_session, request_for};
+
+#[test]
+fn the_timeout_is_clamped_to_the_servers_bounds() {
+    for (asked, granted) in [(100, 4_000), (-1, 4_000), (10_000, 10_000), (i32::MAX, 40_000)] {
+        let mut world = World::new();
+        let request = ConnectRequest { timeout_ms: asked, ..new_session() };
+        let (_, Some(ConnectReply::Accepted(session))) = world.try_connect(0, &request) else {
+            panic!("no session");
+        };
+        assert_eq!(session.timeout_ms, granted);
+    }
+}
+
+#[test]
+fn ids_look_like_a_real_servers_and_passwords_are_theirs() {
+    let mut world = World::new();
+    let (first, second) = (world.connect().session, world.connect().session);
+    assert_eq!(first.session_id >> 56, 1);
+    assert_eq!(first.session_id & 0xffff, 0);
+    assert_eq!(second.session_id, first.session_id + 1);
+    assert_eq!((first.password.len(), first.read_only), (16, Some(false)));
+    assert_ne!(first.password, second.password);
+}
+
+#[test]
+fn a_client_of_old_gets_no_read_only_byte() {
+    let mut world = World::new();
+    let id = world.open(0);
+    let mut bytes = BytesMut::new();
+    encode_record(&ConnectRequest { read_only: None, ..new_session() }, &mut bytes);
+    assert_eq!(bytes.len(), 48);
+    world.write(id, &bytes);
+    assert_eq!(world.frame(id).unwrap().len(), 36);
+}
+
+#[test]
+fn a_client_that_has_seen_the_future_is_refused_without_a_word() {
+    let mut world = World::new();
+    let request = ConnectRequest { last_zxid_seen: 1, ..new_session() };
+    let (id, reply) = world.try_connect(0, &request);
+    assert_eq!(reply, None);
+    assert!(world.closed(id).is_some());
+    // The session made by somebody else brings the server up to 1.
+    world.connect();
+    assert!(world.try_connect(0, &request).1.is_some());
+}
+
+#[test]
+fn a_session_nobody_knows_is_rejected_and_the_connection_closed() {
+    let mut world = World::new();
+    let (id, reply) = world.try_connect(0, &request_for(0x1234, vec![0; 16].into()));
+    assert_eq!(reply, Some(ConnectReply::Rejected));
+    assert!(world.closed(id).is_some());
+}
+
+#[test]
+fn requests_behind_the_connect_request_are_carried_out() {
+    let mut world = World::new();
+    let id = world.open(0);
+    let mut bytes = BytesMut::new();
+    encode_record(&new_session(), &mut bytes);
+    encode_request(7, &Exists { path: "/".into(), watch: false }, &mut bytes);
+    world.write(id, &bytes);
+    assert!(world.frame(id).is_some() && world.frame(id).is_some());
+}
+
+#[test]
+fn bytes_may_come_one_by_one() {
+    let mut world = World::new();
+    let id = world.open(0);
+    let mut bytes = BytesMut::new();
+    encode_record(&new_session(), &mut bytes);
+    encode_request(-2, &Ping, &mut bytes);
+    for byte in &bytes {
+        world.write(id, &[*byte]);
+    }
+    assert!(world.frame(id).is_some() && world.frame(id).is_some());
+}
+
+#[test]
+fn lengths_that_are_none_end_the_connection_but_not_the_session() {
+    for len in [-1_i32, 0, 0x10_0000, i32::MIN, 7] {
+        let mut world = World::new();
+        let client = world.connect();
+        world.write(client.id, &len.to_be_bytes());
+        world.write(client.id, &[0; 7]);
+        assert!(world.closed(client.id).is_some(), "{len}");
+        assert!(world.zk.is_alive(client.session.session_id));
+    }
+    let mut world = World::new();
+    let client = world.connect();
+    world.write(client.id, &0xf_ffff_i32.to_be_bytes());
+    assert!(world.closed(client.id).is_none(), "the longest one there is");
+}
+
+#[test]
+fn a_connection_without_a_connect_request_is_closed_after_a_while() {
+    let mut world = World::new();
+    let id = world.open(0);
+    world.write(id, &[0, 0]);
+    world.pass_ms(9_999);
+    assert!(world.closed(id).is_none());
+    world.pass_ms(10_001);
+    assert!(world.closed(id).is_some());
+}
+
+#[test]
+fn too_many_from_one_address_are_closed_at_once() {
+    let mut world = World::with(Settings::new().max_client_connections(2));
+    world.connect();
+    world.connect();
+    let third = world.open(0);
+    assert!(world.closed(third).is_some());
+}
+
+#[test]
+fn a_read_only_server_takes_those_who_asked_for_it() {
+    let mut world = World::new();
+    let before = world.connect();
+    world.zk.read_only(world.now, 0, Switch::On);
+    world.drain();
+    assert!(world.closed(before.id).is_some());
+    assert_eq!(world.try_connect(0, &new_session()).1, None);
+
+    let request = ConnectRequest { read_only: Some(true), ..new_session() };
+    let (id, Some(ConnectReply::Accepted(session))) = world.try_connect(0, &request) else {
+        panic!("refused");
+    };
+    assert_eq!(session.read_only, Some(true));
+    let client = crate::world::Client { id, session };
+    assert!(world.stat(&client, "/").is_ok());
+    assert_eq!(world.create(&client, "/a").unwrap_err(), ErrorCode::NOT_READ_ONLY);
+    let sync = proto::Sync { path: "/".into() };
+    assert_eq!(world.call(&client, &sync).unwrap_err(), ErrorCode::NOT_READ_ONLY);
+    let multi = proto::Multi::new(&[]);
+    assert_eq!(world.call(&client, &multi).unwrap_err(), ErrorCode::NOT_READ_ONLY);
+    assert_eq!(world.zk.zxid(), 1);
+
+    // It is no judgement on the session of before: that is refused without a word.
+    let old = request_for(before.session.session_id, before.session.password.clone());
+    let old = ConnectRequest { read_only: Some(true), ..old };
+    assert_eq!(world.try_connect(0, &old).1, None);
+
+    world.zk.read_only(world.now, 0, Switch::Off);
+    world.drain();
+    assert!(world.closed(id).is_some());
+    world.reconnect(0, &before);
+}
+
+#[test]
+fn a_read_only_server_without_local_sessions_refuses_with_a_bare_header() {
+    let mut world = World::with(Settings::new().without_local_sessions());
+    world.zk.read_only(world.now, 0, Switch::On);
+    let request = ConnectRequest { read_only: Some(true), ..new_session() };
+    let (_, reply) = world.try_connect(0, &request);
+    assert_eq!(reply, Some(ConnectReply::Refused(ErrorCode::NOT_READ_ONLY)));
+}
+
+#[test]
+fn sasl_is_not_set_up_and_says_so_with_a_null_token() {
+    let mut world = World::new();
+    let client = world.connect();
+    let reply = world.call(&client, &proto::Sasl { token: b""[..].into() }).unwrap();
+    assert_eq!(reply.token, None);
+    let mut null = BytesMut::new();
+    proto::SaslReply { token: None }.encode(&mut null);
+    assert_eq!(world.call_raw(&client, 102, &null), None);
+    assert!(world.closed(client.id).is_some(), "a null token kills the connection");
+    let _: Bytes = null.freeze();
+}

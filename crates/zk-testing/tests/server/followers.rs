@@ -1,0 +1,237 @@
+//! Ensembles: followers that are well, cut off, or late.
+
+use std::time::Duration;
+
+use proto::{ConnectRequest, CreateMode, EventType, Exists, GetData, Ping, Sync};
+use zk_testing::server::Settings;
+
+use crate::world::{World, create, new_session, set};
+
+fn ensemble() -> World {
+    World::with(Settings::new().servers(3))
+}
+
+#[test]
+fn all_servers_show_the_same_and_notify_their_own() {
+    let mut world = ensemble();
+    let clients = [world.connect_to(0), world.connect_to(1), world.connect_to(2)];
+    for client in &clients {
+        let exists = Exists { path: "/a".into(), watch: true };
+        world.call(client, &exists).unwrap_err();
+    }
+    let made = world.create(&clients[1], "/a").unwrap().stat;
+    assert_eq!(made.czxid >> 32, 1, "the first epoch");
+    for client in &clients {
+        assert_eq!(world.stat(client, "/a"), Ok(made));
+        assert_eq!(world.events(client), [(EventType::NODE_CREATED, "/a".to_owned())]);
+    }
+    world.call(&clients[2], &Sync { path: "/a".into() }).unwrap();
+}
+
+#[test]
+fn a_session_moves_and_a_write_through_its_old_connection_is_lost() {
+    let mut world = ensemble();
+    let old = world.connect_to(1);
+    let new = world.reconnect(2, &old);
+    assert!(world.stat(&old, "/").is_ok(), "reads still work");
+    let zxid = world.zk.zxid();
+    world.send(&old, &create("/a", CreateMode::Persistent));
+    assert!(world.reply(&old).is_none());
+    assert!(world.closed(old.id).is_some());
+    assert_eq!(world.zk.zxid(), zxid);
+    assert!(world.create(&new, "/a").is_ok());
+}
+
+#[test]
+fn a_cut_follower_answers_pings_while_its_sessions_expire_behind_its_back() {
+    let mut world = ensemble();
+    let (cut, well) = (world.connect_to(1), world.connect_to(0));
+    world.create_as(&cut, "/lock", CreateMode::Ephemeral).unwrap();
+    world.zk.cut_from_leader(world.now, 1);
+    let mut gone_at = None;
+    for second in 1..=9 {
+        world.pass_ms(1_000);
+        world.call(&cut, &Ping).unwrap();
+        world.call(&well, &Ping).unwrap();
+        assert!(world.stat(&cut, "/lock").is_ok(), "its own tree is old");
+        if !world.zk.tree().contains("/lock") {
+            gone_at.get_or_insert(second);
+        }
+    }
+    assert_eq!(gone_at, None, "10 s are not over");
+    world.zk.heal(world.now, 1);
+    world.drain();
+    assert!(world.zk.is_alive(cut.session.session_id), "the leader hears of the pings");
+
+    let mut world = World::with(Settings::new().servers(3).sync_limit(9));
+    let cut = world.connect_to(1);
+    world.create_as(&cut, "/lock", CreateMode::Ephemeral).unwrap();
+    world.zk.cut_from_leader(world.now, 1);
+    for _ in 0..12 {
+        world.pass_ms(1_000);
+        world.call(&cut, &Ping).unwrap();
+    }
+    assert!(!world.zk.tree().contains("/lock"));
+    assert!(world.stat(&cut, "/lock").is_ok());
+    assert!(world.closed(cut.id).is_none());
+    world.zk.heal(world.now, 1);
+    world.drain();
+    assert!(world.closed(cut.id).is_some(), "it learns of the end");
+    assert!(!world.zk.tree_of(1).unwrap().contains("/lock"));
+}
+
+#[test]
+fn a_cut_follower_lets_writes_and_syncs_hang_and_everything_behind_them() {
+    let mut world = ensemble();
+    let (cut, well) = (world.connect_to(1), world.connect_to(2));
+    world.zk.cut_from_leader(world.now, 1);
+    world.create(&well, "/other").unwrap();
+    let data = GetData { path: "/zookeeper".into(), watch: false };
+    assert!(world.call(&cut, &data).is_ok());
+    let sent = [
+        world.send(&cut, &Sync { path: "/".into() }),
+        world.send(&cut, &Exists { path: "/other".into(), watch: false }),
+        world.send(&cut, &create("/a", CreateMode::Persistent)),
+        world.send(&cut, &Exists { path: "/a".into(), watch: false }),
+        world.send(&cut, &set("/a", "1", 0)),
+    ];
+    world.send(&cut, &Ping);
+    assert!(world.reply(&cut).is_none());
+    assert!(!world.zk.tree().contains("/a"));
+
+    world.pass_ms(1_000);
+    world.zk.heal(world.now, 1);
+    world.drain();
+    for xid in sent {
+        let (header, _) = world.reply(&cut).unwrap();
+        assert_eq!((header.xid, header.err.is_ok()), (xid, true));
+    }
+    assert_eq!(world.reply(&cut).unwrap().0.xid, -2);
+}
+
+#[test]
+fn a_cut_follower_drops_its_clients_after_the_sync_limit() {
+    let mut world = ensemble();
+    let client = world.connect_to(1);
+    world.zk.cut_from_leader(world.now, 1);
+    world.pass_ms(9_999);
+    assert!(world.closed(client.id).is_none());
+    world.pass_ms(1);
+    assert!(world.closed(client.id).is_some());
+    assert_eq!(world.try_connect(1, &new_session()).1, None);
+    let moved = world.reconnect(2, &client);
+    assert!(world.create(&moved, "/a").is_ok());
+    world.zk.heal(world.now, 1);
+    let back = world.reconnect(1, &moved);
+    assert!(world.stat(&back, "/a").is_ok());
+}
+
+#[test]
+fn a_connect_to_a_cut_follower_waits_for_the_leader() {
+    let mut world = ensemble();
+    world.zk.cut_from_leader(world.now, 1);
+    let (id, reply) = world.try_connect(1, &new_session());
+    assert_eq!(reply, None);
+    assert!(world.closed(id).is_none());
+    world.zk.heal(world.now, 1);
+    world.drain();
+    assert!(world.frame(id).is_some());
+}
+
+#[test]
+fn a_late_follower_shows_what_was_and_answers_its_own_writes_late() {
+    let mut world = ensemble();
+    let (late, well) = (world.connect_to(1), world.connect_to(0));
+    world.zk.lag(world.now, 1, Some(Duration::from_millis(300)));
+    world.create(&well, "/a").unwrap();
+    assert!(world.stat(&late, "/a").is_err());
+    world.pass_ms(100);
+    world.send(&late, &create("/b", CreateMode::Persistent));
+    let sync = world.send(&late, &Sync { path: "/".into() });
+    let read = world.send(&late, &Exists { path: "/a".into(), watch: false });
+    assert!(world.zk.tree().contains("/b"), "the leader has it");
+    world.pass_ms(200);
+    assert!(world.zk.tree_of(1).unwrap().contains("/a"));
+    assert!(world.reply(&late).is_none());
+    world.pass_ms(100);
+    assert!(world.reply(&late).unwrap().0.err.is_ok());
+    assert_eq!(world.reply(&late).unwrap().0.xid, sync);
+    let (header, _) = world.reply(&late).unwrap();
+    assert_eq!((header.xid, header.err.is_ok()), (read, true));
+}
+
+#[test]
+fn writes_and_syncs_in_turns_are_answered_in_order_by_a_late_follower() {
+    let mut world = ensemble();
+    let late = world.connect_to(1);
+    world.zk.lag(world.now, 1, Some(Duration::from_millis(50)));
+    let mut sent = Vec::new();
+    for number in 0..10 {
+        let path = format!("/{number}");
+        sent.push(world.send(&late, &create(&path, CreateMode::Persistent)));
+        sent.push(world.send(&late, &Sync { path: "/".into() }));
+        sent.push(world.send(&late, &set(&path, "1", 0)));
+    }
+    for _ in 0..100 {
+        world.pass_ms(50);
+    }
+    for xid in sent {
+        let (header, _) = world.reply(&late).unwrap();
+        assert_eq!((header.xid, header.err.is_ok()), (xid, true));
+    }
+}
+
+#[test]
+fn a_frozen_follower_refuses_who_has_seen_more() {
+    let mut world = ensemble();
+    let well = world.connect_to(0);
+    world.zk.lag(world.now, 1, None);
+    let zxid = world.create(&well, "/a").unwrap().stat.czxid;
+    let request = ConnectRequest { last_zxid_seen: zxid, ..new_session() };
+    let (id, reply) = world.try_connect(1, &request);
+    assert_eq!(reply, None);
+    assert!(world.closed(id).is_some());
+    world.zk.heal(world.now, 1);
+    assert!(world.try_connect(1, &request).1.is_some());
+}
+
+#[test]
+fn a_stalled_follower_answers_nothing_until_it_goes_on() {
+    let mut world = ensemble();
+    let (stalled, well) = (world.connect_to(1), world.connect_to(2));
+    world.zk.stall(world.now, 1);
+    let xid = world.send(&stalled, &Exists { path: "/a".into(), watch: false });
+    world.create(&well, "/a").unwrap();
+    world.pass_ms(1_000);
+    assert!(world.reply(&stalled).is_none());
+    world.zk.resume_server(world.now, 1);
+    world.drain();
+    let (header, _) = world.reply(&stalled).unwrap();
+    assert_eq!((header.xid, header.err.is_ok()), (xid, true));
+}
+
+#[test]
+fn while_the_leader_stands_still_followers_only_read() {
+    let mut world = ensemble();
+    let client = world.connect_to(1);
+    world.zk.stall(world.now, 0);
+    assert!(world.stat(&client, "/").is_ok());
+    world.send(&client, &create("/a", CreateMode::Persistent));
+    world.pass_ms(1_000);
+    assert!(world.reply(&client).is_none());
+    world.zk.resume_server(world.now, 0);
+    world.drain();
+    assert!(world.reply(&client).unwrap().0.err.is_ok());
+}
+
+#[test]
+fn an_ensemble_shows_its_members() {
+    let mut world = ensemble();
+    let client = world.connect_to(2);
+    let config = GetData { path: "/zookeeper/config".into(), watch: false };
+    let reply = world.call(&client, &config).unwrap();
+    let text = String::from_utf8(reply.data.unwrap().to_vec()).unwrap();
+    assert_eq!(text.lines().count(), 4);
+    assert!(text.ends_with("version=100000000"), "{text}");
+    assert_eq!((reply.stat.version, reply.stat.mzxid), (-1, 1 << 32));
+}

@@ -1,0 +1,65 @@
+//! Questions in plain text.
+
+use zk_testing::server::{Settings, Switch};
+
+use crate::world::World;
+
+fn ask(world: &mut World, word: &str) -> String {
+    let id = world.open(0);
+    world.write(id, word.as_bytes());
+    assert!(world.closed(id).is_some(), "{word}");
+    String::from_utf8(world.rest(id).to_vec()).unwrap()
+}
+
+#[test]
+fn are_answered_and_the_connection_closed() {
+    let mut world = World::new();
+    let client = world.connect();
+    world.stat(&client, "/").unwrap();
+    assert_eq!(ask(&mut world, "ruok"), "imok");
+    assert_eq!(ask(&mut world, "isro\n"), "rw");
+
+    let srvr = ask(&mut world, "srvr");
+    assert!(srvr.starts_with("Zookeeper version: 3.8.0"), "{srvr}");
+    for line in ["Zxid: 0x1", "Mode: standalone", "Node count: 5", "Connections: 2"] {
+        assert!(srvr.lines().any(|it| it == line), "{line}: {srvr}");
+    }
+    let stat = ask(&mut world, "stat");
+    let line = " /127.0.0.1:4000[1](queued=0,recved=2,sent=2)";
+    assert!(stat.contains("Clients:\n") && stat.lines().any(|it| it == line), "{stat}");
+    let cons = ask(&mut world, "cons");
+    let sid = format!("sid=0x{:x},lop=exists", client.session.session_id);
+    assert!(cons.contains(&sid), "{cons}");
+    let mntr = ask(&mut world, "mntr");
+    for line in ["zk_server_state\tstandalone", "zk_znode_count\t5", "zk_global_sessions\t1"] {
+        assert!(mntr.lines().any(|it| it == line), "{line}: {mntr}");
+    }
+    let wchs = ask(&mut world, "wchs");
+    assert_eq!(wchs, "0 connections watching 0 paths\nTotal watches:0\n");
+    let conf = ask(&mut world, "conf");
+    for line in ["tickTime=2000", "minSessionTimeout=4000", "maxSessionTimeout=40000"] {
+        assert!(conf.lines().any(|it| it == line), "{line}: {conf}");
+    }
+}
+
+#[test]
+fn tell_of_a_read_only_server() {
+    let mut world = World::new();
+    world.zk.read_only(world.now, 0, Switch::On);
+    assert_eq!(ask(&mut world, "isro"), "ro");
+    assert!(ask(&mut world, "srvr").contains("READ-ONLY mode; serving only read-only clients\n"));
+}
+
+#[test]
+fn are_refused_unless_they_are_on_the_list() {
+    let mut world = World::with(Settings::new().four_letter_words(["srvr"]));
+    let refused = "ruok is not executed because it is not in the whitelist.\n";
+    assert_eq!(ask(&mut world, "ruok"), refused);
+    assert!(ask(&mut world, "srvr").contains("Mode: standalone"));
+}
+
+#[test]
+fn that_nobody_knows_are_lengths_that_are_too_long() {
+    let mut world = World::new();
+    assert_eq!(ask(&mut world, "abcd"), "");
+}

@@ -1,0 +1,165 @@
+//! Several operations in one request.
+
+use proto::{
+    Check, Create, Create2, CreateContainer, CreateMode, CreateTtl, Delete, Encode, ErrorCode,
+    GetChildren, GetData, Multi, MultiRead, MultiReadResult, MultiReply, MultiResult, OPEN_ACL,
+    OpCode,
+};
+use zk_testing::server::{NodeKind, Version};
+
+use crate::world::{World, create, set};
+
+const ROLLED_BACK: MultiResult = MultiResult::Error(ErrorCode::OK);
+const NOT_TRIED: MultiResult = MultiResult::Error(ErrorCode::RUNTIME_INCONSISTENCY);
+
+#[test]
+fn later_operations_see_earlier_ones() {
+    let mut world = World::of(Version::V3_9);
+    let client = world.connect();
+    let ops = [
+        create("/a", CreateMode::Persistent).into(),
+        create("/a/b", CreateMode::Ephemeral).into(),
+        set("/a", "more", 0).into(),
+        Check { path: "/a".into(), version: 1 }.into(),
+        Delete { path: "/a/b".into(), version: 0 }.into(),
+        Delete { path: "/a".into(), version: 1 }.into(),
+    ];
+    let before = world.zk.zxid();
+    let reply = world.call(&client, &Multi::new(&ops)).unwrap();
+    assert_eq!(reply.failure(), None);
+    assert_eq!(world.zk.zxid(), before + 1);
+    let MultiResult::Set(stat) = &reply.results[2] else { panic!("{reply:?}") };
+    assert_eq!((stat.version, stat.num_children, stat.mzxid), (1, 1, before + 1));
+    assert!(!world.zk.tree().contains("/a"));
+}
+
+#[test]
+fn the_first_failure_undoes_everything_and_names_itself() {
+    let mut world = World::new();
+    let client = world.connect();
+    let ops = [
+        create("/a", CreateMode::Persistent).into(),
+        Delete { path: "/missing".into(), version: -1 }.into(),
+        set("/", "x", 99).into(),
+    ];
+    let (header, _) = world.exchange(&client, &Multi::new(&ops));
+    assert!(header.err.is_ok(), "the header knows nothing of it");
+    let reply = world.call(&client, &Multi::new(&ops)).unwrap();
+    let failed = MultiResult::Error(ErrorCode::NO_NODE);
+    assert_eq!(reply, MultiReply { results: vec![ROLLED_BACK, failed, NOT_TRIED] });
+    assert!(!world.zk.tree().contains("/a"));
+    assert_eq!(world.zk.zxid(), 3, "each takes a zxid");
+}
+
+#[test]
+fn results_have_the_shapes_of_their_release() {
+    for version in [Version::V3_8, Version::V3_9] {
+        let mut world = World::of(version);
+        let client = world.connect();
+        let plain = create("/1", CreateMode::Persistent);
+        let ops = [
+            Create {
+                path: "/0".into(),
+                data: None,
+                acl: OPEN_ACL.into(),
+                mode: CreateMode::Persistent,
+            }
+            .into(),
+            plain.into(),
+            CreateContainer {
+                path: "/2".into(),
+                data: None,
+                acl: OPEN_ACL.into(),
+                mode: CreateMode::Container,
+            }
+            .into(),
+            CreateTtl {
+                path: "/3".into(),
+                data: None,
+                acl: OPEN_ACL.into(),
+                sequential: false,
+                ttl_ms: 5,
+            }
+            .into(),
+            // Here, unlike alone, the flags make it a container.
+            create("/4", CreateMode::Container).into(),
+        ];
+        let reply = world.call(&client, &Multi::new(&ops)).unwrap();
+        let with_stat: Vec<bool> = reply
+            .results
+            .iter()
+            .map(|result| matches!(result, MultiResult::Created { stat: Some(_), .. }))
+            .collect();
+        assert_eq!(with_stat, [false, version == Version::V3_9, true, true, true]);
+        assert_eq!(world.zk.tree().node("/4").unwrap().kind(), NodeKind::Container);
+    }
+}
+
+#[test]
+fn of_nothing_succeeds_and_takes_a_zxid() {
+    let mut world = World::new();
+    let client = world.connect();
+    assert_eq!(world.call(&client, &Multi::new(&[])), Ok(MultiReply { results: vec![] }));
+    assert_eq!(world.zk.zxid(), 2);
+}
+
+/// A multi whose second create has flags that no mode has.
+fn with_bad_flags(first: &str) -> Vec<u8> {
+    let ops = [
+        create(first, CreateMode::Persistent).into(),
+        Create2 { path: "/bad".into(), ..create("/bad", CreateMode::Persistent) }.into(),
+        create("/c", CreateMode::Persistent).into(),
+    ];
+    let mut body = bytes::BytesMut::new();
+    Multi::new(&ops).encode(&mut body);
+    let name = b"/bad\0\0\0\x04data";
+    let at = body.windows(name.len()).position(|it| it == name).unwrap();
+    // One ACL entry follows: count, perms, `world`, `anyone`.
+    let flags = at + name.len() + 4 + 4 + (4 + 5) + (4 + 6);
+    body[flags..flags + 4].copy_from_slice(&99_i32.to_be_bytes());
+    body.to_vec()
+}
+
+#[test]
+fn bad_flags_fail_the_operation_or_the_whole() {
+    let mut world = World::of(Version::V3_9);
+    let client = world.connect();
+    let op = OpCode::Multi.code();
+    let code = world.call_raw(&client, op, &with_bad_flags("/a"));
+    assert_eq!(code, Some(ErrorCode::MARSHALLING_ERROR));
+
+    for (first, expected) in [
+        ("/a", vec![ROLLED_BACK, MultiResult::Error(ErrorCode::BAD_ARGUMENTS), NOT_TRIED]),
+        ("/", vec![MultiResult::Error(ErrorCode::NODE_EXISTS), NOT_TRIED, NOT_TRIED]),
+    ] {
+        let mut world = World::of(Version::V3_8);
+        let client = world.connect();
+        let mut bytes = bytes::BytesMut::new();
+        let body = with_bad_flags(first);
+        bytes.extend_from_slice(&i32::try_from(body.len() + 8).unwrap().to_be_bytes());
+        proto::RequestHeader { xid: 1, op }.encode(&mut bytes);
+        bytes.extend_from_slice(&body);
+        world.write(client.id, &bytes);
+        let (_, body) = world.reply(&client).unwrap();
+        let reply = <MultiReply as proto::Decode>::from_frame(&body).unwrap();
+        assert_eq!(reply.results, expected);
+    }
+}
+
+#[test]
+fn reads_succeed_and_fail_one_by_one() {
+    let mut world = World::new();
+    let client = world.connect();
+    world.create(&client, "/a").unwrap();
+    let ops = [
+        GetData { path: "/a".into(), watch: true }.into(),
+        GetData { path: "/missing".into(), watch: true }.into(),
+        GetChildren { path: "/".into(), watch: true }.into(),
+    ];
+    let before = world.zk.zxid();
+    let reply = world.call(&client, &MultiRead::new(&ops)).unwrap();
+    assert!(matches!(&reply.results[0], MultiReadResult::Data(data) if data.data.is_some()));
+    assert_eq!(reply.results[1], MultiReadResult::Error(ErrorCode::NO_NODE));
+    assert!(matches!(&reply.results[2], MultiReadResult::Children(names) if names.len() == 2));
+    assert_eq!((world.zk.zxid(), world.zk.watches(0)), (before, 0));
+}

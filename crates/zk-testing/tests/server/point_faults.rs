@@ -1,0 +1,211 @@
+//! Every fault that happens to one request, reply, notification or connect.
+
+use std::time::Duration;
+
+use proto::{ConnectReply, CreateMode, ErrorCode, Exists, OpCode, Ping};
+use zk_testing::server::{Action, Cut, Rule, Settings, Target};
+
+use crate::world::{Client, World, create, new_session};
+
+const CREATE: Target = Target::Op(OpCode::Create2);
+
+fn creating_with(action: Action) -> (World, Client) {
+    let mut world = World::new();
+    let client = world.connect();
+    world.zk.add_rule(Rule::new(CREATE, action));
+    world.pieces.clear();
+    world.send(&client, &create("/a", CreateMode::Persistent));
+    (world, client)
+}
+
+fn has_node(world: &World) -> bool {
+    world.zk.tree().contains("/a")
+}
+
+#[test]
+fn apply_then_drop() {
+    for how in [Cut::Fin, Cut::Rst] {
+        let (world, client) = creating_with(Action::ApplyThenDrop(how));
+        assert!(has_node(&world) && world.rest(client.id).is_empty());
+        assert_eq!(world.closed(client.id), Some(how));
+    }
+}
+
+#[test]
+fn drop_before() {
+    for how in [Cut::Fin, Cut::Rst] {
+        let (world, client) = creating_with(Action::DropBefore(how));
+        assert!(!has_node(&world) && world.rest(client.id).is_empty());
+        assert_eq!(world.closed(client.id), Some(how));
+    }
+}
+
+#[test]
+fn silence_tells_nobody_anything() {
+    for (action, applied) in [
+        (Action::ApplyThenDrop(Cut::Silence), true),
+        (Action::DropBefore(Cut::Silence), false),
+        (Action::CutReply { after: 3, how: Cut::Silence }, true),
+    ] {
+        let (mut world, client) = creating_with(action);
+        world.send(&client, &create("/b", CreateMode::Persistent));
+        world.send(&client, &Ping);
+        assert_eq!(has_node(&world), applied);
+        assert!(!world.zk.tree().contains("/b"), "nothing gets in");
+        let expected = if matches!(action, Action::CutReply { .. }) { 3 } else { 0 };
+        assert_eq!(world.rest(client.id).len(), expected, "nothing gets out");
+        world.pass_ms(60_000);
+        assert_eq!(world.closed(client.id), None, "not even the end");
+        assert!(!world.zk.is_alive(client.session.session_id));
+    }
+}
+
+#[test]
+fn a_reply_is_cut_after_each_of_its_bytes() {
+    let whole = {
+        let (world, client) = creating_with(Action::CutReply { after: 999, how: Cut::Fin });
+        assert!(world.closed(client.id).is_some());
+        world.rest(client.id).to_vec()
+    };
+    assert_eq!(whole.len(), 4 + 16 + 4 + 2 + 68);
+    for after in 0..whole.len() {
+        let (world, client) = creating_with(Action::CutReply { after, how: Cut::Rst });
+        assert_eq!(world.rest(client.id), &whole[..after]);
+        assert_eq!((has_node(&world), world.closed(client.id)), (true, Some(Cut::Rst)));
+    }
+}
+
+#[test]
+fn a_request_is_carried_out_only_if_all_of_it_arrives() {
+    let len = proto::request_frame_len(&create("/a", CreateMode::Persistent)) + 4;
+    for after in 0..=len {
+        let (world, client) = creating_with(Action::CutRequest { after, how: Cut::Fin });
+        assert_eq!(has_node(&world), after == len, "{after} of {len}");
+        assert!(world.rest(client.id).is_empty() && world.closed(client.id).is_some());
+    }
+}
+
+#[test]
+fn delay_holds_up_what_comes_behind() {
+    let (mut world, client) = creating_with(Action::Delay(Duration::from_millis(100)));
+    world.send(&client, &Ping);
+    assert!(has_node(&world) && world.reply(&client).is_none());
+    assert_eq!(world.zk.poll_timeout(), Some(world.now + Duration::from_millis(100)));
+    world.pass_ms(99);
+    assert!(world.reply(&client).is_none());
+    world.pass_ms(1);
+    assert!(world.reply(&client).is_some() && world.reply(&client).is_some());
+}
+
+#[test]
+fn split_sends_pieces() {
+    let (mut world, client) = creating_with(Action::Split { len: 10 });
+    let lens: Vec<usize> = world.pieces.iter().map(|(_, piece)| piece.len()).collect();
+    assert_eq!(lens, [10, 10, 10, 10, 10, 10, 10, 10, 10, 4]);
+    assert!(world.reply(&client).is_some());
+}
+
+#[test]
+fn coalesce_sends_two_in_one() {
+    let (mut world, client) = creating_with(Action::Coalesce);
+    assert!(world.pieces.is_empty());
+    world.send(&client, &Ping);
+    assert_eq!(world.pieces.len(), 1);
+    assert!(world.reply(&client).is_some() && world.reply(&client).is_some());
+}
+
+#[test]
+fn answer_and_never_answer_keep_the_connection() {
+    let (mut world, client) = creating_with(Action::Answer(ErrorCode::THROTTLED_OP));
+    assert_eq!(world.reply(&client).unwrap().0.err, ErrorCode::THROTTLED_OP);
+    let (mut other, hanging) = creating_with(Action::NeverAnswer);
+    assert!(other.reply(&hanging).is_none());
+    assert!(!has_node(&world) && !has_node(&other));
+    assert!(world.create(&client, "/a").is_ok() && other.create(&hanging, "/a").is_ok());
+}
+
+#[test]
+fn expire_comes_right_behind_the_reply() {
+    let mut world = World::new();
+    let client = world.connect();
+    world.zk.add_rule(Rule::new(CREATE, Action::ApplyThenExpire));
+    assert!(world.create_as(&client, "/e", CreateMode::Ephemeral).is_ok());
+    assert!(!world.zk.tree().contains("/e"));
+    assert!(world.closed(client.id).is_some());
+}
+
+#[test]
+fn rules_choose_by_count_session_and_chance() {
+    let mut world = World::new();
+    let (first, second) = (world.connect(), world.connect());
+    let rule = world.zk.add_rule(Rule {
+        session: Some(first.session.session_id),
+        skip: 1,
+        ..Rule::new(CREATE, Action::Answer(ErrorCode::THROTTLED_OP))
+    });
+    assert!(world.create(&second, "/1").is_ok());
+    assert!(world.create(&first, "/2").is_ok());
+    assert!(world.create(&second, "/3").is_ok());
+    assert_eq!(world.create(&first, "/4").unwrap_err(), ErrorCode::THROTTLED_OP);
+    assert!(world.create(&first, "/4").is_ok());
+    assert_eq!(world.zk.rule_count(rule), 1);
+
+    let throttled = |seed: u64| -> Vec<bool> {
+        let mut world = World::with(Settings::new().seed(seed));
+        let client = world.connect();
+        let target = Target::Op(OpCode::Exists);
+        let action = Action::Answer(ErrorCode::THROTTLED_OP);
+        world.zk.add_rule(Rule { times: None, probability: 0.5, ..Rule::new(target, action) });
+        (0..200).map(|_| world.stat(&client, "/").is_err()).collect()
+    };
+    assert_eq!(throttled(7), throttled(7), "the seed decides");
+    assert_ne!(throttled(7), throttled(8));
+    let count = throttled(7).iter().filter(|is| **is).count();
+    assert!((60..140).contains(&count), "{count}");
+}
+
+#[test]
+fn a_notification_is_lost_with_its_connection_or_alone() {
+    for (action, closes) in [(Action::DropBefore(Cut::Fin), true), (Action::NeverAnswer, false)] {
+        let mut world = World::new();
+        let (writer, watcher) = (world.connect(), world.connect());
+        world.zk.add_rule(Rule::new(Target::Notification, action));
+        let exists = Exists { path: "/a".into(), watch: true };
+        world.call(&watcher, &exists).unwrap_err();
+        world.create(&writer, "/a").unwrap();
+        assert_eq!(world.events(&watcher), []);
+        assert_eq!(world.closed(watcher.id).is_some(), closes);
+    }
+}
+
+#[test]
+fn a_connect_can_make_a_session_that_nobody_hears_of() {
+    let mut world = World::new();
+    world.zk.add_rule(Rule::new(Target::Connect, Action::ApplyThenDrop(Cut::Fin)));
+    let (id, reply) = world.try_connect(0, &new_session());
+    assert_eq!((reply, world.zk.sessions().count()), (None, 1));
+    assert!(world.closed(id).is_some());
+
+    world.zk.add_rule(Rule::new(Target::Connect, Action::DropBefore(Cut::Fin)));
+    assert_eq!(world.try_connect(0, &new_session()).1, None);
+    assert_eq!(world.zk.sessions().count(), 1);
+
+    world.zk.refuse_as_ahead(0, 1);
+    assert_eq!(world.try_connect(0, &new_session()).1, None);
+    assert!(matches!(world.try_connect(0, &new_session()).1, Some(ConnectReply::Accepted(_))));
+}
+
+#[test]
+fn a_stalled_connection_keeps_everything_for_later() {
+    let mut world = World::new();
+    let (client, other) = (world.connect(), world.connect());
+    world.call(&client, &Exists { path: "/b".into(), watch: true }).unwrap_err();
+    world.zk.stall_connection(client.id);
+    world.send(&client, &create("/a", CreateMode::Persistent));
+    world.create(&other, "/b").unwrap();
+    assert!(!has_node(&world) && world.events(&client).is_empty());
+    world.zk.resume_connection(world.now, client.id);
+    world.drain();
+    assert!(has_node(&world) && world.reply(&client).is_some());
+    assert_eq!(world.events(&client).len(), 1);
+}

@@ -1,0 +1,83 @@
+//! setWatches on a new connection: what has happened meanwhile, and what is armed again.
+
+use proto::{EventType, SetWatches, SetWatches2};
+
+use crate::world::World;
+
+const DELETED: EventType = EventType::NODE_DELETED;
+
+#[test]
+fn tells_what_was_missed_and_arms_the_rest() {
+    let mut world = World::new();
+    let (client, watcher) = (world.connect(), world.connect());
+    for path in ["/same", "/set", "/gone", "/grown"] {
+        world.create(&client, path).unwrap();
+    }
+    let since = world.zk.zxid();
+    world.set(&client, "/set", -1).unwrap();
+    world.create(&client, "/grown/child").unwrap();
+    world.create(&client, "/came").unwrap();
+    world.delete(&client, "/gone").unwrap();
+
+    let request = SetWatches {
+        relative_zxid: since,
+        data: vec!["/same".into(), "/set".into(), "/gone".into()],
+        exist: vec!["/came".into(), "/absent".into()],
+        child: vec!["/same".into(), "/grown".into(), "/gone".into()],
+    };
+    // All events stand before the reply, and none of them has a zxid.
+    world.send(&watcher, &request);
+    let (header, _) = world.reply(&watcher).unwrap();
+    assert!(header.err.is_ok());
+    let frames = world.event_frames(&watcher);
+    assert!(frames.iter().all(|(header, _)| header.zxid == -1));
+    let events: Vec<_> =
+        frames.iter().map(|(_, event)| (event.event_type, event.path.as_str())).collect();
+    assert_eq!(
+        events,
+        [
+            (EventType::NODE_DATA_CHANGED, "/set"),
+            (DELETED, "/gone"),
+            (EventType::NODE_CREATED, "/came"),
+            (EventType::NODE_CHILDREN_CHANGED, "/grown"),
+            (DELETED, "/gone"),
+        ]
+    );
+
+    assert_eq!(world.zk.watches(0), 3, "data and children of /same, existence of /absent");
+    world.create(&client, "/absent").unwrap();
+    world.create(&client, "/same/child").unwrap();
+    world.set(&client, "/same", -1).unwrap();
+    assert_eq!(world.events(&watcher).len(), 3);
+}
+
+#[test]
+fn of_persistent_watches_never_tells_of_the_gap() {
+    let mut world = World::new();
+    let (client, watcher) = (world.connect(), world.connect());
+    world.create(&client, "/a").unwrap();
+    let request = SetWatches2 {
+        persistent: vec!["/a".into(), "/missing".into()],
+        persistent_recursive: vec!["/".into()],
+        ..SetWatches2::default()
+    };
+    world.call(&watcher, &request).unwrap();
+    assert_eq!(world.events(&watcher), []);
+    world.create(&client, "/missing").unwrap();
+    let event = (EventType::NODE_CREATED, "/missing".to_owned());
+    assert_eq!(world.events(&watcher), [event]);
+}
+
+#[test]
+fn does_not_tell_a_node_made_anew_from_one_that_was_set() {
+    let mut world = World::new();
+    let (client, watcher) = (world.connect(), world.connect());
+    world.create(&client, "/a").unwrap();
+    let relative_zxid = world.zk.zxid();
+    world.delete(&client, "/a").unwrap();
+    world.create(&client, "/a").unwrap();
+    let request = SetWatches { relative_zxid, data: vec!["/a".into()], ..SetWatches::default() };
+    world.call(&watcher, &request).unwrap();
+    let event = (EventType::NODE_DATA_CHANGED, "/a".to_owned());
+    assert_eq!(world.events(&watcher), [event]);
+}

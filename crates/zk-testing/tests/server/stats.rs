@@ -1,0 +1,77 @@
+//! What each operation does to the Stat of a node and of its parent.
+
+use proto::{Acl, CreateMode, Delete, OPEN_ACL, Perms, SetAcl, Stat};
+
+use crate::world::World;
+
+#[test]
+fn of_a_fresh_tree() {
+    let mut world = World::new();
+    let client = world.connect();
+    let zero = Stat::default();
+    for (path, expected) in [
+        ("/", Stat { cversion: -1, num_children: 1, ..zero }),
+        ("/zookeeper", Stat { cversion: -2, num_children: 2, ..zero }),
+        ("/zookeeper/quota", zero),
+        ("/zookeeper/config", Stat { aversion: -1, ..zero }),
+    ] {
+        assert_eq!(world.stat(&client, path), Ok(expected), "{path}");
+    }
+    assert_eq!(world.zk.tree().node("/zookeeper/config").unwrap().acl(), [Acl::world(Perms::READ)]);
+    assert_eq!(world.zk.tree().node("/").unwrap().acl(), OPEN_ACL);
+}
+
+#[test]
+fn of_a_node_and_its_parent_through_their_lives() {
+    let mut world = World::new();
+    let client = world.connect();
+    let start_ms = 1_700_000_000_000;
+
+    world.pass_ms(5);
+    let made = world.create(&client, "/p").unwrap().stat;
+    let expected = Stat {
+        czxid: 2,
+        mzxid: 2,
+        pzxid: 2,
+        ctime_ms: start_ms + 5,
+        mtime_ms: start_ms + 5,
+        data_length: 4,
+        ..Stat::default()
+    };
+    assert_eq!(made, expected);
+
+    world.create(&client, "/p/a").unwrap();
+    let with_child = Stat { cversion: 1, num_children: 1, pzxid: 3, ..expected };
+    assert_eq!(world.stat(&client, "/p"), Ok(with_child));
+
+    world.pass_ms(5);
+    let set = world.set(&client, "/p", 0).unwrap();
+    let expected =
+        Stat { mzxid: 4, mtime_ms: start_ms + 10, version: 1, data_length: 3, ..with_child };
+    assert_eq!(set, expected);
+
+    let acl = SetAcl { path: "/p".into(), acl: OPEN_ACL.into(), aversion: 0 };
+    let expected = Stat { aversion: 1, ..expected };
+    assert_eq!(world.call(&client, &acl), Ok(expected));
+
+    world.call(&client, &Delete { path: "/p/a".into(), version: 0 }).unwrap();
+    let expected = Stat { cversion: 2, num_children: 0, pzxid: 6, ..expected };
+    assert_eq!(world.stat(&client, "/p"), Ok(expected));
+}
+
+#[test]
+fn of_an_ephemeral_node_names_its_session() {
+    let mut world = World::new();
+    let client = world.connect();
+    let stat = world.create_as(&client, "/e", CreateMode::Ephemeral).unwrap().stat;
+    assert_eq!(stat.ephemeral_owner, client.session.session_id);
+}
+
+#[test]
+fn times_follow_the_skewed_clock() {
+    let mut world = World::new();
+    let client = world.connect();
+    world.zk.skew_clock(-3_600_000);
+    let stat = world.create(&client, "/a").unwrap().stat;
+    assert_eq!(stat.ctime_ms, 1_700_000_000_000 - 3_600_000);
+}

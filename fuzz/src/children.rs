@@ -1,0 +1,197 @@
+//! Lists of children: as they are decoded, sorted and ranked, against the obvious way of doing it.
+//!
+//! Input: a byte for the rule. Then, if that byte is below 128, names: a byte for the shape of each,
+//! and what the shape needs. Else a list of any bytes as it would be on the wire.
+
+use bytes::Bytes;
+use zk_proto::{ChildList, Decode, Key, KeyRule, Rank};
+
+use crate::Input;
+use crate::memory::bounded;
+use crate::model::naive_text;
+use crate::records::{Scratch, decodes, encodes};
+
+/// Sorts and ranks a list of children.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let byte = input.byte();
+    let lock_names = RULES[usize::from(byte) % RULES.len()];
+    let names = if byte < 128 {
+        let names = names(&mut input);
+        let list = ChildList::from_names(&names);
+        encodes(&list, &Scratch::default());
+        names
+    } else {
+        let wire = Bytes::copy_from_slice(input.rest());
+        let names = naive_list(&wire);
+        assert_eq!(decodes::<ChildList>(&wire, &Scratch::default()), names.is_some());
+        let Some(names) = names else { return };
+        names
+    };
+    is_a_list_of(&names);
+    is_in_order(&names, lock_names);
+}
+
+/// The rules there are, and some that nobody uses.
+const RULES: [&[&str]; 6] = [
+    &["lock-"],
+    &["__READ__", "__WRIT__"],
+    &["lease-"],
+    &["a-lock-name-of-some-length-"],
+    &["a-", "b-", "ab-"],
+    &["aa", "-"],
+];
+
+fn names(input: &mut Input<'_>) -> Vec<Vec<u8>> {
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    while !input.is_empty() && names.len() < 48 {
+        let name = match input.below(12) {
+            0..=2 => contender("lock-", input),
+            3 => contender("__READ__", input),
+            4 => contender("__WRIT__", input),
+            5 => contender("lease-", input),
+            6 => format!("lock-{:010}", input.byte()),
+            7 => format!("a-lock-name-of-some-length-{:010}", input.int()),
+            8 => format!("{:010}", input.int()),
+            9 => parts(input),
+            // One that is there already, which a server never sends.
+            10 => match names.get(usize::from(input.byte()) % names.len().max(1)) {
+                Some(name) => String::from_utf8_lossy(name).into_owned(),
+                None => String::new(),
+            },
+            _ => {
+                names.push(input.bytes().to_vec());
+                continue;
+            }
+        };
+        names.push(name.into_bytes());
+    }
+    names
+}
+
+/// As Curator names its nodes: protection, an id that is drawn, the lock name, the number.
+fn contender(lock_name: &str, input: &mut Input<'_>) -> String {
+    let id = input.byte();
+    let number = match input.below(4) {
+        0..3 => i32::from(input.byte()),
+        _ => input.int(),
+    };
+    format!("_c_{id:02x}-{lock_name}{number:010}")
+}
+
+/// Pieces that have something to do with names, one after the other.
+fn parts(input: &mut Input<'_>) -> String {
+    const PARTS: [&str; 16] = [
+        "_c_",
+        "lock-",
+        "__READ__",
+        "__WRIT__",
+        "lease-",
+        "a-",
+        "b-",
+        "aa",
+        "_",
+        "-",
+        "0",
+        "9",
+        "0000000001",
+        "4294967295",
+        "4294967296",
+        "-000000005",
+    ];
+    (0..input.below(6)).map(|_| PARTS[usize::from(input.byte() % 16)]).collect()
+}
+
+/// What is on the wire, the obvious way.
+fn naive_list(wire: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut rest = wire;
+    let mut int = |take: usize| -> Option<(i32, Vec<u8>)> {
+        let (head, tail) = rest.split_at_checked(4)?;
+        let value = head.iter().fold(0_i32, |value, byte| value << 8 | i32::from(*byte));
+        let len = if take == 0 { 0 } else { usize::try_from(value).ok()? };
+        let (bytes, after) = tail.split_at_checked(len)?;
+        rest = after;
+        Some((value, bytes.to_vec()))
+    };
+    let count = int(0)?.0;
+    (0..count.max(0)).map(|_| int(1).map(|(_, name)| name)).collect()
+}
+
+fn is_a_list_of(names: &[Vec<u8>]) {
+    let list = ChildList::from_names(names);
+    assert_eq!((list.len(), list.is_empty()), (names.len(), names.is_empty()));
+    assert!(list.iter().eq(names.iter().map(Vec::as_slice)));
+    assert!(list.names().eq(names.iter().map(|name| naive_text(name))));
+    for raw in &list {
+        assert_eq!(list.name_bytes(raw), raw);
+        if let Some(first) = raw.first() {
+            let shared = list.name_bytes(raw);
+            assert!(std::ptr::eq(shared.first().expect("as long"), first), "a copy");
+        }
+    }
+    assert_eq!(list.name_bytes(b"of another list"), b"of another list"[..]);
+    let wire = crate::records::encoded(&list);
+    assert_eq!(naive_list(&wire).as_deref(), Some(names));
+    assert_eq!(ChildList::from_frame(&wire), Ok(list));
+}
+
+fn is_in_order(names: &[Vec<u8>], lock_names: &[&str]) {
+    let rule = KeyRule::new(lock_names);
+    let list = ChildList::from_names(names);
+    let text = |name: &[u8]| naive_key(name, lock_names);
+
+    let mut expected: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    expected.sort_by_cached_key(|name| text(name)); // stable, as Java's is
+    let sorted = bounded(8 * names.len(), || list.sorted(rule));
+    assert_eq!((sorted.len(), sorted.is_empty()), (names.len(), names.is_empty()));
+    let in_order: Vec<&[u8]> = sorted.iter().collect();
+    assert_eq!(in_order, expected);
+
+    for pair in names.windows(2) {
+        let keys = (rule.key(&pair[0]), rule.key(&pair[1]));
+        assert_eq!(keys.0.cmp(&keys.1), text(&pair[0]).cmp(&text(&pair[1])));
+    }
+    let contends = |name: &&[u8]| may_contend(name, lock_names);
+    let contending: Vec<bool> = expected.iter().map(contends).collect();
+    for own in names {
+        match rule.key(own) {
+            Key::Number(number) => assert_eq!(format!("{number:010}").into_bytes(), text(own)),
+            Key::Text(key) => assert_eq!(key, text(own)),
+        }
+        assert_eq!(rule.is_contender(own), may_contend(own, lock_names));
+        assert_eq!(list.rank(own, rule), Some(naive_rank(&expected, &contending, own)));
+    }
+    if !names.iter().any(|name| name == b"_c_nobody-lock-0000000001") {
+        assert_eq!(list.rank(b"_c_nobody-lock-0000000001", rule), None);
+    }
+}
+
+/// Curator's way, said plainly.
+fn naive_key(name: &[u8], lock_names: &[&str]) -> Vec<u8> {
+    let mut key = name.to_vec();
+    for lock_name in lock_names {
+        let starts = (0..key.len()).rev();
+        let last = starts.into_iter().find(|at| key[*at..].starts_with(lock_name.as_bytes()));
+        if let Some(at) = last {
+            key.drain(..at + lock_name.len());
+        }
+    }
+    key
+}
+
+fn may_contend(name: &[u8], lock_names: &[&str]) -> bool {
+    let holds = |part: &str| (0..name.len()).any(|at| name[at..].starts_with(part.as_bytes()));
+    name.starts_with(b"_c_") || lock_names.iter().any(|lock_name| holds(lock_name))
+}
+
+/// Who is before `own` among all in order, those left out that are no contenders.
+fn naive_rank<'a>(all: &[&'a [u8]], contending: &[bool], own: &[u8]) -> Rank<'a> {
+    let before = all.iter().zip(contending).take_while(|(name, _)| **name != own);
+    let ahead: Vec<&[u8]> =
+        before.filter(|(_, contends)| **contends).map(|(name, _)| *name).collect();
+    Rank {
+        position: ahead.len(),
+        predecessor: ahead.last().copied(),
+        second: ahead.iter().rev().nth(1).copied(),
+    }
+}

@@ -1,0 +1,80 @@
+//! Connect strings, against a parser by hand.
+//!
+//! Input: a connect string; what is not UTF-8 is replaced.
+
+use zk_proto::validate_path;
+use zk_session::{ConnectString, Host};
+
+/// Parses a connect string.
+pub fn run(data: &[u8]) {
+    let text = &*String::from_utf8_lossy(data);
+    match text.parse::<ConnectString>() {
+        Ok(parsed) => {
+            let (hosts, chroot) = model(text).expect("the model refuses it");
+            assert_eq!((parsed.hosts(), parsed.chroot()), (&hosts[..], chroot));
+            assert!(!parsed.hosts().is_empty());
+            assert!(chroot.is_empty() || chroot != "/" && validate_path(chroot).is_ok());
+            is_said_again(&parsed);
+        }
+        Err(error) => {
+            assert_eq!(model(text), None, "{error}");
+            assert!(error.to_string().starts_with("connect string: "));
+        }
+    }
+}
+
+/// What was understood, put down in full, is understood in the same way. Unless brackets, which are
+/// for addresses with colons, were put around something that is no name without them.
+fn is_said_again(parsed: &ConnectString) {
+    let bare = |host: &Host| !host.name().contains(':') && host.name().contains(unusual);
+    if parsed.hosts().iter().any(bare) {
+        return;
+    }
+    let hosts: Vec<String> = parsed.hosts().iter().map(ToString::to_string).collect();
+    let again = format!("{}{}", hosts.join(","), parsed.chroot());
+    assert_eq!(again.parse::<ConnectString>().as_ref(), Ok(parsed), "{again:?}");
+}
+
+fn model(text: &str) -> Option<(Vec<Host>, &str)> {
+    let slash = text.find('/').unwrap_or(text.len());
+    let (servers, chroot) = (&text[..slash], &text[slash..]);
+    let chroot = if chroot.len() == 1 { "" } else { chroot };
+    if !chroot.is_empty() && validate_path(chroot).is_err() {
+        return None;
+    }
+    let mut hosts = Vec::new();
+    for server in servers.split(',') {
+        let server = server.trim();
+        if !server.is_empty() {
+            hosts.push(host(server)?);
+        }
+    }
+    (!hosts.is_empty()).then_some((hosts, chroot))
+}
+
+fn host(server: &str) -> Option<Host> {
+    let (name, rest) = match server.strip_prefix('[') {
+        Some(inside) => inside.split_once(']')?,
+        None => server.split_at(server.find(':').unwrap_or(server.len())),
+    };
+    if name.is_empty() {
+        return None;
+    }
+    if !server.starts_with('[') && name.contains(unusual) {
+        return None;
+    }
+    let port = match rest.strip_prefix(':') {
+        None if rest.is_empty() => 2181,
+        Some("") => 2181,
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            digits.parse().ok().filter(|port| *port != 0)?
+        }
+        _ => return None,
+    };
+    Some(Host::new(name, port))
+}
+
+/// What a name without brackets cannot hold.
+fn unusual(c: char) -> bool {
+    c == '[' || c == ']' || c.is_whitespace()
+}

@@ -1,0 +1,369 @@
+//! The session, as a state machine: whatever callers, the clock and the peer do, in any order.
+//!
+//! Input: steps, a byte for each and what it needs. The peer knows what it was asked, so that its
+//! answers get past the first check; it does not know how to behave.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use zk_proto::{
+    ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode, ErrorCode,
+    Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL, OpCode, ReplyHeader,
+    RequestHeader, WatcherEvent, encode_record, encode_reply, split_frame, xid,
+};
+use zk_session::core::{Handle, Handles, Output, Session, Settings, WatchKind};
+use zk_session::{ErrorKind, Host, LossCause};
+
+use crate::Input;
+use crate::build::Build;
+use crate::records::{Side, body_decodes};
+
+/// Runs a session.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut world = World::new(&mut input);
+    for _ in 0..STEPS_MAX {
+        if input.is_empty() {
+            break;
+        }
+        world.step(&mut input);
+        world.settle();
+    }
+    world.session.abort();
+    world.settle();
+    assert!(world.session.ended().is_some());
+    assert_eq!(world.session.poll_timeout(), None);
+    let waits = world.waiting.values().find(|request| !request.to.abandoned);
+    assert!(waits.is_none(), "{waits:?} is not told");
+    let watches = world.armed.values().find(|on| !on.abandoned);
+    assert!(watches.is_none(), "{watches:?} is not told");
+}
+
+const STEPS_MAX: usize = 200;
+
+/// Who waits, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ticket {
+    number: u32,
+    abandoned: bool,
+}
+
+impl Handle for Ticket {
+    fn is_abandoned(&self) -> bool {
+        self.abandoned
+    }
+}
+
+struct Tickets;
+
+impl Handles for Tickets {
+    type Reply = Ticket;
+    type Watch = Ticket;
+}
+
+/// A request, and the watch that it sets.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    to: Ticket,
+    watch: Option<(WatchKind, Ticket)>,
+}
+
+/// A session and all around it.
+struct World {
+    now: Instant,
+    session: Session<Tickets>,
+    last_ticket: u32,
+    /// Requests without an answer.
+    waiting: BTreeMap<u32, Waiting>,
+    /// Watches that were set and have not fired.
+    armed: BTreeMap<u32, Ticket>,
+    claims: u32,
+    peer: Peer,
+}
+
+/// What is at the other end of the connection, if there is one.
+#[derive(Default)]
+struct Peer {
+    open: bool,
+    /// Bytes that have arrived and are no whole frame yet.
+    arrived: BytesMut,
+    /// The session as the client knows it, once it has said so.
+    greeted: Option<i64>,
+    /// What it was asked and has not answered, by xid.
+    asked: Vec<(i32, OpCode)>,
+    /// Bytes on their way to the client.
+    leaving: BytesMut,
+}
+
+impl World {
+    fn new(input: &mut Input<'_>) -> Self {
+        static START: OnceLock<Instant> = OnceLock::new();
+        #[allow(clippy::disallowed_methods, reason = "an instant to count from, the same for all")]
+        let now = *START.get_or_init(Instant::now);
+        let hosts = (0..=input.below(3)).map(|at| Host::new(format!("h{at}"), 2181)).collect();
+        let timeout = Duration::from_millis(u64::from(input.byte()) * 100);
+        let mut settings = Settings::new(hosts, timeout);
+        settings.seed = input.byte().into();
+        settings.frame_len_max = 4096;
+        Self {
+            now,
+            session: Session::new(settings, now),
+            last_ticket: 0,
+            waiting: BTreeMap::new(),
+            armed: BTreeMap::new(),
+            claims: 0,
+            peer: Peer::default(),
+        }
+    }
+
+    fn step(&mut self, input: &mut Input<'_>) {
+        match input.below(22) {
+            0..=3 => self.submit(input),
+            4 => self.delete_for_certain(input),
+            5 => {
+                let prefix = format!("_c_{}-", input.below(4));
+                let _ = self.session.sweep_for_certain(self.now, &path(input), &prefix);
+            }
+            6 => self.add_credential(input),
+            7 => {
+                self.session.claim_lease();
+                self.claims += 1;
+            }
+            8 if self.claims > 0 => {
+                self.session.unclaim_lease();
+                self.claims -= 1;
+            }
+            9 => self.session.prune_watches(&path(input)),
+            10 if input.byte() == 0 => self.session.close(self.now),
+            11 => self.advance(Duration::from_millis(u64::from(input.byte()) * 16)),
+            8 | 10 | 12..=14 => {
+                if let Some(due) = self.session.poll_timeout() {
+                    self.advance(due.saturating_duration_since(self.now));
+                }
+            }
+            15 => self.lose(),
+            16 => self.greet(input),
+            17..=19 => self.answer(input),
+            20 => self.notify(input),
+            _ => {
+                let bytes = input.bytes();
+                self.peer.leaving.extend_from_slice(bytes);
+                self.deliver(bytes.len());
+            }
+        }
+        let len = self.peer.leaving.len();
+        self.deliver(len);
+    }
+
+    fn ticket(&mut self, input: &mut Input<'_>) -> Ticket {
+        self.last_ticket += 1;
+        Ticket { number: self.last_ticket, abandoned: input.byte() == 255 }
+    }
+
+    fn submit(&mut self, input: &mut Input<'_>) {
+        let (to, on) = (self.ticket(input), self.ticket(input));
+        let (path, now) = (path(input), self.now);
+        let watches = input.byte() % 2 == 1;
+        let kind = input.below(5);
+        let watch = match kind {
+            2 if watches => Some((WatchKind::Data, on)),
+            3 if watches => Some((WatchKind::Exists, on)),
+            4 if watches => Some((WatchKind::Children, on)),
+            _ => None,
+        };
+        let path = path.into();
+        let accepted = match kind {
+            0 => {
+                let (mode, acl) = (CreateMode::EphemeralSequential, OPEN_ACL.into());
+                self.session.submit(now, &Create2 { path, data: None, acl, mode }, to, watch)
+            }
+            1 => self.session.submit(now, &Delete { path, version: -1 }, to, watch),
+            2 => self.session.submit(now, &GetData { path, watch: watches }, to, watch),
+            3 => self.session.submit(now, &Exists { path, watch: watches }, to, watch),
+            _ => self.session.submit(now, &GetChildren { path, watch: watches }, to, watch),
+        };
+        match accepted {
+            Ok(()) => {
+                self.waiting.insert(to.number, Waiting { to, watch });
+            }
+            Err(refused) => assert_eq!(refused.1, zk_session::Outcome::NotApplied),
+        }
+    }
+
+    fn delete_for_certain(&mut self, input: &mut Input<'_>) {
+        let to = self.ticket(input);
+        let path = path(input);
+        if self.session.delete_for_certain(self.now, &path, Some(to)).is_ok() {
+            self.waiting.insert(to.number, Waiting { to, watch: None });
+        }
+    }
+
+    fn add_credential(&mut self, input: &mut Input<'_>) {
+        let to = self.ticket(input);
+        let auth = Bytes::copy_from_slice(input.bytes());
+        if self.session.add_credential(self.now, "digest", auth, to).is_ok() {
+            self.waiting.insert(to.number, Waiting { to, watch: None });
+        }
+    }
+
+    fn advance(&mut self, by: Duration) {
+        self.now += by;
+        self.session.handle_timeout(self.now);
+    }
+
+    fn lose(&mut self) {
+        if self.peer.open {
+            self.peer = Peer::default();
+            self.session.handle_disconnected(self.now, LossCause::ClosedByServer);
+        }
+    }
+
+    /// Answers the handshake, in one way or another.
+    fn greet(&mut self, input: &mut Input<'_>) {
+        let known = self.peer.greeted.unwrap_or(0);
+        let session_id = if known == 0 { i64::from(input.byte()) } else { known };
+        let mut response = ConnectResponse {
+            protocol_version: 0,
+            timeout_ms: i32::from(input.byte()) * 100,
+            session_id,
+            password: Bytes::from_static(&[7; 16]),
+            read_only: Some(false),
+        };
+        if input.byte() == 255 {
+            response = ConnectResponse::build(input);
+        }
+        encode_record(&response, &mut self.peer.leaving);
+    }
+
+    /// Answers one of the requests, not always the oldest, and not always with what it wants.
+    fn answer(&mut self, input: &mut Input<'_>) {
+        if self.peer.asked.is_empty() {
+            return;
+        }
+        let at = usize::from(input.byte()) % self.peer.asked.len();
+        let (xid, _) = self.peer.asked.remove(at);
+        let err = match input.below(8) {
+            0..4 => ErrorCode::OK,
+            4 => ErrorCode::NO_NODE,
+            5 => ErrorCode::THROTTLED_OP,
+            6 => ErrorCode::CONNECTION_LOSS,
+            _ => ErrorCode(-i32::from(input.byte())),
+        };
+        let header = ReplyHeader { xid, zxid: i64::from(input.byte()), err };
+        let body = Raw(Bytes::copy_from_slice(input.bytes()));
+        encode_reply(&header, Some(&body), &mut self.peer.leaving);
+    }
+
+    fn notify(&mut self, input: &mut Input<'_>) {
+        let header = ReplyHeader { xid: xid::NOTIFICATION, zxid: -1, err: ErrorCode::OK };
+        let mut event = WatcherEvent::build(input);
+        event.event_type.0 %= 8;
+        if event.path.len() < 4 {
+            event.path = path(input);
+        }
+        encode_reply(&header, Some(&event), &mut self.peer.leaving);
+    }
+
+    /// Lets bytes get to the client.
+    fn deliver(&mut self, len: usize) {
+        if !self.peer.open || self.peer.leaving.is_empty() {
+            self.peer.leaving.clear();
+            return;
+        }
+        let len = len.min(self.peer.leaving.len());
+        let mut bytes = self.peer.leaving.split_to(len);
+        self.session.handle_received(self.now, &mut bytes);
+        // What is left is the beginning of a frame.
+        bytes.unsplit(std::mem::take(&mut self.peer.leaving));
+        self.peer.leaving = bytes;
+        self.settle();
+    }
+
+    /// Does what the session wants done, and checks what it says.
+    fn settle(&mut self) {
+        loop {
+            while let Some(output) = self.session.poll_output() {
+                self.output(output);
+            }
+            let mut bytes = BytesMut::new();
+            self.session.poll_transmit(&mut bytes);
+            if bytes.is_empty() {
+                break;
+            }
+            assert!(self.peer.open, "it writes only to a connection");
+            self.session.handle_written(bytes.len());
+            self.peer.arrived.unsplit(bytes);
+            self.peer.read();
+        }
+        if let Some((_, until)) = self.session.lease(self.now) {
+            assert!(until > self.now && until <= self.now + self.session.session_timeout());
+            assert_eq!(self.session.ended(), None);
+        }
+    }
+
+    fn output(&mut self, output: Output<Tickets>) {
+        match output {
+            Output::Connect(_) => {
+                self.peer = Peer { open: true, ..Peer::default() };
+                self.session.handle_connected(self.now);
+            }
+            Output::Disconnect => self.peer = Peer::default(),
+            Output::Reply { to, result } => {
+                let request = self.waiting.remove(&to.number).expect("one answer for each");
+                let absent = matches!(result, Err((ErrorKind::Server(ErrorCode::NO_NODE), _)));
+                match request.watch {
+                    Some((kind, on)) if result.is_ok() || absent && kind == WatchKind::Exists => {
+                        self.armed.insert(on.number, on);
+                    }
+                    _ => {}
+                }
+            }
+            Output::Watch { to, .. } => {
+                assert!(self.armed.remove(&to.number).is_some(), "{to:?} was set and fires once");
+            }
+            Output::Event(_) | Output::Standing(_) => {}
+        }
+    }
+}
+
+impl Peer {
+    /// Reads all whole frames. What a client sends is always one it should send.
+    fn read(&mut self) {
+        while let Some(frame) =
+            split_frame(&mut self.arrived, FRAME_LEN_MAX_SERVER).expect("no larger one is sent")
+        {
+            if self.greeted.is_none() {
+                let request = ConnectRequest::from_frame(&frame).expect("the first is a greeting");
+                self.greeted = Some(request.session_id);
+                continue;
+            }
+            let (header, body) = RequestHeader::split(&frame).expect("requests have headers");
+            let op = OpCode::from_code(header.op).expect("an operation that there is");
+            assert!(body_decodes(op, Side::Request, &body));
+            assert!(header.xid == xid::PING || header.xid > 0);
+            assert!(self.asked.iter().all(|(asked, _)| *asked != header.xid || *asked < 0));
+            self.asked.push((header.xid, op));
+        }
+        assert!(self.arrived.is_empty(), "whole frames are sent");
+    }
+}
+
+/// Nodes of which there are few, so that requests meet.
+fn path(input: &mut Input<'_>) -> String {
+    format!("/n/{}", input.below(4))
+}
+
+/// A body as it is.
+struct Raw(Bytes);
+
+impl Encode for Raw {
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        out.extend_from_slice(&self.0);
+    }
+}
