@@ -188,7 +188,7 @@ fn a_first_frame_that_is_neither_costs_the_connection() {
 #[test]
 fn the_only_server_too_is_given_up_while_the_lease_of_a_holder_lasts() {
     // A ZooKeeper that is starting up may take a connection and forget about it.
-    let mut world = World::up();
+    let mut world = World::served(&[]);
     world.claim();
     world.sync();
     world.cut();
