@@ -1,10 +1,11 @@
 //! Addresses on loopback that no other process uses.
 //!
-//! The servers of a test process listen at an address from 127.64.0.1 up that the process id spells, and on ports that are counted up. Against `127.0.0.1` and ports picked by the kernel
+//! The servers of a test process listen at an address from 127.64.0.1 up that the process id
+//! spells, and on ports that are counted up. Against `127.0.0.1` and ports picked by the kernel
 //! this has three merits: two test processes cannot collide; the port of a killed server stays free
 //! until its restart, because outgoing connections on loopback start at 127.0.0.1; and for the same
-//! reason a client that retries while its server is down cannot connect to itself, as it will sooner
-//! or later on a port from the ephemeral range.
+//! reason a client that retries while its server is down cannot connect to itself, as it will
+//! sooner or later on a port from the ephemeral range.
 
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::process;

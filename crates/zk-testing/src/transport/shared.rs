@@ -87,21 +87,9 @@ impl Shared {
         self.earlier.notify_one();
     }
 
+    /// Sends on what there is, and sees to it that the timer comes in time.
     fn drain(&self, core: &mut Core) {
-        while let Some(output) = core.ensemble.poll_output() {
-            match output {
-                Output::Send(id, bytes) => {
-                    if let Some(inbox) = core.inboxes.get(&id) {
-                        inbox.deliver(bytes);
-                    }
-                }
-                Output::Close(id, how) => {
-                    if let Some(inbox) = core.inboxes.remove(&id) {
-                        inbox.finish(how);
-                    }
-                }
-            }
-        }
+        core.send_on();
         let due = core.ensemble.poll_timeout();
         if due.is_some_and(|due| core.armed.is_none_or(|armed| due < armed)) {
             core.armed = due;
@@ -116,13 +104,32 @@ impl Shared {
             return Fired::Down;
         }
         core.ensemble.handle_timeout(now());
-        core.armed = None;
-        self.drain(&mut core);
+        core.send_on();
+        core.armed = core.ensemble.poll_timeout();
         Fired::Next(core.armed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Core {
+    fn send_on(&mut self) {
+        while let Some(output) = self.ensemble.poll_output() {
+            match output {
+                Output::Send(id, bytes) => {
+                    if let Some(inbox) = self.inboxes.get(&id) {
+                        inbox.deliver(bytes);
+                    }
+                }
+                Output::Close(id, how) => {
+                    if let Some(inbox) = self.inboxes.remove(&id) {
+                        inbox.finish(how);
+                    }
+                }
+            }
+        }
     }
 }
 

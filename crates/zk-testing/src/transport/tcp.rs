@@ -37,24 +37,25 @@ pub(crate) async fn listen(listener: TcpListener, server: usize, shared: Weak<Sh
 async fn serve(stream: TcpStream, id: ConnectionId, inbox: Inbox, shared: Weak<Shared>) {
     let (reader, mut writer) = stream.into_split();
     let reading = tokio::spawn(read(reader, id, inbox.clone(), shared));
-    loop {
+    let how = loop {
         match poll_fn(|cx| inbox.poll_next(cx)).await {
+            Incoming::End(how) => break how,
             Incoming::Bytes(bytes) => {
                 if writer.write_all(&bytes).await.is_err() {
-                    break;
+                    break Cut::Fin;
                 }
             }
-            Incoming::End(Cut::Rst) => {
-                // What is in flight is lost, as it would be.
-                let _ = writer.as_ref().set_zero_linger();
-                break;
-            }
-            Incoming::End(_) => break,
         }
-    }
+    };
     // The socket closes when both halves are gone.
     reading.abort();
     let _ = reading.await;
+    if how == Cut::Rst {
+        // What is in flight is lost, as it would be; and the half must not end the stream in good
+        // order first.
+        let _ = writer.as_ref().set_zero_linger();
+        writer.forget();
+    }
 }
 
 async fn read(mut reader: OwnedReadHalf, id: ConnectionId, inbox: Inbox, shared: Weak<Shared>) {

@@ -139,7 +139,8 @@ impl TestServer {
         self.inner.servers
     }
 
-    /// Looks at the truth, or does what has no method here. The servers stand still meanwhile.
+    /// Looks at the truth, or does what has no method here. The servers stand still meanwhile, so
+    /// `look` must not use a handle or a stream: it would wait for itself.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,0 +1,101 @@
+//! Sentences about faults, and what a client makes of them.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_session::{CreateMode, ErrorCode, ErrorKind, Outcome, SessionEvent};
+use zk_testing::{Op, TestServer};
+
+use crate::in_memory::client_of;
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_leaves_the_outcome_unknown() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    for (path, is_there) in [("/applied", true), ("/dropped", false)] {
+        let fault = if is_there {
+            server.on(Op::Create2).apply_then_drop_reply()
+        } else {
+            server.on(Op::Create2).drop_before_applying()
+        };
+        let error = client.create(path, b"", CreateMode::Persistent).await.unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown);
+        assert_eq!(server.with(|truth| truth.tree().contains(path)), is_there);
+        assert_eq!(fault.count(), 1);
+        assert_eq!(client.exists(path).await.unwrap().is_some(), is_there);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_the_tests_choice_arrives() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let fault = server.on(Op::GetData).always().answer(ErrorCode::THROTTLED_OP);
+    let error = client.get_data("/").await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Server(ErrorCode::THROTTLED_OP)), "{error:?}");
+    fault.cancel();
+    assert!(client.get_data("/").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_is_as_long_as_it_says() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    server.on(Op::Exists).delay(Duration::from_millis(700));
+    let started = now();
+    client.exists("/").await.unwrap();
+    assert_eq!(started.elapsed().as_millis(), 700);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_session_is_told_at_the_reconnect() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let mut events = client.events();
+    server.on(Op::Create2).apply_then_expire_session();
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    while !matches!(events.next().await, Some(SessionEvent::Expired { .. })) {}
+    assert!(server.with(|truth| !truth.tree().contains("/e")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_connection_goes_on_where_it_was() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let stalled = server.connection_of(client.session_id());
+    stalled.stall();
+    let created = client.create("/a", b"", CreateMode::Persistent);
+    tokio::task::yield_now().await;
+    assert!(server.with(|truth| !truth.tree().contains("/a")));
+    stalled.resume();
+    created.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_seeded_faults_end_every_request_once() {
+    for seed in 0..20 {
+        let settings = zk_testing::Settings::new().seed(seed);
+        let server = TestServer::in_memory_with(settings);
+        let client = client_of(&server, 0).await;
+        server.on(Op::Create2).always().with_probability(0.1).apply_then_drop_reply();
+        server.on(Op::Create2).always().with_probability(0.1).drop_before_applying();
+        server.next_reply_to(Op::Create2).always().with_probability(0.3).split(3);
+        let mut applied = 0;
+        for number in 0..50 {
+            let path = format!("/{number}");
+            let result = client.create(&path, b"", CreateMode::Persistent).await;
+            let is_there = server.with(|truth| truth.tree().contains(&path));
+            applied += usize::from(is_there);
+            match result {
+                Ok(_) => assert!(is_there, "seed {seed}"),
+                Err(error) => assert_ne!(error.outcome(), Outcome::Applied, "seed {seed}"),
+            }
+        }
+        assert_eq!(server.with(|truth| truth.tree().len()), 4 + applied, "seed {seed}");
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "tokio's clock, which the test has stopped")]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,34 @@
+//! What it takes to connect `zk-session` in memory. Copy it.
+
+use std::future::{Future, ready};
+use std::io;
+use std::time::Duration;
+
+use zk_session::{Client, Config, Connector, Host};
+use zk_testing::{MemoryStream, TestServer};
+
+/// Connects to the hosts `server-0`, `server-1`, … of a test server.
+pub(crate) struct InMemory(pub(crate) TestServer);
+
+impl Connector for InMemory {
+    type Stream = MemoryStream;
+
+    fn connect(
+        &self,
+        host: &Host,
+    ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static {
+        let number = host.name().strip_prefix("server-").and_then(|it| it.parse().ok());
+        ready(self.0.stream(number.unwrap_or(0)))
+    }
+}
+
+/// A client of one server.
+pub(crate) async fn client_of(server: &TestServer, number: usize) -> Client {
+    Config::new(&format!("server-{number}:1"))
+        .unwrap()
+        .session_timeout(Duration::from_secs(10))
+        .seed(1)
+        .connect_through(InMemory(server.clone()))
+        .await
+        .unwrap()
+}

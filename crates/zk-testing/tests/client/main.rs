@@ -1,0 +1,11 @@
+//! The servers behind their transports, with the client and the locks of this workspace.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
+mod in_memory;
+
+mod fault_proxy;
+mod faults_a_client_meets;
+mod memory_streams;
+mod paused_clock;
+mod tcp;

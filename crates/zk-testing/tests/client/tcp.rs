@@ -1,0 +1,76 @@
+//! Over TCP on loopback.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zk_recipes::Mutex;
+use zk_session::{Client, CreateMode};
+use zk_testing::{Cut, Op, Settings, TestServer};
+
+use crate::in_memory::client_of;
+
+#[tokio::test]
+async fn a_mutex_is_handed_over() {
+    let server = TestServer::start().await.unwrap();
+    let (first, second) = (
+        Client::connect(&server.connect_string()).await.unwrap(),
+        Client::connect(&server.connect_string()).await.unwrap(),
+    );
+    let held = Mutex::new(&first, "/locks/a").unwrap().acquire().await.unwrap();
+    let lock = Mutex::new(&second, "/locks/a").unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap().token().unwrap() });
+    let token = held.token().unwrap();
+    held.release().await.unwrap();
+    assert!(waiting.await.unwrap() > token);
+}
+
+#[tokio::test]
+async fn sockets_and_memory_reach_the_same_tree() {
+    let server = TestServer::start_with(Settings::new().servers(3)).await.unwrap();
+    assert_eq!(server.addresses().len(), 3);
+    let over_tcp = Client::connect(&server.connect_string()).await.unwrap();
+    let in_memory = client_of(&server, 2).await;
+    over_tcp.create("/a", b"1", CreateMode::Persistent).await.unwrap();
+    assert_eq!(in_memory.get_data("/a").await.unwrap().data.as_deref(), Some(&b"1"[..]));
+}
+
+#[tokio::test]
+async fn a_word_is_answered_up_to_the_end_of_the_stream() {
+    let server = TestServer::start().await.unwrap();
+    let mut stream = TcpStream::connect(server.addresses()[0]).await.unwrap();
+    stream.write_all(b"ruok").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(answer, "imok");
+}
+
+#[tokio::test]
+async fn cuts_are_what_they_are_called() {
+    let server = TestServer::start().await.unwrap();
+    server.on_connect().by(Cut::Rst).drop_before_applying();
+    server.on_connect().drop_before_applying();
+    let mut ends = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(server.addresses()[0]).await.unwrap();
+        let mut request = vec![0, 0, 0, 45];
+        request.resize(49, 0);
+        stream.write_all(&request).await.unwrap();
+        ends.push(stream.read(&mut [0; 1]).await.map_err(|error| error.kind()));
+    }
+    assert_eq!(ends, [Err(std::io::ErrorKind::ConnectionReset), Ok(0)]);
+}
+
+#[tokio::test]
+async fn a_server_ends_with_its_last_handle() {
+    let server = TestServer::start().await.unwrap();
+    let address = server.addresses()[0];
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let clone = server.clone();
+    drop(server);
+    clone.on(Op::Create).never_answer();
+    drop(clone);
+    let _ = stream.read(&mut [0; 1]).await;
+    while TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+}
