@@ -120,6 +120,20 @@ pub fn digest_id(user: &str, password: &str) -> String {
     id
 }
 
+/// The id that a server gives to who authenticates by the scheme `digest` with these credentials:
+/// that of [`digest_id`], if there is a colon between user and password.
+///
+/// ```
+/// assert_eq!(zk_proto::credential_id("u:p"), zk_proto::digest_id("u", "p"));
+/// assert_eq!(zk_proto::credential_id("alone"), "alone:GwXWN/BAnMmbTdC1Aj5CHFLZt2Q=");
+/// ```
+#[must_use]
+pub fn credential_id(credential: &str) -> String {
+    let mut id = format!("{}:", credential.split(':').next().unwrap_or_default());
+    push_base64(&sha1(&[credential.as_bytes()]), &mut id);
+    id
+}
+
 impl Encode for Acl {
     fn encoded_len(&self) -> usize {
         INT_LEN + writer::text_len(&self.scheme) + writer::text_len(&self.id)

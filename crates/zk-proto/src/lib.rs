@@ -89,7 +89,7 @@ pub mod who_am_i;
 pub mod wire;
 pub mod xid;
 
-pub use acl::{Acl, OPEN_ACL, Perms, digest_id};
+pub use acl::{Acl, OPEN_ACL, Perms, credential_id, digest_id};
 pub use add_watch::{AddWatch, AddWatchReply, CheckWatches, RemoveWatches, WatchesRequest};
 pub use auth::AuthPacket;
 pub use child_list::{ChildIter, ChildList};

@@ -79,11 +79,19 @@ pub struct AclReply {
 
 impl Encode for AclReply {
     fn encoded_len(&self) -> usize {
-        writer::vector_len(&self.acl) + Stat::LEN
+        let entries = self.acl.iter().map(|entry| {
+            INT_LEN + writer::java_text_len(&entry.scheme) + writer::java_text_len(&entry.id)
+        });
+        INT_LEN + entries.sum::<usize>() + Stat::LEN
     }
 
     fn encode(&self, out: &mut BytesMut) {
-        writer::put_vector(out, &self.acl);
+        out.put_i32(writer::wire_len(self.acl.len()));
+        for entry in &self.acl {
+            out.put_i32(entry.perms.0);
+            writer::put_java_text(out, &entry.scheme);
+            writer::put_java_text(out, &entry.id);
+        }
         self.stat.encode(out);
     }
 }

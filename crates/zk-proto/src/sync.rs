@@ -73,11 +73,14 @@ pub struct SyncReply {
 
 impl Encode for SyncReply {
     fn encoded_len(&self) -> usize {
-        writer::opt_text_len(self.path.as_deref())
+        self.path.as_deref().map_or(writer::INT_LEN, writer::java_text_len)
     }
 
     fn encode(&self, out: &mut BytesMut) {
-        writer::put_opt_text(out, self.path.as_deref());
+        match &self.path {
+            Some(path) => writer::put_java_text(out, path),
+            None => writer::put_opt_text(out, None),
+        }
     }
 }
 

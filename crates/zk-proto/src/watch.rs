@@ -45,13 +45,13 @@ pub struct WatcherEvent {
 
 impl Encode for WatcherEvent {
     fn encoded_len(&self) -> usize {
-        2 * INT_LEN + writer::text_len(&self.path)
+        2 * INT_LEN + writer::java_text_len(&self.path)
     }
 
     fn encode(&self, out: &mut BytesMut) {
         out.put_i32(self.event_type.0);
         out.put_i32(self.state.0);
-        writer::put_text(out, &self.path);
+        writer::put_java_text(out, &self.path);
     }
 }
 

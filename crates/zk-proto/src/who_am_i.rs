@@ -99,12 +99,12 @@ impl ClientInfo {
 
 impl Encode for ClientInfo {
     fn encoded_len(&self) -> usize {
-        writer::text_len(&self.scheme) + writer::text_len(&self.user)
+        writer::java_text_len(&self.scheme) + writer::java_text_len(&self.user)
     }
 
     fn encode(&self, out: &mut BytesMut) {
-        writer::put_text(out, &self.scheme);
-        writer::put_text(out, &self.user);
+        writer::put_java_text(out, &self.scheme);
+        writer::put_java_text(out, &self.user);
     }
 }
 

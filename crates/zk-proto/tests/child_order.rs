@@ -34,6 +34,16 @@ fn both_lock_names_of_a_read_write_lock_are_stripped_one_after_the_other() {
 }
 
 #[test]
+fn a_lock_name_that_runs_into_another_hides_it() {
+    let key = b"WRIT__0000000001";
+    assert_eq!(READ_WRITE.key(b"_c_a-__READ__WRIT__0000000001"), Key::Text(key));
+    assert_eq!(READ_WRITE.key(b"__READ__WRIT__0000000001"), Key::Text(key));
+    // The other way round the second is looked for first.
+    assert_eq!(READ_WRITE.key(b"__WRIT__READ__0000000001"), Key::Number(1));
+    assert_eq!(READ_WRITE.key(b"x__WRIT__0000000001"), Key::Number(1));
+}
+
+#[test]
 fn numbers_beyond_31_bits_are_in_the_order_of_their_text() {
     // S6: a server that has counted too far writes these. They come first, as in Curator.
     assert_eq!(

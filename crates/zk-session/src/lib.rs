@@ -36,6 +36,9 @@
 
 pub mod core;
 pub mod limits;
+#[cfg(zk_planted)]
+#[doc(hidden)]
+pub mod planted;
 
 mod client;
 mod connect_string;

@@ -53,7 +53,8 @@ pub struct KeyRule<'a> {
 }
 
 impl<'a> KeyRule<'a> {
-    /// A rule. The lock names must not be empty, and must hold something that is not a digit.
+    /// A rule. The lock names must not be empty, and must hold something that is not a digit. Of
+    /// several, none may hold another or a dash.
     #[must_use]
     pub const fn new(lock_names: &'a [&'a str]) -> Self {
         Self { lock_names, suffixes: Suffixes::new(lock_names) }
@@ -88,7 +89,19 @@ impl<'a> KeyRule<'a> {
             Some(named) => named,
             None => self.lock_names.iter().any(|name| front.ends_with(name.as_bytes())),
         };
-        if named { parse(digits) } else { None }
+        if named && self.stands_apart(front) { parse(digits) } else { None }
+    }
+
+    /// Whether no other lock name runs into the one that `front` ends in, as in `__READ__WRIT__`,
+    /// where Curator finds the first of them and so not the second. In the names that it makes itself
+    /// there is a dash before the lock name, or nothing; any others are looked at the long way.
+    fn stands_apart(&self, front: &[u8]) -> bool {
+        let several = self.lock_names.len() > 1;
+        !several
+            || self.lock_names.iter().all(|lock_name| {
+                let before = front.len().checked_sub(lock_name.len() + 1);
+                before.is_none_or(|at| front.get(at) == Some(&b'-'))
+            })
     }
 
     /// The text that decides, the long way.

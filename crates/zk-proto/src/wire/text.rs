@@ -45,7 +45,11 @@ fn decode_broken(mut rest: &[u8]) -> String {
         } else {
             text.push(char::REPLACEMENT_CHARACTER);
             // No error length: the string ends inside a character.
-            let skip = broken.error_len().unwrap_or(tail.len());
+            let skip = match tail {
+                // A surrogate without its other half is one character.
+                [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
+                _ => broken.error_len().unwrap_or(tail.len()),
+            };
             rest = tail.get(skip..).unwrap_or_default();
         }
     }

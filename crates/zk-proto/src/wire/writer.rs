@@ -42,6 +42,31 @@ pub fn put_text(out: &mut BytesMut, text: &str) {
     put_buffer(out, Some(text.as_bytes()));
 }
 
+/// Bytes [`put_java_text`] appends.
+#[must_use]
+pub fn java_text_len(text: &str) -> usize {
+    // Two surrogates of three bytes each instead of four bytes.
+    text_len(text) + 2 * text.chars().filter(|c| *c > '\u{ffff}').count()
+}
+
+/// Appends a string as Java writes it, and so every server: what is beyond the first plane as
+/// CESU-8.
+pub fn put_java_text(out: &mut BytesMut, text: &str) {
+    out.put_i32(wire_len(java_text_len(text) - INT_LEN));
+    let mut buffer = [0; 4];
+    for c in text.chars() {
+        if c <= '\u{ffff}' {
+            out.put_slice(c.encode_utf8(&mut buffer).as_bytes());
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let [high, low] = unit.to_be_bytes();
+            let middle = 0x80 | (high & 0x0f) << 2 | low >> 6;
+            out.put_slice(&[0xe0 | high >> 4, middle, 0x80 | low & 0x3f]);
+        }
+    }
+}
+
 /// Bytes [`put_opt_text`] appends.
 #[must_use]
 pub fn opt_text_len(text: Option<&str>) -> usize {
@@ -100,5 +125,18 @@ impl Encode for Cow<'_, str> {
 
     fn encode(&self, out: &mut BytesMut) {
         put_text(out, self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn java_writes_two_surrogates() {
+        let mut out = BytesMut::new();
+        put_java_text(&mut out, "u\u{1f600}\u{e9}");
+        assert_eq!(out[..], *b"\0\0\0\x09u\xed\xa0\xbd\xed\xb8\x80\xc3\xa9");
+        assert_eq!(out.len(), java_text_len("u\u{1f600}\u{e9}"));
     }
 }

@@ -4,7 +4,7 @@
 use zk_session::{Children, Client, CreateMode, Created, ErrorCode, KeyRule, LeaseClaim, Outcome};
 
 use super::name::{self, protection, sequence};
-use super::parents;
+use super::{parents, passes};
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 
@@ -55,6 +55,14 @@ pub(crate) struct Node {
 
 impl Contender {
     pub(crate) fn new(client: &Client, kind: &Kind) -> Self {
+        #[cfg(zk_planted)] // CURATOR-604: the same id in the next session
+        if zk_session::planted::active(zk_session::planted::Planted::AdoptDeadSessionsNode) {
+            let data = String::from_utf8_lossy(kind.data.as_deref().unwrap_or_default());
+            let who = data.split('#').next().unwrap_or_default();
+            let (client, kind) = (client.clone(), kind.clone());
+            let (claim, state) = (client.claim_lease(), State::Out);
+            return Self { client, kind, protection: protection(who), claim, state };
+        }
         Self {
             client: client.clone(),
             kind: kind.clone(),
@@ -93,6 +101,12 @@ impl Contender {
         let name = format!("{}{}", self.protection, self.kind.lock_name);
         let path = parents::child(&self.kind.path, &name);
         let mut parent_attempts = 0;
+        #[cfg(zk_planted)] // ... and whatever has that id is one's own
+        if zk_session::planted::active(zk_session::planted::Planted::AdoptDeadSessionsNode)
+            && self.find().await?
+        {
+            return Ok(None);
+        }
         loop {
             let (created, listed) = {
                 let _one_write = self.client.batch();
@@ -108,16 +122,26 @@ impl Contender {
                 Err(error) => error,
             };
             if error.outcome() == Outcome::Unknown && !is_final(&error) {
+                #[cfg(zk_planted)] // ZOOKEEPER-1262: made again, without a look
+                if zk_session::planted::active(zk_session::planted::Planted::BlindRecreate) {
+                    continue;
+                }
                 if self.find().await? {
                     return Ok(None);
                 }
                 continue;
             }
             self.state = State::Out;
+            #[cfg(zk_planted)] // CURATOR-180: a reaped parent is the caller's problem
+            if zk_session::planted::active(zk_session::planted::Planted::ParentReapedLeaks)
+                && parent_attempts > 0
+            {
+                return Err(error.into());
+            }
             if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < PARENT_ATTEMPTS_MAX {
                 parent_attempts += 1;
                 parents::make(&self.client, &self.kind.path).await?;
-            } else if !error.is_retryable() {
+            } else if !passes(&error) {
                 return Err(error.into());
             }
         }
@@ -141,7 +165,7 @@ impl Contender {
                     .find(|name| name.starts_with(&self.protection))
                     .map(|name| parents::child(&self.kind.path, &name)),
                 (Ok(()), Err(error)) if error.code() == Some(ErrorCode::NO_NODE) => None,
-                (Err(error), _) | (_, Err(error)) if error.is_retryable() => continue,
+                (Err(error), _) | (_, Err(error)) if passes(&error) => continue,
                 (Err(error), _) | (_, Err(error)) => return Err(error.into()),
             };
             let Some(path) = found else {
@@ -154,7 +178,7 @@ impl Contender {
                     return Ok(true);
                 }
                 Ok(None) => {} // gone since the list was made
-                Err(error) if error.is_retryable() => {}
+                Err(error) if passes(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -165,6 +189,13 @@ impl Contender {
     fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
         let number = sequence(name::of(&path), self.kind.rule);
         self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
+        #[cfg(zk_planted)]
+        let stat = match zk_session::planted::active(
+            zk_session::planted::Planted::AdoptDeadSessionsNode,
+        ) {
+            true => zk_session::Stat { ephemeral_owner: self.client.session_id(), ..stat },
+            false => stat,
+        };
         if stat.ephemeral_owner != self.client.session_id() {
             self.restart();
             return Err(LockError::Vanished { path });
@@ -195,6 +226,23 @@ impl Contender {
     }
 
     fn clean_up(&mut self) {
+        #[cfg(zk_planted)]
+        // a cancelled create forgotten; zk-ruby #49: a waiter that leaves its node
+        match self.state {
+            State::Asked
+                if zk_session::planted::active(
+                    zk_session::planted::Planted::CancelForgetsCreate,
+                ) =>
+            {
+                return;
+            }
+            State::In(_)
+                if zk_session::planted::active(zk_session::planted::Planted::TimeoutLeavesNode) =>
+            {
+                return;
+            }
+            _ => {}
+        }
         match std::mem::replace(&mut self.state, State::Out) {
             State::In(node) => drop(self.client.delete_for_certain(&node.path)),
             State::Asked => self.client.sweep_for_certain(&self.kind.path, &self.protection),

@@ -11,3 +11,10 @@ pub(crate) mod contender;
 pub(crate) mod name;
 pub(crate) mod parents;
 pub(crate) mod turn;
+
+/// True for trouble that is waited out: the request was not applied, and made again
+/// it waits until there is a connection. A client at its limits is not waited out:
+/// it would refuse again at once, for ever, without ever letting go of the thread.
+pub(crate) fn passes(error: &zk_session::Error) -> bool {
+    error.is_retryable() && !matches!(error.kind(), zk_session::ErrorKind::LimitReached(_))
+}

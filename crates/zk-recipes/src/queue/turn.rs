@@ -4,7 +4,7 @@
 use zk_session::{Belief, Children, ErrorCode, EventType};
 
 use super::contender::Contender;
-use super::{name, parents};
+use super::{name, parents, passes};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
 
@@ -15,7 +15,19 @@ pub(crate) async fn wait(contender: &mut Contender) -> Result<Belief, LockError>
         loop {
             match look(contender, listed.take()).await? {
                 Look::First => return believe(contender).await,
-                Look::Behind(predecessor) => wait_until_gone(contender, &predecessor).await?,
+                Look::Behind(predecessor) => {
+                    wait_until_gone(contender, &predecessor).await?;
+                    #[cfg(zk_planted)] // one that gave up taken for one that released
+                    if zk_session::planted::active(zk_session::planted::Planted::CancelIsRelease) {
+                        return believe(contender).await;
+                    }
+                }
+                #[cfg(zk_planted)] // CURATOR-307: an index of -1 taken for the first
+                Look::Absent
+                    if zk_session::planted::active(zk_session::planted::Planted::AbsentIsFirst) =>
+                {
+                    return believe(contender).await;
+                }
                 Look::Absent => break,
             }
         }
@@ -52,6 +64,12 @@ async fn look(contender: &Contender, listed: Option<Children>) -> Result<Look, L
             None => return Ok(Look::Absent),
         },
     };
+    #[cfg(zk_planted)] // sorted by the whole name, with the random id in front
+    if zk_session::planted::active(zk_session::planted::Planted::SortByName) {
+        let own = name::of(&node.path);
+        let ahead = children.names.names().filter(|name| &**name < own).max();
+        return Ok(ahead.map_or(Look::First, |it| Look::Behind(parents::child(&kind.path, &it))));
+    }
     let rank = children.names.rank(name::of(&node.path).as_bytes(), kind.rule);
     Ok(match rank.map(|rank| rank.predecessor) {
         None => Look::Absent,
@@ -68,7 +86,7 @@ async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
         match contender.client().get_children(&contender.kind().path).await {
             Ok(children) => return Ok(Some(children)),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
-            Err(error) if error.is_retryable() => {}
+            Err(error) if passes(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -86,8 +104,17 @@ async fn wait_until_gone(contender: &Contender, path: &str) -> Result<(), LockEr
                     return Ok(());
                 }
             }
+            #[cfg(zk_planted)] // a node that is gone already waited for: lost wake-up
+            Err(error)
+                if error.code() == Some(ErrorCode::NO_NODE)
+                    && zk_session::planted::active(
+                        zk_session::planted::Planted::LostWakeUpOnNoNode,
+                    ) =>
+            {
+                drop(contender.client().exists_and_watch(path).await?.1.await?);
+            }
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(()),
-            Err(error) if error.is_retryable() => {}
+            Err(error) if passes(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -103,7 +130,7 @@ async fn believe(contender: &Contender) -> Result<Belief, LockError> {
         }
         match contender.client().sync(&contender.kind().path).await {
             Ok(()) => {}
-            Err(error) if error.is_retryable() => {}
+            Err(error) if passes(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }

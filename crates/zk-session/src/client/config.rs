@@ -1,5 +1,6 @@
 //! How a client is made.
 
+use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
@@ -178,6 +179,22 @@ impl Config {
     /// Outside of a tokio runtime.
     pub fn open_through<C: Connector>(self, connector: C) -> Client {
         self.start(connector).0 // credentials that are refused end the session
+    }
+
+    /// As [`open_through`](Self::open_through), but leaves it to the caller to run the
+    /// future that moves the bytes: on a runtime of its own, at its own priority, or,
+    /// in a simulation, not at all for a while. It is done when the session has ended;
+    /// dropping it is the end of the client. It needs tokio's clock.
+    pub fn open_undriven<C: Connector>(
+        mut self,
+        connector: C,
+    ) -> (Client, impl Future<Output = ()> + Send + 'static) {
+        self.settings.seed = self.seed.unwrap_or_else(entropy);
+        let (client, driver) = Client::new(self.settings, self.connect_string.chroot(), connector);
+        for Credential(scheme, auth) in self.credentials {
+            drop(client.add_auth(&scheme, auth)); // one that is refused ends the session
+        }
+        (client, driver)
     }
 
     fn start<C: Connector>(self, connector: C) -> (Client, Vec<Pending<()>>) {

@@ -67,6 +67,12 @@ impl LeaseClaim {
         self.valid_until(belief).is_some()
     }
 
+    /// Why a belief that does not hold any more does not.
+    #[must_use]
+    pub fn loss(&self) -> LeaseLoss {
+        why(self.client.shared().lock().standing())
+    }
+
     /// Waits until the belief is lost. Once it is, it stays so.
     ///
     /// # Cancel safety
@@ -91,15 +97,20 @@ pub struct Belief {
 
 async fn lost(mut standing: watch::Receiver<Standing>, belief: Belief) -> LeaseLoss {
     loop {
-        let Standing { term, ended } = *standing.borrow_and_update();
-        if let Some(end) = ended {
-            return LeaseLoss::SessionEnded(end);
-        }
-        if term != belief.term {
-            return LeaseLoss::DeadlinePassed;
+        let now = *standing.borrow_and_update();
+        if now.ended.is_some() || now.closing || now.term != belief.term {
+            return why(now);
         }
         if standing.changed().await.is_err() {
             return LeaseLoss::SessionEnded(SessionEnd::Closed);
         }
+    }
+}
+
+fn why(standing: Standing) -> LeaseLoss {
+    match standing.ended {
+        Some(end) => LeaseLoss::SessionEnded(end),
+        None if standing.closing => LeaseLoss::SessionEnded(SessionEnd::Closed),
+        None => LeaseLoss::DeadlinePassed,
     }
 }

@@ -74,9 +74,21 @@ impl Client {
     }
 
     pub(crate) fn start<C: Connector>(settings: Settings, chroot: &str, connector: C) -> Self {
+        let (client, driver) = Self::new(settings, chroot, connector);
+        tokio::spawn(driver);
+        client
+    }
+
+    /// A client, and what has to run for it to get anywhere.
+    pub(crate) fn new<C: Connector>(
+        settings: Settings,
+        chroot: &str,
+        connector: C,
+    ) -> (Self, Driver<C>) {
         let shared = Shared::new(settings);
-        tokio::spawn(Driver::new(shared.clone(), connector));
-        Self { session: Arc::new(OpenSession { shared, chroot: chroot.to_owned() }) }
+        let driver = Driver::new(shared.clone(), connector);
+        let session = Arc::new(OpenSession { shared, chroot: chroot.to_owned() });
+        (Self { session }, driver)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

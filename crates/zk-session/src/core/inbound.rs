@@ -42,8 +42,18 @@ impl<H: Handles> Session<H> {
         }
         let (header, body) = ReplyHeader::split(frame).map_err(LossCause::Garbled)?;
         match header.xid {
-            xid::NOTIFICATION => self.notification(&body),
+            xid::NOTIFICATION => {
+                #[cfg(zk_planted)] // a -1 of a notification or an error kept as the last zxid
+                if crate::planted::active(crate::planted::Planted::ZxidFromNotifications) {
+                    self.identity.last_zxid = header.zxid;
+                }
+                self.notification(&body)
+            }
             xid::PING => {
+                #[cfg(zk_planted)] // a follower's answer taken for the leader's
+                if crate::planted::active(crate::planted::Planted::LeaseFedByPings) {
+                    self.lease.leader_answered(self.pulse.last_sent(), now);
+                }
                 self.pulse.ponged(now);
                 Ok(())
             }
@@ -78,6 +88,10 @@ impl<H: Handles> Session<H> {
         self.pulse.acked(sent.at);
         if feeds_lease(sent.op) && header.zxid > 0 && is_leaders_word(header.err) {
             self.lease.leader_answered(sent.at, now);
+            #[cfg(zk_planted)] // a lease counted from when the answer came
+            if crate::planted::active(crate::planted::Planted::LeaseFromAnswer) {
+                self.lease.leader_answered(now, now);
+            }
         }
         if header.err == ErrorCode::SESSION_EXPIRED {
             self.fail_owner(sent);

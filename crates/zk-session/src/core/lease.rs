@@ -43,6 +43,10 @@ impl Lease {
     pub(super) fn negotiated(&mut self, timeout: Duration) {
         self.timeout = timeout;
         self.margin = self.margin_override.unwrap_or(timeout / 4).min(timeout);
+        #[cfg(zk_planted)] // a lease to the very end of the timeout
+        if crate::planted::active(crate::planted::Planted::LeaseFromAnswer) {
+            self.margin = Duration::ZERO;
+        }
     }
 
     /// A request sent at `sent` was answered by the leader.
@@ -74,9 +78,19 @@ impl Lease {
         if self.lapsed || self.is_valid(now) {
             return false;
         }
+        #[cfg(zk_planted)] // etcd #11456: what has run out comes back with a late answer
+        if crate::planted::active(crate::planted::Planted::LeaseRevives) {
+            return false;
+        }
+        self.lapse()
+    }
+
+    /// Ends the current term, whatever the time; true if there was one to end.
+    pub(super) fn lapse(&mut self) -> bool {
+        let ended = !self.lapsed;
         self.lapsed = true;
-        self.term += 1;
-        true
+        self.term += u64::from(ended);
+        ended
     }
 
     /// When [`lapse_if_due`](Self::lapse_if_due) has something to do.

@@ -64,6 +64,13 @@ impl<H: Handles> Session<H> {
 
     fn lost(&mut self, now: Instant, cause: LossCause) {
         let was_up = self.is_connected();
+        #[cfg(zk_planted)] // an end in the handshake taken for an expiry
+        if self.identity.session_id != 0
+            && matches!(self.link, Link::Handshaking { .. })
+            && crate::planted::active(crate::planted::Planted::EndIsExpiry)
+        {
+            return self.end(SessionEnd::Expired);
+        }
         // A server that takes the session and then closes, over and over, is no
         // better than one that closes at once.
         if was_up && self.pulse.up_for(now) >= BACKOFF_MAX {
@@ -89,11 +96,30 @@ impl<H: Handles> Session<H> {
     pub(super) fn fail_inflight(&mut self, kind: &ErrorKind) {
         for Sent { op, offset, owner, .. } in self.inflight.drain() {
             match owner {
+                #[cfg(zk_planted)] // in flight, then forgotten: the caller waits for ever
+                Owner::Caller(to)
+                    if crate::planted::active(crate::planted::Planted::PendingDropped) =>
+                {
+                    std::mem::forget(to);
+                }
                 Owner::Caller(to) => {
+                    #[cfg(zk_planted)] // a lost reply said to be a lost request
+                    let op = match crate::planted::active(
+                        crate::planted::Planted::UnknownIsNotApplied,
+                    ) {
+                        true => proto::OpCode::Exists,
+                        false => op,
+                    };
                     let unknown = op.is_write() && self.outbound.has_left(offset);
                     let outcome = if unknown { Outcome::Unknown } else { Outcome::NotApplied };
                     let failure: Failure = (kind.clone(), outcome);
                     self.outputs.push_back(Output::Reply { to, result: Err(failure) });
+                }
+                #[cfg(zk_planted)] // CURATOR-678: a release of unknown outcome is forgotten
+                Owner::Chore(number)
+                    if crate::planted::active(crate::planted::Planted::ForgetUnknownRelease) =>
+                {
+                    drop(self.chores.finish(number));
                 }
                 Owner::Chore(number) => self.chores.unsend(number),
                 Owner::Credential(_) | Owner::Rearm | Owner::Heartbeat | Owner::Close => {}

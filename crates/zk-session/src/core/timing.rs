@@ -37,6 +37,11 @@ impl Pulse {
         }
     }
 
+    #[cfg(zk_planted)]
+    pub(super) fn last_sent(&self) -> Instant {
+        self.ping.unwrap_or(self.sent)
+    }
+
     pub(super) fn heard(&mut self, now: Instant) {
         self.heard = now;
     }
@@ -138,6 +143,11 @@ impl<H: Handles> Session<H> {
     /// sixth of the timeout: with the margin of a quarter that leaves three
     /// chances before the lease runs out.
     fn heartbeat_due(&self) -> Option<Instant> {
+        #[cfg(zk_planted)] // Redisson #775: renewal ends with the first failure
+        if crate::planted::active(crate::planted::Planted::RenewalStops) && self.last_loss.is_some()
+        {
+            return None;
+        }
         self.lease.is_claimed().then(|| self.pulse.synced + self.identity.timeout / 6)
     }
 

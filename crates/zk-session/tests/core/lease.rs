@@ -11,7 +11,7 @@ use crate::harness::{Servers, T, World, ms, pong};
 const LEASE: Duration = Duration::from_millis(4500);
 
 fn lapsed(term: u64) -> Standing {
-    Standing { term, ended: None }
+    Standing { term, closing: false, ended: None }
 }
 
 #[test]
@@ -288,6 +288,21 @@ fn the_end_of_the_session_ends_it() {
     world.close();
     assert_eq!(world.lease(), None);
     let end = Some(SessionEnd::Closed);
-    assert_eq!(world.session.standing(), Standing { term: 0, ended: end });
+    assert_eq!(world.session.standing(), Standing { term: 1, closing: false, ended: end });
+    world.finish();
+}
+
+#[test]
+fn closing_ends_every_belief_before_the_server_has_the_request() {
+    let mut world = World::up();
+    world.claim();
+    world.sync();
+    let sync = world.take(OpCode::Sync);
+    world.serve(&sync);
+    assert!(world.lease().is_some());
+    world.close();
+    assert_eq!(world.lease(), None, "the server may give the lock away from now on");
+    let (_, standing) = world.standings().pop().unwrap();
+    assert_eq!(standing, Standing { term: 1, closing: true, ended: None });
     world.finish();
 }
