@@ -32,19 +32,22 @@ pub fn run(data: &[u8]) {
     is_in_order(&names, lock_names);
 }
 
+/// How many of the names are ranked, which takes the most time.
+const RANKED: usize = 6;
+
 /// The rules there are, and some that nobody uses.
 const RULES: [&[&str]; 6] = [
     &["lock-"],
     &["__READ__", "__WRIT__"],
     &["lease-"],
     &["a-lock-name-of-some-length-"],
-    &["a-", "b-", "ab-"],
-    &["aa", "-"],
+    &["__A__", "__B__", "__LONGER__"],
+    &["ba", "aa"],
 ];
 
 fn names(input: &mut Input<'_>) -> Vec<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = Vec::new();
-    while !input.is_empty() && names.len() < 48 {
+    while !input.is_empty() && names.len() < 32 {
         let name = match input.below(12) {
             0..=2 => contender("lock-", input),
             3 => contender("__READ__", input),
@@ -86,14 +89,14 @@ fn parts(input: &mut Input<'_>) -> String {
         "lock-",
         "__READ__",
         "__WRIT__",
+        "__READ__WRIT__",
         "lease-",
-        "a-",
-        "b-",
-        "aa",
+        "__A",
+        "__B__",
+        "ba",
+        "a",
         "_",
         "-",
-        "0",
-        "9",
         "0000000001",
         "4294967295",
         "4294967296",
@@ -153,12 +156,14 @@ fn is_in_order(names: &[Vec<u8>], lock_names: &[&str]) {
     }
     let contends = |name: &&[u8]| may_contend(name, lock_names);
     let contending: Vec<bool> = expected.iter().map(contends).collect();
-    for own in names {
-        match rule.key(own) {
-            Key::Number(number) => assert_eq!(format!("{number:010}").into_bytes(), text(own)),
-            Key::Text(key) => assert_eq!(key, text(own)),
+    for name in names {
+        match rule.key(name) {
+            Key::Number(number) => assert_eq!(format!("{number:010}").into_bytes(), text(name)),
+            Key::Text(key) => assert_eq!(key, text(name)),
         }
-        assert_eq!(rule.is_contender(own), may_contend(own, lock_names));
+        assert_eq!(rule.is_contender(name), may_contend(name, lock_names));
+    }
+    for own in names.iter().step_by(names.len() / RANKED + 1) {
         assert_eq!(list.rank(own, rule), Some(naive_rank(&expected, &contending, own)));
     }
     if !names.iter().any(|name| name == b"_c_nobody-lock-0000000001") {

@@ -87,6 +87,8 @@ struct World {
 #[derive(Default)]
 struct Peer {
     open: bool,
+    /// Takes no bytes for now.
+    stalled: bool,
     /// Bytes that have arrived and are no whole frame yet.
     arrived: BytesMut,
     /// The session as the client knows it, once it has said so.
@@ -119,7 +121,7 @@ impl World {
     }
 
     fn step(&mut self, input: &mut Input<'_>) {
-        match input.below(22) {
+        match input.below(23) {
             0..=3 => self.submit(input),
             4 => self.delete_for_certain(input),
             5 => {
@@ -147,6 +149,7 @@ impl World {
             16 => self.greet(input),
             17..=19 => self.answer(input),
             20 => self.notify(input),
+            21 => self.peer.stalled = !self.peer.stalled,
             _ => {
                 let bytes = input.bytes();
                 self.peer.leaving.extend_from_slice(bytes);
@@ -288,7 +291,9 @@ impl World {
                 self.output(output);
             }
             let mut bytes = BytesMut::new();
-            self.session.poll_transmit(&mut bytes);
+            if !self.peer.stalled {
+                self.session.poll_transmit(&mut bytes);
+            }
             if bytes.is_empty() {
                 break;
             }

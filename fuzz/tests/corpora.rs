@@ -10,8 +10,8 @@ use zk_fuzz::{TARGETS, Target, replay};
 fn every_seed_passes() {
     for target in TARGETS {
         let folder = replay::corpus(target.name);
-        let count = replay::run(target, &folder, |file| println!("{}", file.display()));
-        let count = count.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let count = replay::run(target, &folder)
+            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         assert!(count >= SEEDS_MIN, "{}: only {count} seeds", target.name);
     }
 }

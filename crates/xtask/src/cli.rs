@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::tasks::{Failure, ci, test, zookeeper};
+use crate::tasks::{Failure, ci, conform, fuzz, sim, test, zookeeper};
 
 /// Runs the task that `arguments` (without the program's name) ask for.
 ///
@@ -28,6 +28,9 @@ enum Request {
     ZookeeperStop,
     ZookeeperStatus,
     Test { arguments: Vec<String> },
+    Fuzz(fuzz::Plan),
+    Sim { arguments: Vec<String> },
+    Conform { arguments: Vec<String> },
     Ci,
 }
 
@@ -40,6 +43,11 @@ impl Request {
             ["zookeeper", ref rest @ ..] => Self::parse_zookeeper(rest),
             ["test", "-h" | "--help"] => Ok(Self::Help(TEST_HELP)),
             ["test", ..] => Ok(Self::Test { arguments: arguments[1..].to_vec() }),
+            ["fuzz", "-h" | "--help"] => Ok(Self::Help(FUZZ_HELP)),
+            ["fuzz", ref rest @ ..] => Self::parse_fuzz(rest),
+            ["sim", ..] => Ok(Self::Sim { arguments: arguments[1..].to_vec() }),
+            ["conform", "-h" | "--help"] => Ok(Self::Help(CONFORM_HELP)),
+            ["conform", ..] => Ok(Self::Conform { arguments: arguments[1..].to_vec() }),
             ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
             ["ci"] => Ok(Self::Ci),
             ["ci", extra, ..] => Err(surplus("ci", extra)),
@@ -79,6 +87,32 @@ impl Request {
         }
     }
 
+    fn parse_fuzz(words: &[&str]) -> Result<Self, Failure> {
+        let mut plan = fuzz::Plan::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match (*word, word.strip_prefix("--secs=")) {
+                (_, Some(secs)) => plan.secs = Self::parse_secs(secs)?,
+                ("--secs", _) => {
+                    let secs =
+                        words.next().ok_or_else(|| Failure::usage("--secs needs a number"))?;
+                    plan.secs = Self::parse_secs(secs)?;
+                }
+                (option, _) if option.starts_with('-') => return Err(surplus("fuzz", option)),
+                (target, _) => plan.targets.push(target.to_owned()),
+            }
+        }
+        Ok(Self::Fuzz(plan))
+    }
+
+    fn parse_secs(secs: &str) -> Result<u32, Failure> {
+        match secs.parse() {
+            // libFuzzer takes 0 for no end.
+            Ok(number) if number != 0 => Ok(number),
+            _ => Err(Failure::usage(format!("`{secs}` is no number of seconds"))),
+        }
+    }
+
     fn run(self) -> Result<(), Failure> {
         match self {
             Self::Help(page) => {
@@ -89,6 +123,9 @@ impl Request {
             Self::ZookeeperStop => zookeeper::stop(),
             Self::ZookeeperStatus => zookeeper::status(),
             Self::Test { arguments } => test::run(&arguments),
+            Self::Fuzz(plan) => fuzz::run(&plan),
+            Self::Sim { arguments } => sim::run(&arguments),
+            Self::Conform { arguments } => conform::run(&arguments),
             Self::Ci => ci::run(),
         }
     }
@@ -108,7 +145,10 @@ Tasks:
   zookeeper stop                  stop it
   zookeeper status                tell whether it runs
   test [ARG...]                   set up what tests need, then run all of them
-  ci                              everything a change must pass: format, lints, docs, tests
+  fuzz [--secs N] [TARGET...]     fuzz whatever reads bytes from somebody else
+  conform [ARG...]                compare the server of zk-testing with a real one
+  sim [--seeds N | --seed S]      simulate clients and locks under faults; `--planted` tests that
+  ci                              everything a change must pass: format, lints, docs, tests, fuzzing
 
 `cargo xtask TASK --help` tells more.
 ";
@@ -137,18 +177,47 @@ where that is possible) and runs every test, documentation examples included.
 Usage: cargo xtask test [ARG...]
 
 ARGs go to `cargo test`. With one that selects targets, such as `--test NAME` or `--doc`, only those
-are run; with `-p NAME` only that package.
+are run; with `-p NAME` only that package. Without any, the corpora under fuzz/ are replayed as well.
 
 Tests that need what this machine does not have are skipped with a line that says so, unless
 CI=true.
+";
+
+const FUZZ_HELP: &str = "\
+Runs the fuzz targets under fuzz/, two at a time, and fails if one of them does.
+
+Usage: cargo xtask fuzz [--secs N] [TARGET...]
+
+Each TARGET, or every one there is, runs for N seconds, 60 unless told. What is found goes to
+fuzz/corpus-grown/TARGET, what makes a target fail to fuzz/artifacts/TARGET, with a line that says how
+to replay it.
+
+The toolchain is the one that FUZZ_TOOLCHAIN names, else nightly, else the workspace's own. cargo-fuzz
+is installed if it is missing. Where it cannot be had, or a toolchain by rustup, or a C++ compiler, the
+seed corpora are replayed, which takes none of them.
+";
+
+const CONFORM_HELP: &str = "\
+Plays random scripts at the server of zk-testing and at a real one, and compares what clients hear.
+
+Usage: cargo xtask conform [--scripts N] [--seed S] [--version 3.8|3.9]
+
+N is 300 unless told. The seeds of the scripts are S, S + 1 and so on; S is 1 unless told. The
+version is that of the real server unless told.
+
+A script that differs is made as short as possible and printed, and the status is 1 then. Without a
+real server nothing is compared, unless CI=true.
 ";
 
 const CI_HELP: &str = "\
 Everything a change must pass, in order, ending at the first failure:
   cargo fmt --all --check
   cargo clippy --workspace --all-targets -- -D warnings
+  the same two for fuzz/
   cargo doc --workspace --no-deps, with RUSTDOCFLAGS=-Dwarnings
   cargo xtask test, with CI=true: a missing ZooKeeper is a failure
+  cargo xtask fuzz --secs 20: two minutes, and the build; where there is no cargo-fuzz to be had, the
+    corpora are replayed instead
 
 Usage: cargo xtask ci
 ";
@@ -171,14 +240,28 @@ mod tests {
         assert_eq!(parse("zookeeper stop").unwrap(), Request::ZookeeperStop);
         assert_eq!(parse("ci").unwrap(), Request::Ci);
         let arguments = vec!["--test".to_owned(), "x".to_owned()];
+        let fuzz = |secs, targets: &[&str]| {
+            let targets = targets.iter().map(|target| (*target).to_owned()).collect();
+            Request::Fuzz(fuzz::Plan { secs, targets })
+        };
+        assert_eq!(parse("fuzz").unwrap(), fuzz(60, &[]));
+        assert_eq!(parse("fuzz a --secs 5 b").unwrap(), fuzz(5, &["a", "b"]));
+        assert_eq!(parse("fuzz --secs=5").unwrap(), fuzz(5, &[]));
         assert_eq!(parse("test --test x").unwrap(), Request::Test { arguments });
     }
 
     #[test]
     fn every_task_has_help() {
-        for line in
-            ["--help", "-h", "zookeeper --help", "zookeeper start --help", "test -h", "ci -h"]
-        {
+        for line in [
+            "--help",
+            "-h",
+            "zookeeper --help",
+            "zookeeper start --help",
+            "test -h",
+            "fuzz -h",
+            "conform -h",
+            "ci -h",
+        ] {
             assert!(matches!(parse(line), Ok(Request::Help(_))), "{line}");
         }
     }
@@ -197,6 +280,10 @@ mod tests {
             "zookeeper start --port=x",
             "zookeeper start --port 1 2",
             "zookeeper stop it",
+            "fuzz --secs",
+            "fuzz --secs 0",
+            "fuzz --secs=x",
+            "fuzz --jobs 2",
             "ci fast",
         ] {
             let failure = parse(line).unwrap_err();

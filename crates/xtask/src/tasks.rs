@@ -1,6 +1,9 @@
 //! The tasks behind the command line.
 
 pub(crate) mod ci;
+pub(crate) mod conform;
+pub(crate) mod fuzz;
+pub(crate) mod sim;
 pub(crate) mod test;
 pub(crate) mod zookeeper;
 
@@ -79,7 +82,8 @@ fn step(command: &mut Command) -> Result<(), Failure> {
 }
 
 fn display(command: &Command) -> String {
-    let mut words = vec!["cargo".to_owned()];
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let mut words = vec![program.to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
     words.join(" ")
 }

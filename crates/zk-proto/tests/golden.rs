@@ -195,7 +195,9 @@ fn liberal_frames_are_read_and_written_differently() {
             let twice = part.read().unwrap().unwrap();
             assert_eq!((once.shown, &part.body), (twice.shown, &twice.bytes));
         }
-        assert!(different > 0, "{}", exchange.title);
+        // The reply with this is written as Java writes it.
+        let is_java = exchange.title.contains("U+1F600 in UTF-8");
+        assert_eq!(different > 0, !is_java, "{}", exchange.title);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{Failure, cargo, step};
+use super::{Failure, cargo, fuzz, step};
 use crate::zookeeper::{Distribution, Error, Privilege, ensure_namespace_tools};
 
 /// Runs the tests that `arguments` select, or all of them. Without ZooKeeper the tests that need it
@@ -11,13 +11,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Err(error) = set_up() {
         println!("==> tests against real servers will be skipped: {error}");
     }
-    plan(arguments).iter().try_for_each(|words| step(&mut command(words)))
+    plan(arguments).iter().try_for_each(|words| step(&mut command(words)))?;
+    if arguments.is_empty() { fuzz::test() } else { Ok(()) }
 }
 
 /// Runs all tests. A missing ZooKeeper is a failure.
 pub(crate) fn run_without_skips() -> Result<(), Failure> {
     set_up()?;
-    plan(&[]).iter().try_for_each(|words| step(command(words).env("CI", "true")))
+    plan(&[]).iter().try_for_each(|words| step(command(words).env("CI", "true")))?;
+    fuzz::test()
 }
 
 fn set_up() -> Result<(), Error> {

@@ -63,6 +63,16 @@ impl Distribution {
         SHARED.get_or_init(|| Self::find_or_install(Privilege::Own)).as_ref().map_err(Clone::clone)
     }
 
+    /// Returns the Java that runs servers.
+    pub fn java(&self) -> &Path {
+        &self.java
+    }
+
+    /// Returns the class path of ZooKeeper, which has its client in it.
+    pub fn class_path(&self) -> &OsStr {
+        &self.class_path
+    }
+
     /// Returns the command that runs a server with the configuration files in `folder`.
     pub(crate) fn command(&self, folder: &Path, jvm_flags: &[String]) -> Vec<OsString> {
         // The folder comes first, so that its logging configuration wins over any in the jars.

@@ -78,10 +78,6 @@ impl Lease {
         if self.lapsed || self.is_valid(now) {
             return false;
         }
-        #[cfg(zk_planted)] // etcd #11456: what has run out comes back with a late answer
-        if crate::planted::active(crate::planted::Planted::LeaseRevives) {
-            return false;
-        }
         self.lapse()
     }
 
@@ -89,6 +85,10 @@ impl Lease {
     pub(super) fn lapse(&mut self) -> bool {
         let ended = !self.lapsed;
         self.lapsed = true;
+        #[cfg(zk_planted)] // etcd #11456: what has run out comes back with a late answer
+        if crate::planted::active(crate::planted::Planted::LeaseRevives) {
+            return ended;
+        }
         self.term += u64::from(ended);
         ended
     }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use proto::wire::decode_text;
-use proto::{Acl, ClientInfo, ErrorCode, OPEN_ACL, Perms, digest_id};
+use proto::wire::{Reader, decode_text};
+use proto::{Acl, ClientInfo, DecodeError, ErrorCode, Perms, credential_id};
 
 use super::settings::Settings;
 use super::version::Version;
@@ -15,6 +15,60 @@ use super::version::Version;
 pub(crate) struct Identity {
     pub(crate) scheme: &'static str,
     pub(crate) id: String,
+}
+
+/// An entry of a list as it is asked for, in which anything may be null.
+#[derive(Debug)]
+pub(crate) struct AskedAcl<'a> {
+    perms: Perms,
+    scheme: Option<Cow<'a, str>>,
+    id: Option<Cow<'a, str>>,
+}
+
+impl<'a> AskedAcl<'a> {
+    pub(crate) fn list(r: &mut Reader<'a>) -> Result<Vec<Self>, DecodeError> {
+        r.vector("acl", Acl::LEN_MIN, |r| {
+            Ok(Self {
+                perms: Perms(r.i32("acl.perms")?),
+                scheme: r.opt_text("acl.scheme")?,
+                id: r.opt_text("acl.id")?,
+            })
+        })
+    }
+
+    /// As it comes out of a multi, whose parts the server writes and reads once more, and reads
+    /// otherwise than it writes: a character beyond the first plane is two broken ones then.
+    pub(crate) fn reread(&mut self) {
+        if let Some(id) = &mut self.id
+            && id.chars().any(|c| c > '\u{ffff}')
+        {
+            *id = id.replace(|c| c > '\u{ffff}', "\u{fffd}\u{fffd}").into();
+        }
+    }
+
+    fn has(&self, scheme: &str, id: &str) -> bool {
+        self.scheme.as_deref() == Some(scheme) && self.id.as_deref() == Some(id)
+    }
+
+    /// Whether it is among those before it. A server that compares a null fails over it, and it
+    /// compares what comes next only if this is alike: permissions, scheme, id.
+    fn is_among(&self, before: &[&Self]) -> Result<bool, ErrorCode> {
+        for other in before.iter().filter(|other| other.perms == self.perms) {
+            let scheme = self.scheme.as_ref().ok_or(ErrorCode::MARSHALLING_ERROR)?;
+            if other.scheme.as_ref() == Some(scheme) {
+                let id = self.id.as_ref().ok_or(ErrorCode::MARSHALLING_ERROR)?;
+                if other.id.as_ref() == Some(id) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn store(&self) -> Acl {
+        let text = |text: &Option<Cow<'a, str>>| text.as_deref().unwrap_or_default().to_owned();
+        Acl { perms: self.perms, scheme: text(&self.scheme).into(), id: text(&self.id).into() }
+    }
 }
 
 /// What came of an auth packet.
@@ -40,9 +94,7 @@ pub(crate) fn authenticate(
     match (scheme, credential) {
         ("ip", _) => Authenticated::As(Vec::new()),
         ("digest", Some(credential)) => {
-            let text = decode_text(credential);
-            let (user, password) = text.split_once(':').unwrap_or((&text, ""));
-            let id = digest_id(user, password);
+            let id = credential_id(&decode_text(credential));
             let mut identities = Vec::new();
             if settings.super_digest.as_ref() == Some(&id) {
                 identities.push(Identity { scheme: "super", id: String::new() });
@@ -70,20 +122,29 @@ pub(crate) fn permits(acl: &[Acl], perms: Perms, identities: &[Identity]) -> boo
 /// `open` is the list that permits everything, which almost every node has.
 pub(crate) fn resolve(
     version: Version,
-    acl: &[Acl],
+    acl: &[AskedAcl<'_>],
     identities: &[Identity],
     open: &Arc<[Acl]>,
 ) -> Result<Arc<[Acl]>, ErrorCode> {
-    if acl == OPEN_ACL {
+    if let [entry] = acl
+        && entry.perms == Perms::ALL
+        && entry.has("world", "anyone")
+    {
         return Ok(Arc::clone(open));
     }
-    let mut resolved = Vec::with_capacity(acl.len());
-    for (at, entry) in acl.iter().enumerate() {
-        if acl[..at].contains(entry) {
-            continue;
+    let mut asked: Vec<&AskedAcl<'_>> = Vec::with_capacity(acl.len());
+    for entry in acl {
+        if !entry.is_among(&asked)? {
+            asked.push(entry);
         }
-        match &*entry.scheme {
-            "world" if entry.id == "anyone" => resolved.push(entry.clone()),
+    }
+    let mut resolved = Vec::with_capacity(asked.len());
+    for entry in asked {
+        let scheme = entry.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?;
+        // A server looks at a null id, and fails over it.
+        let id = entry.id.as_deref().ok_or(ErrorCode::MARSHALLING_ERROR);
+        match scheme {
+            "world" if id? == "anyone" => resolved.push(entry.store()),
             "auth" => {
                 let before = resolved.len();
                 let proved = identities.iter().filter(|identity| identity.scheme == "digest");
@@ -96,8 +157,8 @@ pub(crate) fn resolve(
                     return Err(ErrorCode::INVALID_ACL);
                 }
             }
-            "digest" if is_digest(&entry.id) => resolved.push(entry.clone()),
-            "ip" if network(&entry.id, version).is_some() => resolved.push(entry.clone()),
+            "digest" if is_digest(id?) => resolved.push(entry.store()),
+            "ip" if network(id?, version).is_some() => resolved.push(entry.store()),
             _ => return Err(ErrorCode::INVALID_ACL),
         }
     }

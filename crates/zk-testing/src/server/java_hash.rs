@@ -123,6 +123,15 @@ impl JavaSet {
         })
     }
 
+    /// The names in the order of a `clone()`, which has just as many buckets as it needs.
+    pub(crate) fn iter_clone(&self) -> impl Iterator<Item = &str> {
+        // tableSizeFor((int) (size / 0.75f + 1)), as up to Java 18.
+        let capacity = (self.len * 4 / 3 + 1).next_power_of_two();
+        let mut names: Vec<&str> = self.iter().collect();
+        names.sort_by_key(|name| spread_hash(name) as usize & (capacity - 1));
+        names.into_iter()
+    }
+
     fn bucket(&self, hash: u32) -> usize {
         hash as usize & (self.heads.len() - 1)
     }
@@ -197,6 +206,16 @@ mod tests {
         set.insert("a");
         assert_eq!(listed(&set), ["A", "a", "b", "c", "d", "e", "i"]);
         assert_eq!(set.len(), 7);
+    }
+
+    #[test]
+    fn a_clone_has_as_many_buckets_as_it_needs() {
+        let mut set = JavaSet::of_paths();
+        // Buckets 1 and 4 of 16; of the clone's four 1 and 0.
+        set.insert("a");
+        set.insert("d");
+        assert_eq!(listed(&set), ["a", "d"]);
+        assert_eq!(set.iter_clone().collect::<Vec<_>>(), ["d", "a"]);
     }
 
     #[test]

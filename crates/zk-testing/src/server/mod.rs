@@ -51,6 +51,7 @@ mod clock;
 mod connection;
 mod containers;
 mod control;
+mod create_request;
 mod dispatch;
 mod faults;
 mod four_letter;
@@ -59,6 +60,7 @@ mod hash;
 mod java_hash;
 mod multi;
 mod node;
+mod observer;
 mod prepare;
 mod quota;
 mod reads;
@@ -88,6 +90,7 @@ pub use connection::ConnectionId;
 pub use control::Switch;
 pub use faults::{Action, Cut, Rule, RuleId, Target};
 pub use node::{Node, NodeKind};
+pub use observer::{Commit, Effect};
 pub use sessions::SessionInfo;
 pub use settings::Settings;
 pub use tree::Tree;
@@ -97,6 +100,7 @@ use clock::Clock;
 use connection::{Connection, Outgoing, State};
 use faults::Faults;
 use hash::FastMap;
+use observer::Observer;
 use replication::{Log, Server};
 use sessions::Sessions;
 
@@ -131,6 +135,7 @@ pub struct Ensemble {
     delayed: BTreeSet<(Instant, ConnectionId)>,
     next_reaping: Instant,
     faults: Faults,
+    observer: Option<Observer>,
     /// The list that permits everything, which almost every node has.
     open: Arc<[Acl]>,
 }
@@ -177,6 +182,7 @@ impl Ensemble {
             delayed: BTreeSet::new(),
             next_reaping: now + settings.container_check_interval,
             faults: Faults::new(settings.seed),
+            observer: None,
             open: OPEN_ACL.into(),
             settings,
             clock,

@@ -1,111 +1,155 @@
-//! multi: from the request to the transaction, in the two ways releases read it.
+//! multi: from the request to the transaction, in the ways releases read it.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use proto::wire::Reader;
-use proto::{
-    Check, Create, Create2, CreateContainer, CreateTtl, Decode, DecodeError, DecodeErrorKind,
-    Delete, ErrorCode, Multi, MultiOp, OpCode, SetData,
-};
+use proto::{ErrorCode, OpCode};
 
+use super::acl::AskedAcl;
+use super::create_request::CreateBody;
 use super::prepare::Preparation;
-use super::txn::TxnBody;
+use super::txn::{TxnBody, TxnOp};
 use super::version::Version;
-use super::writes::flags_refusal;
+
+/// What becomes of a multi.
+pub(super) enum Prepared {
+    Txn(TxnBody),
+    /// A null path, over which the server fails between taking a zxid and making a transaction.
+    Lost,
+}
 
 /// Validates a multi. One that cannot be read takes a zxid too.
-pub(super) fn prepare(mut preparation: Preparation<'_>, version: Version, body: &Bytes) -> TxnBody {
-    let unreadable = TxnBody::Error(ErrorCode::MARSHALLING_ERROR);
-    let error = match Multi::from_frame(body) {
-        Ok(request) => {
-            let len = request.ops.len();
-            return match preparation.multi(&request.ops) {
-                Ok(ops) => TxnBody::Multi(ops),
-                Err((at, code)) => TxnBody::FailedMulti { len, at, code },
-            };
-        }
-        Err(error) => error,
+pub(super) fn prepare(preparation: Preparation<'_>, version: Version, body: &Bytes) -> Prepared {
+    let Some(parts) = parts(body, version) else {
+        return Prepared::Txn(TxnBody::Error(ErrorCode::MARSHALLING_ERROR));
     };
-    let DecodeErrorKind::UnknownCreateFlags(flags) = error.kind else { return unreadable };
-    if !version.bad_flags_fail_their_op() {
-        return unreadable;
+    if parts.iter().any(Part::has_null_path) {
+        return Prepared::Lost;
     }
-    // Only the operation with the bad flags fails; what stands before it may fail first.
-    let Some((before, bad_type)) = ops_before(body, error) else { return unreadable };
-    let Some(behind) = count_behind(body, error, bad_type) else { return unreadable };
-    let len = before.len() + 1 + behind;
-    match preparation.multi(&before) {
-        Err((at, code)) => TxnBody::FailedMulti { len, at, code },
-        Ok(_) => {
-            let code = flags_refusal(flags, preparation.has_extended_types());
-            TxnBody::FailedMulti { len, at: before.len(), code }
+    Prepared::Txn(validate(preparation, version, &parts))
+}
+
+fn validate(mut preparation: Preparation<'_>, version: Version, parts: &[Part<'_>]) -> TxnBody {
+    preparation.begin_multi();
+    let mut ops = Vec::with_capacity(parts.len());
+    for (at, part) in parts.iter().enumerate() {
+        match part.prepare(&mut preparation, version) {
+            Ok(op) => ops.push(op),
+            // No answer of one operation but a failure of the server, over the whole.
+            Err(ErrorCode::MARSHALLING_ERROR) => {
+                return TxnBody::Error(ErrorCode::MARSHALLING_ERROR);
+            }
+            Err(code) => return TxnBody::FailedMulti { len: parts.len(), at, code },
+        }
+    }
+    TxnBody::Multi(ops)
+}
+
+/// One operation, as liberally as a server reads it.
+pub(super) enum Part<'a> {
+    Create {
+        op: OpCode,
+        body: CreateBody<'a>,
+    },
+    Delete {
+        path: Option<Cow<'a, str>>,
+        version: i32,
+    },
+    SetData {
+        path: Option<Cow<'a, str>>,
+        data: Option<&'a [u8]>,
+        version: i32,
+    },
+    Check {
+        path: Option<Cow<'a, str>>,
+        version: i32,
+    },
+    /// A server reads these, too, unless there are others, and then does not know them.
+    Read {
+        op: OpCode,
+        path: Option<Cow<'a, str>>,
+    },
+}
+
+impl Part<'_> {
+    fn has_null_path(&self) -> bool {
+        let (Self::Create { body: CreateBody { path, .. }, .. }
+        | Self::Delete { path, .. }
+        | Self::SetData { path, .. }
+        | Self::Check { path, .. }
+        | Self::Read { path, .. }) = self;
+        path.is_none()
+    }
+
+    fn prepare(
+        &self,
+        preparation: &mut Preparation<'_>,
+        version: Version,
+    ) -> Result<TxnOp, ErrorCode> {
+        match self {
+            Self::Create { op, body } => {
+                let args = body.in_multi(*op, version.multi_keeps_create_ops());
+                preparation.create(&args.ok_or(ErrorCode::MARSHALLING_ERROR)?)
+            }
+            Self::Delete { path, version } => preparation.delete(path.as_deref(), *version),
+            Self::SetData { path, data, version } => {
+                preparation.set_data(path.as_deref(), *data, *version)
+            }
+            Self::Check { path, version } => preparation.check(path.as_deref(), *version),
+            Self::Read { .. } => Err(ErrorCode::MARSHALLING_ERROR),
         }
     }
 }
 
-/// The operations in front of the one whose flags are bad, and the type of that.
-fn ops_before(body: &Bytes, bad: DecodeError) -> Option<(Vec<MultiOp<'_>>, i32)> {
+/// The operations; `None` if they cannot be read.
+pub(super) fn parts(body: &Bytes, version: Version) -> Option<Vec<Part<'_>>> {
     let mut r = Reader::new(body, "multi");
-    let mut ops = Vec::new();
+    let mut parts = Vec::new();
     loop {
-        let (op_type, done) = header(&mut r)?;
+        let op_type = r.i32("type").ok()?;
+        let done = r.bool("done").ok()?;
+        r.i32("err").ok()?;
         if done {
+            break;
+        }
+        let part = part(&mut r, OpCode::from_code(op_type)?)?;
+        if let Part::Create { op, body } = &part
+            && *op != OpCode::CreateTtl
+            && !(0..=6).contains(&body.flags)
+            && !version.bad_flags_fail_their_op()
+        {
             return None;
         }
-        match op(&mut r, op_type) {
-            Ok(op) => ops.push(op),
-            Err(error) if error.offset == bad.offset => return Some((ops, op_type)),
-            Err(_) => return None,
-        }
+        parts.push(part);
     }
+    let reads = parts.iter().filter(|part| matches!(part, Part::Read { .. })).count();
+    (reads == 0 || reads == parts.len()).then_some(parts)
 }
 
-/// How many operations stand behind the one whose flags are bad; `None` if they cannot be read.
-fn count_behind(body: &Bytes, bad: DecodeError, bad_type: i32) -> Option<usize> {
-    let behind_flags = |op_type| if op_type == OpCode::CreateTtl.code() { 12 } else { 4 };
-    let mut start = bad.offset + behind_flags(bad_type);
-    let mut count = 0;
-    loop {
-        let rest = body.slice(start.min(body.len())..);
-        let mut r = Reader::new(&rest, "multi");
-        loop {
-            let (op_type, done) = header(&mut r)?;
-            if done {
-                return Some(count);
-            }
-            match op(&mut r, op_type).map_err(|error| (error.kind, error.offset)) {
-                Ok(_) => count += 1,
-                Err((DecodeErrorKind::UnknownCreateFlags(_), offset)) => {
-                    count += 1;
-                    start += offset + behind_flags(op_type);
-                    break;
-                }
-                Err(_) => return None,
-            }
+fn part<'a>(r: &mut Reader<'a>, op: OpCode) -> Option<Part<'a>> {
+    Some(match op {
+        OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
+            let mut body = CreateBody::decode(r, op).ok()?;
+            body.acl.iter_mut().for_each(AskedAcl::reread);
+            Part::Create { op, body }
         }
-    }
-}
-
-/// The type of the next operation, and whether it is the end instead.
-fn header(r: &mut Reader<'_>) -> Option<(i32, bool)> {
-    let op_type = r.i32("type").ok()?;
-    let done = r.bool("done").ok()?;
-    r.i32("err").ok()?;
-    Some((op_type, done))
-}
-
-fn op<'a>(r: &mut Reader<'a>, op_type: i32) -> Result<MultiOp<'a>, DecodeError> {
-    Ok(match OpCode::from_code(op_type) {
-        Some(OpCode::Create) => Create::decode(r)?.into(),
-        Some(OpCode::Create2) => Create2::decode(r)?.into(),
-        Some(OpCode::CreateContainer) => CreateContainer::decode(r)?.into(),
-        Some(OpCode::CreateTtl) => CreateTtl::decode(r)?.into(),
-        Some(OpCode::Delete) => Delete::decode(r)?.into(),
-        Some(OpCode::SetData) => SetData::decode(r)?.into(),
-        Some(OpCode::Check) => Check::decode(r)?.into(),
-        _ => {
-            let (record, field, offset) = ("multi", "type", r.offset());
-            let kind = DecodeErrorKind::UnknownValue(op_type);
-            return Err(DecodeError { record, field, offset, kind });
+        OpCode::Delete => {
+            Part::Delete { path: r.opt_text("path").ok()?, version: r.i32("version").ok()? }
         }
+        OpCode::SetData => Part::SetData {
+            path: r.opt_text("path").ok()?,
+            data: r.slice("data").ok()?,
+            version: r.i32("version").ok()?,
+        },
+        OpCode::Check => {
+            Part::Check { path: r.opt_text("path").ok()?, version: r.i32("version").ok()? }
+        }
+        OpCode::GetData | OpCode::GetChildren => {
+            let path = r.opt_text("path").ok()?;
+            r.bool("watch").ok()?;
+            Part::Read { op, path }
+        }
+        _ => return None,
     })
 }

@@ -4,14 +4,14 @@ use bytes::Bytes;
 use proto::{
     AclReply, AllChildrenNumberReply, ChildList, ChildrenReply, DataReply, EphemeralsReply,
     ErrorCode, Exists, GetAcl, GetAllChildrenNumber, GetChildren, GetChildren2, GetData,
-    GetEphemerals, MultiRead, MultiReadOp, MultiReadReply, MultiReadResult, OpCode, Perms,
-    WhoAmIReply,
+    GetEphemerals, MultiReadReply, MultiReadResult, OpCode, Perms, WhoAmIReply,
 };
 
 use super::Ensemble;
 use super::acl::{self, Identity};
 use super::connection::{ConnectionId, Ticket};
 use super::dispatch::decode;
+use super::multi::{self, Part};
 use super::node::Node;
 use super::watches::{Mode, Table};
 
@@ -141,18 +141,26 @@ impl Ensemble {
     }
 
     fn multi_read(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
-        let request: MultiRead<'_> = decode(body)?;
-        let read = |op: &MultiReadOp<'_>| match self.readable(ticket, op.path()) {
-            Err(code) => MultiReadResult::Error(code),
-            Ok(node) => match op {
-                MultiReadOp::GetData(_) => {
-                    MultiReadResult::Data(DataReply { data: node.data.clone(), stat: node.stat() })
+        let mut results = Vec::new();
+        let mut code = ErrorCode::OK;
+        // All versions read the two reads alike.
+        let version = self.settings.version;
+        for part in multi::parts(body, version).ok_or(ErrorCode::MARSHALLING_ERROR)? {
+            // What a server fails over comes with what it has found before.
+            let Part::Read { op, path: Some(path) } = part else {
+                code = ErrorCode::MARSHALLING_ERROR;
+                break;
+            };
+            results.push(match (self.readable(ticket, &path), op) {
+                (Err(code), _) => MultiReadResult::Error(code),
+                (Ok(node), OpCode::GetData) => {
+                    let (data, stat) = (node.data.clone(), node.stat());
+                    MultiReadResult::Data(DataReply { data, stat })
                 }
-                _ => MultiReadResult::Children(ChildList::from_names(node.children())),
-            },
-        };
-        let results = request.ops.iter().map(read).collect();
-        self.answer(ticket, ErrorCode::OK, Some(&MultiReadReply { results }));
+                (Ok(node), _) => MultiReadResult::Children(ChildList::from_names(node.children())),
+            });
+        }
+        self.answer(ticket, code, Some(&MultiReadReply { results }));
         Ok(())
     }
 

@@ -256,6 +256,9 @@ impl Ensemble {
         let server = &mut self.servers[at];
         let mut changes = (!server.watches.is_empty()).then(Vec::new);
         let applied = server.tree.apply(txn, &mut changes);
+        if let (LEADER, Some(observer)) = (at, &mut self.observer) {
+            observer.tell(&server.tree, txn);
+        }
         for change in changes.into_iter().flatten() {
             self.notify(at, txn.zxid, &change);
         }

@@ -89,6 +89,10 @@ impl Ensemble {
                 self.answer(ticket, ErrorCode::OK, Some(&MultiReply { results }));
             }
             Applied::Error(code) => self.answer(ticket, code, None),
+            Applied::Lost => {
+                let body = MultiReply { results: Vec::new() };
+                self.answer(ticket, ErrorCode::MARSHALLING_ERROR, Some(&body));
+            }
             Applied::Op(OpResult::Deleted | OpResult::Checked)
             | Applied::SessionCreated
             | Applied::SessionClosed => self.answer(ticket, ErrorCode::OK, None),

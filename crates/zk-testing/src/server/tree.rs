@@ -90,7 +90,7 @@ impl Tree {
 
     /// The paths of a session's ephemeral nodes, in the order in which a server lists them.
     pub fn ephemerals(&self, session_id: i64) -> impl Iterator<Item = &str> {
-        self.ephemerals.get(&session_id).into_iter().flat_map(JavaSet::iter)
+        self.ephemerals.get(&session_id).into_iter().flat_map(JavaSet::iter_clone)
     }
 
     /// How many nodes are below a path.

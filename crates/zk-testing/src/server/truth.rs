@@ -1,6 +1,7 @@
 //! What is really the case: for oracles, which see past every fault.
 
 use super::connection::ConnectionId;
+use super::observer::{Commit, Observer};
 use super::sessions::SessionInfo;
 use super::tree::Tree;
 use super::{Ensemble, LEADER};
@@ -59,5 +60,14 @@ impl Ensemble {
     #[must_use]
     pub fn watches(&self, server: usize) -> usize {
         self.servers.get(server).map_or(0, |server| server.watches.len())
+    }
+
+    /// Has `told` called with the leader's tree for every transaction from now on, right after the
+    /// leader has applied it, and before anybody else hears of it. It takes the place of the one
+    /// before.
+    ///
+    /// The servers stand still meanwhile: `told` must not use a handle or a stream.
+    pub fn observe(&mut self, told: impl FnMut(&Tree, Commit<'_>) + Send + 'static) {
+        self.observer = Some(Observer::new(told));
     }
 }

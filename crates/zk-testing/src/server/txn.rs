@@ -67,8 +67,14 @@ pub(crate) enum Applied {
     SessionClosed,
     Op(OpResult),
     Multi(Vec<OpResult>),
-    FailedMulti { len: usize, at: usize, code: ErrorCode },
+    FailedMulti {
+        len: usize,
+        at: usize,
+        code: ErrorCode,
+    },
     Error(ErrorCode),
+    /// Not even a transaction came of it.
+    Lost,
 }
 
 /// What one change did.

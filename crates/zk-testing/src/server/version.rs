@@ -25,8 +25,9 @@ impl Version {
         self == Self::V3_9
     }
 
-    /// Whether a create2 in a multi is answered with a Stat (ZOOKEEPER-4026).
-    pub(crate) fn create2_in_multi_has_stat(self) -> bool {
+    /// Whether a create2 or createContainer in a multi is one (ZOOKEEPER-4026), or its flags say
+    /// what it is.
+    pub(crate) fn multi_keeps_create_ops(self) -> bool {
         self == Self::V3_9
     }
 
@@ -44,6 +45,11 @@ impl Version {
     /// for (ZOOKEEPER-4466).
     pub(crate) fn watch_modes_are_independent(self) -> bool {
         self == Self::V3_9
+    }
+
+    /// Whether a recursive watch is in the table of child watches, too (ZOOKEEPER-4475).
+    pub(crate) fn recursive_watches_are_child_watches(self) -> bool {
+        self == Self::V3_8
     }
 
     /// Whether an ip ACL may have an IPv6 address.

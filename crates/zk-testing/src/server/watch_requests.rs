@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use proto::{
-    AddWatch, AddWatchMode, AddWatchReply, CheckWatches, ErrorCode, EventType, RemoveWatches,
-    SetWatches, SetWatches2, WatcherType,
+    AddWatch, AddWatchMode, AddWatchReply, CheckWatches, Decode, DecodeErrorKind, ErrorCode,
+    EventType, RemoveWatches, SetWatches, SetWatches2, WatcherType,
 };
 
 use super::Ensemble;
@@ -19,7 +19,7 @@ impl Ensemble {
         let request: AddWatch<'_> = decode(body)?;
         match request.mode {
             AddWatchMode::PersistentRecursive => {
-                self.watch(ticket.connection, Table::Data, &request.path, Mode::Recursive);
+                self.watch_recursively(ticket.connection, &request.path);
             }
             _ => self.watch_persistently(ticket.connection, &request.path),
         }
@@ -28,8 +28,8 @@ impl Ensemble {
     }
 
     pub(super) fn set_watches(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
-        refuse_null_vectors(body, 3)?;
         let request: SetWatches<'_> = decode(body)?;
+        let readable = vectors_before_null(body, 3)?;
         let all = SetWatches2 {
             relative_zxid: request.relative_zxid,
             data: request.data,
@@ -37,15 +37,13 @@ impl Ensemble {
             child: request.child,
             ..SetWatches2::default()
         };
-        self.rearm(ticket, &all);
-        Ok(())
+        self.rearm(ticket, &all, readable)
     }
 
     pub(super) fn set_watches2(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
-        refuse_null_vectors(body, 5)?;
         let request: SetWatches2<'_> = decode(body)?;
-        self.rearm(ticket, &request);
-        Ok(())
+        let readable = vectors_before_null(body, 5)?;
+        self.rearm(ticket, &request, readable)
     }
 
     pub(super) fn check_watches(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
@@ -53,6 +51,10 @@ impl Ensemble {
         let any_mode = self.known_type(request.watcher_type)?;
         let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
         let (id, path) = (ticket.connection, &request.path);
+        if any_mode && !path.contains('/') && !path.is_empty() {
+            // Looking for its parent, a server fails.
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
         if !self.servers[at].watches.contains(path, id, request.watcher_type, any_mode) {
             return Err(ErrorCode::NO_WATCHER);
         }
@@ -61,7 +63,16 @@ impl Ensemble {
     }
 
     pub(super) fn remove_watches(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
-        let request: RemoveWatches<'_> = decode(body)?;
+        let request: RemoveWatches<'_> = match RemoveWatches::from_frame(body) {
+            // Nobody watches null.
+            Err(error) if error.kind == DecodeErrorKind::NullText => {
+                let kind = body.get(4..).and_then(|rest| rest.first_chunk::<4>());
+                let kind = kind.and_then(|kind| WatcherType::from_code(i32::from_be_bytes(*kind)));
+                self.known_type(kind.ok_or(ErrorCode::MARSHALLING_ERROR)?)?;
+                return Err(ErrorCode::NO_WATCHER);
+            }
+            request => request.map_err(|_| ErrorCode::MARSHALLING_ERROR)?,
+        };
         let any_mode = self.known_type(request.watcher_type)?;
         let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
         let (id, path) = (ticket.connection, &request.path);
@@ -83,27 +94,42 @@ impl Ensemble {
     }
 
     /// Arms what nothing has happened to since, and tells of the rest. Neither ACLs nor the gap of
-    /// persistent watches are looked at (ZOOKEEPER-4698).
-    fn rearm(&mut self, ticket: Ticket, request: &SetWatches2<'_>) {
+    /// persistent watches are looked at (ZOOKEEPER-4698). Ends behind so many of the lists, if one
+    /// is null.
+    fn rearm(
+        &mut self,
+        ticket: Ticket,
+        request: &SetWatches2<'_>,
+        readable: Option<usize>,
+    ) -> Result<(), ErrorCode> {
         let since = request.relative_zxid;
+        let has = |list: usize| readable.is_none_or(|readable| list < readable);
         self.rearm_each(ticket, Table::Data, &request.data, |node| match node {
             None => Some(EventType::NODE_DELETED),
             Some((mzxid, _)) => (mzxid > since).then_some(EventType::NODE_DATA_CHANGED),
         });
-        self.rearm_each(ticket, Table::Data, &request.exist, |node| {
-            node.map(|_| EventType::NODE_CREATED)
-        });
-        self.rearm_each(ticket, Table::Child, &request.child, |node| match node {
-            None => Some(EventType::NODE_DELETED),
-            Some((_, pzxid)) => (pzxid > since).then_some(EventType::NODE_CHILDREN_CHANGED),
-        });
-        for path in &request.persistent {
+        if has(1) {
+            self.rearm_each(ticket, Table::Data, &request.exist, |node| {
+                node.map(|_| EventType::NODE_CREATED)
+            });
+        }
+        if has(2) {
+            self.rearm_each(ticket, Table::Child, &request.child, |node| match node {
+                None => Some(EventType::NODE_DELETED),
+                Some((_, pzxid)) => (pzxid > since).then_some(EventType::NODE_CHILDREN_CHANGED),
+            });
+        }
+        for path in request.persistent.iter().filter(|_| has(3)) {
             self.watch_persistently(ticket.connection, path);
         }
-        for path in &request.persistent_recursive {
-            self.watch(ticket.connection, Table::Data, path, Mode::Recursive);
+        for path in request.persistent_recursive.iter().filter(|_| has(4)) {
+            self.watch_recursively(ticket.connection, path);
+        }
+        if readable.is_some() {
+            return Err(ErrorCode::MARSHALLING_ERROR);
         }
         self.answer(ticket, ErrorCode::OK, None);
+        Ok(())
     }
 
     /// `missed` says what has happened to a node, given its mzxid and pzxid if it is there.
@@ -132,21 +158,29 @@ impl Ensemble {
         self.watch(id, Table::Data, path, Mode::Persistent);
         self.watch(id, Table::Child, path, Mode::Persistent);
     }
+
+    fn watch_recursively(&mut self, id: ConnectionId, path: &str) {
+        self.watch(id, Table::Data, path, Mode::Recursive);
+        if self.settings.version.recursive_watches_are_child_watches() {
+            self.watch(id, Table::Child, path, Mode::Recursive);
+        }
+    }
 }
 
-/// A server takes an empty vector, but not a null one, which the codec reads alike.
-fn refuse_null_vectors(body: &Bytes, count: usize) -> Result<(), ErrorCode> {
+/// How many of the vectors come before the first one that is null, which the codec reads as empty,
+/// and a server fails over.
+fn vectors_before_null(body: &Bytes, count: usize) -> Result<Option<usize>, ErrorCode> {
     let mut r = proto::wire::Reader::new(body, "SetWatches");
     let unreadable = |_| ErrorCode::MARSHALLING_ERROR;
     r.i64("relativeZxid").map_err(unreadable)?;
-    for _ in 0..count {
+    for before in 0..count {
         let len = r.i32("count").map_err(unreadable)?;
         if len == -1 {
-            return Err(ErrorCode::MARSHALLING_ERROR);
+            return Ok(Some(before));
         }
         for _ in 0..len.max(0) {
             r.slice("path").map_err(unreadable)?;
         }
     }
-    Ok(())
+    Ok(None)
 }

@@ -65,7 +65,7 @@ impl Watches {
     /// Whom a creation or deletion, or new data, is to be told. What has fired is gone, unless it
     /// is there to stay.
     pub(crate) fn fire(&mut self, event: EventType, path: &str) -> Vec<Firing> {
-        let told = self.data.fire(path);
+        let told = self.data.fire(path, true);
         let firing = |event: EventType, path: &str| {
             let path: Box<str> = path.into();
             move |connection| Firing { connection, event, path: path.clone() }
@@ -73,13 +73,13 @@ impl Watches {
         let mut firings: Vec<Firing> = told.iter().copied().map(firing(event, path)).collect();
         if event == EventType::NODE_DELETED {
             // Whoever waits for both hears of it once.
-            let others = self.child.fire(path);
+            let others = self.child.fire(path, true);
             let others = others.into_iter().filter(|connection| !told.contains(connection));
             firings.extend(others.map(firing(event, path)));
         }
         if event == EventType::NODE_CREATED || event == EventType::NODE_DELETED {
             let parent = parent_of(path);
-            let told = self.child.fire(parent);
+            let told = self.child.fire(parent, false);
             firings.extend(told.into_iter().map(firing(EventType::NODE_CHILDREN_CHANGED, parent)));
         }
         firings
@@ -99,6 +99,10 @@ impl Watches {
                 Table::Data => &self.data,
                 Table::Child => &self.child,
             };
+            if any_mode {
+                // Anybody's, to be precise.
+                return table.by_path.contains_key(path);
+            }
             table.modes(path, connection).0 & modes.0 != 0
         })
     }
@@ -190,11 +194,15 @@ impl WatchTable {
     }
 
     /// Who has to be told of a path, in the order in which they began to watch.
-    fn fire(&mut self, path: &str) -> Vec<ConnectionId> {
+    /// Recursive watches do not hear of children.
+    fn fire(&mut self, path: &str, tells_recursive: bool) -> Vec<ConnectionId> {
         let mut told = Vec::new();
         let mut spent = Vec::new();
         if let Some(entries) = self.by_path.get_mut(path) {
             entries.retain_mut(|(connection, modes)| {
+                if *modes == Modes::of(Mode::Recursive) && !tells_recursive {
+                    return true;
+                }
                 told.push(*connection);
                 modes.0 &= !Modes::of(Mode::Standard).0;
                 if modes.0 == 0 {
@@ -209,7 +217,7 @@ impl WatchTable {
         for connection in spent {
             self.unlist(connection, path);
         }
-        if self.recursive > 0 {
+        if tells_recursive && self.recursive > 0 {
             self.recursive_above(path, &mut told);
         }
         told

@@ -2,25 +2,29 @@
 
 use bytes::Bytes;
 use proto::wire::Reader;
-use proto::{
-    Check, Create, Create2, CreateContainer, CreateTtl, Decode, DecodeError, DecodeErrorKind,
-    Delete, ErrorCode, OpCode, SetAcl, SetData,
-};
+use proto::{Check, Decode, DecodeError, ErrorCode, OpCode};
 
+use super::acl::AskedAcl;
 use super::connection::Ticket;
+use super::create_request::CreateBody;
 use super::dispatch::DELETE_CONTAINER;
 use super::faults::Cut;
-use super::prepare::{CreateArgs, Preparation};
+use super::multi::Prepared;
+use super::prepare::Preparation;
 use super::replication::Origin;
 use super::sessions::Owner;
-use super::txn::{TxnBody, TxnOp};
+use super::txn::{Applied, TxnBody, TxnOp};
 use super::{Ensemble, LEADER};
 
-/// What a write that could not be read is answered with.
+/// Why a write becomes no transaction that changes anything.
 #[derive(Clone, Copy, Debug)]
-struct Refusal {
-    code: ErrorCode,
-    takes_zxid: bool,
+enum Refusal {
+    /// What was asked for cannot be done.
+    Code(ErrorCode),
+    /// It cannot be read.
+    Unreadable,
+    /// The server fails over it, and takes a zxid without a transaction.
+    Lost,
 }
 
 impl Ensemble {
@@ -42,11 +46,16 @@ impl Ensemble {
         }
         match self.prepare(ticket, session_id, op, body) {
             Ok(txn) => self.commit(session_id, txn, origin),
-            Err(Refusal { code, takes_zxid: true }) => {
-                self.commit(session_id, TxnBody::Error(code), origin);
+            Err(Refusal::Code(code)) => self.commit(session_id, TxnBody::Error(code), origin),
+            Err(Refusal::Unreadable) if self.settings.version.unparsable_write_takes_zxid() => {
+                self.commit(session_id, TxnBody::Error(ErrorCode::MARSHALLING_ERROR), origin);
             }
-            Err(Refusal { code, takes_zxid: false }) => {
-                self.answer_applied(ticket, super::txn::Applied::Error(code));
+            Err(Refusal::Unreadable) => {
+                self.answer_applied(ticket, Applied::Error(ErrorCode::MARSHALLING_ERROR));
+            }
+            Err(Refusal::Lost) => {
+                self.zxid += 1;
+                self.answer_applied(ticket, Applied::Lost);
             }
         }
     }
@@ -59,11 +68,7 @@ impl Ensemble {
         body: &Bytes,
     ) -> Result<TxnBody, Refusal> {
         let version = self.settings.version;
-        let refuse = |error: DecodeError| {
-            let mut refusal = Refusal::of(error, self.settings.extended_types);
-            refusal.takes_zxid |= version.unparsable_write_takes_zxid();
-            refusal
-        };
+        let refuse = |_: DecodeError| Refusal::Unreadable;
         let identities = match self.connections.get(&ticket.connection) {
             Some(connection) => &connection.identities[..],
             None => &[],
@@ -71,36 +76,37 @@ impl Ensemble {
         let tree = &self.servers[LEADER].tree;
         let mut preparation =
             Preparation::new(tree, &self.settings, session_id, identities, &self.open);
+        let mut r = Reader::new(body, "request");
         let prepared = match OpCode::from_code(op) {
-            Some(OpCode::Create) => {
-                let request = Create::from_frame(body).map_err(refuse)?;
-                preparation.create(&CreateArgs::of_create(&request, false))
-            }
-            Some(OpCode::Create2) => {
-                let request = Create2::from_frame(body).map_err(refuse)?;
-                preparation.create(&CreateArgs::of_create(&request, true))
-            }
-            Some(OpCode::CreateContainer) => {
-                let request = CreateContainer::from_frame(body).map_err(refuse)?;
-                preparation.create(&CreateArgs::of_container(&request))
-            }
-            Some(OpCode::CreateTtl) => {
-                let request = CreateTtl::from_frame(body).map_err(refuse)?;
-                preparation.create(&CreateArgs::of_ttl(&request))
+            Some(
+                op @ (OpCode::Create
+                | OpCode::Create2
+                | OpCode::CreateContainer
+                | OpCode::CreateTtl),
+            ) => {
+                let request = CreateBody::decode(&mut r, op).map_err(refuse)?;
+                preparation.create(&request.alone(op))
             }
             Some(OpCode::Delete) => {
-                let request = Delete::from_frame(body).map_err(refuse)?;
-                preparation.delete(&request.path, request.version)
+                let path = r.opt_text("path").map_err(refuse)?;
+                preparation.delete(path.as_deref(), r.i32("version").map_err(refuse)?)
             }
             Some(OpCode::SetData) => {
-                let request = SetData::from_frame(body).map_err(|e| validated(refuse(e), e))?;
-                preparation.set_data(&request.path, request.data.as_deref(), request.version)
+                let path = r.opt_text("path").map_err(refuse)?;
+                let data = r.slice("data").map_err(refuse)?;
+                preparation.set_data(path.as_deref(), data, r.i32("version").map_err(refuse)?)
             }
             Some(OpCode::SetAcl) => {
-                let request = SetAcl::from_frame(body).map_err(|e| validated(refuse(e), e))?;
-                preparation.set_acl(&request.path, &request.acl, request.aversion)
+                let path = r.opt_text("path").map_err(refuse)?;
+                let acl = AskedAcl::list(&mut r).map_err(refuse)?;
+                preparation.set_acl(path.as_deref(), &acl, r.i32("version").map_err(refuse)?)
             }
-            Some(OpCode::Multi) => return Ok(super::multi::prepare(preparation, version, body)),
+            Some(OpCode::Multi) => {
+                return match super::multi::prepare(preparation, version, body) {
+                    Prepared::Txn(txn) => Ok(txn),
+                    Prepared::Lost => Err(Refusal::Lost),
+                };
+            }
             Some(OpCode::Reconfig) => Err(ErrorCode::RECONFIG_DISABLED),
             _ if op == DELETE_CONTAINER => {
                 // 3.8 reads another record here, and finds a path it does not take.
@@ -112,41 +118,7 @@ impl Ensemble {
             }
             _ => Err(ErrorCode::UNIMPLEMENTED),
         };
-        let done = prepared.map(TxnBody::Op);
-        done.map_err(|code| Refusal { code, takes_zxid: true })
-    }
-}
-
-impl Refusal {
-    /// What a server makes of bytes that the codec does not take for the request.
-    fn of(error: DecodeError, extended_types: bool) -> Self {
-        match error.kind {
-            DecodeErrorKind::UnknownCreateFlags(flags) => {
-                Self { code: flags_refusal(flags, extended_types), takes_zxid: true }
-            }
-            // It can be read, and fails where the null is used.
-            DecodeErrorKind::NullText => {
-                Self { code: ErrorCode::MARSHALLING_ERROR, takes_zxid: true }
-            }
-            _ => Self { code: ErrorCode::MARSHALLING_ERROR, takes_zxid: false },
-        }
-    }
-}
-
-/// What create flags are refused with that are not the operation's: those of nodes with a time to
-/// live are known, but need another operation.
-pub(super) fn flags_refusal(flags: i32, extended_types: bool) -> ErrorCode {
-    let with_ttl = matches!(flags, 5 | 6);
-    if with_ttl && !extended_types { ErrorCode::UNIMPLEMENTED } else { ErrorCode::BAD_ARGUMENTS }
-}
-
-/// setData and setACL look at the path before they use it.
-fn validated(refusal: Refusal, error: DecodeError) -> Refusal {
-    match (error.kind, error.field) {
-        (DecodeErrorKind::NullText, "path") => {
-            Refusal { code: ErrorCode::BAD_ARGUMENTS, ..refusal }
-        }
-        _ => refusal,
+        prepared.map(TxnBody::Op).map_err(Refusal::Code)
     }
 }
 

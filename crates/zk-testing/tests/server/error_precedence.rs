@@ -215,7 +215,8 @@ fn of_bytes_that_are_no_request() {
         let unreadable = ErrorCode::MARSHALLING_ERROR;
         assert_eq!(refused(OpCode::GetData, &null_path), (unreadable, 0));
         assert_eq!(refused(OpCode::Delete, &null_path), (unreadable, 1));
-        assert_eq!(refused(OpCode::SetData, &null_path), (ErrorCode::BAD_ARGUMENTS, 1));
+        let whole = [&null_path[..], &[0; 4]].concat();
+        assert_eq!(refused(OpCode::SetData, &whole), (ErrorCode::BAD_ARGUMENTS, 1));
         assert_eq!(refused(OpCode::Delete, &[0, 0]), (unreadable, truncated_takes));
         assert_eq!(refused(OpCode::Multi, &[0, 0]), (unreadable, 1));
         assert_eq!(refused(OpCode::AddWatch, &[0, 0, 0, 0, 0, 0, 0, 9]), (unreadable, 0));

@@ -96,6 +96,10 @@ fn children(seeds: &mut Seeds) {
             seeds.add("children", "names", seed);
         }
     }
+    // More keys than a short sort would keep in order by chance, of which only two are different.
+    let name = |c: u8| [11, 7, c, b'l', b'o', b'c', b'k', b'-', b'x' + c % 3 % 2];
+    let same: Vec<u8> = (b'A'..=b'Z').rev().flat_map(name).collect();
+    seeds.add("children", "equal", [&[0], &same[..]].concat());
     seeds.add("children", "wire", [198, 0, 0, 0, 2, 0, 0, 0, 1, b'a', 0, 0, 0, 0]);
     seeds.add("children", "null", [198, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]);
     seeds.add("children", "many", [198, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
@@ -131,6 +135,7 @@ fn sessions(seeds: &mut Seeds) {
     const READ: [u8; 6] = [0, 0, 0, 1, 1, 2];
     const WRITE: [u8; 6] = [0, 0, 0, 2, 0, 0];
     const ANSWERED: [u8; 5] = [17, 0, 0, 9, 0];
+    const CREATED: [u8; 14] = [20, 0, 0, 0, 1, 0, 0, 0, 3, 4, b'/', b'n', b'/', b'1'];
     for (name, steps) in [
         ("connects", &[][..]),
         ("asks", &[&READ[..], &ANSWERED]),
@@ -146,7 +151,10 @@ fn sessions(seeds: &mut Seeds) {
         ("proves", &[&[6, 0, 3, b'a', b':', b'b'][..], &ANSWERED]),
         ("closes", &[&[10, 0][..], &ANSWERED]),
         ("is-silent", &[&READ[..], &[14], &[14], &[14], &[14], &[14], &[14]]),
-        ("hears-garbage", &[&[21, 8, 0, 0, 0, 4, 1, 2, 3, 4][..]]),
+        ("waits-for-creation", &[&[0, 0, 0, 1, 1, 3][..], &[17, 0, 4, 9, 0], &CREATED]),
+        ("is-forgotten", &[&[0, 0, 0, 1, 1, 3][..], &[17, 0, 4, 9, 0]]),
+        ("is-held-up", &[&[21][..], &WRITE, &READ, &[15], &CONNECTED, &ANSWERED, &ANSWERED]),
+        ("hears-garbage", &[&[22, 8, 0, 0, 0, 4, 1, 2, 3, 4][..]]),
     ] {
         seeds.add("session", name, [&SET_UP[..], &CONNECTED, &steps.concat()].concat());
         seeds.add("session", "unconnected", [&SET_UP[..], &steps.concat()].concat());

@@ -1,10 +1,10 @@
 //! create, create2, createContainer, createTTL.
 
 use bytes::Bytes;
-use proto::{Acl, CreateMode, CreateRequest, CreateTtl, ErrorCode, Perms};
+use proto::{ErrorCode, Perms};
 
 use super::{Preparation, Record, validate};
-use crate::server::acl;
+use crate::server::acl::{self, AskedAcl};
 use crate::server::node::NodeKind;
 use crate::server::quota;
 use crate::server::tree::parent_of;
@@ -16,104 +16,59 @@ const TTL_MAX_MS: i64 = (1 << 40) - 1;
 /// A creation asked for.
 #[derive(Debug)]
 pub(crate) struct CreateArgs<'a> {
-    pub(crate) path: &'a str,
+    pub(crate) path: Option<&'a str>,
     pub(crate) data: Option<&'a [u8]>,
-    pub(crate) acl: &'a [Acl],
-    pub(crate) op: CreateOp,
+    pub(crate) acl: &'a [AskedAcl<'a>],
+    pub(crate) flags: i32,
+    pub(crate) kind: CreateKind,
     /// Whether the client gets a Stat.
     pub(crate) wants_stat: bool,
 }
 
-/// What kind of node, as opcode and flags say it together.
+/// What kind of node, as the operation says it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum CreateOp {
-    Mode(CreateMode),
-    Container { sequential: bool },
-    Ttl { sequential: bool, ttl_ms: i64 },
-}
-
-impl<'a> CreateArgs<'a> {
-    /// create or create2: what the flags say, but for the container, which becomes a plain node.
-    pub(crate) fn of_create<const OP: i32>(
-        request: &'a CreateRequest<'_, OP>,
-        wants_stat: bool,
-    ) -> Self {
-        Self::new(request, CreateOp::Mode(request.mode), wants_stat)
-    }
-
-    /// createContainer: of the flags only the sequence number counts.
-    pub(crate) fn of_container<const OP: i32>(request: &'a CreateRequest<'_, OP>) -> Self {
-        let op = CreateOp::Container { sequential: request.mode.is_sequential() };
-        Self::new(request, op, true)
-    }
-
-    /// createTTL.
-    pub(crate) fn of_ttl(request: &'a CreateTtl<'_>) -> Self {
-        Self {
-            path: &request.path,
-            data: request.data.as_deref(),
-            acl: &request.acl,
-            op: CreateOp::Ttl { sequential: request.sequential, ttl_ms: request.ttl_ms },
-            wants_stat: true,
-        }
-    }
-
-    fn new<const OP: i32>(
-        request: &'a CreateRequest<'_, OP>,
-        op: CreateOp,
-        wants_stat: bool,
-    ) -> Self {
-        Self {
-            path: &request.path,
-            data: request.data.as_deref(),
-            acl: &request.acl,
-            op,
-            wants_stat,
-        }
-    }
-}
-
-impl CreateOp {
-    fn is_sequential(self) -> bool {
-        match self {
-            Self::Mode(mode) => mode.is_sequential(),
-            Self::Container { sequential } | Self::Ttl { sequential, .. } => sequential,
-        }
-    }
-
-    fn kind(self, session_id: i64) -> NodeKind {
-        match self {
-            Self::Mode(mode) if mode.is_ephemeral() => NodeKind::Ephemeral(session_id),
-            Self::Mode(_) => NodeKind::Persistent,
-            Self::Container { .. } => NodeKind::Container,
-            Self::Ttl { ttl_ms, .. } => NodeKind::Ttl(ttl_ms),
-        }
-    }
+pub(crate) enum CreateKind {
+    /// What the flags say, but for the container, which becomes a plain node.
+    Plain,
+    /// Of the flags only the sequence number counts.
+    Container,
+    Ttl(i64),
 }
 
 impl Preparation<'_> {
     pub(crate) fn create(&mut self, args: &CreateArgs<'_>) -> Result<TxnOp, ErrorCode> {
-        if let CreateOp::Ttl { ttl_ms, .. } = args.op {
-            if !self.settings.extended_types {
-                return Err(ErrorCode::UNIMPLEMENTED);
-            }
-            if !(1..=TTL_MAX_MS).contains(&ttl_ms) {
-                return Err(ErrorCode::BAD_ARGUMENTS);
-            }
+        let (is_ephemeral, is_sequential) = match args.flags {
+            0 | 4 | 5 => (false, false),
+            1 => (true, false),
+            2 | 6 => (false, true),
+            3 => (true, true),
+            _ => return Err(ErrorCode::BAD_ARGUMENTS),
+        };
+        let has_ttl_flags = matches!(args.flags, 5 | 6);
+        if has_ttl_flags && !self.settings.extended_types {
+            return Err(ErrorCode::UNIMPLEMENTED);
         }
-        if !args.path.contains('/') || args.path.contains('\0') {
+        match args.kind {
+            CreateKind::Ttl(ttl_ms) if has_ttl_flags && (1..=TTL_MAX_MS).contains(&ttl_ms) => {}
+            // Of these a real server takes those with a negative time, and dies of it.
+            CreateKind::Ttl(_) => return Err(ErrorCode::BAD_ARGUMENTS),
+            _ if has_ttl_flags => return Err(ErrorCode::BAD_ARGUMENTS),
+            _ => {}
+        }
+        let asked_path = args.path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        if !asked_path.contains('/') || asked_path.contains('\0') {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
         let acl = acl::resolve(self.settings.version, args.acl, self.identities, self.open)?;
-        let parent_path = parent_of(args.path);
+        let parent_path = parent_of(asked_path);
         let mut parent = self.record(parent_path)?;
         self.permit(&parent, Perms::CREATE)?;
-        let path: Box<str> = if args.op.is_sequential() {
-            format!("{}{:010}", args.path, parent.creates).into()
+        let path: Box<str> = if is_sequential {
+            format!("{asked_path}{:010}", parent.creates).into()
         } else {
-            args.path.into()
+            asked_path.into()
         };
-        validate(&path)?;
+        validate(Some(&path))?;
         if self.record(&path).is_ok() {
             return Err(ErrorCode::NODE_EXISTS);
         }
@@ -127,7 +82,13 @@ impl Preparation<'_> {
 
         parent.creates = parent.creates.wrapping_add(1);
         parent.children += 1;
-        let (kind, parent_creates) = (args.op.kind(self.session_id), parent.creates);
+        let kind = match args.kind {
+            CreateKind::Plain if is_ephemeral => NodeKind::Ephemeral(self.session_id),
+            CreateKind::Plain => NodeKind::Persistent,
+            CreateKind::Container => NodeKind::Container,
+            CreateKind::Ttl(ttl_ms) => NodeKind::Ttl(ttl_ms),
+        };
+        let parent_creates = parent.creates;
         self.remember(parent_path, || Some(parent));
         self.remember(&path, || {
             let is_ephemeral = matches!(kind, NodeKind::Ephemeral(_));

@@ -7,7 +7,9 @@ use crate::server::tree::{OWN_NODES, parent_of};
 use crate::server::txn::TxnOp;
 
 impl Preparation<'_> {
-    pub(crate) fn delete(&mut self, path: &str, version: i32) -> Result<TxnOp, ErrorCode> {
+    pub(crate) fn delete(&mut self, path: Option<&str>, version: i32) -> Result<TxnOp, ErrorCode> {
+        // Null is not looked at before it is used.
+        let path = path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         check_deletable(path)?;
         let parent = self.record(parent_of(path))?;
         self.permit(&parent, Perms::DELETE)?;

@@ -5,7 +5,6 @@
 
 mod create;
 mod delete;
-mod multi;
 mod set;
 
 use std::collections::HashMap;
@@ -18,7 +17,7 @@ use super::node::{Node, NodeKind};
 use super::settings::Settings;
 use super::tree::Tree;
 
-pub(crate) use create::CreateArgs;
+pub(crate) use create::{CreateArgs, CreateKind};
 
 /// What validation sees of a node.
 #[derive(Clone)]
@@ -68,8 +67,9 @@ impl<'a> Preparation<'a> {
         Self { tree, settings, session_id, identities, open, pending: None }
     }
 
-    pub(crate) fn has_extended_types(&self) -> bool {
-        self.settings.extended_types
+    /// From here on every operation sees what those before it will have done.
+    pub(crate) fn begin_multi(&mut self) {
+        self.pending = Some(HashMap::new());
     }
 
     fn record(&self, path: &str) -> Result<Record, ErrorCode> {
@@ -95,9 +95,11 @@ impl<'a> Preparation<'a> {
     }
 }
 
-/// Whether the path breaks a rule for whole paths.
-fn validate(path: &str) -> Result<(), ErrorCode> {
-    proto::validate_path(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)
+/// The path, unless it is null or breaks a rule for whole paths.
+fn validate(path: Option<&str>) -> Result<&str, ErrorCode> {
+    let path = path.ok_or(ErrorCode::BAD_ARGUMENTS)?;
+    proto::validate_path(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+    Ok(path)
 }
 
 /// Compares versions: -1 is any. Returns the next one.

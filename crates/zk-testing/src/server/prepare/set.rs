@@ -1,21 +1,21 @@
 //! setData, setACL, and the check of a multi.
 
 use bytes::Bytes;
-use proto::{Acl, ErrorCode, Perms};
+use proto::{ErrorCode, Perms};
 
 use super::{Preparation, next_version, validate};
-use crate::server::acl;
+use crate::server::acl::{self, AskedAcl};
 use crate::server::quota;
 use crate::server::txn::TxnOp;
 
 impl Preparation<'_> {
     pub(crate) fn set_data(
         &mut self,
-        path: &str,
+        path: Option<&str>,
         data: Option<&[u8]>,
         expected: i32,
     ) -> Result<TxnOp, ErrorCode> {
-        validate(path)?;
+        let path = validate(path)?;
         let mut record = self.record(path)?;
         self.permit(&record, Perms::WRITE)?;
         if self.settings.enforce_quota {
@@ -32,11 +32,11 @@ impl Preparation<'_> {
 
     pub(crate) fn set_acl(
         &self,
-        path: &str,
-        acl: &[Acl],
+        path: Option<&str>,
+        acl: &[AskedAcl<'_>],
         expected: i32,
     ) -> Result<TxnOp, ErrorCode> {
-        validate(path)?;
+        let path = validate(path)?;
         let acl = acl::resolve(self.settings.version, acl, self.identities, self.open)?;
         let record = self.record(path)?;
         self.permit(&record, Perms::ADMIN)?;
@@ -44,8 +44,8 @@ impl Preparation<'_> {
         Ok(TxnOp::SetAcl { path: path.into(), acl, aversion })
     }
 
-    pub(crate) fn check(&self, path: &str, expected: i32) -> Result<TxnOp, ErrorCode> {
-        validate(path)?;
+    pub(crate) fn check(&self, path: Option<&str>, expected: i32) -> Result<TxnOp, ErrorCode> {
+        let path = validate(path)?;
         let record = self.record(path)?;
         self.permit(&record, Perms::READ)?;
         next_version(expected, record.version)?;

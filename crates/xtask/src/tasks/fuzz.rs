@@ -1,0 +1,138 @@
+//! `cargo xtask fuzz`: runs the targets under `fuzz/`, or replays their corpora where there is no
+//! fuzzer.
+
+mod corpora;
+mod libfuzzer;
+mod toolchain;
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use self::libfuzzer::Run;
+use self::toolchain::Toolchain;
+use super::{Failure, cargo, step, workspace_root};
+use crate::poll;
+
+pub(crate) use self::corpora::{check, test};
+
+/// What to fuzz, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Seconds for each target.
+    pub(crate) secs: u32,
+    /// Names of targets; all if there are none.
+    pub(crate) targets: Vec<String>,
+}
+
+impl Plan {
+    /// Twenty seconds for each target, to see that it still runs.
+    pub(crate) fn smoke() -> Self {
+        Self { secs: 20, targets: Vec::new() }
+    }
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { secs: 60, targets: Vec::new() }
+    }
+}
+
+/// Fuzzes, two targets at a time. Fails if one of them does.
+pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
+    let targets = chosen(&plan.targets)?;
+    let toolchain = match Toolchain::find_or_install() {
+        Ok(toolchain) => toolchain,
+        Err(why) => {
+            println!("==> no fuzzing here: {why}; replaying the corpora instead");
+            return replay(&plan.targets);
+        }
+    };
+    step(&mut toolchain.build())?;
+    let count = targets.len();
+    println!("==> fuzzing {count} targets for {} s each, {JOBS} at a time", plan.secs);
+    println!("{}", Run::HEADER);
+    let start = poll::now();
+    let failures = run_all(&toolchain, targets, plan.secs);
+    println!("==> fuzzed {count} targets in {:.1} s", start.elapsed().as_secs_f64());
+    match &failures[..] {
+        [] => Ok(()),
+        failures => Err(Failure::task(failures.join("\n"))),
+    }
+}
+
+/// Takes target after target off the list, with as many threads as run at a time.
+fn run_all(toolchain: &Toolchain, targets: Vec<String>, secs: u32) -> Vec<String> {
+    let waiting = Mutex::new(VecDeque::from(targets));
+    let failures = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            // Taken in a statement of its own, so that the lock is not held while the target runs.
+            let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(target) = next else { return };
+            match libfuzzer::run(toolchain, &target, secs) {
+                Ok(run) => println!("{run}"),
+                Err(failure) => {
+                    println!("{target}: FAILED");
+                    failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..JOBS {
+            scope.spawn(work);
+        }
+    });
+    failures.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn replay(targets: &[String]) -> Result<(), Failure> {
+    let manifest = corpora::MANIFEST;
+    let line = ["run", "--quiet", "--manifest-path", manifest, "--bin", "replay", "--"];
+    if targets.is_empty() {
+        return step(&mut cargo(&line));
+    }
+    targets.iter().try_for_each(|target| step(cargo(&line).arg(target)))
+}
+
+/// The targets that `names` choose, or all.
+fn chosen(names: &[String]) -> Result<Vec<String>, Failure> {
+    let folder = workspace_root().join("fuzz/fuzz_targets");
+    let failure = |error: io::Error| Failure::task(format!("{}: {error}", folder.display()));
+    let mut all = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(failure)? {
+        let file = entry.map_err(failure)?.file_name();
+        all.extend(file.to_string_lossy().strip_suffix(".rs").map(str::to_owned));
+    }
+    all.sort();
+    match names.iter().find(|name| !all.contains(name)) {
+        Some(unknown) => {
+            let all = all.join(", ");
+            Err(Failure::usage(format!("no fuzz target `{unknown}`; there are {all}")))
+        }
+        None if names.is_empty() => Ok(all),
+        None => Ok(names.to_vec()),
+    }
+}
+
+/// Targets that run at a time: more would only share the cores of a small machine.
+const JOBS: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_targets_are_found_and_others_are_not() {
+        let all = chosen(&[]).unwrap();
+        assert!(all.len() > 8 && all.contains(&"frames".to_owned()), "{all:?}");
+        let one = vec!["frames".to_owned()];
+        assert_eq!(chosen(&one).unwrap(), one);
+        let failure = chosen(&["farmes".to_owned()]).unwrap_err();
+        assert_eq!(failure.status(), 2);
+        assert!(failure.message().contains("frames"), "{}", failure.message());
+    }
+}

@@ -1,0 +1,117 @@
+//! The command line of `sim`.
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The page of help.
+    Help,
+    /// This many seeds from the first.
+    Seeds {
+        /// The first.
+        first: u64,
+        /// How many.
+        count: u64,
+    },
+    /// One seed, with its trace.
+    Replay {
+        /// The seed.
+        seed: u64,
+        /// The planted fault that is active, if any.
+        planted: Option<String>,
+    },
+    /// Every planted fault, or one, until it is caught.
+    Planted {
+        /// Its name.
+        only: Option<String>,
+    },
+}
+
+/// The page of help.
+pub const HELP: &str = "\
+Simulates clients, sessions and locks against in-memory servers with faults, deterministically.
+
+Usage: cargo xtask sim [--seeds N] [--first S]
+       cargo xtask sim --seed S [--planted NAME]
+       cargo xtask sim --planted [NAME]
+
+--seeds N       runs N seeds, 1000 unless told, and checks the invariants after every event; some
+                seeds are run twice, to see that they take the same course
+--first S       the first of them, 0 unless told
+--seed S        runs one seed and prints all that happens, with times
+--planted       builds the library with known bugs that can be switched on, and runs each until the
+                simulation catches it, for 1000 seeds at most
+";
+
+impl Request {
+    /// Understands a command line, without the program's name.
+    ///
+    /// # Errors
+    ///
+    /// It makes no sense; the text says why.
+    pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        let mut words = words.into_iter().peekable();
+        let (mut first, mut count, mut seed) = (None, None, None);
+        let mut planted: Option<Option<String>> = None;
+        while let Some(word) = words.next() {
+            let (name, mut value) = match word.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => (word, None),
+            };
+            if value.is_none() {
+                value = words.next_if(|next| !next.starts_with('-'));
+            }
+            match name.as_str() {
+                "-h" | "--help" => return Ok(Self::Help),
+                "--seeds" => count = Some(number(&name, value)?),
+                "--first" => first = Some(number(&name, value)?),
+                "--seed" => seed = Some(number(&name, value)?),
+                "--planted" => planted = Some(value),
+                _ => return Err(format!("`{name}` is not understood; see --help")),
+            }
+        }
+        match (seed, planted) {
+            (Some(_), _) if first.or(count).is_some() => {
+                Err("--seed runs one seed, --seeds and --first are for many".to_owned())
+            }
+            (Some(_), Some(None)) => Err("--planted needs a name beside --seed".to_owned()),
+            (Some(seed), planted) => Ok(Self::Replay { seed, planted: planted.flatten() }),
+            (None, Some(only)) => Ok(Self::Planted { only }),
+            (None, None) => {
+                Ok(Self::Seeds { first: first.unwrap_or(0), count: count.unwrap_or(1_000) })
+            }
+        }
+    }
+}
+
+fn number(name: &str, value: Option<String>) -> Result<u64, String> {
+    let value = value.ok_or_else(|| format!("{name} needs a number"))?;
+    value.parse().map_err(|_| format!("{name} needs a number, not `{value}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Request, String> {
+        Request::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn good_lines_are_understood() {
+        assert_eq!(parse(""), Ok(Request::Seeds { first: 0, count: 1_000 }));
+        assert_eq!(parse("--seeds 5 --first=7"), Ok(Request::Seeds { first: 7, count: 5 }));
+        assert_eq!(parse("--seed 3"), Ok(Request::Replay { seed: 3, planted: None }));
+        assert_eq!(parse("--planted"), Ok(Request::Planted { only: None }));
+        assert_eq!(parse("--planted x"), Ok(Request::Planted { only: Some("x".to_owned()) }));
+        let planted = Some("x".to_owned());
+        assert_eq!(parse("--planted x --seed 3"), Ok(Request::Replay { seed: 3, planted }));
+        assert_eq!(parse("-h"), Ok(Request::Help));
+    }
+
+    #[test]
+    fn wrong_lines_are_refused() {
+        for line in ["x", "--seeds", "--seeds x", "--seed 1 --seeds 2", "--seed 1 --planted"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

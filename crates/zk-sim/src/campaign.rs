@@ -1,0 +1,166 @@
+//! Many seeds, on all cores that are wanted, and what they add up to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::oracle::Violation;
+use crate::run::{Outcome, run};
+
+/// Every so many seeds are run twice, to see that they take the same course.
+const REPEAT_EVERY: u64 = 50;
+
+/// What to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Campaign {
+    /// The first seed.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+    /// How many at a time.
+    pub threads: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Seeds that were run.
+    pub seeds: u64,
+    /// Of them, run twice.
+    pub repeated: u64,
+    /// Locks granted.
+    pub handoffs: u64,
+    /// Time that passed in the simulations.
+    pub virtual_time: Duration,
+    /// Time that the threads were on a core, together.
+    pub busy: Duration,
+    /// Time that passed.
+    pub elapsed: Duration,
+    /// Faults by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// The failure of the lowest seed.
+    pub failure: Option<Outcome>,
+}
+
+impl Campaign {
+    /// Runs seeds until all are done, or one fails. `set_up` is called on every thread first.
+    #[must_use]
+    pub fn run(self, set_up: impl Fn() + Sync) -> Summary {
+        let start = clock();
+        let next = AtomicU64::new(0);
+        let failed = AtomicBool::new(false);
+        let total = Mutex::new(Summary::default());
+        let work = || {
+            set_up();
+            let start = on_core();
+            let mut own = Summary::default();
+            while !failed.load(Ordering::Relaxed) {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= self.count {
+                    break;
+                }
+                own.add(run_checked(self.first.wrapping_add(number), number));
+                if own.failure.is_some() {
+                    failed.store(true, Ordering::Relaxed);
+                }
+            }
+            own.busy = on_core().saturating_sub(start);
+            total.lock().unwrap_or_else(PoisonError::into_inner).merge(own);
+        };
+        thread::scope(|scope| {
+            for _ in 0..self.threads.max(1) {
+                scope.spawn(work);
+            }
+        });
+        let mut total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+        total.elapsed = start.elapsed();
+        total
+    }
+}
+
+/// Runs a seed, and now and then once more.
+fn run_checked(seed: u64, number: u64) -> (Outcome, bool) {
+    let mut outcome = run(seed);
+    let again = number.is_multiple_of(REPEAT_EVERY);
+    if again && outcome.violation.is_none() {
+        let second = run(seed);
+        if second.hash != outcome.hash {
+            let lines = outcome.trace.lines().zip(second.trace.lines());
+            let differ = lines.enumerate().find(|(_, (one, other))| one != other);
+            let text = format!("the second run took another course: {differ:?}");
+            outcome.violation = Some(Violation { invariant: "I10", text });
+        }
+    }
+    (outcome, again)
+}
+
+impl Summary {
+    fn add(&mut self, (outcome, again): (Outcome, bool)) {
+        self.seeds += 1;
+        self.repeated += u64::from(again);
+        // What was run twice took twice the time.
+        let times = if again { 2 } else { 1 };
+        self.handoffs += outcome.handoffs * u64::from(times);
+        self.virtual_time += outcome.virtual_time * times;
+        for (kind, count) in &outcome.faults {
+            *self.faults.entry(kind).or_default() += count * u64::from(times);
+        }
+        if outcome.violation.is_some() {
+            self.failure = Some(outcome);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.seeds += other.seeds;
+        self.repeated += other.repeated;
+        self.handoffs += other.handoffs;
+        self.virtual_time += other.virtual_time;
+        self.busy += other.busy;
+        for (kind, count) in other.faults {
+            *self.faults.entry(kind).or_default() += count;
+        }
+        self.failure = match (self.failure.take(), other.failure) {
+            (Some(one), Some(two)) => Some(if one.seed < two.seed { one } else { two }),
+            (one, two) => one.or(two),
+        };
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seeds, repeated, handoffs, elapsed, .. } = self;
+        let per_sec = |count: u64, time: Duration| {
+            let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+            count * 1_000 / millis
+        };
+        let elapsed_secs = elapsed.as_secs_f64();
+        let compression = self.virtual_time.as_secs_f64() / self.busy.as_secs_f64().max(0.001);
+        let speed = per_sec(*seeds, *elapsed);
+        let on_core = per_sec(*handoffs, self.busy);
+        writeln!(f, "{seeds} seeds, {repeated} of them twice, in {elapsed_secs:.1} s: {speed}/s")?;
+        writeln!(f, "{handoffs} hand-offs, {on_core} per core-second")?;
+        let virtual_secs = self.virtual_time.as_secs();
+        writeln!(f, "{virtual_secs} s simulated, {compression:.0} times as fast as real time")?;
+        let all: u64 = self.faults.values().sum();
+        write!(f, "{all} faults:")?;
+        for (kind, count) in &self.faults {
+            write!(f, " {kind} {count};")?;
+        }
+        Ok(())
+    }
+}
+
+/// How long this thread has been on a core: other work of the machine does not count.
+fn on_core() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+#[allow(clippy::disallowed_methods, reason = "how fast it is, which no simulation depends on")]
+pub(crate) fn clock() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,94 @@
+//! The clients: one after the other in each place, with what they work on.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_session::{Client, Config};
+
+use crate::network::Network;
+use crate::process::Process;
+use crate::workload::{Seat, mutex, requests};
+use crate::world::World;
+
+/// Fills a place with clients until no more work is to be begun.
+pub(crate) async fn run(world: Arc<World>, slot: usize) {
+    let plan = world.plan.clients[slot].clone();
+    let number = u64::try_from(slot).unwrap_or(0);
+    for generation in 0_u64.. {
+        if world.is_draining() {
+            return;
+        }
+        let mut rng = world.rng((number + 1) << 32 | generation);
+        let hosts = match plan.home {
+            Some(home) => format!("server-{home}:1"),
+            None => {
+                let hosts: Vec<_> =
+                    (0..world.plan.servers).map(|it| format!("server-{it}:1")).collect();
+                hosts.join(",")
+            }
+        };
+        let Ok(config) = Config::new(&hosts) else { return };
+        let seed = u128::from(world.plan.seed) << 64 | u128::from(number << 32 | generation);
+        let network = Network { world: Arc::clone(&world), slot, rng: Mutex::new(rng.fork()) };
+        let (client, driver) =
+            config.session_timeout(plan.timeout).seed(seed).open_undriven(network);
+        let process = Process::new(rng.fork(), world.plan.jitter);
+        world.oracle().reborn(slot);
+        let driver = process.spawn(driver);
+        let lost_is_watched = Arc::new(AtomicBool::new(false));
+        let mut tasks = Vec::new();
+        for contender in 0..plan.contenders {
+            let seat = Seat {
+                world: Arc::clone(&world),
+                client: client.clone(),
+                process: Arc::clone(&process),
+                timeout: plan.timeout,
+                name: format!("{slot}.{contender}"),
+                rng: rng.fork(),
+                lost_is_watched: Arc::clone(&lost_is_watched),
+            };
+            tasks.push(process.spawn(mutex::contend(seat)));
+        }
+        if let Some(pause) = world.plan.requests_every {
+            let (world, client, rng) = (Arc::clone(&world), client.clone(), rng.fork());
+            tasks.push(process.spawn(requests::make(world, client, rng, pause)));
+        }
+        let watched = tokio::spawn(watch(Arc::clone(&world), client.clone()));
+        {
+            let mut place = world.slot(slot);
+            (place.process, place.client) = (Some(process), Some(client));
+            place.drivers.push(driver);
+        }
+        for task in tasks {
+            if task.await.is_err_and(|error| error.is_panic()) {
+                world.oracle().violated("panic", format!("a task of client {slot} panicked"));
+            }
+        }
+        watched.abort();
+        if !world.is_draining() {
+            let mut place = world.slot(slot);
+            (place.process, place.client) = (None, None);
+        }
+    }
+}
+
+/// Looks at how a session ends: what it says must be true.
+async fn watch(world: Arc<World>, client: Client) {
+    let session = loop {
+        if client.session_id() != 0 {
+            break client.session_id();
+        }
+        sleep(world.plan.tick).await;
+    };
+    loop {
+        match client.ended() {
+            Some(zk_session::SessionEnd::Expired) => {
+                return world.oracle().said_expired(session);
+            }
+            Some(_) => return,
+            None => sleep(world.plan.tick.max(Duration::from_millis(100))).await,
+        }
+    }
+}

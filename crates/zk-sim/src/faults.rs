@@ -1,0 +1,237 @@
+//! Who breaks things, and who mends them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_session::{Client, Config};
+use zk_testing::Cut;
+use zk_testing::server::{Action, Rule, RuleId};
+
+use crate::clock::now;
+use crate::network::Network;
+use crate::plan::Timed;
+use crate::rng::Rng;
+use crate::world::World;
+
+/// The faults of requests that are in force.
+pub(crate) struct Rules(Vec<(RuleId, &'static str)>);
+
+impl Rules {
+    pub(crate) fn put_in_force(world: &World) -> Self {
+        let ids = world.server.with(|servers| {
+            let add = |&(target, action, probability): &(_, Action, f64)| {
+                let rule = Rule { times: None, probability, ..Rule::new(target, action) };
+                (servers.add_rule(rule), name_of(action))
+            };
+            world.plan.rules.iter().map(add).collect()
+        });
+        Self(ids)
+    }
+
+    /// Takes them out of force, and counts what they did.
+    fn clear(self, world: &World) {
+        let counts: Vec<(&'static str, u64)> = world.server.with(|servers| {
+            let counts = self.0.iter().map(|(id, name)| (*name, servers.rule_count(*id))).collect();
+            servers.clear_rules();
+            counts
+        });
+        let mut oracle = world.oracle();
+        for (name, count) in counts {
+            *oracle.faults.entry(name).or_default() += count;
+        }
+    }
+}
+
+/// Faults of a run that strike at some time, at most.
+const STRIKES_MAX: u32 = 200;
+
+/// Breaks something every so often.
+pub(crate) async fn strike(world: Arc<World>, mut rng: Rng) {
+    let Some(operator) = operator(&world, &mut rng) else { return };
+    let total: u64 = world.plan.timed.iter().map(|(_, weight)| weight).sum();
+    // Past that many the rest of the run shows what the faults have left behind.
+    for _ in 0..if total > 0 { STRIKES_MAX } else { 0 } {
+        sleep(rng.around(world.plan.timed_every) + Duration::from_millis(1)).await;
+        let mut choice = rng.below(total);
+        for &(timed, weight) in &world.plan.timed {
+            if choice < weight {
+                once(&world, timed, &mut rng, &operator).await;
+                break;
+            }
+            choice -= weight;
+        }
+    }
+}
+
+/// Ends sessions the moment they have made a lock node, before they can hear of it.
+pub(crate) async fn expire_owners(world: Arc<World>, mut rng: Rng) {
+    if world.plan.expire_after_create == 0.0 {
+        return;
+    }
+    loop {
+        world.fresh().notified().await;
+        let fresh = std::mem::take(&mut world.oracle().fresh_owners);
+        for session in fresh {
+            if rng.chance(world.plan.expire_after_create) {
+                expire(&world, session);
+            }
+        }
+    }
+}
+
+/// Mends everything.
+pub(crate) fn heal(world: &World, rules: Rules) {
+    rules.clear(world);
+    let server = &world.server;
+    for number in 0..world.plan.servers {
+        server.heal(number);
+        server.resume(number);
+        server.accept_connects(number);
+        server.refuse_as_ahead(number, 0);
+        server.make_writable(number);
+    }
+    server.connections().resume();
+    world.oracle().log(format_args!("all faults end"));
+}
+
+async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client) {
+    let server = &world.server;
+    let number = rng.index(world.plan.servers);
+    let follower = if number == 0 { world.plan.servers - 1 } else { number };
+    let slot = rng.index(world.slots());
+    // Mostly shorter than a session timeout, sometimes longer.
+    let timeout = world.plan.clients[slot].timeout;
+    let time = if rng.chance(0.3) { rng.millis(timeout * 3) } else { rng.around(timeout / 4) };
+    let how = rng.pick(&[Cut::Fin, Cut::Rst, Cut::Silence]);
+    let session = world.slot(slot).client.as_ref().map_or(0, Client::session_id);
+    let log = |kind, what: std::fmt::Arguments<'_>| world.oracle().fault(kind, what);
+    match timed {
+        Timed::CutOne => {
+            log("cut", format_args!("client {slot}, {how:?}"));
+            server.connection_of(session).cut(how);
+        }
+        Timed::CutAll => {
+            log("cut all", format_args!("{how:?}"));
+            server.connections().cut(how);
+        }
+        Timed::StallOne => {
+            log("stall", format_args!("client {slot} for {time:?}"));
+            let connection = server.connection_of(session);
+            connection.stall();
+            later(world, time, move |_| connection.resume());
+        }
+        Timed::StallServer => {
+            log("stall server", format_args!("{number} for {time:?}"));
+            server.stall(number);
+            later(world, time, move |world| world.server.resume(number));
+        }
+        Timed::Expire => expire(world, session),
+        Timed::RefuseConnects => {
+            log("refuse connects", format_args!("{number} for {time:?}"));
+            server.refuse_connects(number);
+            later(world, time, move |world| world.server.accept_connects(number));
+        }
+        Timed::CloseConnects => {
+            log("close connects", format_args!("{number} for {time:?}"));
+            server.close_on_connect(number);
+            server.connections().cut(Cut::Fin);
+            later(world, time, move |world| world.server.accept_connects(number));
+        }
+        Timed::RefuseAsAhead => {
+            let times = rng.between(1, 20);
+            log("refuse as ahead", format_args!("{number}, {times} times"));
+            server.refuse_as_ahead(number, times);
+            server.connection_of(session).cut(Cut::Fin);
+        }
+        Timed::CutFromLeader if follower > 0 => {
+            log("cut from leader", format_args!("{follower} for {time:?}"));
+            server.cut_from_leader(follower);
+            later(world, time, move |world| world.server.heal(follower));
+        }
+        Timed::Lag if follower > 0 => {
+            let lag = rng.around(timeout / 10);
+            log("lag", format_args!("{follower} by {lag:?} for {time:?}"));
+            server.lag(follower, lag);
+            later(world, time, move |world| world.server.heal(follower));
+        }
+        Timed::FreezeView if follower > 0 => {
+            log("freeze view", format_args!("{follower} for {time:?}"));
+            server.freeze_view(follower);
+            later(world, time, move |world| world.server.heal(follower));
+        }
+        Timed::ReadOnly => {
+            log("read-only", format_args!("{number} for {time:?}"));
+            server.make_read_only(number);
+            later(world, time, move |world| world.server.make_writable(number));
+        }
+        Timed::Reap => {
+            let reaped = server.reap_containers();
+            log("reap", format_args!("{reaped}"));
+        }
+        Timed::DeleteNode => {
+            let node = world.oracle().operate(rng.index(10));
+            if let Some(node) = node {
+                log("delete node", format_args!("{node}"));
+                drop(operator.delete(&node, None));
+            }
+        }
+        Timed::FreezeClient => {
+            log("freeze client", format_args!("{slot} for {time:?}"));
+            if let Some(process) = &world.slot(slot).process {
+                process.freeze(now() + time);
+            }
+        }
+        Timed::CrashClient => {
+            log("crash client", format_args!("{slot}"));
+            let mut place = world.slot(slot);
+            if let Some(process) = place.process.take() {
+                process.kill();
+            }
+            place.client = None;
+        }
+        Timed::CutFromLeader | Timed::Lag | Timed::FreezeView => {}
+    }
+}
+
+fn expire(world: &World, session: i64) {
+    world.oracle().force(session);
+    world.oracle().fault("expire", format_args!("{session:#x}"));
+    world.server.expire(session);
+}
+
+fn later(world: &Arc<World>, time: Duration, undo: impl FnOnce(&World) + Send + 'static) {
+    let world = Arc::clone(world);
+    tokio::spawn(async move {
+        sleep(time).await;
+        // In the end all is mended at once, and mending it again would break connections.
+        if !world.is_draining() {
+            undo(&world);
+        }
+    });
+}
+
+/// Somebody with a client of their own, who deletes what they should not.
+fn operator(world: &Arc<World>, rng: &mut Rng) -> Option<Client> {
+    let network = Network {
+        world: Arc::clone(world),
+        slot: usize::MAX,
+        rng: std::sync::Mutex::new(rng.fork()),
+    };
+    let config = Config::new("server-0:1").ok()?;
+    Some(config.seed(u128::from(rng.draw())).open_through(network))
+}
+
+fn name_of(action: Action) -> &'static str {
+    match action {
+        Action::ApplyThenDrop(_) => "apply, drop reply",
+        Action::DropBefore(_) => "drop request",
+        Action::CutReply { .. } => "cut reply",
+        Action::CutRequest { .. } => "cut request",
+        Action::Delay(_) => "delay",
+        Action::Split { .. } => "split",
+        Action::Coalesce => "coalesce",
+        Action::Answer(_) => "answer with an error",
+        _ => "other",
+    }
+}

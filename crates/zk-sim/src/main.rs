@@ -1,0 +1,90 @@
+//! `sim`: see `--help`.
+
+use std::process::ExitCode;
+
+use zk_sim::args::{HELP, Request};
+use zk_sim::{Campaign, Outcome};
+
+/// Lines of a trace that are printed when a campaign fails.
+const TAIL_LINES: usize = 60;
+
+fn main() -> ExitCode {
+    let request = match Request::parse(std::env::args().skip(1)) {
+        Ok(request) => request,
+        Err(text) => {
+            eprintln!("sim: {text}");
+            return ExitCode::from(2);
+        }
+    };
+    let done = match request {
+        Request::Help => {
+            print!("{HELP}");
+            true
+        }
+        Request::Seeds { first, count } => seeds(first, count),
+        Request::Replay { seed, planted } => replay(seed, planted.as_deref()),
+        Request::Planted { only } => planted(only.as_deref()),
+    };
+    if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn seeds(first: u64, count: u64) -> bool {
+    let summary = Campaign { first, count, threads: threads() }.run(|| {});
+    println!("{summary}");
+    match summary.failure {
+        None => true,
+        Some(outcome) => {
+            let lines: Vec<&str> = outcome.trace.lines().collect();
+            for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+                println!("{line}");
+            }
+            verdict(&outcome);
+            println!("seed {0}; replay: cargo xtask sim --seed {0}", outcome.seed);
+            false
+        }
+    }
+}
+
+fn replay(seed: u64, planted: Option<&str>) -> bool {
+    if let Some(name) = planted
+        && !activate(name)
+    {
+        return false;
+    }
+    let outcome = zk_sim::run(seed);
+    print!("{}", outcome.trace);
+    verdict(&outcome)
+}
+
+fn verdict(outcome: &Outcome) -> bool {
+    match &outcome.violation {
+        Some(violation) => println!("{} is broken: {}", violation.invariant, violation.text),
+        None => println!("no violation; trace hash {:016x}", outcome.hash),
+    }
+    outcome.violation.is_none()
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).min(2)
+}
+
+#[cfg(zk_planted)]
+fn activate(name: &str) -> bool {
+    zk_sim::planted::activate(name).inspect_err(|text| eprintln!("sim: {text}")).is_ok()
+}
+
+#[cfg(zk_planted)]
+fn planted(only: Option<&str>) -> bool {
+    zk_sim::planted::run(only, threads())
+}
+
+#[cfg(not(zk_planted))]
+fn activate(_name: &str) -> bool {
+    planted(None)
+}
+
+#[cfg(not(zk_planted))]
+fn planted(_only: Option<&str>) -> bool {
+    eprintln!("sim: built without planted faults; `cargo xtask sim --planted` builds with them");
+    false
+}

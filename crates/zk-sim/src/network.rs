@@ -1,0 +1,211 @@
+//! Connections with latency. Bytes arrive in the order in which they were sent, however late, and
+//! may arrive after their sender has hung up.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use zk_session::{Connector, Host};
+use zk_testing::MemoryStream;
+
+use crate::clock::now;
+use crate::plan::Latency;
+use crate::rng::Rng;
+use crate::world::World;
+
+/// Connects one client to the hosts `server-0`, `server-1`, …
+pub(crate) struct Network {
+    pub(crate) world: Arc<World>,
+    pub(crate) slot: usize,
+    pub(crate) rng: std::sync::Mutex<Rng>,
+}
+
+impl Connector for Network {
+    type Stream = Wire;
+
+    fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Wire>> + Send + 'static {
+        let number = host.name().strip_prefix("server-").and_then(|it| it.parse().ok());
+        let world = Arc::clone(&self.world);
+        let mut rng = self.rng.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fork();
+        world.oracle().connects(self.slot);
+        async move {
+            let wait = latency(&world, &mut rng);
+            if !wait.is_zero() {
+                sleep(wait).await;
+            }
+            let stream = world.server.stream(number.unwrap_or(0))?;
+            Ok(Wire::new(stream, world, rng))
+        }
+    }
+}
+
+/// How long bytes take, one way. Once all is well no connection is slow any more.
+fn latency(world: &World, rng: &mut Rng) -> Duration {
+    let Latency { typical, tail, longest, .. } = world.plan.latency;
+    match !world.is_draining() && rng.chance(tail) {
+        true => rng.millis(longest),
+        false => rng.millis(typical),
+    }
+}
+
+/// One connection, the client's end.
+pub(crate) struct Wire {
+    inner: Option<MemoryStream>,
+    world: Arc<World>,
+    rng: Rng,
+    outgoing: VecDeque<(Instant, Vec<u8>)>,
+    incoming: VecDeque<(Instant, Piece)>,
+    ended: bool,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+enum Piece {
+    Bytes(Vec<u8>, usize),
+    End(Option<io::ErrorKind>),
+}
+
+impl Wire {
+    fn new(inner: MemoryStream, world: Arc<World>, rng: Rng) -> Self {
+        Self {
+            inner: Some(inner),
+            world,
+            rng,
+            outgoing: VecDeque::new(),
+            incoming: VecDeque::new(),
+            ended: false,
+            timer: None,
+        }
+    }
+
+    /// Passes on what has arrived, in both directions.
+    fn pump(&mut self, cx: &mut Context<'_>) {
+        let now = now();
+        let Some(inner) = &mut self.inner else { return };
+        while self.outgoing.front().is_some_and(|(due, _)| *due <= now)
+            && let Some((_, bytes)) = self.outgoing.pop_front()
+        {
+            // A failure is read as the end of the stream.
+            let _ = Pin::new(&mut *inner).poll_write(cx, &bytes);
+        }
+        while !self.ended {
+            let mut space = [0; 4_096];
+            let mut buf = ReadBuf::new(&mut space);
+            let piece = match Pin::new(&mut *inner).poll_read(cx, &mut buf) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(())) if buf.filled().is_empty() => Piece::End(None),
+                Poll::Ready(Ok(())) => Piece::Bytes(buf.filled().to_vec(), 0),
+                Poll::Ready(Err(error)) => Piece::End(Some(error.kind())),
+            };
+            self.ended = matches!(piece, Piece::End(_));
+            let due = now + latency(&self.world, &mut self.rng);
+            let due = self.incoming.back().map_or(due, |(before, _)| due.max(*before));
+            self.incoming.push_back((due, piece));
+        }
+    }
+
+    /// Sees to it that the task is woken when more arrives; true if that is now.
+    fn arm(&mut self, cx: &mut Context<'_>) -> bool {
+        let out = self.outgoing.front().map(|(due, _)| *due);
+        let due = [out, self.incoming.front().map(|(due, _)| *due)].into_iter().flatten().min();
+        let Some(due) = due else { return false };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        if timer.deadline() != due {
+            timer.as_mut().reset(due);
+        }
+        timer.as_mut().poll(cx).is_ready()
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            self.pump(cx);
+            let due = self.incoming.front().is_some_and(|(due, _)| *due <= now());
+            match self.incoming.front_mut() {
+                Some((_, Piece::Bytes(bytes, start))) if due => {
+                    let len = buf.remaining().min(bytes.len() - *start);
+                    buf.put_slice(&bytes[*start..*start + len]);
+                    *start += len;
+                    if *start == bytes.len() {
+                        self.incoming.pop_front();
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Some((_, Piece::End(error))) if due => {
+                    return Poll::Ready(error.map_or(Ok(()), |kind| Err(kind.into())));
+                }
+                _ => {}
+            }
+            if !self.arm(cx) {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        let latency = latency(&this.world, &mut this.rng);
+        if latency.is_zero()
+            && this.outgoing.is_empty()
+            && let Some(inner) = &mut this.inner
+        {
+            return Pin::new(inner).poll_write(cx, bytes);
+        }
+        let due = now() + latency;
+        let due = this.outgoing.back().map_or(due, |(before, _)| due.max(*before));
+        this.outgoing.push_back((due, bytes.to_vec()));
+        if this.arm(cx) {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.inner {
+            Some(inner) => {
+                ready!(Pin::new(inner).poll_shutdown(cx))?;
+                Poll::Ready(Ok(()))
+            }
+            None => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl Drop for Wire {
+    /// What was sent before the client hung up may still arrive, and before the server hears of
+    /// the end: this is how a write of an old connection comes after the session has moved on.
+    fn drop(&mut self) {
+        let Some(mut inner) = self.inner.take() else { return };
+        let outgoing = std::mem::take(&mut self.outgoing);
+        if outgoing.is_empty() || !self.rng.chance(self.world.plan.latency.linger) {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            for (due, bytes) in outgoing {
+                sleep_until(due).await;
+                let _ = tokio::io::AsyncWriteExt::write_all(&mut inner, &bytes).await;
+            }
+        });
+    }
+}

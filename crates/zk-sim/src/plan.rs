@@ -1,0 +1,219 @@
+//! What one seed is about. Everything is drawn per seed, and much is switched off per seed (swarm
+//! testing): a run in which every fault is frequent never gets to where rare ones hurt.
+
+use std::time::Duration;
+
+use zk_testing::server::{Action, Target};
+use zk_testing::{Cut, ErrorCode, Op};
+
+use crate::rng::Rng;
+
+/// The plan of one seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) servers: usize,
+    pub(crate) tick: Duration,
+    pub(crate) sync_limit: u32,
+    pub(crate) reap_interval: Duration,
+    pub(crate) lock_path: &'static str,
+    pub(crate) clients: Vec<ClientPlan>,
+    pub(crate) latency: Latency,
+    /// Hand-offs before the faults end.
+    pub(crate) handoffs: u64,
+    pub(crate) hold: Hold,
+    pub(crate) think: Duration,
+    pub(crate) styles: Styles,
+    /// How often a task that could go on has to wait for another turn.
+    pub(crate) jitter: f64,
+    /// The mean pause between a client's requests beside the lock; `None` is none.
+    pub(crate) requests_every: Option<Duration>,
+    /// Faults of requests, with their probability.
+    pub(crate) rules: Vec<(Target, Action, f64)>,
+    /// Faults of everything else, with their weight, one of them every so often.
+    pub(crate) timed: Vec<(Timed, u64)>,
+    pub(crate) timed_every: Duration,
+    /// Probability that a session is ended right after it has made a lock node.
+    pub(crate) expire_after_create: f64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ClientPlan {
+    pub(crate) timeout: Duration,
+    pub(crate) contenders: usize,
+    /// The only server it knows, or all of them.
+    pub(crate) home: Option<usize>,
+}
+
+/// How long bytes take in one direction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latency {
+    pub(crate) typical: Duration,
+    pub(crate) tail: f64,
+    pub(crate) longest: Duration,
+    /// Probability that bytes on their way arrive although their sender has hung up.
+    pub(crate) linger: f64,
+}
+
+/// How long a lock is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    pub(crate) typical: Duration,
+    pub(crate) tail: f64,
+    pub(crate) longest: Duration,
+}
+
+/// Weights of what contenders do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Styles {
+    pub(crate) acquire: u64,
+    pub(crate) with_timeout: u64,
+    pub(crate) one_try: u64,
+    pub(crate) dropped: u64,
+}
+
+/// A fault that strikes at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timed {
+    CutOne,
+    CutAll,
+    StallOne,
+    StallServer,
+    Expire,
+    RefuseConnects,
+    CloseConnects,
+    RefuseAsAhead,
+    CutFromLeader,
+    Lag,
+    FreezeView,
+    ReadOnly,
+    Reap,
+    DeleteNode,
+    FreezeClient,
+    CrashClient,
+}
+
+const TIMED: [Timed; 16] = [
+    Timed::CutOne,
+    Timed::CutAll,
+    Timed::StallOne,
+    Timed::StallServer,
+    Timed::Expire,
+    Timed::RefuseConnects,
+    Timed::CloseConnects,
+    Timed::RefuseAsAhead,
+    Timed::CutFromLeader,
+    Timed::Lag,
+    Timed::FreezeView,
+    Timed::ReadOnly,
+    Timed::Reap,
+    Timed::DeleteNode,
+    Timed::FreezeClient,
+    Timed::CrashClient,
+];
+
+const OPS: [Op; 8] = [
+    Op::Create2,
+    Op::Delete,
+    Op::GetChildren2,
+    Op::GetData,
+    Op::Sync,
+    Op::SetWatches,
+    Op::Exists,
+    Op::CreateContainer,
+];
+
+impl Plan {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let rng = &mut rng;
+        let servers = rng.pick(&[1, 3, 3]);
+        let tick = Duration::from_millis(rng.pick(&[50, 100, 200, 500, 1_000, 2_000]));
+        let latency = Latency {
+            typical: Duration::from_millis(rng.pick(&[0, 0, 1, 1, 2, 5, 20])),
+            tail: rng.pick(&[0.0, 0.0, 0.01, 0.1]),
+            longest: tick * 2,
+            linger: rng.pick(&[0.0, 0.5, 1.0]),
+        };
+        let count = rng.between(1, 6);
+        let clients: Vec<ClientPlan> = (0..count)
+            .map(|_| ClientPlan {
+                timeout: tick * u32::try_from(rng.pick(&[2, 2, 3, 4, 8, 20])).unwrap_or(2),
+                contenders: usize::try_from(rng.between(1, 4)).unwrap_or(1),
+                home: (servers > 1 && rng.chance(0.3)).then(|| rng.index(servers)),
+            })
+            .collect();
+        let longest_timeout = clients.iter().map(|client| client.timeout).max().unwrap_or(tick);
+        let hold = Hold {
+            typical: Duration::from_millis(rng.pick(&[0, 0, 1, 5, 20])),
+            tail: rng.pick(&[0.0, 0.02, 0.1, 0.3]),
+            longest: longest_timeout * 3,
+        };
+        Self {
+            seed,
+            servers,
+            tick,
+            sync_limit: rng.pick(&[2, 5, 10, 30]),
+            reap_interval: tick * rng.pick(&[1, 5, 60]),
+            lock_path: rng.pick(&["/lock", "/locks/stock", "/a/b/c"]),
+            clients,
+            latency,
+            handoffs: rng.between(50, 200),
+            hold,
+            think: Duration::from_millis(rng.pick(&[0, 1, 10, 100, 1_000])),
+            styles: Styles {
+                acquire: 10,
+                with_timeout: rng.pick(&[0, 1, 5]),
+                one_try: rng.pick(&[0, 1, 5]),
+                dropped: rng.pick(&[0, 1, 5]),
+            },
+            jitter: rng.pick(&[0.0, 0.05, 0.3]),
+            requests_every: rng.pick(&[None, Some(20), Some(200)]).map(Duration::from_millis),
+            rules: rules(rng, tick),
+            timed: TIMED
+                .into_iter()
+                .flat_map(|timed| rng.chance(0.4).then(|| (timed, rng.pick(&[1, 1, 3, 10]))))
+                .collect(),
+            timed_every: Duration::from_millis(rng.pick(&[30, 100, 300, 1_000, 5_000, 60_000])),
+            expire_after_create: rng.pick(&[0.0, 0.0, 0.005, 0.03]),
+        }
+    }
+
+    pub(crate) fn longest_timeout(&self) -> Duration {
+        self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
+    }
+
+    /// By when everybody who waits must have been served once all is well.
+    pub(crate) fn patience(&self) -> Duration {
+        self.longest_timeout() * 6 + self.tick * (self.sync_limit + 10) + Duration::from_secs(60)
+    }
+}
+
+fn rules(rng: &mut Rng, tick: Duration) -> Vec<(Target, Action, f64)> {
+    let intensity = rng.pick(&[0.0, 0.001, 0.01, 0.03, 0.1]);
+    if intensity == 0.0 {
+        return Vec::new();
+    }
+    let mut rules = Vec::new();
+    let targets = OPS.into_iter().map(Target::Op);
+    for target in targets.chain([Target::Notification, Target::Connect]) {
+        for _ in 0..rng.below(3) {
+            let how = rng.pick(&[Cut::Fin, Cut::Fin, Cut::Rst, Cut::Silence]);
+            let after = rng.index(60);
+            let action = match rng.below(8) {
+                0 | 1 => Action::ApplyThenDrop(how),
+                2 => Action::DropBefore(how),
+                3 => Action::CutReply { after, how },
+                4 => Action::CutRequest { after, how },
+                5 => Action::Delay(rng.around(tick)),
+                6 => Action::Split { len: 1 + rng.index(20) },
+                _ if matches!(target, Target::Op(Op::Create2 | Op::Delete | Op::GetChildren2)) => {
+                    Action::Answer(ErrorCode::THROTTLED_OP)
+                }
+                _ => Action::Coalesce,
+            };
+            rules.push((target, action, intensity * rng.pick(&[0.3, 1.0, 3.0])));
+        }
+    }
+    rules
+}

@@ -1,0 +1,115 @@
+//! A client's process: its tasks can be frozen together, as by SIGSTOP, and die together.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::clock::now;
+use crate::rng::Rng;
+
+#[derive(Debug)]
+pub(crate) struct Process {
+    state: Mutex<State>,
+    jitter: f64,
+}
+
+#[derive(Debug)]
+struct State {
+    frozen_until: Option<Instant>,
+    rng: Rng,
+    tasks: Vec<AbortHandle>,
+    /// Polls of its tasks since the clock has moved.
+    polls: (Instant, u32),
+}
+
+/// Polls without the clock moving: whoever needs more spins.
+const POLLS_MAX: u32 = 200_000;
+
+impl Process {
+    pub(crate) fn new(rng: Rng, jitter: f64) -> Arc<Self> {
+        let state =
+            Mutex::new(State { frozen_until: None, rng, tasks: Vec::new(), polls: (now(), 0) });
+        Arc::new(Self { state, jitter })
+    }
+
+    pub(crate) fn spawn<F>(self: &Arc<Self>, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let future = Box::pin(future);
+        let task = tokio::spawn(Contained { process: Arc::clone(self), future, sleep: None });
+        self.lock().tasks.push(task.abort_handle());
+        task
+    }
+
+    /// None of its tasks is polled before `until`, whatever wakes them.
+    pub(crate) fn freeze(&self, until: Instant) {
+        let mut state = self.lock();
+        state.frozen_until = state.frozen_until.max(Some(until));
+    }
+
+    /// True if it has stood still within the last while.
+    pub(crate) fn stood_still(&self) -> bool {
+        let until = self.lock().frozen_until;
+        until.is_some_and(|until| until + Duration::from_millis(200) > now())
+    }
+
+    /// Ends it, as by SIGKILL: what its tasks hold is dropped, the driver first, so that nothing
+    /// can be told to any server.
+    pub(crate) fn kill(&self) {
+        for task in std::mem::take(&mut self.lock().tasks) {
+            task.abort();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task of a process.
+struct Contained<F> {
+    process: Arc<Process>,
+    future: Pin<Box<F>>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl<F: Future> Future for Contained<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = &mut *self;
+        loop {
+            if let Some(sleep) = &mut this.sleep {
+                if sleep.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                this.sleep = None;
+            }
+            let mut state = this.process.lock();
+            state.polls = match state.polls {
+                (at, count) if at == now() => (at, count + 1),
+                _ => (now(), 0),
+            };
+            assert!(state.polls.1 < POLLS_MAX, "I8: a client spins");
+            if let Some(until) = state.frozen_until.filter(|until| *until > now()) {
+                // Who wakes first is anybody's guess.
+                let late = Duration::from_millis(state.rng.below(3));
+                drop(state);
+                this.sleep = Some(Box::pin(sleep_until(until + late)));
+                continue;
+            }
+            if this.process.jitter > 0.0 && state.rng.chance(this.process.jitter) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            break;
+        }
+        this.future.as_mut().poll(cx)
+    }
+}

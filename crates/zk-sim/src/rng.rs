@@ -1,0 +1,66 @@
+//! The only randomness of a simulation: `SplitMix64`, from the seed.
+
+use std::time::Duration;
+
+/// A generator. Forks are independent of what is drawn from it later.
+#[derive(Clone, Debug)]
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed ^ 0x5851_f42d_4c95_7f2d)
+    }
+
+    pub(crate) fn fork(&mut self) -> Self {
+        Self::new(self.draw())
+    }
+
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `bound`, which is taken for 1 if it is 0.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.draw() % bound.max(1)
+    }
+
+    /// From `low` to `high`, both included.
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high.saturating_sub(low) + 1)
+    }
+
+    pub(crate) fn index(&mut self, len: usize) -> usize {
+        let bound = u64::try_from(len).unwrap_or(1);
+        usize::try_from(self.below(bound)).unwrap_or(0)
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+        among[self.index(among.len())]
+    }
+
+    /// From 0 to 1, without 1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        let bits = u32::try_from(self.draw() >> 32).unwrap_or(0);
+        f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+    }
+
+    pub(crate) fn chance(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.unit() < probability
+    }
+
+    /// Uniformly below `longest`, in whole milliseconds.
+    pub(crate) fn millis(&mut self, longest: Duration) -> Duration {
+        let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        Duration::from_millis(self.below(longest.saturating_add(1)))
+    }
+
+    /// Exponentially distributed, cut off at eight times its mean.
+    pub(crate) fn around(&mut self, mean: Duration) -> Duration {
+        let factor = -(1.0 - self.unit()).ln();
+        mean.mul_f64(factor.clamp(0.0, 8.0))
+    }
+}

@@ -1,0 +1,189 @@
+//! One seed, from its plan to its verdict.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use zk_recipes::{LockError, Mutex};
+use zk_session::{Client, Fault};
+
+use crate::client;
+use crate::clock::now;
+use crate::faults::{self, Rules};
+use crate::oracle::Violation;
+use crate::plan::Plan;
+use crate::world::World;
+
+/// What came of a seed.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// The first broken invariant, if any.
+    pub violation: Option<Violation>,
+    /// What happened, one line an event.
+    pub trace: String,
+    /// A hash of the trace.
+    pub hash: u64,
+    /// Locks granted.
+    pub handoffs: u64,
+    /// The time that passed in the simulation.
+    pub virtual_time: Duration,
+    /// Faults by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+}
+
+/// Runs one seed, on a runtime of its own.
+///
+/// # Panics
+///
+/// If no runtime can be made.
+#[must_use]
+pub fn run(seed: u64) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap_or_else(|error| panic!("no runtime: {error}"));
+    runtime.block_on(simulate(Plan::draw(seed)))
+}
+
+async fn simulate(plan: Plan) -> Outcome {
+    let seed = plan.seed;
+    let start = now();
+    let world = World::new(plan);
+    world.oracle().log(format_args!("{:?}", world.plan));
+    let course = tokio::spawn(course(Arc::clone(&world)));
+    let news = Arc::clone(&world.oracle().news);
+    // Whatever is found ends the run, wherever it is.
+    let mut course = course;
+    loop {
+        match futures::future::select(&mut course, std::pin::pin!(news.notified())).await {
+            futures::future::Either::Left((result, _)) => {
+                if result.is_err_and(|error| error.is_panic()) {
+                    world.oracle().violated("panic", "the simulation panicked".to_owned());
+                }
+                break;
+            }
+            futures::future::Either::Right(_) if world.oracle().violation.is_some() => break,
+            futures::future::Either::Right(_) => world.reached_target(),
+        }
+    }
+    course.abort();
+    let mut oracle = world.oracle();
+    let violation = oracle.violation.clone();
+    let (handoffs, faults) = (oracle.handoffs, std::mem::take(&mut oracle.faults));
+    let trace = std::mem::replace(&mut oracle.trace, crate::trace::Trace::new(start));
+    let hash = trace.hash();
+    let trace = trace.into_text();
+    Outcome { seed, violation, trace, hash, handoffs, virtual_time: now() - start, faults }
+}
+
+/// Faults for a while; then everything is mended, and must get well.
+async fn course(world: Arc<World>) {
+    let rules = Rules::put_in_force(&world);
+    let clients: Vec<JoinHandle<()>> = (0..world.slots())
+        .map(|slot| tokio::spawn(client::run(Arc::clone(&world), slot)))
+        .collect();
+    let strikes = tokio::spawn(faults::strike(Arc::clone(&world), world.rng(1)));
+    let expiries = tokio::spawn(faults::expire_owners(Arc::clone(&world), world.rng(2)));
+    let longest = (world.plan.longest_timeout() * 20).clamp(LONGEST / 30, LONGEST);
+    let _ = timeout(longest, world.target().notified()).await;
+    strikes.abort();
+    expiries.abort();
+    world.drain();
+    faults::heal(&world, rules);
+    let patience = world.plan.patience();
+    for client in clients {
+        if timeout(patience, client).await.is_err() {
+            let left = world.oracle().leftovers();
+            return world.oracle().violated("I6", format!("not served in {patience:?}: {left}"));
+        }
+    }
+    if !becomes(patience, || !world.oracle().has_nodes()).await {
+        let left = world.oracle().leftovers();
+        return world.oracle().violated("I5", format!("left behind after {patience:?}: {left}"));
+    }
+    for slot in 0..world.slots() {
+        let client = world.slot(slot).client.clone();
+        if let Some(client) = client {
+            exam(&world, slot, client).await;
+        }
+    }
+    close(&world, patience).await;
+}
+
+/// With all well, a client with a session gets the lock, and keeps it for longer than its session
+/// would last without renewal.
+async fn exam(world: &Arc<World>, slot: usize, client: Client) {
+    if client.ended().is_some() {
+        return;
+    }
+    let Ok(lock) = Mutex::new(&client, world.plan.lock_path) else { return };
+    let lock = lock.with_data(format!("exam of {slot}#{}", world.next_number()));
+    let timeout = world.plan.clients[slot].timeout;
+    let patience = world.plan.patience();
+    let guard = match tokio::time::timeout(patience, lock.acquire()).await {
+        Ok(Ok(guard)) => guard,
+        Ok(Err(error)) if matches!(&error, LockError::Client(it) if it.fault() == Fault::Session) =>
+        {
+            return world.oracle().log(format_args!("client {slot}: {error}"));
+        }
+        Ok(Err(error)) => {
+            return world.oracle().violated("I6", format!("client {slot}, all well: {error}"));
+        }
+        Err(_) => {
+            let text = format!("client {slot} waited for {patience:?} with all well");
+            return world.oracle().violated("I6", text);
+        }
+    };
+    sleep(timeout * 3 / 2).await;
+    if !guard.is_held() {
+        let text = format!("client {slot} lost the lock with all well: {:?}", guard.token());
+        world.oracle().violated("I6", text);
+    }
+}
+
+/// Closing ends sessions, at both ends.
+async fn close(world: &World, patience: Duration) {
+    for slot in 0..world.slots() {
+        let (client, drivers) = {
+            let mut place = world.slot(slot);
+            (place.client.take(), std::mem::take(&mut place.drivers))
+        };
+        drop(client);
+        for driver in drivers {
+            match timeout(patience, driver).await {
+                Err(_) => {
+                    let text = format!("a session of client {slot} does not end");
+                    return world.oracle().violated("I7", text);
+                }
+                Ok(Err(error)) if error.is_panic() => {
+                    return world.oracle().violated("panic", format!("the driver of {slot}"));
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+    if becomes(patience, || !world.oracle().has_nodes()).await {
+        return;
+    }
+    let left = world.oracle().leftovers();
+    world.oracle().violated("I5", format!("left behind by sessions that ended: {left}"));
+}
+
+async fn becomes(patience: Duration, mut is: impl FnMut() -> bool) -> bool {
+    let until = now() + patience;
+    while !is() {
+        if now() > until {
+            return false;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    true
+}
+
+/// How long faults go on at most, however few locks are had meanwhile.
+const LONGEST: Duration = Duration::from_secs(120);

@@ -1,0 +1,37 @@
+//! What happened, one line an event, with virtual times.
+
+use std::fmt::{self, Write as _};
+use std::hash::{DefaultHasher, Hasher};
+
+use tokio::time::Instant;
+
+/// The trace of one seed.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    start: Instant,
+    text: String,
+}
+
+impl Trace {
+    pub(crate) fn new(start: Instant) -> Self {
+        Self { start, text: String::new() }
+    }
+
+    pub(crate) fn line(&mut self, now: Instant, what: fmt::Arguments<'_>) {
+        let at = now - self.start;
+        let (secs, micros) = (at.as_secs(), at.subsec_micros());
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{secs:>6}.{micros:06}  {what}");
+    }
+
+    /// Two runs that took the same course have the same hash. The hasher has fixed keys.
+    pub(crate) fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(self.text.as_bytes());
+        hasher.finish()
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+}

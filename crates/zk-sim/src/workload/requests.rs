@@ -1,0 +1,64 @@
+//! Requests beside the locks: what they say of their outcome must be true, and time must not go
+//! back for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_session::{Client, CreateMode, Fault, Outcome};
+
+use crate::rng::Rng;
+use crate::world::World;
+
+/// Makes requests, one after the other, until the session is over or no more is to be begun.
+pub(crate) async fn make(world: Arc<World>, client: Client, mut rng: Rng, pause: Duration) {
+    let mut newest = 0;
+    while !world.is_draining() {
+        sleep(rng.around(pause) + Duration::from_millis(1)).await;
+        let is_over = match rng.below(2) {
+            0 => create(&world, &client).await,
+            _ => read(&world, &client, &mut newest).await,
+        };
+        if is_over {
+            return;
+        }
+    }
+}
+
+async fn create(world: &World, client: &Client) -> bool {
+    let path = format!("/request-{}", world.next_number());
+    world.oracle().request(&path);
+    let created = client.create(&path, b"", CreateMode::Persistent).await;
+    let mut oracle = world.oracle();
+    oracle.log(format_args!("{path}: {:?}", created.as_ref().map(|it| it.stat.czxid)));
+    match created {
+        Ok(_) => oracle.answered(&path, Some(true)),
+        Err(error) => {
+            oracle.answered(
+                &path,
+                match error.outcome() {
+                    Outcome::Applied => Some(true),
+                    Outcome::NotApplied => Some(false),
+                    Outcome::Unknown => None,
+                },
+            );
+            return error.fault() == Fault::Session;
+        }
+    }
+    false
+}
+
+async fn read(world: &World, client: &Client, newest: &mut i64) -> bool {
+    match client.exists("/").await {
+        Ok(Some(stat)) if stat.pzxid < *newest => {
+            let text = format!("{:#x} after {newest:#x}", stat.pzxid);
+            world.oracle().violated("I9", format!("{:#x}: {text}", client.session_id()));
+            true
+        }
+        Ok(stat) => {
+            *newest = stat.map_or(*newest, |stat| stat.pzxid);
+            false
+        }
+        Err(error) => error.fault() == Fault::Session,
+    }
+}

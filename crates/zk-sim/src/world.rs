@@ -1,0 +1,104 @@
+//! What the parts of one simulation share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use zk_session::Client;
+use zk_testing::{Settings, TestServer};
+
+use crate::oracle::Oracle;
+use crate::plan::Plan;
+use crate::process::Process;
+use crate::rng::Rng;
+
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) server: TestServer,
+    oracle: Arc<Mutex<Oracle>>,
+    slots: Vec<Mutex<Slot>>,
+    draining: AtomicBool,
+    target: Notify,
+    next_number: AtomicU64,
+}
+
+/// The place of a client: when one is gone the next comes in.
+#[derive(Default)]
+pub(crate) struct Slot {
+    pub(crate) process: Option<Arc<Process>>,
+    pub(crate) client: Option<Client>,
+    /// Drivers of this client and of those before.
+    pub(crate) drivers: Vec<JoinHandle<()>>,
+}
+
+impl World {
+    pub(crate) fn new(plan: Plan) -> Arc<Self> {
+        let settings = Settings::new()
+            .servers(plan.servers)
+            .tick_time(plan.tick)
+            .sync_limit(plan.sync_limit)
+            .container_check_interval(plan.reap_interval)
+            .seed(plan.seed);
+        let server = TestServer::in_memory_with(settings);
+        let oracle = Arc::new(Mutex::new(Oracle::new(plan.lock_path, plan.handoffs)));
+        let told = Arc::clone(&oracle);
+        server.with(|servers| {
+            servers.observe(move |tree, commit| lock(&told).committed(tree, commit));
+        });
+        let slots = plan.clients.iter().map(|_| Mutex::default()).collect();
+        let (draining, next_number) = (AtomicBool::new(false), AtomicU64::new(1));
+        let target = Notify::new();
+        Arc::new(Self { plan, server, oracle, slots, draining, target, next_number })
+    }
+
+    /// Never to be held over a call of the server, which calls the oracle, nor over an await.
+    pub(crate) fn oracle(&self) -> MutexGuard<'_, Oracle> {
+        lock(&self.oracle)
+    }
+
+    pub(crate) fn slot(&self, number: usize) -> MutexGuard<'_, Slot> {
+        lock(&self.slots[number])
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// True once no new work is to be begun.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells of new lock nodes.
+    pub(crate) fn fresh(&self) -> Arc<Notify> {
+        Arc::clone(&self.oracle().fresh)
+    }
+
+    /// Tells when enough locks were had.
+    pub(crate) fn target(&self) -> &Notify {
+        &self.target
+    }
+
+    pub(crate) fn reached_target(&self) {
+        self.target.notify_one();
+    }
+
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Random numbers for one part, which do not depend on what others draw.
+    pub(crate) fn rng(&self, part: u64) -> Rng {
+        let mut rng = Rng::new(self.plan.seed ^ part.wrapping_mul(0x9e6c_63d0_876a_3f6b));
+        rng.fork()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,242 @@
+//! What a server says, written so that two servers that behave alike say the same.
+//!
+//! Sessions are numbered in the order in which the script sees them, zxids count from the start of
+//! the script, and times are only checked: every transaction has one. What is older than the script
+//! is `old`.
+
+use std::collections::HashMap;
+
+use zk_proto::{ErrorCode, OpCode};
+
+/// What one side's numbers mean.
+#[derive(Debug, Default)]
+pub(crate) struct Normal {
+    pub(crate) base_zxid: i64,
+    sessions: HashMap<i64, usize>,
+    /// When each transaction was.
+    times: HashMap<i64, i64>,
+}
+
+impl Normal {
+    pub(crate) fn new(base_zxid: i64) -> Self {
+        Self { base_zxid, ..Self::default() }
+    }
+
+    pub(crate) fn session(&mut self, id: i64) -> String {
+        if id == 0 {
+            return "0".to_owned();
+        }
+        let next = self.sessions.len() + 1;
+        format!("s{}", self.sessions.entry(id).or_insert(next))
+    }
+
+    fn zxid(&self, zxid: i64) -> String {
+        if zxid <= 0 {
+            zxid.to_string()
+        } else if zxid < self.base_zxid {
+            "old".to_owned()
+        } else {
+            format!("+{}", zxid - self.base_zxid)
+        }
+    }
+
+    fn time(&mut self, zxid: i64, time: i64) -> &'static str {
+        if zxid < self.base_zxid {
+            return if (time == 0) == (zxid == 0) { "" } else { "@odd" };
+        }
+        if *self.times.entry(zxid).or_insert(time) == time { "" } else { "@different" }
+    }
+
+    /// A notification or a reply to `op`, and the error in it.
+    pub(crate) fn frame(&mut self, op: i32, frame: &[u8]) -> (String, i32) {
+        let mut cursor = Cursor(frame);
+        let (xid, zxid, err) = (cursor.int(), cursor.long(), cursor.int());
+        let (Some(xid), Some(zxid), Some(err)) = (xid, zxid, err) else {
+            return (format!("a frame of {}", frame.escape_ascii()), 0);
+        };
+        let zxid = self.zxid(zxid);
+        let mut text = if xid == -1 {
+            let kind = match cursor.int() {
+                Some(1) => "created",
+                Some(2) => "deleted",
+                Some(3) => "changed",
+                Some(4) => "children",
+                _ => "?",
+            };
+            let state = shown(cursor.int());
+            format!("event {kind} {} state {state} zxid {zxid}", cursor.text())
+        } else {
+            // A multiRead fails with what it has read before.
+            let is_list = [OpCode::Multi.code(), OpCode::MultiRead.code()].contains(&op);
+            let has_body = err == 0 || (is_list && !cursor.0.is_empty());
+            let body = if has_body { self.body(op, &mut cursor) } else { None };
+            let body = body.unwrap_or_default();
+            format!("xid {xid} zxid {zxid} {} {body}", ErrorCode(err))
+        };
+        if !cursor.0.is_empty() {
+            text.push_str(&format!(" and then {}", cursor.0.escape_ascii()));
+        }
+        (text, err)
+    }
+
+    fn body(&mut self, op: i32, cursor: &mut Cursor<'_>) -> Option<String> {
+        let op = OpCode::from_code(op)?;
+        Some(match op {
+            OpCode::Create | OpCode::Sync => cursor.text(),
+            OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
+                format!("{} {}", cursor.text(), self.stat(cursor)?)
+            }
+            OpCode::Exists | OpCode::SetData | OpCode::SetAcl => self.stat(cursor)?,
+            OpCode::GetData | OpCode::Reconfig => {
+                format!("{} {}", cursor.text(), self.stat(cursor)?)
+            }
+            OpCode::GetAcl => format!("{} {}", cursor.pairs(true)?, self.stat(cursor)?),
+            OpCode::GetChildren | OpCode::GetEphemerals => cursor.texts()?,
+            OpCode::GetChildren2 => format!("{} {}", cursor.texts()?, self.stat(cursor)?),
+            OpCode::GetAllChildrenNumber | OpCode::AddWatch => cursor.int()?.to_string(),
+            OpCode::WhoAmI => cursor.pairs(false)?,
+            OpCode::Sasl => cursor.text(),
+            OpCode::Multi | OpCode::MultiRead => self.results(cursor)?,
+            _ => return None,
+        })
+    }
+
+    fn results(&mut self, cursor: &mut Cursor<'_>) -> Option<String> {
+        let mut texts = Vec::new();
+        loop {
+            let (op, done, err) = (cursor.int()?, cursor.byte()?, cursor.int()?);
+            if done != 0 {
+                texts.push(format!("end {op} {done} {err}"));
+                return Some(texts.join("; "));
+            }
+            let body = match op {
+                -1 => ErrorCode(cursor.int()?).to_string(),
+                _ => self.body(op, cursor).unwrap_or_default(),
+            };
+            texts.push(format!("{op} {done} {err} {body}"));
+        }
+    }
+
+    fn stat(&mut self, cursor: &mut Cursor<'_>) -> Option<String> {
+        let (czxid, mzxid) = (cursor.long()?, cursor.long()?);
+        let (ctime, mtime) = (cursor.long()?, cursor.long()?);
+        let (version, cversion, aversion) = (cursor.int()?, cursor.int()?, cursor.int()?);
+        let owner = cursor.long()?;
+        let (len, children, pzxid) = (cursor.int()?, cursor.int()?, cursor.long()?);
+        // All scripts share the nodes that are always there, whose children come and go.
+        let cversion = if czxid == 0 { "*".to_owned() } else { cversion.to_string() };
+        Some(format!(
+            "stat(c {}{} m {}{} p {} v {version} cv {cversion} av {aversion} owner {} len {len} \
+             children {children})",
+            self.zxid(czxid),
+            self.time(czxid, ctime),
+            self.zxid(mzxid),
+            self.time(mzxid, mtime),
+            self.zxid(pzxid),
+            self.session(owner),
+        ))
+    }
+}
+
+fn shown(value: Option<i32>) -> String {
+    value.map_or_else(|| "?".to_owned(), |value| value.to_string())
+}
+
+/// Reads from the front of a frame.
+struct Cursor<'a>(&'a [u8]);
+
+impl Cursor<'_> {
+    fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (chunk, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*chunk)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.chunk::<1>().map(|[byte]| byte)
+    }
+
+    fn int(&mut self) -> Option<i32> {
+        self.chunk().map(i32::from_be_bytes)
+    }
+
+    fn long(&mut self) -> Option<i64> {
+        self.chunk().map(i64::from_be_bytes)
+    }
+
+    /// A buffer or a string, for people.
+    fn text(&mut self) -> String {
+        let Some(len) = self.int() else { return "?".to_owned() };
+        let Ok(len) = usize::try_from(len) else { return format!("null({len})") };
+        let Some((bytes, rest)) = self.0.split_at_checked(len) else { return "?".to_owned() };
+        self.0 = rest;
+        format!("\"{}\"", bytes.escape_ascii())
+    }
+
+    fn texts(&mut self) -> Option<String> {
+        let count = self.int()?;
+        let texts: Vec<String> = (0..count).map(|_| self.text()).collect();
+        Some(format!("{count}[{}]", texts.join(" ")))
+    }
+
+    /// Identities, whose order a hash table has decided, with permissions in front in an ACL.
+    fn pairs(&mut self, with_perms: bool) -> Option<String> {
+        let count = self.int()?;
+        let mut pairs = Vec::new();
+        for _ in 0..count {
+            let perms = if with_perms { format!("{} ", self.int()?) } else { String::new() };
+            pairs.push(format!("{perms}{}:{}", self.text(), self.text()));
+        }
+        pairs.sort_unstable();
+        Some(format!("{count}[{}]", pairs.join(", ")))
+    }
+}
+
+/// A reply to a connect request: what is to be compared, the session and its password.
+pub(crate) fn connect_reply(normal: &mut Normal, frame: &[u8]) -> Option<(String, i64, Vec<u8>)> {
+    let mut cursor = Cursor(frame);
+    let (version, timeout, id) = (cursor.int()?, cursor.int()?, cursor.long()?);
+    let password_len = usize::try_from(cursor.int()?).ok()?;
+    let (password, rest) = cursor.0.split_at_checked(password_len)?;
+    let is_null = password.iter().all(|byte| *byte == 0);
+    let text = format!(
+        "connected: version {version} timeout {timeout} session {} password of {password_len} \
+         bytes, null {is_null}, then {}",
+        normal.session(id),
+        rest.escape_ascii()
+    );
+    Some((text, id, password.to_vec()))
+}
+
+/// The names in a reply to getChildren.
+pub(crate) fn names(reply: &[u8]) -> Vec<&[u8]> {
+    let mut cursor = Cursor(reply.get(16..).unwrap_or_default());
+    let count = cursor.int().unwrap_or(0);
+    let mut name = || {
+        let len = usize::try_from(cursor.int()?).ok()?;
+        let (name, rest) = cursor.0.split_at_checked(len)?;
+        cursor.0 = rest;
+        Some(name)
+    };
+    (0..count).map_while(|_| name()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zxids_count_from_the_start_of_the_script() {
+        let normal = Normal::new(100);
+        let shown: Vec<String> = [-1, 0, 99, 100, 107].map(|zxid| normal.zxid(zxid)).into();
+        assert_eq!(shown, ["-1", "0", "old", "+0", "+7"]);
+    }
+
+    #[test]
+    fn a_transaction_has_one_time() {
+        let mut normal = Normal::new(100);
+        assert_eq!(normal.time(101, 5), "");
+        assert_eq!(normal.time(101, 5), "");
+        assert_eq!(normal.time(101, 6), "@different");
+    }
+}

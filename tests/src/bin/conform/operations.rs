@@ -1,0 +1,274 @@
+//! Requests of every kind, sensible and not, on few nodes, so that they get in each other's way.
+
+use zk_proto::OpCode;
+use zk_testing::Version;
+
+use crate::arguments::Arguments;
+use crate::message::Message;
+use crate::random::Random;
+
+/// Makes requests for one script.
+pub(crate) struct Operations {
+    random: Random,
+    arguments: Arguments,
+    version: Version,
+}
+
+type Make = fn(&mut Operations) -> Vec<Message>;
+
+/// How often each kind of request is made.
+const KINDS: [(usize, Make); 20] = [
+    (24, |it| vec![it.create()]),
+    (9, |it| vec![it.delete()]),
+    (9, |it| vec![it.set_data()]),
+    (4, |it| vec![it.set_acl()]),
+    (14, |it| vec![it.read()]),
+    (5, |it| vec![it.add_watch()]),
+    (4, |it| vec![it.watches(OpCode::RemoveWatches)]),
+    (3, |it| vec![it.watches(OpCode::CheckWatches)]),
+    (3, |it| vec![it.set_watches()]),
+    (9, |it| vec![it.multi()]),
+    (3, |it| vec![it.multi_read()]),
+    (4, |it| vec![it.auth()]),
+    (1, |_| vec![named(OpCode::WhoAmI)]),
+    (2, |it| vec![it.of_path(OpCode::Sync)]),
+    (2, |_| vec![named(OpCode::Ping)]),
+    (1, |_| vec![reconfig()]),
+    (1, |it| vec![it.rare()]),
+    (2, |it| it.quota()),
+    (2, |it| vec![it.truncated()]),
+    (1, |_| vec![named(OpCode::CloseSession)]),
+];
+
+impl Operations {
+    pub(crate) fn new(random: Random, root: &str, version: Version) -> Self {
+        // Numbers of its own, so that a script's outline does not depend on them.
+        let mut random = random;
+        let seed = u64::try_from(random.below(usize::MAX)).unwrap_or_default();
+        Self { random: Random::new(seed ^ 0x5eed), arguments: Arguments::new(root), version }
+    }
+
+    /// Makes some of the nodes that requests are about.
+    pub(crate) fn groundwork(&mut self) -> Vec<Message> {
+        let paths = self.arguments.groundwork();
+        let create = |path: &String| {
+            let message = named(OpCode::Create).string("path", path).string("data", "x");
+            message.int("acl", 1).int("", 31).string("", "world").string("", "anyone").int("", 0)
+        };
+        paths.iter().filter(|_| self.random.chance(70)).map(create).collect()
+    }
+
+    /// The next request, or a few that belong together.
+    pub(crate) fn next(&mut self) -> Vec<Message> {
+        let kind = self.random.weighted(KINDS.iter().map(|(weight, _)| *weight));
+        let mut messages = (KINDS[kind].1)(self);
+        if self.random.chance(1)
+            && let Some(last) = messages.pop()
+        {
+            messages.push(last.byte("behind", 7).byte("it", 7));
+        }
+        messages
+    }
+
+    fn create(&mut self) -> Message {
+        let random = &mut self.random;
+        let op = *random.pick(&[
+            OpCode::Create,
+            OpCode::Create,
+            OpCode::Create2,
+            OpCode::Create2,
+            OpCode::CreateContainer,
+            OpCode::CreateTtl,
+        ]);
+        let flags = match op {
+            _ if random.chance(4) => *random.pick(&[-1, 4, 5, 6, 7, 9, i32::MAX]),
+            OpCode::CreateContainer => *random.pick(&[4, 4, 4, 0, 1, 2, 3]),
+            OpCode::CreateTtl => *random.pick(&[5, 5, 6, 0, 1, 2]),
+            _ => *random.pick(&[0, 0, 0, 1, 1, 2, 3]),
+        };
+        let is_sequential = matches!(flags, 2 | 3 | 6);
+        let path = if is_sequential && random.chance(90) {
+            Some(self.arguments.prefix(random))
+        } else {
+            self.arguments.path(random)
+        };
+        let message = named(op).buffer("path", path.as_deref());
+        let message = message.buffer("data", self.arguments.data(random).as_deref());
+        let message = self.arguments.acl(random, message).int("flags", flags);
+        if op != OpCode::CreateTtl {
+            return message;
+        }
+        let ttl = *random.pick(&[1, 5_000, 60_000, 0, -2, 0xff_ffff_ffff, 0x100_0000_0000]);
+        // A negative time with the flags of another mode would end the server.
+        let ttl = if matches!(flags, 5 | 6) { ttl } else { ttl.max(0) };
+        message.long("ttl", ttl)
+    }
+
+    fn delete(&mut self) -> Message {
+        self.of_path(OpCode::Delete).int("version", self.arguments.version(&mut self.random))
+    }
+
+    fn set_data(&mut self) -> Message {
+        let message = self.of_path(OpCode::SetData);
+        let data = self.arguments.data(&mut self.random);
+        let message = message.buffer("data", data.as_deref());
+        message.int("version", self.arguments.version(&mut self.random))
+    }
+
+    fn set_acl(&mut self) -> Message {
+        let message = self.of_path(OpCode::SetAcl);
+        let message = self.arguments.acl(&mut self.random, message);
+        message.int("version", self.arguments.version(&mut self.random))
+    }
+
+    fn check(&mut self) -> Message {
+        self.of_path(OpCode::Check).int("version", self.arguments.version(&mut self.random))
+    }
+
+    fn read(&mut self) -> Message {
+        let op = *self.random.pick(&[
+            OpCode::Exists,
+            OpCode::Exists,
+            OpCode::GetData,
+            OpCode::GetData,
+            OpCode::GetChildren,
+            OpCode::GetChildren2,
+            OpCode::GetChildren2,
+            OpCode::GetAcl,
+            OpCode::GetEphemerals,
+            OpCode::GetAllChildrenNumber,
+        ]);
+        let path = self.arguments.readable(&mut self.random);
+        let message = named(op).buffer("path", path.as_deref());
+        match op {
+            OpCode::GetAcl | OpCode::GetEphemerals | OpCode::GetAllChildrenNumber => message,
+            _ => message.byte("watch", *self.random.pick(&[0, 1, 1, 7])),
+        }
+    }
+
+    fn add_watch(&mut self) -> Message {
+        // With a null path the connection is never closed.
+        let path = self.arguments.readable(&mut self.random).or(Some(Vec::new()));
+        let mode = *self.random.pick(&[0, 0, 0, 0, 1, 1, 1, 1, 1, 2, -1]);
+        named(OpCode::AddWatch).buffer("path", path.as_deref()).int("mode", mode)
+    }
+
+    fn watches(&mut self, op: OpCode) -> Message {
+        let path = self.arguments.readable(&mut self.random);
+        let kind = *self.random.pick(&[1, 1, 2, 2, 3, 3, 4, 5, 9, 0]);
+        named(op).buffer("path", path.as_deref()).int("type", kind)
+    }
+
+    fn set_watches(&mut self) -> Message {
+        let op = *self.random.pick(&[OpCode::SetWatches, OpCode::SetWatches2]);
+        let lists: &[&str] = match op {
+            OpCode::SetWatches => &["data", "exist", "child"],
+            _ => &["data", "exist", "child", "persistent", "recursive"],
+        };
+        let offset = i64::try_from(self.random.below(60)).unwrap_or(0);
+        let mut message = named(op).zxid("since", offset);
+        for list in lists {
+            if self.random.chance(1) {
+                message = message.int(list, -1);
+                continue;
+            }
+            let count = self.random.below(3);
+            let paths: Vec<Vec<u8>> = (0..count)
+                .map(|_| self.arguments.readable(&mut self.random).unwrap_or_default())
+                .collect();
+            message = message.strings(list, &paths);
+        }
+        message
+    }
+
+    fn multi(&mut self) -> Message {
+        let mut message = named(OpCode::Multi);
+        for _ in 0..self.random.below(6) {
+            let part = match self.random.below(100) {
+                0..=44 => self.create(),
+                45..=59 => self.delete(),
+                60..=79 => self.set_data(),
+                80..=97 => self.check(),
+                98 => self.set_acl(),
+                _ => self.read(),
+            };
+            message = message.part(&part);
+        }
+        if self.random.chance(98) { message.end() } else { message }
+    }
+
+    fn multi_read(&mut self) -> Message {
+        let mut message = named(OpCode::MultiRead);
+        for _ in 0..self.random.below(5) {
+            let op = match self.random.below(40) {
+                0 => OpCode::Exists,
+                1 => OpCode::GetChildren2,
+                2..=20 => OpCode::GetChildren,
+                _ => OpCode::GetData,
+            };
+            let path = self.arguments.readable(&mut self.random);
+            message = message.part(&named(op).buffer("path", path.as_deref()).byte("watch", 1));
+        }
+        if self.random.chance(98) { message.end() } else { message }
+    }
+
+    fn auth(&mut self) -> Message {
+        self.arguments.auth(&mut self.random, named(OpCode::Auth).int("type", 0))
+    }
+
+    fn rare(&mut self) -> Message {
+        match self.random.below(4) {
+            0 => named(OpCode::Sasl).buffer("token", Some(b"x")),
+            1 if self.version == Version::V3_9 => self.check(),
+            _ => Message::new(*self.random.pick(&[0, 10, 23, 99, 108, 1000, -1, -2]), "unknown"),
+        }
+    }
+
+    fn quota(&mut self) -> Vec<Message> {
+        let limits = *self.random.pick(&[
+            "count=3,bytes=40",
+            "count=-1,bytes=-1=;byteHardLimit=30;countHardLimit=5",
+            "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3",
+        ]);
+        let root = self.arguments.quota_root();
+        let nodes = [
+            (root.clone(), ""),
+            (format!("{root}/zookeeper_limits"), limits),
+            (format!("{root}/zookeeper_stats"), "count=0,bytes=0"),
+        ];
+        let create = |(path, data): &(String, &str)| {
+            let message = named(OpCode::Create).string("path", path).string("data", data);
+            message.int("acl", 1).int("", 31).string("", "world").string("", "anyone").int("", 0)
+        };
+        nodes.iter().map(create).collect()
+    }
+
+    fn truncated(&mut self) -> Message {
+        let message = match self.random.below(9) {
+            0 => self.create(),
+            1 => self.delete(),
+            2 => self.set_data(),
+            3 => self.set_acl(),
+            4 => self.read(),
+            5 => self.add_watch(),
+            6 => self.set_watches(),
+            7 => self.multi(),
+            _ => self.watches(OpCode::RemoveWatches),
+        };
+        let cut = 1 + self.random.below(message.body_len().max(1));
+        message.cut(cut)
+    }
+
+    fn of_path(&mut self, op: OpCode) -> Message {
+        named(op).buffer("path", self.arguments.path(&mut self.random).as_deref())
+    }
+}
+
+fn named(op: OpCode) -> Message {
+    Message::new(op.code(), op.name())
+}
+
+fn reconfig() -> Message {
+    let message = named(OpCode::Reconfig).buffer("joining", None).string("leaving", "3");
+    message.buffer("members", None).long("from", -1)
+}

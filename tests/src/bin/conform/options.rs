@@ -1,0 +1,51 @@
+//! The command line.
+
+use zk_testing::Version;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) scripts: u64,
+    pub(crate) seed: u64,
+    /// That of the real server, unless told.
+    pub(crate) version: Option<Version>,
+}
+
+impl Options {
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { scripts: 300, seed: 1, version: None };
+        let mut words = words;
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+            let number = || value.parse().map_err(|_| format!("`{value}` is no number"));
+            match (word.as_str(), value.as_str()) {
+                ("--scripts", _) => options.scripts = number()?,
+                ("--seed", _) => options.seed = number()?,
+                ("--version", "3.8") => options.version = Some(Version::V3_8),
+                ("--version", "3.9") => options.version = Some(Version::V3_9),
+                ("--version", _) => return Err(format!("there is no version `{value}` here")),
+                _ => return Err(format!("there is no option `{word}`")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        Options::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn options_have_defaults() {
+        assert_eq!(parse(""), Ok(Options { scripts: 300, seed: 1, version: None }));
+        let all = Options { scripts: 5, seed: 9, version: Some(Version::V3_9) };
+        assert_eq!(parse("--version 3.9 --scripts 5 --seed 9"), Ok(all));
+        for line in ["--seed", "--seed x", "--version 3.4", "--jobs 2"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

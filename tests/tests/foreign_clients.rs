@@ -1,0 +1,51 @@
+//! Clients that are not ours at the server of `zk-testing`, over TCP.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use zk_testing::TestServer;
+use zk_tests::{Distribution, or_skip};
+
+/// Where Debian puts the jars of Curator.
+const DEBIAN_JARS: &str = "/usr/share/java";
+const CURATOR_JARS: [&str; 4] =
+    ["curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "guava.jar"];
+
+/// What has to have gone well, in order.
+const PARTS: [&str; 5] =
+    ["create, get, set", "sequences, children", "watches", "multi", "ephemerals"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn java_and_curator_take_it_for_zookeeper() {
+    let Some(distribution) = or_skip(Distribution::find()) else { return };
+    let server = TestServer::start().await.unwrap();
+
+    let mut class_path = distribution.class_path().to_owned();
+    for jar in CURATOR_JARS {
+        class_path.push(":");
+        class_path.push(Path::new(DEBIAN_JARS).join(jar));
+    }
+    let mut java = Command::new(distribution.java());
+    java.args(["-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"])
+        .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+        .arg("-cp")
+        .arg(class_path)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("java/ForeignClient.java"))
+        .arg(server.connect_string())
+        .stderr(Stdio::piped());
+    let ended = tokio::task::spawn_blocking(move || java.output()).await.unwrap().unwrap();
+    let (said, errors) =
+        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    if !ended.status.success() && errors.contains("jdk.compiler") {
+        eprintln!("SKIPPED java_and_curator_take_it_for_zookeeper: Java without a compiler");
+        return;
+    }
+
+    assert!(ended.status.success(), "{}: {said}{errors}", ended.status);
+    let passed: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("passed ")).collect();
+    assert_eq!(passed[..PARTS.len()], PARTS, "{errors}");
+    match passed.get(PARTS.len()) {
+        Some(last) => assert_eq!(*last, "curator"),
+        None => eprintln!("SKIPPED the part with Curator: {said}"),
+    }
+}
