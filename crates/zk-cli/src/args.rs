@@ -168,7 +168,9 @@ number larger than that of every holder before: give it along with every write t
 protects, and have a smaller one refused there. Nothing else is safe from a holder that was paused.
 
 When the lock is lost while the command runs, the command gets SIGTERM, then SIGKILL after 5 s, and
-the exit status is 74. SIGINT and SIGTERM are passed on to the command, and the lock is released.")]
+the exit status is 74. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command, and the
+lock is released. Signals go to the command itself, not to what it has started: a script should pass
+them on. If zk itself is killed (SIGKILL), the command runs on without the lock.")]
 pub(crate) struct Lock {
     /// The path of the lock; it is made when it does not exist.
     pub(crate) path: String,

@@ -1,14 +1,17 @@
-//! SIGINT and SIGTERM as something to wait for.
+//! The signals that end a command, as something to wait for.
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::failure::Failure;
 
-/// Both signals, from the moment this exists.
+/// All of them, from the moment this exists: without it they would end this process
+/// and leave its command running without the lock.
 pub(crate) struct Signals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
+    hang_up: unix::Signal,
+    quit: unix::Signal,
 }
 
 impl Signals {
@@ -19,6 +22,8 @@ impl Signals {
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+            quit: listen(SignalKind::quit())?,
         })
     }
 
@@ -27,6 +32,8 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::SIGINT,
             _ = self.terminate.recv() => Signal::SIGTERM,
+            _ = self.hang_up.recv() => Signal::SIGHUP,
+            _ = self.quit.recv() => Signal::SIGQUIT,
         }
     }
 }

@@ -44,11 +44,11 @@ fn other_broken_bytes_are_replaced() {
         (b"a\x80b", "a\u{fffd}b"),
         // Cut off inside a character.
         (b"a\xe2\x82", "a\u{fffd}"),
-        // A high surrogate alone, at the end and before text.
-        (b"\xed\xa0\xbd", "\u{fffd}\u{fffd}\u{fffd}"),
-        (b"\xed\xa0\xbdabc", "\u{fffd}\u{fffd}\u{fffd}abc"),
+        // A high surrogate alone, at the end and before text: one character, as in Java.
+        (b"\xed\xa0\xbd", "\u{fffd}"),
+        (b"\xed\xa0\xbdabc", "\u{fffd}abc"),
         // A low surrogate before a high one.
-        (b"\xed\xb8\x80\xed\xa0\xbd", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+        (b"\xed\xb8\x80\xed\xa0\xbd", "\u{fffd}\u{fffd}"),
         // A pair directly after a broken byte.
         (b"\xff\xed\xa0\xbd\xed\xb8\x80", "\u{fffd}\u{1f600}"),
     ] {

@@ -35,11 +35,11 @@ pub enum Planted {
     LossNotTold,
     /// A lease that has run out comes back with a late answer (etcd #11456).
     LeaseRevives,
-    /// The lease is fed by pings, which a follower answers by itself.
+    /// The lease is left to pings, which a follower answers by itself.
     LeaseFedByPings,
     /// The lease runs to the very end of the timeout, from the time of the *answer*.
     LeaseFromAnswer,
-    /// Renewal stops after the first connection (Redisson #775, #3194).
+    /// Renewal stops half a timeout into a connection (Redisson #775, #3194).
     RenewalStops,
     /// Contenders are sorted by the whole name, so by the random id in front.
     SortByName,

@@ -131,6 +131,10 @@ impl Contender {
                 }
                 continue;
             }
+            if error.outcome() == Outcome::Applied {
+                // There is a node, under a name that could not be read: swept on drop.
+                return Err(error.into());
+            }
             self.state = State::Out;
             #[cfg(zk_planted)] // CURATOR-180: a reaped parent is the caller's problem
             if zk_session::planted::active(zk_session::planted::Planted::ParentReapedLeaks)

@@ -143,8 +143,10 @@ impl<H: Handles> Session<H> {
     /// sixth of the timeout: with the margin of a quarter that leaves three
     /// chances before the lease runs out.
     fn heartbeat_due(&self) -> Option<Instant> {
-        #[cfg(zk_planted)] // Redisson #775: renewal ends with the first failure
-        if crate::planted::active(crate::planted::Planted::RenewalStops) && self.last_loss.is_some()
+        #[cfg(zk_planted)] // Redisson #775: renewal ends; or it is left to pings
+        if (crate::planted::active(crate::planted::Planted::RenewalStops)
+            && self.pulse.synced > self.pulse.up + self.identity.timeout / 2)
+            || crate::planted::active(crate::planted::Planted::LeaseFedByPings)
         {
             return None;
         }
