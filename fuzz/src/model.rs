@@ -1,33 +1,39 @@
 //! Models that more than one target compares with.
 
-/// Text as a Java peer writes it, decoded the slow way: surrogate pairs of three bytes each are found
-/// first, and all between them is UTF-8 or replaced.
+/// Text as a Java peer writes it, decoded the slow way: surrogates of three bytes each are found first,
+/// two of them for a character or one for U+FFFD, and all between them is UTF-8 or replaced.
 pub(crate) fn naive_text(bytes: &[u8]) -> String {
     let mut text = String::new();
     let mut start = 0;
     let mut at = 0;
     while at < bytes.len() {
-        match surrogate_pair(&bytes[at..]) {
-            Some(character) => {
-                text.push_str(&String::from_utf8_lossy(&bytes[start..at]));
-                text.push(character);
-                at += 6;
-                start = at;
+        let rest = &bytes[at..];
+        let lone = rest.get(..3).and_then(half).filter(|unit| (0xd800..=0xdfff).contains(unit));
+        let (character, len) = match (surrogate_pair(rest), lone) {
+            (Some(character), _) => (character, 6),
+            (None, Some(_)) => (char::REPLACEMENT_CHARACTER, 3),
+            (None, None) => {
+                at += 1;
+                continue;
             }
-            None => at += 1,
-        }
+        };
+        text.push_str(&String::from_utf8_lossy(&bytes[start..at]));
+        text.push(character);
+        at += len;
+        start = at;
     }
     text.push_str(&String::from_utf8_lossy(&bytes[start..]));
     text
 }
 
+fn half(bytes: &[u8]) -> Option<u16> {
+    let [0xed, high, low] = *bytes else { return None };
+    let continues = |byte: u8| (0x80..0xc0).contains(&byte);
+    (continues(high) && continues(low))
+        .then(|| 0xd000 | u16::from(high & 0x3f) << 6 | u16::from(low & 0x3f))
+}
+
 fn surrogate_pair(bytes: &[u8]) -> Option<char> {
-    let half = |bytes: &[u8]| -> Option<u16> {
-        let [0xed, high, low] = *bytes else { return None };
-        let continues = |byte: u8| (0x80..0xc0).contains(&byte);
-        (continues(high) && continues(low))
-            .then(|| 0xd000 | u16::from(high & 0x3f) << 6 | u16::from(low & 0x3f))
-    };
     let units = [half(bytes.get(..3)?)?, half(bytes.get(3..6)?)?];
     let mut characters = char::decode_utf16(units);
     // Two halves in the right order are one character; anything else is two of something.

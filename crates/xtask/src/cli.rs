@@ -147,7 +147,7 @@ Tasks:
   test [ARG...]                   set up what tests need, then run all of them
   fuzz [--secs N] [TARGET...]     fuzz whatever reads bytes from somebody else
   conform [ARG...]                compare the server of zk-testing with a real one
-  sim [--seeds N | --seed S]      simulate clients and locks under faults; `--planted` tests that
+  sim [--seeds N | --seed S]      simulate clients and locks under faults, deterministically
   ci                              everything a change must pass: format, lints, docs, tests, fuzzing
 
 `cargo xtask TASK --help` tells more.
