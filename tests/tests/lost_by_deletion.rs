@@ -42,6 +42,9 @@ async fn a_guard_tells_that_its_node_was_deleted() {
     let lost = Err(LockError::Lost(LossReason::NodeDeleted));
     assert_eq!(guard.check().await, lost);
     assert_eq!(guard.lost().await, LossReason::NodeDeleted);
+    assert!(!guard.is_held());
+    assert_eq!(guard.token(), Err(LockError::Lost(LossReason::NodeDeleted)));
+    assert_eq!(guard.release().await, Err(LockError::Lost(LossReason::NodeDeleted)));
 }
 
 const LIMIT: Duration = Duration::from_secs(30);

@@ -10,11 +10,14 @@ use zk_session::{LeaseLoss, SessionEnd};
 pub enum LossReason {
     /// The session is over, and the lock's node with it.
     SessionEnded(SessionEnd),
-    /// The leader of the ensemble has not answered for so long that it may be
-    /// about to give the lock to somebody else.
+    /// The ensemble has not answered for so long that it may be about to give the
+    /// lock to somebody else.
     LeaseDeadlinePassed,
     /// Somebody deleted the lock's node.
     NodeDeleted,
+    /// The guard was released or dropped. Only told to those who still wait for the
+    /// loss of a lock that is no longer held.
+    Released,
 }
 
 impl From<LeaseLoss> for LossReason {
@@ -31,9 +34,10 @@ impl fmt::Display for LossReason {
         match self {
             Self::SessionEnded(end) => write!(f, "{end}"),
             Self::LeaseDeadlinePassed => {
-                f.write_str("the leader of the ensemble did not answer within the lease")
+                f.write_str("the ensemble did not answer within the lease")
             }
             Self::NodeDeleted => f.write_str("somebody deleted the lock's node"),
+            Self::Released => f.write_str("the lock was given up"),
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use zk_session::{Belief, Client, Error, EventType};
+use zk_session::{Belief, Client, Error, ErrorCode, EventType, Outcome};
 
 use crate::error::{LockError, LossReason};
 use crate::queue::contender::{Contender, Node};
@@ -51,12 +53,14 @@ pub struct Guard {
     contender: Contender,
     node: Node,
     belief: Belief,
+    /// What the clock cannot tell of the node, shared with those who wait for its loss.
+    fate: Arc<Fate>,
 }
 
 impl Guard {
     /// `contender` must be first in its queue.
     pub(crate) fn new(contender: Contender, node: Node, belief: Belief) -> Self {
-        Self { contender, node, belief }
+        Self { contender, node, belief, fate: Arc::default() }
     }
 
     /// The path of the holder's node.
@@ -91,11 +95,11 @@ impl Guard {
         if zk_session::planted::active(zk_session::planted::Planted::HolderIgnoresExpiry) {
             return true;
         }
-        self.contender.claim().holds(self.belief)
+        self.fate.known().is_none() && self.contender.claim().holds(self.belief)
     }
 
-    /// Asks the leader: true proof, at the price of a round trip, that the lock was
-    /// held at some moment between the call and its return.
+    /// Asks a quorum of the ensemble: true proof, at the price of a transaction, that
+    /// the lock was held at some moment between the call and its return.
     ///
     /// # Errors
     /// [`LockError::Lost`], or a failed request.
@@ -106,25 +110,37 @@ impl Guard {
         loop {
             self.token()?;
             let client = self.contender.client();
-            let (synced, own) = {
+            // The read comes behind the transaction, so it sees at least as much. It is
+            // there for a node that somebody made again under the very name.
+            let (checked, own) = {
                 let _one_write = client.batch();
-                (client.sync(&self.node.path), client.exists(&self.node.path))
+                (client.check(&self.node.path, None), client.exists(&self.node.path))
             };
-            match (synced.await, own.await) {
+            let error = match (checked.await, own.await) {
                 (Ok(()), Ok(Some(stat))) if stat.czxid == self.node.czxid => {
                     return self.token();
                 }
-                (Ok(()), Ok(_)) => return Err(LockError::Lost(LossReason::NodeDeleted)),
-                (Err(error), _) | (_, Err(error)) if passes(&error) => {}
-                (Err(error), _) | (_, Err(error)) => {
-                    return Err(if self.is_held() { error.into() } else { self.lost_error() });
+                (Ok(()), Ok(_)) => {
+                    self.fate.set(Fate::DELETED);
+                    return Err(self.lost_error());
                 }
+                (Err(error), _) | (_, Err(error)) => error,
+            };
+            if error.code() == Some(ErrorCode::NO_NODE) {
+                self.fate.set(Fate::DELETED);
+            }
+            // A transaction without a change may be repeated, whatever became of it.
+            if !passes(&error) && error.outcome() != Outcome::Unknown {
+                return Err(if self.is_held() { error.into() } else { self.lost_error() });
             }
         }
     }
 
-    /// Waits until the lock is lost, and tells why. Of a guard that was released or
-    /// dropped in the meantime it may say that its node was deleted.
+    /// Waits until the lock is lost, and tells why. Of a guard that is released or
+    /// dropped in the meantime it says [`LossReason::Released`].
+    ///
+    /// Once this or [`check`](Self::check) has told that the node was deleted, the
+    /// guard knows it too, for good.
     ///
     /// The first poll sets a watch on the holder's node; whoever does not call this
     /// does not pay for it.
@@ -145,12 +161,17 @@ impl Guard {
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let lease = self.contender.claim().lost(self.belief);
         let (client, node) = (self.contender.client().clone(), self.node.clone());
+        let fate = self.fate.clone();
         async move {
+            if let Some(reason) = fate.known() {
+                return reason;
+            }
             match select(pin!(lease), pin!(deleted(client, node))).await {
-                Either::Left((loss, _)) => loss.into(),
+                Either::Left((loss, _)) => fate.known().unwrap_or_else(|| loss.into()),
                 Either::Right(((), lease)) => match lease.now_or_never() {
+                    // The server removes the node when it expires the session.
                     Some(loss) => loss.into(),
-                    None => LossReason::NodeDeleted,
+                    None => fate.set(Fate::DELETED),
                 },
             }
         }
@@ -160,25 +181,59 @@ impl Guard {
     ///
     /// # Errors
     /// [`LockError::Lost`] if the lock was no longer held for certain when this was
-    /// called: what was done under it may have been done by two. The node is
-    /// deleted all the same. Otherwise a failed request: the node goes with the
-    /// session then.
+    /// called, or if the server finds the node gone: what was done under the lock may
+    /// have been done by two. The node is deleted all the same. Otherwise a
+    /// failed request: the node goes with the session then.
     ///
     /// # Cancel safety
     /// The lock is given up by the call; dropping the future only stops the waiting.
-    pub async fn release(self) -> Result<(), LockError> {
+    pub async fn release(mut self) -> Result<(), LockError> {
         let held = self.token();
-        let left = self.contender.leave().await;
+        self.fate.set(Fate::RELEASED);
+        let was_there = self.contender.leave().await;
         held?;
-        Ok(left?)
+        match was_there? {
+            true => Ok(()),
+            false => Err(LockError::Lost(LossReason::NodeDeleted)),
+        }
     }
 
     fn loss(&self) -> LossReason {
-        self.contender.claim().loss().into()
+        self.fate.known().unwrap_or_else(|| self.contender.claim().loss().into())
     }
 
     fn lost_error(&self) -> LockError {
         LockError::Lost(self.loss())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.fate.set(Fate::RELEASED);
+    }
+}
+
+/// What became of a guard's node. The first word is the last.
+#[derive(Debug, Default)]
+struct Fate(AtomicU8);
+
+impl Fate {
+    const DELETED: u8 = 1;
+    const RELEASED: u8 = 2;
+
+    /// Remembers it, unless something is known already; what is known then.
+    fn set(&self, fate: u8) -> LossReason {
+        // An error says that there was a word before.
+        let _ = self.0.compare_exchange(0, fate, Ordering::AcqRel, Ordering::Acquire);
+        self.known().unwrap_or(LossReason::Released)
+    }
+
+    fn known(&self) -> Option<LossReason> {
+        match self.0.load(Ordering::Acquire) {
+            0 => None,
+            Self::DELETED => Some(LossReason::NodeDeleted),
+            _ => Some(LossReason::Released),
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! * At most one [`Guard`] of a path is valid at any moment, by its own careful
 //!   clock. A guard is lost *before* the server can give the lock away: its
-//!   validity rests on what the **leader** answered, never on a connection that
+//!   validity rests on what a **quorum** has agreed to, never on a connection that
 //!   is up, and it asks the clock whenever it is asked.
 //! * Every holder has a [`FencingToken`] larger than that of every holder before.
 //! * Nothing can be promised about a holder that was paused and does not ask again

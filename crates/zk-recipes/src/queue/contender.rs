@@ -201,7 +201,7 @@ impl Contender {
             false => stat,
         };
         if stat.ephemeral_owner != self.client.session_id() {
-            self.restart();
+            self.state = State::Out; // nor is it ours to delete
             return Err(LockError::Vanished { path });
         }
         match number {
@@ -217,15 +217,16 @@ impl Contender {
         self.protection = protection(&self.client.draw_uuid());
     }
 
-    /// Takes the node out and waits until the server has said so.
-    pub(crate) async fn leave(mut self) -> Result<(), zk_session::Error> {
+    /// Takes the node out and waits until the server has said so; false if somebody
+    /// else had taken it out before.
+    pub(crate) async fn leave(&mut self) -> Result<bool, zk_session::Error> {
         match std::mem::replace(&mut self.state, State::Out) {
             State::In(node) => self.client.delete_for_certain(&node.path).await,
             State::Asked => {
                 self.client.sweep_for_certain(&self.kind.path, &self.protection);
-                Ok(())
+                Ok(true)
             }
-            State::Out => Ok(()),
+            State::Out => Ok(true),
         }
     }
 

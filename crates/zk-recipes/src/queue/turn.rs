@@ -121,14 +121,14 @@ async fn wait_until_gone(contender: &Contender, path: &str) -> Result<(), LockEr
 }
 
 /// Binds the guard-to-be to the lease. A contender that comes first has kept the
-/// lease fed while it waited, so this costs nothing, unless the leader could not
-/// be reached of late: then the leader is asked whether the session lives.
+/// lease fed while it waited, so this costs nothing, unless the ensemble could not
+/// be reached of late: then it is asked whether the session lives.
 async fn believe(contender: &Contender) -> Result<Belief, LockError> {
     loop {
         if let Some(belief) = contender.claim().bind() {
             return Ok(belief);
         }
-        match contender.client().sync(&contender.kind().path).await {
+        match contender.claim().renew().await {
             Ok(()) => {}
             Err(error) if passes(&error) => {}
             Err(error) => return Err(error.into()),

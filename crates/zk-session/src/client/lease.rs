@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::watch;
+use futures::future::{Either, select};
 
-use super::Client;
+use super::{Client, Pending};
 use crate::SessionEnd;
 use crate::core::Standing;
-use crate::driver::now;
+use crate::driver::{Shared, now};
 
 /// Why the ephemeral nodes of a session can no longer be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,7 +19,7 @@ use crate::driver::now;
 pub enum LeaseLoss {
     /// The session is over.
     SessionEnded(SessionEnd),
-    /// The leader has not answered for so long that it may be about to expire the
+    /// The ensemble has not answered for so long that it may be about to expire the
     /// session. The session may turn out to live on; the belief does not.
     DeadlinePassed,
 }
@@ -26,14 +28,15 @@ impl fmt::Display for LeaseLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SessionEnded(end) => write!(f, "{end}"),
-            Self::DeadlinePassed => f.write_str("the leader did not answer within the lease"),
+            Self::DeadlinePassed => f.write_str("the ensemble did not answer within the lease"),
         }
     }
 }
 
-/// A claim on the lease of a session: as long as one exists, the leader is asked
-/// for signs of life. Pings are not enough, because a follower answers them
-/// long after the leader has expired the session.
+/// A claim on the lease of a session: as long as one exists, a quorum of the
+/// ensemble is asked for signs of life. Pings are not enough, because a follower
+/// answers them long after the leader has expired the session; nor is `sync`,
+/// because a leader answers it that has been replaced and does not know it yet.
 #[derive(Debug)]
 pub struct LeaseClaim {
     client: Client,
@@ -46,12 +49,22 @@ impl LeaseClaim {
         Self { client }
     }
 
-    /// Binds a belief to the lease as it stands; `None` if it does not hold now.
-    /// Asking the leader for anything, such as a [`Client::sync`], renews it.
+    /// Binds a belief to the lease as it stands; `None` if it does not hold now:
+    /// [`renew`](Self::renew) it then.
     #[must_use]
     pub fn bind(&self) -> Option<Belief> {
         let (term, _) = self.client.shared().lock().lease(now())?;
         Some(Belief { term })
+    }
+
+    /// Asks a quorum of the ensemble for a sign of life, with a transaction of
+    /// nothing. When it has answered, this session has not been expired by anybody
+    /// up to the time of the call, and the lease is counted from then.
+    ///
+    /// # Errors
+    /// None of its own; see [`Client`](Client#operations).
+    pub fn renew(&self) -> Pending<()> {
+        self.client.prove()
     }
 
     /// Until when the belief holds if nothing more is heard; `None` if it is lost.
@@ -78,7 +91,7 @@ impl LeaseClaim {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub fn lost(&self, belief: Belief) -> impl Future<Output = LeaseLoss> + Send + use<> {
-        lost(self.client.shared().standing(), belief)
+        lost(self.client.shared().clone(), belief)
     }
 }
 
@@ -95,14 +108,24 @@ pub struct Belief {
     term: u64,
 }
 
-async fn lost(mut standing: watch::Receiver<Standing>, belief: Belief) -> LeaseLoss {
+/// The driver tells of a lease that has ended. That it can tell must not matter:
+/// its task may be stuck behind one that blocks its thread (tokio wakes a task onto
+/// the thread that woke it), so the clock is watched here as well.
+async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
+    let mut standing = shared.standing();
     loop {
-        let now = *standing.borrow_and_update();
-        if now.ended.is_some() || now.closing || now.term != belief.term {
-            return why(now);
+        let told = *standing.borrow_and_update();
+        if told.ended.is_some() || told.closing || told.term != belief.term {
+            return why(told);
         }
-        if standing.changed().await.is_err() {
-            return LeaseLoss::SessionEnded(SessionEnd::Closed);
+        let lease = shared.lock().lease(now());
+        let Some((_, until)) = lease.filter(|(term, _)| *term == belief.term) else {
+            return why(shared.lock().standing());
+        };
+        let deadline = tokio::time::sleep_until(until.into());
+        match select(pin!(standing.changed()), pin!(deadline)).await {
+            Either::Left((Ok(()), _)) | Either::Right(_) => {}
+            Either::Left((Err(_), _)) => return LeaseLoss::SessionEnded(SessionEnd::Closed),
         }
     }
 }

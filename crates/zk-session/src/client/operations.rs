@@ -2,15 +2,15 @@
 
 use bytes::Bytes;
 use proto::{
-    Acl, ChildList, ChildrenReply, Create2, CreateContainer, CreateMode, CreateReply, CreateTtl,
-    DataReply, Delete, ErrorCode, Exists, GetChildren2, GetData, OPEN_ACL, Request, SetData, Stat,
-    Sync, SyncReply,
+    Acl, Check, ChildList, ChildrenReply, Create2, CreateContainer, CreateMode, CreateReply,
+    CreateTtl, DataReply, Delete, ErrorCode, Exists, GetChildren2, GetData, Multi, MultiReply,
+    OPEN_ACL, Request, SetData, Stat, Sync, SyncReply,
 };
 use tokio::sync::oneshot;
 
 use super::Client;
 use super::pending::{Ask, Pending, PendingWatch, Watch, decode, strip};
-use crate::core::{Failure, Reply, Session, WatchKind};
+use crate::core::{Failure, HEARTBEAT, Reply, Session, WatchKind};
 use crate::driver::{Channels, now};
 use crate::error::{ErrorKind, Outcome};
 
@@ -193,9 +193,9 @@ impl Client {
         self.watched(ask, &GetChildren2 { path: full.into(), watch: true }, WatchKind::Children)
     }
 
-    /// Asks the leader for a sign of life, and the server to catch up with it
-    /// before it answers reads that this client makes after this one. Renews the
-    /// session's lease.
+    /// Makes the server catch up with the leader before it answers reads that this
+    /// client makes after this one. It proves nothing: a leader that has just been
+    /// replaced answers as well; [`check`](Self::check) asks a quorum.
     ///
     /// # Errors
     /// None of its own.
@@ -203,6 +203,29 @@ impl Client {
         let full = self.full(path);
         let ask = self.ask("sync", path, |result, _| decode::<SyncReply>(result).map(|_| ()));
         self.checked(ask, &Sync { path: full.into() })
+    }
+
+    /// Asks a quorum of the ensemble whether a node is there, and at the given
+    /// version; `None` for any. It is a transaction without a change, so no server
+    /// answers it out of an old view of the world, as it may do with reads.
+    ///
+    /// # Errors
+    /// The server declines with `NoNode`, `BadVersion`, `NoAuth` (it takes the
+    /// permission to read).
+    pub fn check(&self, path: &str, version: Option<i32>) -> Pending<()> {
+        let full = self.full(path);
+        let ask = self.ask("check", path, finish_one_of_multi);
+        if let Err(failure) = check(&full) {
+            return Pending::new(ask, Err(failure));
+        }
+        let check = Check { path: full.into(), version: version.unwrap_or(-1) };
+        self.request(ask, &Multi::new(&[check.into()]))
+    }
+
+    /// A transaction of nothing; see [`LeaseClaim::renew`](super::LeaseClaim::renew).
+    pub(super) fn prove(&self) -> Pending<()> {
+        let ask = self.ask("prove the session on", "/", finish_one_of_multi);
+        self.request(ask, &HEARTBEAT)
     }
 
     /// Adds credentials to the session, on this connection and all later ones:
@@ -220,15 +243,17 @@ impl Client {
     /// Deletes a node for certain: from the moment of the call, and whether or not
     /// anybody waits for the answer, the delete is repeated over reconnects until
     /// a server has answered it, or the session has ended. Meant for nodes whose
-    /// names are never used again, since it deletes whatever bears the name. A
-    /// node that is gone counts as deleted.
+    /// names are never used again, since it deletes whatever bears the name.
+    ///
+    /// Answers false if the node was gone already: somebody else has deleted it. One
+    /// that is only found gone when the delete is repeated counts as deleted by it.
     ///
     /// # Errors
     /// The server declines with `NotEmpty`, `NoAuth`; the session ends, and takes
     /// the node along if it is an ephemeral of its own.
-    pub fn delete_for_certain(&self, path: &str) -> Pending<()> {
+    pub fn delete_for_certain(&self, path: &str) -> Pending<bool> {
         let full = self.full(path);
-        let ask = self.ask("delete", path, |result, _| result.map(|_| ()));
+        let ask = self.ask("delete", path, finish_delete_for_certain);
         if let Err(failure) = check(&full) {
             return Pending::new(ask, Err(failure));
         }
@@ -337,6 +362,22 @@ fn finish_exists(result: Result<Reply, Failure>, _: usize) -> Result<Option<Stat
     match result {
         Err((ErrorKind::Server(ErrorCode::NO_NODE), _)) => Ok(None),
         result => decode(result).map(Some),
+    }
+}
+
+fn finish_delete_for_certain(result: Result<Reply, Failure>, _: usize) -> Result<bool, Failure> {
+    match result {
+        Ok(_) => Ok(true),
+        Err((ErrorKind::Server(ErrorCode::NO_NODE), _)) => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The answer to a transaction of at most one operation.
+fn finish_one_of_multi(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
+    match decode::<MultiReply>(result)?.failure() {
+        None => Ok(()),
+        Some((_, code)) => Err((ErrorKind::Server(code), Outcome::NotApplied)),
     }
 }
 

@@ -19,9 +19,11 @@ pub(super) enum Chore {
 }
 
 #[derive(Debug)]
-struct Task<R> {
-    chore: Chore,
-    waiter: Option<R>,
+pub(super) struct Task<R> {
+    pub(super) chore: Chore,
+    pub(super) waiter: Option<R>,
+    /// An answer was lost, so the server may have done it before.
+    pub(super) repeated: bool,
 }
 
 /// The chores of one session, in the order in which they were given.
@@ -43,7 +45,7 @@ impl<R> Chores<R> {
     }
 
     pub(super) fn add(&mut self, chore: Chore, waiter: Option<R>) {
-        self.tasks.insert(self.next, Task { chore, waiter });
+        self.tasks.insert(self.next, Task { chore, waiter, repeated: false });
         self.unsent.insert(self.next);
         self.next += 1;
     }
@@ -54,23 +56,25 @@ impl<R> Chores<R> {
         Some((number, self.tasks.get(&number)?.chore.clone()))
     }
 
-    /// The chore is over; who waits for it and what it was.
-    pub(super) fn finish(&mut self, number: u64) -> Option<(Chore, Option<R>)> {
-        let task = self.tasks.remove(&number)?;
+    /// The chore is over; what it was.
+    pub(super) fn finish(&mut self, number: u64) -> Option<Task<R>> {
         self.unsent.remove(&number);
-        Some((task.chore, task.waiter))
+        self.tasks.remove(&number)
     }
 
     /// The answer was lost with the connection.
     pub(super) fn unsend(&mut self, number: u64) {
-        if self.tasks.contains_key(&number) {
+        if let Some(task) = self.tasks.get_mut(&number) {
+            task.repeated = true;
             self.unsent.insert(number);
         }
     }
 
     /// The server was too busy: try again at `when`.
     pub(super) fn postpone(&mut self, number: u64, when: Instant) {
-        self.unsend(number);
+        if self.tasks.contains_key(&number) {
+            self.unsent.insert(number);
+        }
         self.retry_at = Some(self.retry_at.map_or(when, |at| at.min(when)));
     }
 
@@ -106,8 +110,9 @@ mod tests {
         chores.unsend(first);
         chores.finish(second);
         assert_eq!(chores.start_next(), Some((first, delete("/a"))));
-        assert_eq!(chores.finish(first), Some((delete("/a"), Some('a'))));
-        assert_eq!(chores.finish(first), None);
+        let task = chores.finish(first).unwrap();
+        assert_eq!((task.chore, task.waiter, task.repeated), (delete("/a"), Some('a'), true));
+        assert!(chores.finish(first).is_none());
         assert_eq!(chores.len(), 0);
     }
 }

@@ -105,8 +105,10 @@ pub(super) enum Owner<H: Handles> {
     Credential(usize),
     /// setWatches after a reconnect.
     Rearm,
-    /// A `sync` that feeds the lease.
+    /// An empty transaction that feeds the lease.
     Heartbeat,
+    /// What is only sent for its effect on what follows.
+    Nobody,
     /// A clean-up task, by its number.
     Chore(u64),
     /// closeSession.

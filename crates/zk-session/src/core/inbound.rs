@@ -7,7 +7,6 @@ use proto::{Decode, ErrorCode, ReplyHeader, WatcherEvent, xid};
 
 use super::handles::{Owner, Sent};
 use super::link::Link;
-use super::requests::feeds_lease;
 use super::{Handles, Output, Reply, Session, WatchKind, WatchedEvent};
 use crate::SessionEnd;
 use crate::error::{ErrorKind, LossCause, Outcome};
@@ -52,7 +51,7 @@ impl<H: Handles> Session<H> {
             xid::PING => {
                 #[cfg(zk_planted)] // a follower's answer taken for the leader's
                 if crate::planted::active(crate::planted::Planted::LeaseFedByPings) {
-                    self.lease.leader_answered(self.pulse.last_sent(), now);
+                    self.lease.quorum_answered(self.pulse.last_sent(), now);
                 }
                 self.pulse.ponged(now);
                 Ok(())
@@ -86,11 +85,11 @@ impl<H: Handles> Session<H> {
         // transaction of which more events are to come, and refusals carry -1.
         self.identity.last_zxid = self.identity.last_zxid.max(header.zxid);
         self.pulse.acked(sent.at);
-        if feeds_lease(sent.op) && header.zxid > 0 && is_leaders_word(header.err) {
-            self.lease.leader_answered(sent.at, now);
+        if sent.op.is_write() && header.zxid > 0 && is_quorums_word(header.err) {
+            self.lease.quorum_answered(sent.at, now);
             #[cfg(zk_planted)] // a lease counted from when the answer came
             if crate::planted::active(crate::planted::Planted::LeaseFromAnswer) {
-                self.lease.leader_answered(now, now);
+                self.lease.quorum_answered(now, now);
             }
         }
         if header.err == ErrorCode::SESSION_EXPIRED {
@@ -124,7 +123,7 @@ impl<H: Handles> Session<H> {
             Owner::Chore(number) => self.chore_answered(now, number, header.err, reply),
             // Watches that could not be re-armed would be silent for ever.
             Owner::Rearm if !header.err.is_ok() => return Err(LossCause::Refused(header.err)),
-            Owner::Rearm | Owner::Heartbeat => {}
+            Owner::Rearm | Owner::Heartbeat | Owner::Nobody => {}
             Owner::Close => self.end(SessionEnd::Closed),
         }
         Ok(())
@@ -146,9 +145,10 @@ fn answer(code: ErrorCode, reply: Reply) -> Result<Reply, super::Failure> {
     }
 }
 
-/// True for answers that can only come from the leader. A follower may refuse a
-/// write by itself, for its load, its mode or its view of an access list.
-fn is_leaders_word(code: ErrorCode) -> bool {
+/// True for answers to a write that can only come from a leader, which has its
+/// followers agree to a refusal as to a success. A follower may refuse a write by
+/// itself, for its load, its mode or its view of an access list.
+fn is_quorums_word(code: ErrorCode) -> bool {
     [
         ErrorCode::OK,
         ErrorCode::NO_NODE,

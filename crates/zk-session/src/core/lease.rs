@@ -3,8 +3,13 @@
 //! A follower answers pings by itself, and goes on doing so for up to
 //! `syncLimit` ticks after the leader has expired the session. Whoever counts
 //! pings, or a connection that is up, holds a lock for seconds after somebody
-//! else got it. So the lease is fed by one thing only: the *send* time of a
-//! request that the leader answered, which is a write or a `sync`.
+//! else got it. A `sync` is not enough either: a leader that has lost its
+//! followers answers it alone, for as long as it takes it to notice, while
+//! another leader has begun to count the session's timeout.
+//!
+//! So the lease is fed by one thing only: the *send* time of a request that a
+//! quorum has agreed to, which is a write. While the lease is claimed and nothing
+//! else is written, an empty transaction is the heartbeat.
 
 use std::time::{Duration, Instant};
 
@@ -49,8 +54,8 @@ impl Lease {
         }
     }
 
-    /// A request sent at `sent` was answered by the leader.
-    pub(super) fn leader_answered(&mut self, sent: Instant, now: Instant) {
+    /// A request sent at `sent` was answered, and the answer had to be agreed to.
+    pub(super) fn quorum_answered(&mut self, sent: Instant, now: Instant) {
         self.lapse_if_due(now);
         if self.acked_send.is_none_or(|before| sent > before) {
             self.acked_send = Some(sent);
@@ -58,6 +63,11 @@ impl Lease {
         if self.valid_until().is_some_and(|until| now < until) {
             self.lapsed = false;
         }
+    }
+
+    /// The latest send time that feeds the lease.
+    pub(super) fn fed(&self) -> Option<Instant> {
+        self.acked_send
     }
 
     /// Until when the lease holds, if it does hold.
@@ -128,25 +138,25 @@ mod tests {
         assert!(!lease.lapse_if_due(at(0)), "what never began cannot end");
 
         lease.negotiated(4000 * MS);
-        lease.leader_answered(at(100), at(900));
+        lease.quorum_answered(at(100), at(900));
         assert_eq!(lease.valid_until(), Some(at(3100)));
         assert!(lease.is_valid(at(3099)) && !lease.is_valid(at(3100)));
 
         // An answer to an older request changes nothing.
-        lease.leader_answered(at(50), at(950));
+        lease.quorum_answered(at(50), at(950));
         assert_eq!(lease.valid_until(), Some(at(3100)));
 
         // An answer that comes after the end starts a new term, even though it
         // answers a request that was sent within the old one.
         let term = lease.term();
-        lease.leader_answered(at(3000), at(3200));
+        lease.quorum_answered(at(3000), at(3200));
         assert_eq!(lease.term(), term + 1);
         assert!(lease.is_valid(at(3200)));
         assert!(lease.lapse_if_due(at(6000)));
         assert!(!lease.lapse_if_due(at(6001)), "a term ends once");
 
         // An answer so late that its own lease is over gives no lease at all.
-        lease.leader_answered(at(6100), at(9200));
+        lease.quorum_answered(at(6100), at(9200));
         assert!(!lease.is_valid(at(9200)));
         assert_eq!(lease.deadline(), None);
     }

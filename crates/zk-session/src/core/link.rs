@@ -122,7 +122,11 @@ impl<H: Handles> Session<H> {
                     drop(self.chores.finish(number));
                 }
                 Owner::Chore(number) => self.chores.unsend(number),
-                Owner::Credential(_) | Owner::Rearm | Owner::Heartbeat | Owner::Close => {}
+                Owner::Credential(_)
+                | Owner::Rearm
+                | Owner::Heartbeat
+                | Owner::Nobody
+                | Owner::Close => {}
             }
         }
     }

@@ -74,6 +74,7 @@ use self::lease::Lease;
 use self::link::Link;
 use self::outbound::{Outbound, Queue};
 use self::requests::Credential;
+pub(crate) use self::requests::HEARTBEAT;
 use self::rng::Rng;
 use self::timing::Pulse;
 use self::watches::Watches;
@@ -211,7 +212,7 @@ impl<H: Handles> Session<H> {
         self.rng.uuid()
     }
 
-    /// Something depends on the lease from now on: it is kept fed with `sync`
+    /// Something depends on the lease from now on: it is kept fed with heartbeats
     /// until [`unclaim_lease`](Self::unclaim_lease) was called as often.
     pub fn claim_lease(&mut self) {
         self.lease.claim();
@@ -222,7 +223,7 @@ impl<H: Handles> Session<H> {
         self.lease.unclaim();
     }
 
-    /// Until when the ephemeral nodes of this session must exist at the leader,
+    /// Until when no leader can have removed the ephemeral nodes of this session,
     /// if that is after `now`; with the term a belief is to be bound to.
     #[must_use]
     pub fn lease(&self, now: Instant) -> Option<(u64, Instant)> {

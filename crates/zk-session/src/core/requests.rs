@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use proto::{
-    AuthPacket, ChildrenReply, CloseSession, Decode, Delete, GetChildren2, OpCode, Request, Sync,
+    AuthPacket, ChildrenReply, CloseSession, Decode, Delete, GetChildren2, Multi, OpCode, Request,
+    Sync,
 };
 
-use super::chores::Chore;
+use super::chores::{Chore, Task};
 use super::handles::{Handle, Owner, PendingWatch, Sent};
 use super::link::Link;
 use super::outbound::Queued;
@@ -15,6 +16,10 @@ use super::{Failure, Handles, Output, Reply, Session, WatchKind};
 use crate::error::{ErrorKind, Outcome};
 use crate::limits::{CHORES_MAX, QUEUED_BYTES_MAX, REQUESTS_MAX, WATCHES_MAX};
 use crate::{SessionEnd, SessionEvent};
+
+/// A transaction of nothing. It needs no permission and leaves no trace but its
+/// zxid; servers log refusals, and there is nothing in it to refuse.
+pub(crate) const HEARTBEAT: Multi<'static> = Multi::new(&[]);
 
 /// Credentials, replayed on every connection before anything else.
 #[derive(Debug)]
@@ -68,9 +73,10 @@ impl<H: Handles> Session<H> {
     }
 
     /// Deletes a node for certain: as long as the session lives the delete is
-    /// sent again on every connection until the server has answered it. A node
-    /// that is already gone counts as deleted. Without a handle, a refusal by the
-    /// server is told as [`SessionEvent::CleanUpFailed`].
+    /// sent again on every connection until the server has answered it. `NoNode` is
+    /// told only if the node was gone before the first attempt; one that is found
+    /// gone by a repetition counts as deleted by an attempt before. Without a handle,
+    /// any other refusal by the server is told as [`SessionEvent::CleanUpFailed`].
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -215,7 +221,7 @@ impl<H: Handles> Session<H> {
         watch: Option<PendingWatch<H>>,
     ) {
         self.inflight.push(Sent { op, at: now, offset, owner, watch });
-        self.pulse.sent(now, op == OpCode::Sync);
+        self.pulse.sent(now);
     }
 
     /// Everything a new connection starts with, in this order: credentials, so
@@ -267,13 +273,14 @@ impl<H: Handles> Session<H> {
             let offset = outbound.append(|out| proto::encode_request(xid, &chunk, out));
             let op = OpCode::SetWatches;
             inflight.push(Sent { op, at: now, offset, owner: Owner::Rearm, watch: None });
-            pulse.sent(now, false);
+            pulse.sent(now);
         }
     }
 
-    /// Asks the leader for a sign of life.
+    /// Asks a quorum for a sign of life: see [`super::lease`].
     pub(super) fn send_heartbeat(&mut self, now: Instant) {
-        self.transmit(now, &Sync { path: "/".into() }, Owner::Heartbeat, None);
+        self.transmit(now, &HEARTBEAT, Owner::Heartbeat, None);
+        self.pulse.asked_quorum(now);
     }
 
     fn add_chore(
@@ -307,7 +314,7 @@ impl<H: Handles> Session<H> {
                 Chore::Sweep { parent, .. } => {
                     // The server may be behind the one that took the create.
                     let sync = Sync { path: parent.as_str().into() };
-                    self.transmit(now, &sync, Owner::Heartbeat, None);
+                    self.transmit(now, &sync, Owner::Nobody, None);
                     let list = GetChildren2 { path: parent.as_str().into(), watch: false };
                     self.transmit(now, &list, owner, None);
                 }
@@ -328,22 +335,25 @@ impl<H: Handles> Session<H> {
             self.chores.postpone(number, now + self.identity.timeout / 10);
             return;
         }
-        let Some((chore, waiter)) = self.chores.finish(number) else {
+        let Some(Task { chore, waiter, repeated }) = self.chores.finish(number) else {
             return;
         };
-        let done = code.is_ok() || code == Code::NO_NODE;
+        let gone = code == Code::NO_NODE;
+        let told = if gone && repeated { Code::OK } else { code };
         if let (true, Chore::Sweep { parent, prefix }) = (code.is_ok(), &chore) {
             self.sweep(parent, prefix, &reply.body);
             self.send_chores(now);
         }
-        match (waiter.filter(|to| !to.is_abandoned()), done) {
-            (Some(to), true) => self.outputs.push_back(Output::Reply { to, result: Ok(reply) }),
-            (Some(to), false) => {
-                let result = Err((ErrorKind::Server(code), Outcome::NotApplied));
+        match waiter.filter(|to| !to.is_abandoned()) {
+            Some(to) => {
+                let result = match told.is_ok() {
+                    true => Ok(reply),
+                    false => Err((ErrorKind::Server(told), Outcome::NotApplied)),
+                };
                 self.outputs.push_back(Output::Reply { to, result });
             }
-            (None, true) => {}
-            (None, false) => {
+            None if code.is_ok() || gone => {}
+            None => {
                 let (Chore::Delete { path } | Chore::Sweep { parent: path, .. }) = chore;
                 self.event(SessionEvent::CleanUpFailed { path, code });
             }
@@ -360,9 +370,4 @@ impl<H: Handles> Session<H> {
             self.chores.add(Chore::Delete { path: format!("{parent}/{name}") }, None);
         }
     }
-}
-
-/// True for requests that the leader itself answers; see [`super::lease`].
-pub(super) fn feeds_lease(op: OpCode) -> bool {
-    op == OpCode::Sync || op.is_write()
 }

@@ -15,9 +15,10 @@ use crate::limits::PING_INTERVAL_MAX;
 #[derive(Debug)]
 pub(super) struct Pulse {
     sent: Instant,
-    /// The last `sync`. A write does not count: it may be refused on the way to
-    /// the leader, and a row of such writes must not starve the lease.
-    synced: Instant,
+    /// The last heartbeat. Other writes do not count before they are answered: they
+    /// may be refused on the way to the leader, and a row of such writes must not
+    /// starve the lease.
+    asked_quorum: Instant,
     heard: Instant,
     up: Instant,
     /// The send time of the last request that was answered, by whomever.
@@ -27,14 +28,15 @@ pub(super) struct Pulse {
 
 impl Pulse {
     pub(super) fn new(now: Instant) -> Self {
-        Self { sent: now, synced: now, heard: now, up: now, acked: None, ping: None }
+        Self { sent: now, asked_quorum: now, heard: now, up: now, acked: None, ping: None }
     }
 
-    pub(super) fn sent(&mut self, now: Instant, sync: bool) {
+    pub(super) fn sent(&mut self, now: Instant) {
         self.sent = now;
-        if sync {
-            self.synced = now;
-        }
+    }
+
+    pub(super) fn asked_quorum(&mut self, now: Instant) {
+        self.asked_quorum = now;
     }
 
     #[cfg(zk_planted)]
@@ -123,7 +125,7 @@ impl<H: Handles> Session<H> {
         }
         if self.ping_due().is_some_and(|due| due <= now) {
             self.outbound.append(|out| proto::encode_request(xid::PING, &Ping, out));
-            self.pulse.sent(now, false);
+            self.pulse.sent(now);
             self.pulse.ping = Some(now);
         }
         if self.chores.retry_at().is_some_and(|at| at <= now) {
@@ -139,18 +141,20 @@ impl<H: Handles> Session<H> {
         self.pulse.ping.is_none().then(|| self.pulse.sent + interval)
     }
 
-    /// While the lease is claimed, the leader is asked for a sign of life every
-    /// sixth of the timeout: with the margin of a quarter that leaves three
-    /// chances before the lease runs out.
+    /// While the lease is claimed, a quorum is asked for a sign of life every sixth
+    /// of the timeout in which it gave none by itself: with the margin of a quarter
+    /// that leaves three chances before the lease runs out.
     fn heartbeat_due(&self) -> Option<Instant> {
         #[cfg(zk_planted)] // Redisson #775: renewal ends; or it is left to pings
         if (crate::planted::active(crate::planted::Planted::RenewalStops)
-            && self.pulse.synced > self.pulse.up + self.identity.timeout / 2)
+            && self.pulse.asked_quorum > self.pulse.up + self.identity.timeout / 2)
             || crate::planted::active(crate::planted::Planted::LeaseFedByPings)
         {
             return None;
         }
-        self.lease.is_claimed().then(|| self.pulse.synced + self.identity.timeout / 6)
+        let last =
+            self.lease.fed().map_or(self.pulse.asked_quorum, |at| at.max(self.pulse.asked_quorum));
+        self.lease.is_claimed().then(|| last + self.identity.timeout / 6)
     }
 
     /// After two thirds of the timeout without a byte the connection is given up:

@@ -30,12 +30,35 @@ fn a_delete_is_repeated_until_the_answer_is_there() {
 }
 
 #[test]
-fn a_node_that_is_gone_is_deleted() {
+fn a_node_that_was_gone_before_is_told_from_one_that_an_attempt_may_have_deleted() {
+    let gone = (ErrorKind::Server(ErrorCode::NO_NODE), Outcome::NotApplied);
     let mut world = World::up();
     let n = world.delete_for_certain("/a");
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    assert_eq!(*world.failure(n), gone);
+
+    let n = world.delete_for_certain("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &()); // was not attempted
+    world.advance(T / 10);
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    assert_eq!(*world.failure(n), gone);
+
+    let n = world.delete_for_certain("/a");
+    world.cut();
+    world.bring_up();
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
     assert!(world.is_ok(n));
+
+    let nobody = world.delete_for_certain("/a");
+    world.abandon(nobody);
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    let failed = |e: &SessionEvent| matches!(e, SessionEvent::CleanUpFailed { .. });
+    assert!(!world.events().iter().any(failed));
     world.finish();
 }
 

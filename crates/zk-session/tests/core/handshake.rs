@@ -149,8 +149,8 @@ fn nothing_is_written_before_the_answer_and_the_rest_follows_in_order() {
     assert_eq!(world.transmitted.len(), 49, "the connect request and nothing else");
 
     world.respond(&acceptance(6000));
-    use OpCode::{Auth, Create2, Delete, GetData, SetData, Sync};
-    assert_eq!(world.ops(), [Auth, Sync, Delete, Create2, GetData, SetData]);
+    use OpCode::{Auth, Create2, Delete, GetData, Multi, SetData};
+    assert_eq!(world.ops(), [Auth, Multi, Delete, Create2, GetData, SetData]);
     let xids: Vec<i32> = world.frames.iter().map(|frame| frame.xid).collect();
     assert_eq!(xids, [1, 2, 3, 4, 5, 6]);
     for n in [first, second, third] {
@@ -190,7 +190,7 @@ fn the_only_server_too_is_given_up_while_the_lease_of_a_holder_lasts() {
     // A ZooKeeper that is starting up may take a connection and forget about it.
     let mut world = World::served(&[]);
     world.claim();
-    world.sync();
+    world.prove();
     world.cut();
     let before = world.attempts().len();
     world.servers = Servers::Silent;

@@ -1,8 +1,8 @@
-//! The lease: fed by what the leader has answered, from when it was asked.
+//! The lease: fed by what a quorum has agreed to, from when it was asked.
 
 use std::time::Duration;
 
-use proto::{ErrorCode, EventType, OpCode, SyncReply};
+use proto::{ErrorCode, EventType, MultiReply, OpCode, SyncReply};
 use zk_session::SessionEnd;
 use zk_session::core::Standing;
 
@@ -15,7 +15,7 @@ fn lapsed(term: u64) -> Standing {
 }
 
 #[test]
-fn there_is_none_before_the_leader_has_answered() {
+fn there_is_none_before_a_quorum_has_answered() {
     let mut world = World::up();
     assert_eq!(world.lease(), None);
     world.answered.insert(OpCode::Ping.code());
@@ -26,13 +26,13 @@ fn there_is_none_before_the_leader_has_answered() {
 }
 
 #[test]
-fn a_write_or_a_sync_feeds_it_from_the_time_it_was_sent() {
+fn a_write_feeds_it_from_the_time_it_was_sent() {
     type Ask = fn(&mut World) -> u32;
     let asks: [(Ask, OpCode); 4] = [
         (|w| w.create("/a"), OpCode::Create2),
         (|w| w.delete("/a"), OpCode::Delete),
         (|w| w.set("/a"), OpCode::SetData),
-        (|w| w.sync(), OpCode::Sync),
+        (|w| w.prove(), OpCode::Multi),
     ];
     for (ask, op) in asks {
         let mut world = World::up();
@@ -47,7 +47,7 @@ fn a_write_or_a_sync_feeds_it_from_the_time_it_was_sent() {
 }
 
 #[test]
-fn a_refusal_counts_only_if_the_leader_must_have_spoken() {
+fn a_refusal_counts_only_if_a_leader_must_have_spoken() {
     let fed = [
         ErrorCode::NO_NODE,
         ErrorCode::NODE_EXISTS,
@@ -76,8 +76,11 @@ fn a_refusal_counts_only_if_the_leader_must_have_spoken() {
 }
 
 #[test]
-fn reads_events_pings_and_answers_without_a_zxid_do_not_feed_it() {
+fn reads_events_pings_syncs_and_answers_without_a_zxid_do_not_feed_it() {
     let mut world = World::up();
+    world.sync(); // a leader answers it alone that has been replaced
+    let frame = world.take(OpCode::Sync);
+    world.answer(&frame, 9, ErrorCode::OK, &SyncReply { path: None });
     world.get("/a");
     let frame = world.take(OpCode::GetData);
     world.answer(&frame, 9, ErrorCode::OK, &());
@@ -87,34 +90,34 @@ fn reads_events_pings_and_answers_without_a_zxid_do_not_feed_it() {
     let frame = world.take(OpCode::Auth);
     world.answer(&frame, 9, ErrorCode::OK, &());
     for zxid in [0, -1] {
-        world.sync();
-        let frame = world.take(OpCode::Sync);
-        world.answer(&frame, zxid, ErrorCode::OK, &SyncReply { path: None });
+        world.prove();
+        let frame = world.take(OpCode::Multi);
+        world.answer(&frame, zxid, ErrorCode::OK, &MultiReply { results: vec![] });
     }
     assert_eq!(world.lease(), None);
     world.finish();
 }
 
 #[test]
-fn the_leader_is_asked_every_sixth_of_the_timeout_while_it_is_claimed() {
+fn a_quorum_is_asked_every_sixth_of_the_timeout_while_it_is_claimed() {
     let mut world = World::served(&[]);
     world.advance(T);
-    assert_eq!(world.times(OpCode::Sync), []);
+    assert_eq!(world.times(OpCode::Multi), []);
     world.claim();
     world.claim();
     world.advance(ms(3000));
-    assert_eq!(world.times(OpCode::Sync), [ms(6000), ms(7000), ms(8000), ms(9000)]);
+    assert_eq!(world.times(OpCode::Multi), [ms(6000), ms(7000), ms(8000), ms(9000)]);
     world.session.unclaim_lease();
     world.advance(ms(1000));
-    assert_eq!(world.times(OpCode::Sync).len(), 5, "one claim is left");
+    assert_eq!(world.times(OpCode::Multi).len(), 5, "one claim is left");
     world.session.unclaim_lease();
     world.advance(T);
-    assert_eq!(world.times(OpCode::Sync).len(), 5);
+    assert_eq!(world.times(OpCode::Multi).len(), 5);
     world.finish();
 }
 
 #[test]
-fn a_claimed_lease_holds_as_long_as_the_leader_answers() {
+fn a_claimed_lease_holds_as_long_as_a_quorum_answers() {
     let mut world = World::served(&[]);
     world.claim();
     world.advance(T * 50);
@@ -126,7 +129,7 @@ fn a_claimed_lease_holds_as_long_as_the_leader_answers() {
 #[test]
 fn writes_that_are_refused_on_the_way_do_not_starve_it() {
     let mut world = World::up();
-    world.answered.insert(OpCode::Sync.code());
+    world.answered.insert(OpCode::Multi.code());
     world.answered.insert(OpCode::Ping.code());
     world.claim();
     for _ in 0..100 {
@@ -144,8 +147,8 @@ fn writes_that_are_refused_on_the_way_do_not_starve_it() {
 fn it_lapses_with_a_word_at_its_deadline() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
-    world.sync();
-    let frame = world.take(OpCode::Sync);
+    world.prove();
+    let frame = world.take(OpCode::Multi);
     world.answer(&frame, 9, ErrorCode::OK, &());
     world.advance(LEASE - ms(1));
     assert_eq!(world.lease(), Some(LEASE));
@@ -160,15 +163,15 @@ fn it_lapses_with_a_word_at_its_deadline() {
 fn the_margin_can_be_chosen() {
     let mut world = World::with(|settings| settings.lease_margin = Some(ms(1000)));
     world.bring_up();
-    world.sync();
-    let frame = world.take(OpCode::Sync);
+    world.prove();
+    let frame = world.take(OpCode::Multi);
     world.answer(&frame, 9, ErrorCode::OK, &());
     assert_eq!(world.lease(), Some(ms(5000)));
 
     let mut none = World::with(|settings| settings.lease_margin = Some(T * 5));
     none.bring_up();
-    none.sync();
-    let frame = none.take(OpCode::Sync);
+    none.prove();
+    let frame = none.take(OpCode::Multi);
     none.answer(&frame, 9, ErrorCode::OK, &());
     assert_eq!(none.lease(), None);
     none.finish();
@@ -179,14 +182,14 @@ fn the_margin_can_be_chosen() {
 fn a_term_that_is_over_never_comes_back() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
-    world.sync();
-    let frame = world.take(OpCode::Sync);
+    world.prove();
+    let frame = world.take(OpCode::Multi);
     world.answer(&frame, 9, ErrorCode::OK, &());
     let (term, _) = world.session.lease(world.instant()).unwrap();
 
     world.advance(LEASE - ms(100));
-    world.sync(); // sent within the term, answered after it
-    let late = world.take(OpCode::Sync);
+    world.prove(); // sent within the term, answered after it
+    let late = world.take(OpCode::Multi);
     world.advance(ms(200));
     world.answer(&late, 9, ErrorCode::OK, &());
     let (next, until) = world.session.lease(world.instant()).unwrap();
@@ -199,8 +202,8 @@ fn a_term_that_is_over_never_comes_back() {
 #[test]
 fn losing_the_connection_or_having_it_again_changes_nothing() {
     let mut world = World::up();
-    world.sync();
-    let frame = world.take(OpCode::Sync);
+    world.prove();
+    let frame = world.take(OpCode::Multi);
     world.answer(&frame, 9, ErrorCode::OK, &());
     world.advance(ms(1000));
     world.cut();
@@ -224,9 +227,9 @@ fn a_claimed_lease_is_fed_first_thing_on_a_new_connection() {
     let before = world.now();
     world.servers = Servers::Serve;
     world.advance(ms(100));
-    let syncs = world.times(OpCode::Sync);
-    assert_eq!(syncs.len(), 2);
-    assert!(syncs[1] - before < ms(20));
+    let asked = world.times(OpCode::Multi);
+    assert_eq!(asked.len(), 2);
+    assert!(asked[1] - before < ms(20));
     assert!(world.reply(queued).is_some());
     world.finish();
 }
@@ -234,13 +237,13 @@ fn a_claimed_lease_is_fed_first_thing_on_a_new_connection() {
 /// The server we are connected to is cut off from the leader: it goes on
 /// answering pings, long after the leader has expired the session.
 #[test]
-fn pings_that_are_answered_do_not_keep_it_when_syncs_are_not() {
+fn pings_that_are_answered_do_not_keep_it_when_writes_are_not() {
     let mut world = World::served(&[]);
     world.claim();
     world.advance(ms(2500));
     let cut = world.now();
-    let fed = *world.times(OpCode::Sync).last().unwrap();
-    world.unanswered.insert(OpCode::Sync.code());
+    let fed = *world.times(OpCode::Multi).last().unwrap();
+    world.unanswered.insert(OpCode::Multi.code());
     world.advance(T);
     let (at, standing) = world.standings()[0];
     assert_eq!(standing, lapsed(1));
@@ -257,10 +260,10 @@ fn it_has_lapsed_before_anything_that_waits_in_the_buffer_is_looked_at() {
     let mut world = World::up();
     world.advance(ms(1000));
     world.claim();
-    let frame = world.take(OpCode::Sync);
+    let frame = world.take(OpCode::Multi);
     world.answer(&frame, 9, ErrorCode::OK, &());
     world.advance(ms(1000));
-    let frame = world.take(OpCode::Sync);
+    let frame = world.take(OpCode::Multi);
     let write = world.create("/a");
     let create = world.take(OpCode::Create2);
     world.freeze(T * 2);
@@ -296,9 +299,9 @@ fn the_end_of_the_session_ends_it() {
 fn closing_ends_every_belief_before_the_server_has_the_request() {
     let mut world = World::up();
     world.claim();
-    world.sync();
-    let sync = world.take(OpCode::Sync);
-    world.serve(&sync);
+    world.prove();
+    let heartbeat = world.take(OpCode::Multi);
+    world.serve(&heartbeat);
     assert!(world.lease().is_some());
     world.close();
     assert_eq!(world.lease(), None, "the server may give the lock away from now on");

@@ -126,8 +126,8 @@ fn durations_without_end_are_taken_for_very_long_ones() {
     world.open();
     assert_eq!(world.last_connect().timeout_ms, i32::MAX);
     world.respond(&crate::harness::acceptance(i32::MAX));
-    world.sync();
-    let frame = world.take(OpCode::Sync);
+    world.prove();
+    let frame = world.take(OpCode::Multi);
     world.serve(&frame);
     world.advance(ms(1000));
     world.close();

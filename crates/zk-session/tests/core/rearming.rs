@@ -33,8 +33,8 @@ fn each_kind_is_on_its_list_after_auth_and_before_requests() {
     world.claim();
     world.get("/queued");
     world.bring_up();
-    use OpCode::{GetData, SetWatches as Rearm, Sync};
-    assert_eq!(world.ops(), [OpCode::Auth, Rearm, Sync, GetData]);
+    use OpCode::{GetData, Multi, SetWatches as Rearm};
+    assert_eq!(world.ops(), [OpCode::Auth, Rearm, Multi, GetData]);
     world.take(OpCode::Auth);
     let frame = world.take(Rearm);
     let rearm: SetWatches<'_> = frame.read();

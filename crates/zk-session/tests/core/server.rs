@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::{Bytes, BytesMut};
 use proto::{
     ChildList, ChildrenReply, ConnectRequest, ConnectResponse, Create2, CreateReply, DataReply,
-    Decode, Encode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader, RequestHeader,
-    SetData, SetWatches, Stat, SyncReply, WatcherEvent, path, xid,
+    Decode, Encode, ErrorCode, EventType, KeeperState, MultiReply, OpCode, Reader, ReplyHeader,
+    RequestHeader, SetData, SetWatches, Stat, SyncReply, WatcherEvent, path, xid,
 };
 
 pub(crate) const ID: i64 = 0x1_0000_0001;
@@ -106,6 +106,10 @@ impl Server {
             OpCode::Sync => {
                 let path = Some(frame.path());
                 self.ok(out, frame, &SyncReply { path });
+            }
+            OpCode::Multi => {
+                self.zxid += 1;
+                self.ok(out, frame, &MultiReply { results: vec![] }); // a heartbeat
             }
             OpCode::Create2 => self.create(frame, out),
             OpCode::Delete => self.delete(frame, out),

@@ -49,7 +49,8 @@ async fn converse(client: &Client) {
     client.sync("/n").await.unwrap();
     client.add_auth("digest", "user:password").await.unwrap();
     client.delete("/n/a", None).await.unwrap();
-    client.delete_for_certain("/n/a").await.unwrap(); // gone is deleted
+    assert!(client.delete_for_certain(&numbered.path).await.unwrap());
+    assert!(!client.delete_for_certain(&numbered.path).await.unwrap(), "gone already");
     let error = client.delete("/n/a", None).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
     assert_eq!(error.to_string(), "delete /n/a: NoNode (-101)");
@@ -382,14 +383,16 @@ async fn a_lease_is_lost_at_its_deadline_though_pings_are_answered() {
     let ensemble = Ensemble::new(&[]);
     let client = ensemble.client().await;
     let claim = client.claim_lease();
-    assert_eq!(claim.bind(), None, "the leader has said nothing yet");
+    assert_eq!(claim.bind(), None, "no quorum has said anything yet");
     client.sync("/").await.unwrap();
+    assert_eq!(claim.bind(), None, "a leader that has been replaced answers it as well");
+    claim.renew().await.unwrap();
     let belief = claim.bind().unwrap();
-    let syncs = |state: &State| state.seen.iter().filter(|(_, f)| f.op == OpCode::Sync).count();
-    ensemble.until(|state| syncs(state) == 19).await;
+    let proofs = |state: &State| state.seen.iter().filter(|(_, f)| f.op == OpCode::Multi).count();
+    ensemble.until(|state| proofs(state) == 19).await;
     assert!(claim.holds(belief), "kept fed while it is claimed");
 
-    ensemble.state().unanswered.insert(OpCode::Sync.code());
+    ensemble.state().unanswered.insert(OpCode::Multi.code());
     let until = claim.valid_until(belief).unwrap();
     assert_eq!(claim.lost(belief).await, LeaseLoss::DeadlinePassed);
     let late = now().into_std().saturating_duration_since(until);
@@ -397,7 +400,7 @@ async fn a_lease_is_lost_at_its_deadline_though_pings_are_answered() {
     assert!(client.is_connected() && !claim.holds(belief));
 
     ensemble.state().unanswered.clear();
-    client.sync("/").await.unwrap();
+    claim.renew().await.unwrap();
     assert!(!claim.holds(belief), "once lost, always lost");
     assert_eq!(claim.lost(belief).await, LeaseLoss::DeadlinePassed);
     let next = claim.bind().unwrap();

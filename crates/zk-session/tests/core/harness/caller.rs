@@ -53,6 +53,10 @@ impl World {
         self.submit(&Sync { path: "/".into() }, None)
     }
 
+    pub(crate) fn prove(&mut self) -> u32 {
+        self.submit(&Multi::new(&[]), None)
+    }
+
     pub(crate) fn get(&mut self, path: &str) -> u32 {
         self.submit(&get(path, false), None)
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use proto::{
     ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode, ErrorCode,
-    EventType, Exists, GetChildren2, GetData, OPEN_ACL, OpCode, Request, SetData, Sync,
+    EventType, Exists, GetChildren2, GetData, Multi, OPEN_ACL, OpCode, Request, SetData, Sync,
     split_frame, xid,
 };
 use zk_session::core::{

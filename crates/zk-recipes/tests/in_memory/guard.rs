@@ -1,0 +1,95 @@
+//! What a guard knows of its node, and of the time.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use zk_recipes::{LockError, LossReason, Mutex};
+use zk_testing::TestServer;
+
+use crate::{InMemory, T, client, config};
+
+const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
+
+#[tokio::test(start_paused = true)]
+async fn a_release_tells_that_the_node_was_gone_already() {
+    let server = TestServer::in_memory();
+    let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = Mutex::new(&holder, "/lock").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    vandal.delete(guard.node(), None).await.unwrap();
+    assert!(guard.is_held(), "nobody has looked");
+    assert_eq!(guard.release().await, Err(DELETED));
+    lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_was_told_of_the_deletion_remembers_it() {
+    let server = TestServer::in_memory();
+    let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = Mutex::new(&holder, "/lock").unwrap();
+
+    let checked = lock.acquire().await.unwrap();
+    checked.check().await.unwrap();
+    vandal.delete(checked.node(), None).await.unwrap();
+    assert_eq!(checked.check().await, Err(DELETED));
+    assert!(!checked.is_held());
+    assert_eq!(checked.token(), Err(DELETED));
+    assert_eq!(checked.release().await, Err(DELETED));
+
+    let watched = lock.acquire().await.unwrap();
+    let lost = watched.lost();
+    vandal.delete(watched.node(), None).await.unwrap();
+    assert_eq!(lost.await, LossReason::NodeDeleted);
+    assert_eq!(watched.token(), Err(DELETED));
+    assert_eq!(watched.lost().await, LossReason::NodeDeleted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_loss_of_a_guard_that_is_given_up_is_told_that() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let mut lost = pin!(guard.lost());
+    poll_fn(|cx| {
+        assert!(lost.as_mut().poll(cx).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    guard.release().await.unwrap();
+    assert_eq!(lost.await, LossReason::Released);
+
+    let guard = lock.acquire().await.unwrap();
+    let lost = guard.lost();
+    drop(guard);
+    assert_eq!(lost.await, LossReason::Released);
+}
+
+/// As when the driver's task waits behind one that blocks its thread.
+#[tokio::test(start_paused = true)]
+async fn the_loss_is_told_by_the_clock_though_the_driver_does_not_run() {
+    let server = TestServer::in_memory();
+    let (client, driver) = config(1).open_undriven(InMemory(server.clone()));
+    let stands_still = Arc::new(AtomicBool::new(false));
+    let gate = stands_still.clone();
+    let mut driver = Box::pin(driver);
+    tokio::spawn(poll_fn(move |cx| match gate.load(Ordering::Acquire) {
+        true => Poll::Pending,
+        false => driver.as_mut().poll(cx),
+    }));
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+    let before = now();
+    stands_still.store(true, Ordering::Release);
+    assert_eq!(guard.lost().await, LossReason::LeaseDeadlinePassed);
+    let after = now() - before;
+    assert!(after <= T * 3 / 4, "{after:?}");
+    assert!(!guard.is_held());
+}
+
+#[allow(clippy::disallowed_methods, reason = "tokio's clock, which the test has stopped")]
+fn now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
