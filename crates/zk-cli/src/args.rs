@@ -169,8 +169,9 @@ protects, and have a smaller one refused there. Nothing else is safe from a hold
 
 When the lock is lost while the command runs, the command gets SIGTERM, then SIGKILL after 5 s, and
 the exit status is 74. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command, and the
-lock is released. Signals go to the command itself, not to what it has started: a script should pass
-them on. If zk itself is killed (SIGKILL), the command runs on without the lock.")]
+lock is released. Signals reach all that the command has started, for it is a process group of its
+own; on a terminal, where it could not read from it then, only the command itself. If zk itself is
+killed (SIGKILL), the command runs on without the lock.")]
 pub(crate) struct Lock {
     /// The path of the lock; it is made when it does not exist.
     pub(crate) path: String,

@@ -14,7 +14,7 @@ use crate::signals::{Signals, number};
 /// How long a session may take to come about when the lock may take longer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the end of the session may take when the lock is lost.
+/// How long the end of the session may take when the lock is lost, or given up.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(config: Config, lock: Lock) -> Result<u8, Failure> {
@@ -30,13 +30,20 @@ pub(crate) async fn run(config: Config, lock: Lock) -> Result<u8, Failure> {
             return Err(failure);
         }
     };
-    let released = guard.release().await;
-    client.close().await;
+    let released = tokio::select! {
+        released = guard.release() => released,
+        // Nobody is made to wait for servers that do not answer: the lock was held
+        // until the command had ended, and the node goes with the session.
+        _ = signals.next() => return Ok(code),
+    };
+    tokio::select! {
+        () = client.close() => {}
+        _ = signals.next() => {}
+    }
     match released {
         // It was lost before its release, so perhaps while the command still ran.
         Err(LockError::Lost(reason)) => Err(Failure::lost(reason)),
-        // If the release failed otherwise, the lock was held until the command had
-        // ended, and the node goes with the session.
+        // Whatever else failed, the node goes with the session.
         Ok(()) | Err(_) => Ok(code),
     }
 }
@@ -70,8 +77,9 @@ async fn acquire(
             Ok(None) | Err(Acquire::SessionEnded) => Failure::not_in_time(&lock.path),
             Err(Acquire::Failed(failure)) => failure,
         };
-        // Nobody waits behind the node of a contender that has given up.
-        client.close().await;
+        // Nobody waits behind the node of a contender that has given up; nor does this
+        // process for servers that do not answer.
+        drop(tokio::time::timeout(GOODBYE, client.close()).await);
         return Err(failure);
     }
 }

@@ -46,7 +46,7 @@ fn a_command_may_end_in_its_own_way() {
 fn a_command_that_stays_keeps_the_lock() {
     let Some(zk) = zk("stays") else { return };
     let script = r#"exec 3<&0; trap 'echo told' TERM; echo ready
-        cat <&3 >/dev/null & wait; wait; echo done"#;
+        (trap '' TERM; exec cat <&3 >/dev/null) & wait; wait; echo done"#;
     let mut holder = zk.lock("/l", script);
     poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
     holder.signal("TERM");
@@ -57,6 +57,34 @@ fn a_command_that_stays_keeps_the_lock() {
     let ended = holder.wait(LIMIT);
     assert_eq!((ended.code(), ended.stdout.as_str()), (Some(0), "ready\ntold\ndone\n"));
     assert_eq!(zk.ok(&["ls", "/l"]), "");
+}
+
+/// `timeout`, `docker stop` and the like know of `zk` alone.
+#[test]
+fn a_signal_reaches_what_the_command_has_started() {
+    let Some(zk) = zk("offspring") else { return };
+    // The pipe to this test is open for as long as one of them has it.
+    let holder = zk.lock("/l", "sleep 1000 & sleep 1000 & echo ready; wait");
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    holder.signal("TERM");
+    let ended = holder.wait(LIMIT);
+    assert_eq!(ended.code(), Some(128 + 15), "{ended:?}");
+    assert_eq!(zk.ok(&["ls", "/l"]), "");
+}
+
+#[test]
+fn a_loss_ends_what_the_command_has_started() {
+    let Some(zk) = zk("lost-offspring") else { return };
+    let script = "(trap '' TERM; echo ready; exec sleep 1000) & exec sleep 1000";
+    let holder = zk.lock("/l", script);
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    let node = zk.ok(&["participants", "/l"]);
+    let node = node.split_whitespace().next().unwrap();
+    zk.ok(&["delete", node]);
+    // It ends with the one that does not care for SIGTERM, five seconds later: the pipe
+    // to this test closes with it.
+    let ended = holder.wait(LIMIT);
+    assert_eq!(ended.code(), Some(74), "{ended:?}");
 }
 
 #[test]
