@@ -1,6 +1,7 @@
 //! What can be written on the command line.
 
 use std::ffi::OsString;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -20,6 +21,7 @@ Examples:
   zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'somebody else is at it'
   zk participants /locks/backup               who holds it, who waits
   zk create /app/config '{\"a\":1}' --parents && zk get /app/config
+  zk server                                   an in-memory ZooKeeper, for development only
 
 Exit status:
   that of the command run under a lock, or 0
@@ -136,6 +138,9 @@ pub(crate) enum Command {
         /// The node.
         path: String,
     },
+
+    /// Be an in-memory ZooKeeper, for development only, until interrupted.
+    Server(Server),
 }
 
 impl Command {
@@ -156,6 +161,7 @@ impl Command {
                 validate_path(&format!("{path}0"))
             }
             Self::Create(Create { path, .. }) => validate_path(path),
+            Self::Server(_) => Ok(()),
         }
     }
 }
@@ -212,6 +218,47 @@ pub(crate) struct Create {
     pub(crate) parents: bool,
 }
 
+/// The `server` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+NOT FOR PRODUCTION: it keeps nothing on disk and replicates nothing. When it ends, so does all that
+was in it, and clients that were connected to it have to open new sessions, as if the data of a
+ZooKeeper had been wiped. Every client can use it, and nobody has to log in.
+
+The address it listens at goes to standard output, in a line of its own, once it can be connected to.
+It answers the four-letter words: echo srvr | nc 127.0.0.1 2181
+
+--connect and --session-timeout have no meaning here. SIGINT and SIGTERM end it, with status 0.")]
+pub(crate) struct Server {
+    /// Where to listen; port 0 takes a free one.
+    ///
+    /// An address of this machine, or a name of it such as localhost; IPv6
+    /// addresses go in brackets. 0.0.0.0 lets other machines in.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        default_value = "127.0.0.1:2181",
+        value_parser = address
+    )]
+    pub(crate) listen: SocketAddr,
+
+    /// The unit of time: sessions may last 2 to 20 of them, and end at a multiple.
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 2000,
+        value_parser = clap::value_parser!(u32).range(1..=3_600_000)
+    )]
+    pub(crate) tick_time: u32,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let addresses: Vec<_> = text.to_socket_addrs().map_err(|error| error.to_string())?.collect();
+    // Clients take `localhost` for 127.0.0.1 far more often than for ::1.
+    let address = addresses.iter().find(|address| address.is_ipv4()).or_else(|| addresses.first());
+    address.copied().ok_or_else(|| "that name has no address".to_owned())
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
@@ -254,6 +301,20 @@ mod tests {
     }
 
     #[test]
+    fn a_server_listens_where_clients_look_for_it() {
+        let listen = |text: &[&str]| {
+            let line = ["zk", "server"].iter().chain(text);
+            let Command::Server(server) = Args::try_parse_from(line).unwrap().command else {
+                panic!("{text:?}")
+            };
+            server.listen.to_string()
+        };
+        assert_eq!(listen(&[]), "127.0.0.1:2181");
+        assert_eq!(listen(&["--listen", "localhost:0"]), "127.0.0.1:0");
+        assert_eq!(listen(&["--listen", "[::1]:2182"]), "[::1]:2182");
+    }
+
+    #[test]
     fn wrong_uses_are_refused() {
         for line in [
             vec!["zk", "lock", "/l"],
@@ -264,6 +325,11 @@ mod tests {
             vec!["zk", "create", "/a", "--ephemeral", "--container"],
             vec!["zk", "create", "/a", "--ttl", "0"],
             vec!["zk", "set", "/a"],
+            vec!["zk", "server", "--listen", "2181"],
+            vec!["zk", "server", "--listen", "127.0.0.1"],
+            vec!["zk", "server", "--listen", "127.0.0.1:65536"],
+            vec!["zk", "server", "--tick-time", "0"],
+            vec!["zk", "server", "/a"],
             vec!["zk", "frobnicate"],
         ] {
             assert!(Args::try_parse_from(&line).is_err(), "{line:?}");

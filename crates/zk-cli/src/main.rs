@@ -6,6 +6,7 @@ mod failure;
 mod lock;
 mod nodes;
 mod output;
+mod server;
 mod signals;
 mod watch;
 
@@ -42,9 +43,13 @@ fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> Result<u8, Failure> {
+    let output = Output::new(args.json);
+    // It is what others connect to: where to connect does not matter to it.
+    if let Command::Server(server) = args.command {
+        return server::run(server, output).await;
+    }
     let config = Config::new(&args.connect)?.session_timeout(args.session_timeout);
     args.command.check_path()?;
-    let output = Output::new(args.json);
     match args.command {
         Command::Lock(lock) => return lock::run(config, lock).await,
         Command::Watch { path } => return watch::run(config, &path, output).await,
@@ -78,7 +83,7 @@ async fn operate(client: &Client, command: Command, output: Output) -> Result<u8
         Command::Exists { path } => nodes::exists(client, &path, output).await?,
         Command::Ls { path } => nodes::ls(client, &path, output).await?,
         Command::Stat { path } => nodes::stat(client, &path, output).await?,
-        Command::Lock(_) | Command::Watch { .. } => {
+        Command::Lock(_) | Command::Watch { .. } | Command::Server(_) => {
             return Err(Failure::other("this command opens its own session".to_owned()));
         }
     }

@@ -19,3 +19,7 @@ pub const FAULT_RULES_MAX: usize = 10_000;
 
 /// The most servers an ensemble can have: a session id has one byte for the server's number.
 pub const SERVERS_MAX: usize = 254;
+
+/// How long a listener rests after a connection that could not be taken: when descriptors have run
+/// out it must not spin until there are some.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(10);

@@ -11,6 +11,7 @@ mod exit_status;
 mod json;
 mod locks;
 mod operations;
+mod server;
 mod signals;
 mod watch;
 

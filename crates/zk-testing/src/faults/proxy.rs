@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::limits::READ_LEN;
+use crate::limits::{ACCEPT_PAUSE, READ_LEN};
 use crate::server::Cut;
 
 /// A TCP proxy in front of a server, which can break what passes through it.
@@ -196,7 +196,10 @@ impl Plan {
 async fn listen(listener: TcpListener, server: SocketAddr, plan: Arc<Plan>) {
     let mut connections = JoinSet::new();
     loop {
-        let Ok((client, _)) = listener.accept().await else { continue };
+        let Ok((client, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
         while connections.try_join_next().is_some() {}
         if plan.gate.borrow().refuses {
             let _ = client.set_zero_linger();

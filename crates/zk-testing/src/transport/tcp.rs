@@ -10,14 +10,18 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::inbox::{Inbox, Incoming};
 use super::shared::Shared;
-use crate::limits::READ_LEN;
+use crate::limits::{ACCEPT_PAUSE, READ_LEN};
 use crate::server::{ConnectionId, Cut};
 
 /// Takes connections for one server until the task is aborted.
 pub(crate) async fn listen(listener: TcpListener, server: usize, shared: Weak<Shared>) {
     loop {
-        // An error of one connection is not one of the listener.
-        let Ok((stream, peer)) = listener.accept().await else { continue };
+        let Ok((stream, peer)) = listener.accept().await else {
+            // An error of one connection is not one of the listener; but without descriptors the
+            // next attempt fails at once, too.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
         let Some(shared) = shared.upgrade() else { return };
         // Without it replies wait for acknowledgements; it cannot fail on a fresh socket.
         let _ = stream.set_nodelay(true);

@@ -96,15 +96,30 @@ impl TestServer {
     /// No port could be had.
     pub async fn listen(&self) -> io::Result<()> {
         for server in 0..self.inner.servers {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-            let address = listener.local_addr()?;
-            let shared = Arc::downgrade(&self.inner.shared);
-            let task = tokio::spawn(tcp::listen(listener, server, shared));
-            let mut listening = self.inner.listening();
-            listening.addresses.push(address);
-            listening.tasks.push(task.abort_handle());
+            self.listen_at(server, (Ipv4Addr::LOCALHOST, 0).into()).await?;
         }
         Ok(())
+    }
+
+    /// Makes one server, counted from 0, reachable over TCP at this address, too; the address it
+    /// listens at, whose port is a free one if the port asked for was 0.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or is none of this machine's; or there is no such server.
+    pub async fn listen_at(&self, server: usize, address: SocketAddr) -> io::Result<SocketAddr> {
+        if server >= self.inner.servers {
+            let why = format!("there is no server {server}, but {}", self.inner.servers);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::downgrade(&self.inner.shared);
+        let task = tokio::spawn(tcp::listen(listener, server, shared));
+        let mut listening = self.inner.listening();
+        listening.addresses.push(address);
+        listening.tasks.push(task.abort_handle());
+        Ok(address)
     }
 
     /// What a client is given to connect with: all addresses, separated by commas. Empty if there
@@ -115,7 +130,7 @@ impl TestServer {
         texts.join(",")
     }
 
-    /// The TCP addresses, one for each server; empty without TCP.
+    /// The TCP addresses, in the order in which they came about; empty without TCP.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.inner.listening().addresses.clone()

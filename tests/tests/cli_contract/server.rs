@@ -1,0 +1,110 @@
+//! `zk server`: the in-memory server, for development only.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use serde_json::Value;
+use zk_tests::{HOLD, Journal, Running, Zk, poll};
+
+use crate::{LIMIT, expect_failure};
+
+/// A server on a free port, and its address.
+fn start(arguments: &[&str]) -> (Running, SocketAddr) {
+    let all = [&["server", "--listen", "127.0.0.1:0"], arguments].concat();
+    let server = Zk::unconnected().start(&all);
+    let line = poll(LIMIT, || server.stdout().strip_suffix('\n').map(str::to_owned));
+    let line = line.unwrap_or_else(|| panic!("no address: {}", server.stderr()));
+    (server, line.parse().unwrap_or_else(|_| panic!("not an address alone: {line:?}")))
+}
+
+#[test]
+fn it_prints_its_address_and_serves_the_other_commands() {
+    let (_server, address) = start(&[]);
+    assert!(address.ip().is_loopback() && address.port() != 0, "{address}");
+    let zk = Zk::new(address.to_string());
+    assert_eq!(zk.ok(&["create", "/app/config", "x", "--parents"]), "/app/config\n");
+    assert_eq!(zk.ok(&["get", "/app/config"]), "x");
+    let locked = zk.run(&["lock", "/l", "--", "sh", "-c", "test -n \"$ZK_FENCING_TOKEN\"; exit 7"]);
+    assert_eq!(locked.code(), Some(7), "{locked:?}");
+}
+
+#[test]
+fn it_keeps_a_second_holder_out() {
+    let (_server, address) = start(&[]);
+    let journal = Journal::new();
+    let zk = Zk::new(address.to_string()).journal(&journal);
+    let _holder = zk.lock("/l", HOLD);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+    let refused = zk.run(&["lock", "/l", "--timeout", "0", "--", "true"]);
+    assert_eq!(refused.code(), Some(75), "{refused:?}");
+}
+
+#[test]
+fn it_says_that_it_is_not_for_production() {
+    let (server, _) = start(&[]);
+    let help = Zk::unconnected().ok(&["server", "--help"]);
+    // What is said on start is said before the address.
+    for text in [server.stderr(), help].map(|text| text.to_lowercase()) {
+        for words in ["memory", "development only", "nothing on disk", "not for production"] {
+            assert!(text.contains(words), "no {words:?} in {text}");
+        }
+    }
+}
+
+#[test]
+fn signals_end_it_with_status_zero() {
+    for signal in ["INT", "TERM"] {
+        let (server, address) = start(&[]);
+        let mut client = TcpStream::connect(address).unwrap();
+        server.signal(signal);
+        let ended = server.wait(LIMIT);
+        assert_eq!(ended.code(), Some(0), "{signal}: {ended:?}");
+        // Its clients are told, by the end of their connections.
+        assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)), "{signal}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ended = Zk::unconnected().run(&["server", "--listen", &address]);
+    expect_failure(&ended, 1, &format!("cannot listen at {address}: Address already in use"));
+}
+
+#[test]
+fn an_address_that_is_none_is_wrong_use() {
+    for text in ["2181", "127.0.0.1", "127.0.0.1:99999", "[::1:2181", ""] {
+        let ended = Zk::unconnected().run(&["server", "--listen", text]);
+        assert_eq!(ended.code(), Some(64), "{text:?}: {ended:?}");
+        assert!(ended.stderr.contains("--listen"), "{text:?}: {ended:?}");
+        assert_eq!(ended.stdout, "", "{text:?}");
+    }
+}
+
+#[test]
+fn where_to_connect_does_not_matter_to_it() {
+    let zk = Zk::new("no such thing");
+    let server = zk.start(&["server", "--listen", "localhost:0", "--json"]);
+    let said = poll(LIMIT, || server.stdout().strip_suffix('\n').map(str::to_owned));
+    let said: Value = serde_json::from_str(&said.expect("no address")).unwrap();
+    let address: SocketAddr = said["address"].as_str().unwrap().parse().unwrap();
+    assert!(TcpStream::connect(address).is_ok());
+}
+
+#[test]
+fn its_tick_bounds_the_session_timeouts() {
+    let (_server, address) = start(&["--tick-time", "100"]);
+    let conf = four_letters(address, "conf");
+    for line in ["tickTime=100", "minSessionTimeout=200", "maxSessionTimeout=2000"] {
+        assert!(conf.lines().any(|said| said == line), "{conf}");
+    }
+}
+
+fn four_letters(address: SocketAddr, word: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(word.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
