@@ -165,6 +165,23 @@ impl<'a> Reader<'a> {
         Ok(elements)
     }
 
+    /// Reads a counted vector that may be null, which [`vector`](Self::vector) reads as empty: as
+    /// the server does, and does not always treat alike.
+    ///
+    /// # Errors
+    ///
+    /// As [`vector`](Self::vector).
+    pub fn opt_vector<T>(
+        &mut self,
+        field: &'static str,
+        min_element_len: usize,
+        each: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Option<Vec<T>>, DecodeError> {
+        let is_null = self.rest.starts_with(&NULL_LEN.to_be_bytes());
+        let elements = self.vector(field, min_element_len, each)?;
+        Ok((!is_null).then_some(elements))
+    }
+
     /// Reads a vector's count, bounded by what the rest of the frame can hold.
     pub(crate) fn count(
         &mut self,

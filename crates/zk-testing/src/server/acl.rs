@@ -8,7 +8,6 @@ use proto::wire::{Reader, decode_text};
 use proto::{Acl, ClientInfo, DecodeError, ErrorCode, Perms, credential_id};
 
 use super::settings::Settings;
-use super::version::Version;
 
 /// Who a connection is: one of its identities.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +26,12 @@ pub(crate) struct AskedAcl<'a> {
 
 impl<'a> AskedAcl<'a> {
     pub(crate) fn list(r: &mut Reader<'a>) -> Result<Vec<Self>, DecodeError> {
-        r.vector("acl", Acl::LEN_MIN, |r| {
+        Self::opt_list(r).map(Option::unwrap_or_default)
+    }
+
+    /// `None` if it is null.
+    pub(crate) fn opt_list(r: &mut Reader<'a>) -> Result<Option<Vec<Self>>, DecodeError> {
+        r.opt_vector("acl", Acl::LEN_MIN, |r| {
             Ok(Self {
                 perms: Perms(r.i32("acl.perms")?),
                 scheme: r.opt_text("acl.scheme")?,
@@ -121,7 +125,7 @@ pub(crate) fn permits(acl: &[Acl], perms: Perms, identities: &[Identity]) -> boo
 ///
 /// `open` is the list that permits everything, which almost every node has.
 pub(crate) fn resolve(
-    version: Version,
+    settings: &Settings,
     acl: &[AskedAcl<'_>],
     identities: &[Identity],
     open: &Arc<[Acl]>,
@@ -158,7 +162,7 @@ pub(crate) fn resolve(
                 }
             }
             "digest" if is_digest(id?) => resolved.push(entry.store()),
-            "ip" if network(id?, version).is_some() => resolved.push(entry.store()),
+            "ip" if is_known_network(id?, settings) => resolved.push(entry.store()),
             _ => return Err(ErrorCode::INVALID_ACL),
         }
     }
@@ -192,8 +196,7 @@ fn matches(identity: &Identity, entry: &Acl) -> bool {
     if identity.scheme != "ip" {
         return identity.id == entry.id;
     }
-    // Whether the version knows IPv6 was asked when the entry was stored.
-    let Some((address, bits)) = network(&entry.id, Version::V3_9) else { return false };
+    let Some((address, bits)) = network(&entry.id) else { return false };
     match (identity.id.parse(), address) {
         (Ok(IpAddr::V4(have)), IpAddr::V4(want)) => {
             let shift = 32 - bits;
@@ -207,8 +210,12 @@ fn matches(identity: &Identity, entry: &Acl) -> bool {
     }
 }
 
+fn is_known_network(id: &str, settings: &Settings) -> bool {
+    network(id).is_some_and(|(address, _)| address.is_ipv4() || settings.knows_ipv6_acls())
+}
+
 /// The address and the number of bits of an id of the scheme `ip`.
-fn network(id: &str, version: Version) -> Option<(IpAddr, u32)> {
+fn network(id: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = match id.split_once('/') {
         Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
         None => (id, None),
@@ -216,8 +223,7 @@ fn network(id: &str, version: Version) -> Option<(IpAddr, u32)> {
     let address: IpAddr = address.parse().ok()?;
     let all = match address {
         IpAddr::V4(_) => 32,
-        IpAddr::V6(_) if version.knows_ipv6_acls() => 128,
-        IpAddr::V6(_) => return None,
+        IpAddr::V6(_) => 128,
     };
     let bits = bits.unwrap_or(all);
     (bits <= all).then_some((address, bits))

@@ -17,7 +17,8 @@ pub(super) const CONTAINER_FLAGS: i32 = 4;
 pub(super) struct CreateBody<'a> {
     pub(super) path: Option<Cow<'a, str>>,
     data: Option<&'a [u8]>,
-    pub(super) acl: Vec<AskedAcl<'a>>,
+    /// A null one counts as empty, but not everywhere.
+    pub(super) acl: Option<Vec<AskedAcl<'a>>>,
     pub(super) flags: i32,
     /// createTTL alone has one.
     ttl_ms: Option<i64>,
@@ -28,7 +29,7 @@ impl<'a> CreateBody<'a> {
         Ok(Self {
             path: r.opt_text("path")?,
             data: r.slice("data")?,
-            acl: AskedAcl::list(r)?,
+            acl: AskedAcl::opt_list(r)?,
             flags: r.i32("flags")?,
             ttl_ms: if op == OpCode::CreateTtl { Some(r.i64("ttl")?) } else { None },
         })
@@ -48,7 +49,6 @@ impl<'a> CreateBody<'a> {
     pub(super) fn in_multi(&self, op: OpCode, keeps_op: bool) -> Option<CreateArgs<'_>> {
         Some(match (self.flags, self.ttl_ms) {
             (5 | 6, Some(ttl_ms)) => self.of(CreateKind::Ttl(ttl_ms), true),
-            (5 | 6, None) if keeps_op => self.of(CreateKind::Ttl(-1), true),
             (5 | 6, None) => return None,
             (CONTAINER_FLAGS, _) => self.of(CreateKind::Container, true),
             (_, None) if keeps_op => self.alone(op),
@@ -60,7 +60,7 @@ impl<'a> CreateBody<'a> {
         CreateArgs {
             path: self.path.as_deref(),
             data: self.data,
-            acl: &self.acl,
+            acl: self.acl.as_deref().unwrap_or_default(),
             flags: self.flags,
             kind,
             wants_stat,

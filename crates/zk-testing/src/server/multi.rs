@@ -15,14 +15,29 @@ use super::version::Version;
 /// What becomes of a multi.
 pub(super) enum Prepared {
     Txn(TxnBody),
-    /// A null path, over which the server fails between taking a zxid and making a transaction.
+    /// A null path, over which the server fails when it has taken a zxid.
     Lost,
+    /// The server fails over it before it takes a zxid.
+    Unreadable,
+}
+
+/// Why the operations cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unreadable {
+    /// A record is malformed, or its operation not known here.
+    Record,
+    /// A release that reads create flags along with the ACL fails over one that is null.
+    NullAcl,
 }
 
 /// Validates a multi. One that cannot be read takes a zxid too.
 pub(super) fn prepare(preparation: Preparation<'_>, version: Version, body: &Bytes) -> Prepared {
-    let Some(parts) = parts(body, version) else {
-        return Prepared::Txn(TxnBody::Error(ErrorCode::MARSHALLING_ERROR));
+    let parts = match parts(body, version) {
+        Ok(parts) => parts,
+        Err(Unreadable::Record) => {
+            return Prepared::Txn(TxnBody::Error(ErrorCode::MARSHALLING_ERROR));
+        }
+        Err(Unreadable::NullAcl) => return Prepared::Unreadable,
     };
     if parts.iter().any(Part::has_null_path) {
         return Prepared::Lost;
@@ -82,6 +97,24 @@ impl Part<'_> {
         path.is_none()
     }
 
+    fn is_read(&self) -> bool {
+        matches!(self, Self::Read { .. })
+    }
+
+    /// What a release checks while it reads: that there is such a mode, an ACL, and no time to
+    /// live missing, in this order.
+    fn check_mode(&self) -> Result<(), Unreadable> {
+        match self {
+            Self::Create { op: OpCode::CreateTtl, .. } => Ok(()),
+            Self::Create { body, .. } => match (body.flags, &body.acl) {
+                (0..=6, None) => Err(Unreadable::NullAcl),
+                (0..=4, Some(_)) => Ok(()),
+                _ => Err(Unreadable::Record),
+            },
+            _ => Ok(()),
+        }
+    }
+
     fn prepare(
         &self,
         preparation: &mut Preparation<'_>,
@@ -102,36 +135,37 @@ impl Part<'_> {
     }
 }
 
-/// The operations; `None` if they cannot be read.
-pub(super) fn parts(body: &Bytes, version: Version) -> Option<Vec<Part<'_>>> {
+/// The operations.
+pub(super) fn parts(body: &Bytes, version: Version) -> Result<Vec<Part<'_>>, Unreadable> {
     let mut r = Reader::new(body, "multi");
-    let mut parts = Vec::new();
+    let mut parts: Vec<Part<'_>> = Vec::new();
     loop {
-        let op_type = r.i32("type").ok()?;
-        let done = r.bool("done").ok()?;
-        r.i32("err").ok()?;
+        let (op_type, done, _err) = header(&mut r).ok_or(Unreadable::Record)?;
         if done {
-            break;
+            return Ok(parts);
         }
-        let part = part(&mut r, OpCode::from_code(op_type)?)?;
-        if let Part::Create { op, body } = &part
-            && *op != OpCode::CreateTtl
-            && !(0..=6).contains(&body.flags)
-            && !version.bad_flags_fail_their_op()
-        {
-            return None;
+        let op = OpCode::from_code(op_type).ok_or(Unreadable::Record)?;
+        let part = part(&mut r, op).ok_or(Unreadable::Record)?;
+        if !version.bad_flags_fail_their_op() {
+            part.check_mode()?;
+        }
+        if parts.first().is_some_and(|first| first.is_read() != part.is_read()) {
+            return Err(Unreadable::Record);
         }
         parts.push(part);
     }
-    let reads = parts.iter().filter(|part| matches!(part, Part::Read { .. })).count();
-    (reads == 0 || reads == parts.len()).then_some(parts)
+}
+
+/// Type, whether there is no more, error.
+fn header(r: &mut Reader<'_>) -> Option<(i32, bool, i32)> {
+    Some((r.i32("type").ok()?, r.bool("done").ok()?, r.i32("err").ok()?))
 }
 
 fn part<'a>(r: &mut Reader<'a>, op: OpCode) -> Option<Part<'a>> {
     Some(match op {
         OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
             let mut body = CreateBody::decode(r, op).ok()?;
-            body.acl.iter_mut().for_each(AskedAcl::reread);
+            body.acl.iter_mut().flatten().for_each(AskedAcl::reread);
             Part::Create { op, body }
         }
         OpCode::Delete => {

@@ -145,7 +145,7 @@ impl Ensemble {
         let mut code = ErrorCode::OK;
         // All versions read the two reads alike.
         let version = self.settings.version;
-        for part in multi::parts(body, version).ok_or(ErrorCode::MARSHALLING_ERROR)? {
+        for part in multi::parts(body, version).map_err(|_| ErrorCode::MARSHALLING_ERROR)? {
             // What a server fails over comes with what it has found before.
             let Part::Read { op, path: Some(path) } = part else {
                 code = ErrorCode::MARSHALLING_ERROR;

@@ -24,6 +24,7 @@ pub struct Settings {
     pub(crate) wall_clock_ms: i64,
     pub(crate) seed: u64,
     pub(crate) local_sessions: bool,
+    pub(crate) ipv6_acls: bool,
 }
 
 impl Default for Settings {
@@ -45,6 +46,7 @@ impl Default for Settings {
             wall_clock_ms: 1_700_000_000_000,
             seed: 0,
             local_sessions: true,
+            ipv6_acls: true,
         }
     }
 }
@@ -173,6 +175,17 @@ impl Settings {
     pub fn without_local_sessions(mut self) -> Self {
         self.local_sessions = false;
         self
+    }
+
+    /// Refuses ACLs with IPv6 addresses in any version, as releases of 3.9 before 3.9.4 do.
+    #[must_use]
+    pub fn without_ipv6_acls(mut self) -> Self {
+        self.ipv6_acls = false;
+        self
+    }
+
+    pub(crate) fn knows_ipv6_acls(&self) -> bool {
+        self.ipv6_acls && self.version.knows_ipv6_acls()
     }
 
     /// What a client gets that asks for this many milliseconds.

@@ -31,7 +31,8 @@ impl Version {
         self == Self::V3_9
     }
 
-    /// Whether bad create flags in a multi fail that operation, or the parsing of the whole.
+    /// Whether bad create flags in a multi fail that operation, or the parsing of the whole; those
+    /// of a node with a time to live are bad where no such time is given.
     pub(crate) fn bad_flags_fail_their_op(self) -> bool {
         self == Self::V3_8
     }
@@ -52,13 +53,19 @@ impl Version {
         self == Self::V3_8
     }
 
-    /// Whether an ip ACL may have an IPv6 address.
+    /// Whether an ip ACL may have an IPv6 address, since 3.9.4 (ZOOKEEPER-4240).
     pub(crate) fn knows_ipv6_acls(self) -> bool {
         self == Self::V3_9
     }
 
     /// Whether a write that cannot be parsed takes a zxid. (A multi does on all.)
     pub(crate) fn unparsable_write_takes_zxid(self) -> bool {
+        self == Self::V3_8
+    }
+
+    /// Whether there is no transaction, where a server fails between taking a zxid and making one;
+    /// or one that says so (ZOOKEEPER-4575).
+    pub(crate) fn failed_write_loses_its_zxid(self) -> bool {
         self == Self::V3_8
     }
 

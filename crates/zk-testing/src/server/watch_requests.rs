@@ -47,7 +47,16 @@ impl Ensemble {
     }
 
     pub(super) fn check_watches(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
-        let request: CheckWatches<'_> = decode(body)?;
+        let request: CheckWatches<'_> = match CheckWatches::from_frame(body) {
+            // Before 3.9 a server fails, looking for its parent.
+            Err(error)
+                if error.kind == DecodeErrorKind::NullText
+                    && self.settings.version.watch_modes_are_independent() =>
+            {
+                return self.nobody_watches_null(body);
+            }
+            request => request.map_err(|_| ErrorCode::MARSHALLING_ERROR)?,
+        };
         let any_mode = self.known_type(request.watcher_type)?;
         let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
         let (id, path) = (ticket.connection, &request.path);
@@ -64,12 +73,8 @@ impl Ensemble {
 
     pub(super) fn remove_watches(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
         let request: RemoveWatches<'_> = match RemoveWatches::from_frame(body) {
-            // Nobody watches null.
             Err(error) if error.kind == DecodeErrorKind::NullText => {
-                let kind = body.get(4..).and_then(|rest| rest.first_chunk::<4>());
-                let kind = kind.and_then(|kind| WatcherType::from_code(i32::from_be_bytes(*kind)));
-                self.known_type(kind.ok_or(ErrorCode::MARSHALLING_ERROR)?)?;
-                return Err(ErrorCode::NO_WATCHER);
+                return self.nobody_watches_null(body);
             }
             request => request.map_err(|_| ErrorCode::MARSHALLING_ERROR)?,
         };
@@ -81,6 +86,14 @@ impl Ensemble {
         }
         self.answer(ticket, ErrorCode::OK, None);
         Ok(())
+    }
+
+    /// What becomes of a null path, with whatever type behind it.
+    fn nobody_watches_null(&self, body: &Bytes) -> Result<(), ErrorCode> {
+        let kind = body.get(4..).and_then(|rest| rest.first_chunk::<4>());
+        let kind = kind.and_then(|kind| WatcherType::from_code(i32::from_be_bytes(*kind)));
+        self.known_type(kind.ok_or(ErrorCode::MARSHALLING_ERROR)?)?;
+        Err(ErrorCode::NO_WATCHER)
     }
 
     /// Whether the type stands for watches of any mode, as it does before 3.9.

@@ -23,7 +23,7 @@ enum Refusal {
     Code(ErrorCode),
     /// It cannot be read.
     Unreadable,
-    /// The server fails over it, and takes a zxid without a transaction.
+    /// The server fails over it when it has taken a zxid.
     Lost,
 }
 
@@ -52,6 +52,9 @@ impl Ensemble {
             }
             Err(Refusal::Unreadable) => {
                 self.answer_applied(ticket, Applied::Error(ErrorCode::MARSHALLING_ERROR));
+            }
+            Err(Refusal::Lost) if !self.settings.version.failed_write_loses_its_zxid() => {
+                self.commit(session_id, TxnBody::Error(ErrorCode::MARSHALLING_ERROR), origin);
             }
             Err(Refusal::Lost) => {
                 self.zxid += 1;
@@ -105,6 +108,7 @@ impl Ensemble {
                 return match super::multi::prepare(preparation, version, body) {
                     Prepared::Txn(txn) => Ok(txn),
                     Prepared::Lost => Err(Refusal::Lost),
+                    Prepared::Unreadable => Err(Refusal::Unreadable),
                 };
             }
             Some(OpCode::Reconfig) => Err(ErrorCode::RECONFIG_DISABLED),

@@ -134,15 +134,88 @@ fn bad_flags_fail_the_operation_or_the_whole() {
     ] {
         let mut world = World::of(Version::V3_8);
         let client = world.connect();
-        let mut bytes = bytes::BytesMut::new();
-        let body = with_bad_flags(first);
-        bytes.extend_from_slice(&i32::try_from(body.len() + 8).unwrap().to_be_bytes());
-        proto::RequestHeader { xid: 1, op }.encode(&mut bytes);
-        bytes.extend_from_slice(&body);
-        world.write(client.id, &bytes);
+        world.send_raw(&client, op, &with_bad_flags(first));
         let (_, body) = world.reply(&client).unwrap();
         let reply = <MultiReply as proto::Decode>::from_frame(&body).unwrap();
         assert_eq!(reply.results, expected);
+    }
+}
+
+#[test]
+fn a_container_with_ephemeral_flags_has_no_children_before_it_is_made() {
+    let mut world = World::of(Version::V3_9);
+    let client = world.connect();
+    let container = CreateContainer {
+        path: "/c".into(),
+        data: None,
+        acl: OPEN_ACL.into(),
+        mode: CreateMode::Ephemeral,
+    };
+    let ops = [container.into(), create("/c/x", CreateMode::Persistent).into()];
+    let reply = world.call(&client, &Multi::new(&ops)).unwrap();
+    assert_eq!(reply.failure(), Some((1, ErrorCode::NO_CHILDREN_FOR_EPHEMERALS)));
+}
+
+/// A multi with one create as no client of ours would write it: `path` and `acl` may be null.
+fn with_one_create(path: Option<&str>, acl: &[u8], flags: i32) -> Vec<u8> {
+    let mut body =
+        [&OpCode::Create.code().to_be_bytes()[..], &[0], &(-1_i32).to_be_bytes()].concat();
+    match path {
+        Some(path) => {
+            body.extend(i32::try_from(path.len()).unwrap().to_be_bytes());
+            body.extend(path.as_bytes());
+        }
+        None => body.extend((-1_i32).to_be_bytes()),
+    }
+    body.extend((-1_i32).to_be_bytes()); // no data
+    body.extend(acl);
+    body.extend(flags.to_be_bytes());
+    body.extend([&(-1_i32).to_be_bytes()[..], &[1], &(-1_i32).to_be_bytes()].concat());
+    body
+}
+
+/// Zxids that a request takes which nobody can make sense of.
+#[test]
+fn what_cannot_be_understood_takes_a_zxid_or_not() {
+    const NULL: [u8; 4] = (-1_i32).to_be_bytes();
+    let anyone = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
+    // A null ACL, found while reading; a time to live that is missing; a null path.
+    let bodies = [
+        with_one_create(Some("/a"), &NULL, 0),
+        with_one_create(Some("/a"), anyone, 5),
+        with_one_create(None, anyone, 0),
+    ];
+    for (body, zxids) in bodies.iter().zip([0, 1, 1]) {
+        let mut world = World::of(Version::V3_9);
+        let client = world.connect();
+        let before = world.zk.zxid();
+        let code = world.call_raw(&client, OpCode::Multi.code(), body);
+        assert_eq!(code, Some(ErrorCode::MARSHALLING_ERROR));
+        assert_eq!(world.zk.zxid() - before, zxids);
+    }
+    // 3.8 takes a null ACL for one of the operation's own faults.
+    let mut world = World::of(Version::V3_8);
+    let client = world.connect();
+    let before = world.zk.zxid();
+    assert_eq!(world.call_raw(&client, OpCode::Multi.code(), &bodies[0]), Some(ErrorCode::OK));
+    assert_eq!(world.zk.zxid() - before, 1);
+}
+
+/// 3.8 forgets the transaction, and answers with what it has found so far: nothing. 3.9 makes an
+/// error of it.
+#[test]
+fn a_null_path_fails_the_server_in_the_way_of_its_release() {
+    let anyone = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
+    let body = with_one_create(None, anyone, 0);
+    for (version, applied) in [(Version::V3_8, 0), (Version::V3_9, 1)] {
+        let mut world = World::of(version);
+        let client = world.connect();
+        let before = world.zk.zxid();
+        world.send_raw(&client, OpCode::Multi.code(), &body);
+        let (header, _) = world.reply(&client).unwrap();
+        assert_eq!(header.err, ErrorCode::MARSHALLING_ERROR, "{version:?}");
+        assert_eq!(header.zxid - before, applied, "{version:?}");
+        assert_eq!(world.zk.zxid() - before, 1, "{version:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proto::{
     Acl, AddWatch, AddWatchMode, AuthPacket, CheckWatches, CreateMode, ErrorCode, EventType,
-    Exists, GetChildren2, GetData, Multi, Perms, RemoveWatches, WatcherType,
+    Exists, GetChildren2, GetData, Multi, OpCode, Perms, RemoveWatches, WatcherType,
 };
 use zk_testing::server::Version;
 
@@ -229,4 +229,19 @@ fn removal_goes_by_kind_and_by_release() {
     assert_eq!(check(&mut world, &client, WatcherType::Children), Ok(()), "any mode");
     let unknown = check(&mut world, &client, WatcherType::Persistent);
     assert_eq!(unknown, Err(ErrorCode::MARSHALLING_ERROR));
+}
+
+#[test]
+fn nobody_watches_null() {
+    // Null, and the type of a data watch.
+    let body = [&(-1_i32).to_be_bytes()[..], &2_i32.to_be_bytes()].concat();
+    let none = Some(ErrorCode::NO_WATCHER);
+    for (version, to_check) in
+        [(Version::V3_8, Some(ErrorCode::MARSHALLING_ERROR)), (Version::V3_9, none)]
+    {
+        let mut world = World::of(version);
+        let client = world.connect();
+        assert_eq!(world.call_raw(&client, OpCode::CheckWatches.code(), &body), to_check);
+        assert_eq!(world.call_raw(&client, OpCode::RemoveWatches.code(), &body), none);
+    }
 }

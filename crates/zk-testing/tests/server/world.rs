@@ -125,6 +125,12 @@ impl World {
 
     /// Sends a body that no record would write.
     pub(crate) fn call_raw(&mut self, client: &Client, op: i32, body: &[u8]) -> Option<ErrorCode> {
+        self.send_raw(client, op, body);
+        self.reply(client).map(|(header, _)| header.err)
+    }
+
+    /// Sends a body as it is.
+    pub(crate) fn send_raw(&mut self, client: &Client, op: i32, body: &[u8]) {
         self.xid += 1;
         let mut bytes = BytesMut::new();
         let len = i32::try_from(body.len() + 8).unwrap();
@@ -132,7 +138,6 @@ impl World {
         RequestHeader { xid: self.xid, op }.encode(&mut bytes);
         bytes.extend_from_slice(body);
         self.write(client.id, &bytes);
-        self.reply(client).map(|(header, _)| header.err)
     }
 
     /// Sends and takes the reply, which must be there.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use zk_proto::OpCode;
-use zk_testing::Version;
+use zk_testing::{Settings, Version};
 
 use crate::message::{Message, framed};
 use crate::normal::names;
@@ -32,8 +32,12 @@ const ATTEMPTS_MAX: u64 = 400;
 type Numbered = Vec<(usize, Step)>;
 
 impl Pair {
-    pub(crate) fn start(address: SocketAddr, version: Version, digest: &str) -> Outcome<Self> {
-        let (mut real, mut ours) = (Real::new(address), Ours::new(version, digest));
+    pub(crate) fn start(
+        address: SocketAddr,
+        version: Version,
+        settings: Settings,
+    ) -> Outcome<Self> {
+        let (mut real, mut ours) = (Real::new(address), Ours::new(settings));
         let administrators = [administrator(&mut real)?, administrator(&mut ours)?];
         Ok(Self { real, ours, administrators, version, attempts: 0 })
     }

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use zk_testing::ConnectionId;
 use zk_testing::server::{Ensemble, Output, Settings};
-use zk_testing::{ConnectionId, Version};
 
-use crate::Outcome;
+use crate::{Outcome, super_digest};
 
 /// What comes out of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,11 @@ impl Side for Real {
     }
 
     fn hang_up(&mut self, connection: usize) {
-        self.streams.remove(&connection);
+        let Some((mut stream, _)) = self.streams.remove(&connection) else { return };
+        // Watches are gone once the server has noticed, which it does in a thread of its own; its
+        // end of the socket is the last that it closes.
+        let _ = stream.shutdown(Shutdown::Write);
+        while stream.read(&mut self.chunk).is_ok_and(|len| len > 0) {}
     }
 }
 
@@ -105,11 +109,10 @@ struct Inbox {
 }
 
 impl Ours {
-    pub(crate) fn new(version: Version, super_digest: &str) -> Self {
-        let settings = Settings::new()
+    pub(crate) fn new(settings: Settings) -> Self {
+        let settings = settings
             .enforce_quota()
-            .version(version)
-            .super_digest(super_digest)
+            .super_digest(super_digest())
             .container_check_interval(Duration::from_secs(1_000_000));
         let ensemble = Ensemble::new(settings, zk_tests::now());
         Self { ensemble, inboxes: HashMap::new(), numbers: HashMap::new(), next: 0 }

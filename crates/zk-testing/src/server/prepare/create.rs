@@ -59,7 +59,7 @@ impl Preparation<'_> {
         if !asked_path.contains('/') || asked_path.contains('\0') {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let acl = acl::resolve(self.settings.version, args.acl, self.identities, self.open)?;
+        let acl = acl::resolve(self.settings, args.acl, self.identities, self.open)?;
         let parent_path = parent_of(asked_path);
         let mut parent = self.record(parent_path)?;
         self.permit(&parent, Perms::CREATE)?;
@@ -91,7 +91,8 @@ impl Preparation<'_> {
         let parent_creates = parent.creates;
         self.remember(parent_path, || Some(parent));
         self.remember(&path, || {
-            let is_ephemeral = matches!(kind, NodeKind::Ephemeral(_));
+            // By the flags, even of a container, which shows in a multi: the next operations find
+            // what the server has noted, not what it will make.
             let acl = acl.clone();
             Some(Record { acl, version: 0, aversion: 0, creates: 0, children: 0, is_ephemeral })
         });

@@ -37,7 +37,7 @@ impl Preparation<'_> {
         expected: i32,
     ) -> Result<TxnOp, ErrorCode> {
         let path = validate(path)?;
-        let acl = acl::resolve(self.settings.version, acl, self.identities, self.open)?;
+        let acl = acl::resolve(self.settings, acl, self.identities, self.open)?;
         let record = self.record(path)?;
         self.permit(&record, Perms::ADMIN)?;
         let aversion = next_version(expected, record.aversion)?;
