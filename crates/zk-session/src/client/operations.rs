@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proto::{
     Acl, Check, ChildList, ChildrenReply, Create2, CreateContainer, CreateMode, CreateReply,
     CreateTtl, DataReply, Delete, ErrorCode, Exists, GetChildren2, GetData, Multi, MultiReply,
-    OPEN_ACL, Request, SetData, Stat, Sync, SyncReply,
+    MultiResult, OPEN_ACL, Request, SetData, Stat, Sync, SyncReply,
 };
 use tokio::sync::oneshot;
 
@@ -214,7 +214,7 @@ impl Client {
     /// permission to read).
     pub fn check(&self, path: &str, version: Option<i32>) -> Pending<()> {
         let full = self.full(path);
-        let ask = self.ask("check", path, finish_one_of_multi);
+        let ask = self.ask("check", path, finish_check);
         if let Err(failure) = check(&full) {
             return Pending::new(ask, Err(failure));
         }
@@ -224,7 +224,7 @@ impl Client {
 
     /// A transaction of nothing; see [`LeaseClaim::renew`](super::LeaseClaim::renew).
     pub(super) fn prove(&self) -> Pending<()> {
-        let ask = self.ask("prove the session on", "/", finish_one_of_multi);
+        let ask = self.ask("prove the session on", "/", finish_proof);
         self.request(ask, &HEARTBEAT)
     }
 
@@ -373,12 +373,20 @@ fn finish_delete_for_certain(result: Result<Reply, Failure>, _: usize) -> Result
     }
 }
 
-/// The answer to a transaction of at most one operation.
-fn finish_one_of_multi(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
-    match decode::<MultiReply>(result)?.failure() {
-        None => Ok(()),
-        Some((_, code)) => Err((ErrorKind::Server(code), Outcome::NotApplied)),
-    }
+/// The answer to a transaction of one check. Only its one result says that the node
+/// is there: a list that has come short must not.
+fn finish_check(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
+    let reply = decode::<MultiReply>(result)?;
+    let code = match reply.results.as_slice() {
+        [MultiResult::Checked] => return Ok(()),
+        [MultiResult::Error(code)] if !code.is_ok() => *code,
+        _ => ErrorCode::RUNTIME_INCONSISTENCY,
+    };
+    Err((ErrorKind::Server(code), Outcome::NotApplied))
+}
+
+fn finish_proof(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
+    decode::<MultiReply>(result).map(|_| ())
 }
 
 fn finish_data(result: Result<Reply, Failure>, _: usize) -> Result<NodeData, Failure> {
