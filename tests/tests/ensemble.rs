@@ -1,0 +1,165 @@
+//! Sessions, watches and outcomes while the servers of an ensemble of three come and go.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
+use std::time::Duration;
+
+use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, EventType, Outcome, SessionEvent};
+use zk_tests::{Ensemble, connect, ensemble};
+
+/// The old leader takes the session's connection with it, and an election goes by.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_its_nodes_and_its_watches_survive_the_death_of_the_leader() {
+    let Some(ensemble) = ensemble(TICK_MS) else { return };
+    let leader = ensemble.leader().unwrap();
+    let client = connect_first_to(&ensemble, leader).await;
+    let session_id = client.session_id();
+    let created = client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    let (_, watch) = client.get_data_and_watch("/e").await.unwrap();
+
+    ensemble.server(leader).kill();
+    back(&client).await;
+    assert_eq!(client.session_id(), session_id);
+    let stat = stays(async || client.exists("/e").await).await.expect("the node is gone");
+    assert_eq!((stat.czxid, stat.ephemeral_owner), (created.stat.czxid, session_id));
+
+    let other = connect_to_all_but(&ensemble, leader).await;
+    other.set_data("/e", b"changed", None).await.unwrap();
+    let event = tokio::time::timeout(LIMIT, watch).await.expect("the watch is gone").unwrap();
+    assert_eq!(event.event_type, EventType::NODE_DATA_CHANGED);
+
+    // It comes back as a follower, and nobody minds.
+    ensemble.server(leader).restart().unwrap();
+    assert!(!ensemble.server(leader).is_leader().unwrap());
+    client.set_data("/e", b"again", None).await.unwrap();
+}
+
+/// No byte comes any more, and no end of the stream either.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_moves_on_from_a_server_that_stands_still() {
+    let Some(ensemble) = ensemble(TICK_MS) else { return };
+    for role in [Ensemble::follower, Ensemble::leader] {
+        let server = role(&ensemble).unwrap();
+        let client = connect_first_to(&ensemble, server).await;
+        let session_id = client.session_id();
+        client.create("/s", b"", CreateMode::Ephemeral).await.unwrap();
+
+        ensemble.server(server).pause().unwrap();
+        back(&client).await;
+        assert_eq!(client.session_id(), session_id, "moved in time");
+        assert!(stays(async || client.exists("/s").await).await.is_some());
+        ensemble.server(server).resume().unwrap();
+        client.close().await;
+        ensemble.await_serving().unwrap();
+    }
+}
+
+/// Whatever is said of the outcome of a write must be true when the dust has settled.
+#[tokio::test(flavor = "multi_thread")]
+async fn outcomes_are_true_over_the_death_of_the_leader() {
+    let Some(ensemble) = ensemble(TICK_MS) else { return };
+    let leader = ensemble.leader().unwrap();
+    let client = connect_first_to(&ensemble, leader).await;
+    let make = |n: usize| client.create(&format!("/n{n}"), b"", CreateMode::Persistent);
+    make(0).await.unwrap();
+    let asked: Vec<_> = (1..=WRITES).map(make).collect();
+    ensemble.server(leader).kill();
+    let mut told = Vec::new();
+    for answer in asked {
+        told.push(answer.await.map(|_| ()));
+    }
+    back(&client).await;
+    stays(async || client.sync("/").await).await;
+    for (n, told) in (1..).zip(&told) {
+        let there = stays(async || client.exists(&format!("/n{n}")).await).await.is_some();
+        match told {
+            Ok(()) => assert!(there, "/n{n} was made"),
+            Err(error) if error.outcome() == Outcome::NotApplied => {
+                assert!(!there, "/n{n} was not made: {error}");
+            }
+            Err(_) => {} // nobody knows
+        }
+    }
+    println!("{} of {WRITES} answered", told.iter().filter(|told| told.is_ok()).count());
+}
+
+/// Without a majority there is nobody to say that a session has expired, nor to give its locks
+/// away; and the session is there again with the majority.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_waits_for_a_majority() {
+    let Some(ensemble) = ensemble(TICK_MS) else { return };
+    let all = ensemble.connect_string();
+    let client = connect(&all, Duration::from_secs(20)).await;
+    let session_id = client.session_id();
+    client.create("/m", b"", CreateMode::Ephemeral).await.unwrap();
+    let down = [ensemble.leader().unwrap(), ensemble.follower().unwrap()];
+    for server in down {
+        ensemble.server(server).kill();
+    }
+    let waiting = stays(async || client.set_data("/m", b"x", None).await);
+    for server in down {
+        ensemble.server(server).launch().unwrap();
+    }
+    let stat = tokio::time::timeout(LIMIT, waiting).await.expect("no answer");
+    assert_eq!((stat.ephemeral_owner, client.session_id()), (session_id, session_id));
+}
+
+/// Asks again for as long as only the connection is to blame.
+async fn stays<T>(ask: impl AsyncFn() -> Result<T, Error>) -> T {
+    loop {
+        match ask().await {
+            Ok(value) => return value,
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => panic!("{error}"),
+            Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Waits until the session has lost its connection and has another one.
+async fn back(client: &Client) {
+    let mut events = client.events();
+    let wait = async {
+        // What has happened before the subscription has left its mark.
+        while client.is_connected() {
+            if let Some(SessionEvent::Suspended { .. } | SessionEvent::Reconnected { .. }) =
+                events.next().await
+            {
+                break;
+            }
+        }
+        while !client.is_connected() {
+            assert!(events.next().await.is_some(), "the session is over");
+        }
+    };
+    tokio::time::timeout(LIMIT, wait).await.expect("it does not come back");
+}
+
+/// A client of the whole ensemble that has begun at the given server.
+async fn connect_first_to(ensemble: &Ensemble, server: usize) -> Client {
+    for _ in 0..DRAWS {
+        let client = connect(&ensemble.connect_string(), TIMEOUT).await;
+        let connections = ensemble.server(server).four_letter("cons").unwrap();
+        if connections.contains(&format!("sid=0x{:x},", client.session_id())) {
+            return client;
+        }
+        client.close().await;
+    }
+    panic!("{DRAWS} sessions, and none at server {server}");
+}
+
+async fn connect_to_all_but(ensemble: &Ensemble, server: usize) -> Client {
+    let others = (0..3).filter(|other| *other != server);
+    let others: Vec<String> = others.map(|it| ensemble.server(it).connect_string()).collect();
+    connect(&others.join(","), TIMEOUT).await
+}
+
+const TICK_MS: u32 = 1000;
+const TIMEOUT: Duration = Duration::from_secs(12);
+const LIMIT: Duration = Duration::from_secs(60);
+const DRAWS: usize = 60;
+const WRITES: usize = 2_000;
