@@ -181,13 +181,25 @@ pub fn signal(pid: u32, name: &str) {
     assert!(Command::new("sh").args(kill).status().unwrap().success(), "kill -s {name} {pid}");
 }
 
+/// Builds an example of a package, with the profile of this test and beside it; its path.
+pub fn example(package: &str, name: &str) -> PathBuf {
+    let folder = build(&["--package", package, "--example", name]);
+    let folder = folder.unwrap_or_else(|said| panic!("building {name}: {said}"));
+    folder.join(format!("examples/{name}{}", env::consts::EXE_SUFFIX))
+}
+
 /// Builds the command, once, with the profile of this test and beside it.
 fn binary() -> &'static Path {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let build = || {
+        let folder = build(&["--package", "zk-cli", "--bin", "zk"])?;
+        Ok(folder.join(format!("zk{}", env::consts::EXE_SUFFIX)))
+    };
     BINARY.get_or_init(build).as_ref().unwrap_or_else(|said| panic!("building zk: {said}"))
 }
 
-fn build() -> Result<PathBuf, String> {
+/// Builds what `target` says; the folder where it is.
+fn build(target: &[&str]) -> Result<PathBuf, String> {
     // <target folder>/<profile folder>/deps/<test>
     let test = env::current_exe().unwrap();
     let profile_folder = test.ancestors().nth(2).unwrap();
@@ -196,7 +208,8 @@ fn build() -> Result<PathBuf, String> {
         name => name,
     };
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "zk-cli", "--bin", "zk", "--profile", profile])
+        .args(["build", "--quiet", "--profile", profile])
+        .args(target)
         .arg("--target-dir")
         .arg(profile_folder.parent().unwrap())
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -204,7 +217,7 @@ fn build() -> Result<PathBuf, String> {
         .output()
         .unwrap();
     if output.status.success() {
-        Ok(profile_folder.join(format!("zk{}", env::consts::EXE_SUFFIX)))
+        Ok(profile_folder.to_owned())
     } else {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }

@@ -33,7 +33,7 @@ mod sessions;
 use std::sync::OnceLock;
 
 pub use clock::{eventually, now, pass};
-pub use command::{Ended, Running, Zk, signal};
+pub use command::{Ended, Running, Zk, example, signal};
 pub use journal::{Entry, Journal};
 pub use lock_runs::{HOLD, append_grant, contender_id, contenders};
 pub use scratch::Scratch;

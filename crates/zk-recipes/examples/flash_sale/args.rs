@@ -9,9 +9,12 @@ use crate::failure::Failure;
 pub(crate) const HELP: &str = "\
 Sells a stock to more buyers than there are items, without and with a lock.
 
-Usage: flash_sale --connect HOST:PORT[,HOST:PORT...][/CHROOT] [OPTIONS]
+Usage: flash_sale [OPTIONS]
 
-  --connect STRING   the ZooKeeper ensemble to lock with; default $ZK_CONNECT
+  --connect HOST:PORT[,HOST:PORT...][/CHROOT]
+                     the ZooKeeper ensemble to lock with; default $ZK_CONNECT,
+                     or else a server in this process, in memory, that the
+                     other processes reach over TCP
   --processes N      processes that the buyers are spread over; default 5
   --buyers N         buyers, all processes together; default 1500
   --items N          items in stock; default 100
@@ -41,7 +44,8 @@ pub(crate) enum Command {
 
 /// What a sale is to be like.
 pub(crate) struct Plan {
-    pub(crate) connect: String,
+    /// The ensemble to lock with; `None` for a server of the sale's own.
+    pub(crate) connect: Option<String>,
     pub(crate) processes: u32,
     pub(crate) buyers: u32,
     pub(crate) items: u32,
@@ -89,11 +93,10 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command, F
             _ => return Err(Failure::Usage(format!("what is {arg:?}?"))),
         }
     }
-    let connect = connect.filter(|connect| !connect.trim().is_empty()).ok_or_else(|| {
-        let why = "name a ZooKeeper ensemble with --connect or $ZK_CONNECT";
-        Failure::Usage(why.to_owned())
-    })?;
-    Config::new(&connect).map_err(|error| Failure::Usage(error.to_string()))?;
+    let connect = connect.filter(|connect| !connect.trim().is_empty());
+    if let Some(connect) = &connect {
+        Config::new(connect).map_err(|error| Failure::Usage(error.to_string()))?;
+    }
     Ok(Command::Sale(Plan { connect, processes: processes.min(buyers), buyers, items }))
 }
 

@@ -2,15 +2,18 @@
 //! file, think, and write it back; once without a lock and once with `Mutex`.
 //!
 //! ```text
-//! cargo run --release --example flash_sale -- --connect 127.0.0.1:2181
+//! cargo run --release -p zk-recipes --example flash_sale
 //! ```
+//!
+//! It locks with the in-memory server of `zk-testing`, which it starts itself, or with
+//! a real ensemble: `-- --connect 127.0.0.1:2181`.
 //!
 //! Without the lock two buyers read the same number, and the shop sells what it
 //! does not have. With the lock exactly the stock is sold. Read `worker.rs` for
 //! how a buyer uses the lock, and `shop.rs` for how a resource checks the fencing
 //! token, without which no lock is safe from a holder that was paused.
 //!
-//! One process runs the sale (`sale.rs`, `round.rs`, `crew.rs`) and starts this
+//! One process runs the sale (`sale.rs`, `locker.rs`, `round.rs`, `crew.rs`) and starts this
 //! same program again for the buyers (`worker.rs`); they talk in lines of text
 //! (`line.rs`). What they report is checked (`checks.rs`) and printed (`table.rs`).
 
@@ -20,6 +23,7 @@ mod clock;
 mod crew;
 mod failure;
 mod line;
+mod locker;
 mod progress;
 mod round;
 mod sale;

@@ -9,6 +9,7 @@ use crate::args::{LockAt, Plan};
 use crate::checks::broken_promises;
 use crate::clock::now_ns;
 use crate::failure::Failure;
+use crate::locker::Ensemble;
 use crate::round::{self, Outcome};
 use crate::shop::{Shop, ShopError};
 use crate::stop::Stop;
@@ -24,17 +25,23 @@ const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(2);
 const LOCKS: &str = "/flash-sale";
 
 pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
-    let client = connect(&plan.connect).await?;
+    let ensemble = Ensemble::of(plan).await?;
+    let client = connect(&ensemble.connect).await?;
     let mut stop = Stop::listen()?;
     let folder = Folder::create()?;
     let lock = LockAt {
-        connect: plan.connect.clone(),
+        connect: ensemble.connect.clone(),
         // Its own for every sale: who was not served in another one, for example
         // because it was killed, must not be waited for in this one.
         path: format!("{LOCKS}/{}", folder.name),
     };
+    print(&format!(
+        "items {}, buyers {}, processes {}; lock {} on {}\n",
+        plan.items, plan.buyers, plan.processes, lock.path, ensemble
+    ));
     let sold = both_rounds(plan, &folder, &lock, &mut stop).await;
     clean_up(&client, &lock.path).await;
+    drop(ensemble); // a server of its own is needed up to here
     sold
 }
 
@@ -44,10 +51,6 @@ async fn both_rounds(
     lock: &LockAt,
     stop: &mut Stop,
 ) -> Result<(), Failure> {
-    print(&format!(
-        "items {}, buyers {}, processes {}; lock {} on {}\n",
-        plan.items, plan.buyers, plan.processes, lock.path, lock.connect
-    ));
     let file = folder.path.join("without-lock.sqlite");
     let shop = Shop::create(&file, plan.items).map_err(no_shop)?;
     let without = round::run(plan, &shop, &file, None, stop).await?;
