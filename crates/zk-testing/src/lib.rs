@@ -15,7 +15,9 @@
 //!
 //! # Example
 //!
-//! The reply to a create gets lost, though the node is there:
+//! A complete test of a service, whose session expires while it holds a lock, is in the README of
+//! the repository and in `tests/your_own_service.rs`. Here the reply to a create gets lost, though
+//! the node is there:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -1,0 +1,74 @@
+//! A service that uses a lock, tested from outside: what the README shows, word for word.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "written as users write tests")]
+
+// The README shows what follows.
+use std::future::{Future, ready};
+use std::io;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use zk_recipes::session::{Client, Config, Connector, Host};
+use zk_recipes::{LockError, Mutex};
+use zk_testing::{MemoryStream, TestServer};
+
+/// The service: writes invoices for as long as it holds the lock, each with the fencing token.
+async fn bill(client: Client, invoices: mpsc::UnboundedSender<i64>) -> Result<(), LockError> {
+    let lock = Mutex::new(&client, "/locks/billing").expect("a path");
+    let guard = lock.acquire().await?;
+    let mut due = tokio::time::interval(Duration::from_millis(500));
+    loop {
+        tokio::select! {
+            reason = guard.lost() => return Err(LockError::Lost(reason)),
+            _ = due.tick() => {
+                let _ = invoices.send(guard.token()?.get());
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)] // nobody waits: time is virtual
+async fn billing_stops_when_its_session_expires() {
+    let server = TestServer::in_memory();
+    let (invoices, mut written) = mpsc::unbounded_channel();
+    let client = connect(&server).await;
+    let session_id = client.session_id();
+    let first = tokio::spawn(bill(client, invoices.clone()));
+    let token = written.recv().await.unwrap(); // it is at work
+    let _standby = tokio::spawn(bill(connect(&server).await, invoices));
+
+    server.expire(session_id);
+
+    let ended = first.await.unwrap();
+    assert!(matches!(ended, Err(LockError::Lost(_))), "{ended:?}");
+    // From the first invoice of the standby on, all are the standby's.
+    while written.recv().await.unwrap() == token {}
+    for _ in 0..100 {
+        assert!(written.recv().await.unwrap() > token);
+    }
+}
+
+async fn connect(server: &TestServer) -> Client {
+    let config = Config::new("server-0:1").unwrap();
+    config.connect_through(InMemory(server.clone())).await.unwrap()
+}
+
+/// How the client gets to a server without a socket, which a stopped clock asks for.
+struct InMemory(TestServer);
+
+impl Connector for InMemory {
+    type Stream = MemoryStream;
+
+    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
+        ready(self.0.stream(0))
+    }
+}
+// Up to here.
+
+#[test]
+fn the_readme_shows_this_file() {
+    let (readme, this) = (include_str!("../../../README.md"), include_str!("your_own_service.rs"));
+    let shown = this.split_once("// The README shows what follows.\n").unwrap().1;
+    let shown = shown.split_once("// Up to here.\n").unwrap().0;
+    assert!(readme.contains(&format!("```rust\n{shown}```")), "copy it there");
+}
