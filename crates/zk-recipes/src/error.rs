@@ -64,6 +64,11 @@ pub enum LockError {
         /// The node that got the number.
         node: String,
     },
+    /// A shared count's node has data that is not four bytes.
+    NotACount {
+        /// The path of the node.
+        path: String,
+    },
 }
 
 impl LockError {
@@ -72,7 +77,9 @@ impl LockError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Client(error) => error.is_retryable(),
-            Self::Lost(LossReason::SessionEnded(_)) | Self::SequenceExhausted { .. } => false,
+            Self::Lost(LossReason::SessionEnded(_))
+            | Self::SequenceExhausted { .. }
+            | Self::NotACount { .. } => false,
             Self::Lost(_) | Self::Vanished { .. } => true,
         }
     }
@@ -97,6 +104,9 @@ impl fmt::Display for LockError {
                 "{node}: the sequence numbers below this path are used up; \
                  delete the path while nobody uses the lock"
             ),
+            Self::NotACount { path } => {
+                write!(f, "{path}: the data of a count are four bytes, and these are not")
+            }
         }
     }
 }

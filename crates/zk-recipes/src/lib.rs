@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `InterProcessMutex` | [`Mutex`] |
 //! | `getParticipantNodes` | [`Mutex::participants`] |
+//! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
 //! | `InterProcessReadWriteLock`, `InterProcessMultiLock` | to come, on the engine of `Mutex` |
 //! | `InterProcessSemaphoreV2`, `InterProcessSemaphoreMutex` | to come, likewise |
 //! | `Revoker`, `Revocable` | to come, likewise |
@@ -48,11 +49,15 @@ mod guard;
 mod mutex;
 mod participants;
 mod queue;
+mod shared_count;
+mod shared_value;
 
 pub use error::{LockError, LossReason};
 pub use guard::{FencingToken, Guard};
 pub use mutex::Mutex;
 pub use participants::Participant;
+pub use shared_count::{SharedCount, VersionedCount};
+pub use shared_value::{SharedValue, Versioned};
 
 /// The session layer, for the client that every lock needs.
 pub use zk_session as session;

@@ -31,7 +31,7 @@ pub(crate) async fn make(client: &Client, path: &str) -> Result<(), Error> {
 }
 
 /// The path one level up, if that is not the root.
-fn above(path: &str) -> Option<&str> {
+pub(crate) fn above(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
 }
 

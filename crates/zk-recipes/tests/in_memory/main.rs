@@ -7,6 +7,7 @@
 )]
 
 mod guard;
+mod shared_value;
 
 use std::future::{Future, ready};
 use std::io;

@@ -1,0 +1,74 @@
+//! Values and counts that several clients change.
+
+use bytes::Bytes;
+use zk_recipes::session::CreateMode;
+use zk_recipes::{LockError, SharedCount, SharedValue};
+use zk_testing::TestServer;
+use zk_testing::server::NodeKind;
+
+use crate::client;
+
+#[tokio::test(start_paused = true)]
+async fn the_node_is_made_with_the_seed_and_found_by_the_next() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let value = SharedValue::new(&one, "/a/b/value", &b"seed"[..]).unwrap();
+    assert_eq!(value.get().await.unwrap().value(), "seed");
+    let same = SharedValue::new(&other, "/a/b/value", &b"another seed"[..]).unwrap();
+    assert_eq!(same.get().await.unwrap().value(), "seed");
+    // As Curator makes them: the node to stay, what is above it to be reaped.
+    server.with(|truth| {
+        let kind = |path| truth.tree().node(path).unwrap().kind();
+        assert_eq!(kind("/a/b/value"), NodeKind::Persistent);
+        assert_eq!(kind("/a/b"), NodeKind::Container);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_one_of_those_who_read_the_same_value_sets_the_next() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let value = SharedValue::new(&client, "/v", &b"0"[..]).unwrap();
+    let read = value.get().await.unwrap();
+    let first = value.try_set(&read, &b"1"[..]).await.unwrap().unwrap();
+    assert!(first.zxid() > read.zxid());
+    assert_eq!(value.try_set(&read, &b"2"[..]).await.unwrap(), None);
+    let second = value.try_set(&first, &b"2"[..]).await.unwrap().unwrap();
+    assert_eq!(value.get().await.unwrap(), second);
+    value.set(&b"3"[..]).await.unwrap();
+    assert_eq!(value.try_set(&second, &b"4"[..]).await.unwrap(), None);
+    assert_eq!(value.get().await.unwrap().value(), "3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_told_also_when_it_came_before_the_question() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let reader = SharedCount::new(&one, "/c", 3).unwrap();
+    let writer = SharedCount::new(&other, "/c", 9).unwrap();
+    let mut seen = reader.get().await.unwrap();
+    assert_eq!(seen.count(), 3);
+    writer.set(4).await.unwrap();
+    seen = reader.changed(&seen).await.unwrap();
+    assert_eq!(seen.count(), 4);
+    let (change, set) = tokio::join!(reader.changed(&seen), writer.set(-5));
+    assert_eq!((change.unwrap().count(), set.unwrap().count()), (-5, -5));
+    other.delete("/c", None).await.unwrap();
+    assert_eq!(reader.get().await.unwrap().count(), 3, "made again, with the seed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_count_is_told_so() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    client.create("/c", b"three", CreateMode::Persistent).await.unwrap();
+    let count = SharedCount::new(&client, "/c", 0).unwrap();
+    let told = count.get().await;
+    assert_eq!(told, Err(LockError::NotACount { path: "/c".to_owned() }));
+    count.set(i32::MIN).await.unwrap();
+    assert_eq!(
+        client.get_data("/c").await.unwrap().data,
+        Some(Bytes::from_static(&[128, 0, 0, 0]))
+    );
+    assert_eq!(count.get().await.unwrap().count(), i32::MIN);
+}
