@@ -12,7 +12,7 @@ use zk_session::{Belief, Client, Error, ErrorCode, EventType, Outcome};
 
 use crate::error::{LockError, LossReason};
 use crate::queue::contender::{Contender, Node};
-use crate::queue::passes;
+use crate::queue::{passes, pause};
 
 /// A number that only ever grows from one holder of a lock to the next, over the
 /// life of the whole ensemble: the czxid of the holder's node.
@@ -133,6 +133,7 @@ impl Guard {
             if !passes(&error) && error.outcome() != Outcome::Unknown {
                 return Err(if self.is_held() { error.into() } else { self.lost_error() });
             }
+            pause(&error).await;
         }
     }
 
@@ -253,5 +254,6 @@ async fn deleted(client: Client, node: Node) {
         if !passes(&failed) {
             futures::future::pending::<()>().await;
         }
+        pause(&failed).await;
     }
 }

@@ -1,5 +1,7 @@
 //! Every bound of this crate, in one place, each with its reason.
 
+use std::time::Duration;
+
 /// How often the parents of a lock node are made again because the server
 /// removed them, as empty containers, before the node could be put in. Losing
 /// that race once is normal, losing it this often in a row is not.
@@ -13,6 +15,10 @@ pub const RESTARTS_MAX: usize = 16;
 /// or goes on with negative ones, and both put two holders into one lock. Some
 /// room is left because contenders arrive at the same time.
 pub const SEQUENCE_END: u32 = (1 << 31) - 1_000_000;
+
+/// How long a request waits before it is made again that a server has dropped for
+/// its load: long against a round trip, short against a session timeout.
+pub const THROTTLED_PAUSE: Duration = Duration::from_millis(100);
 
 /// Requests made at once when the data of many contenders is read.
 pub const PARTICIPANTS_CHUNK: usize = 256;

@@ -106,7 +106,8 @@ impl Mutex {
     }
 
     /// Waits for the lock, but no longer than `timeout`, whatever the reason for
-    /// the waiting. The place in the queue is given up in the background.
+    /// the waiting. The place in the queue is given up in the background. With a
+    /// timeout of zero it does what [`try_acquire`](Self::try_acquire) does.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -114,6 +115,9 @@ impl Mutex {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
+        if timeout.is_zero() {
+            return self.try_acquire().await; // one look takes time, too
+        }
         match tokio::time::timeout(timeout, self.acquire()).await {
             Ok(acquired) => acquired.map(Some),
             Err(_) => Ok(None),

@@ -43,6 +43,9 @@ pub enum LossCause {
     /// Nothing was heard for two thirds of the session timeout, or the handshake
     /// took too long.
     Silent,
+    /// The server answered pings, but no request for a whole session timeout, and
+    /// there are others to try.
+    Stalled,
     /// The server answered the handshake with an error code.
     Refused(ErrorCode),
     /// The server is in read-only mode, which a lock must never rest on.
@@ -67,6 +70,7 @@ impl fmt::Display for LossCause {
             Self::ClosedByServer => f.write_str("the server closed the connection"),
             Self::Io(kind) => write!(f, "reading or writing failed ({kind})"),
             Self::Silent => f.write_str("the server did not answer in time"),
+            Self::Stalled => f.write_str("the server answered pings but no requests"),
             Self::Refused(code) => write!(f, "the server refused the session: {code}"),
             Self::ReadOnly => f.write_str("the server is read-only"),
             Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),
@@ -115,8 +119,11 @@ pub enum ErrorKind {
     SessionEnded(SessionEnd),
     /// No session could be had in the time given to [`Config::connect`](crate::Config::connect).
     NoSession(LossCause),
-    /// The runtime that drives the connection was shut down.
-    DriverGone,
+    /// The answer did not come in the time given to the request, by
+    /// [`Config::request_timeout`](crate::Config::request_timeout) or
+    /// [`Client::within`](crate::Client::within). A request that still waited for a
+    /// connection is taken back; one that was sent may still be carried out.
+    TimedOut,
     /// The request is larger than a server accepts.
     TooLarge {
         /// The length of the request's frame in bytes.
@@ -197,7 +204,8 @@ impl Error {
                 | LossCause::WrongSession => Fault::Peer,
                 _ => Fault::Network,
             },
-            ErrorKind::SessionEnded(_) | ErrorKind::DriverGone => Fault::Session,
+            ErrorKind::TimedOut => Fault::Network,
+            ErrorKind::SessionEnded(_) => Fault::Session,
             ErrorKind::InvalidReply(_) => Fault::Peer,
             ErrorKind::TooLarge { .. }
             | ErrorKind::LimitReached(_)
@@ -212,9 +220,10 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         let transient = match self.kind() {
             ErrorKind::Server(code) => *code == ErrorCode::THROTTLED_OP,
-            ErrorKind::ConnectionLost(_) | ErrorKind::NoSession(_) | ErrorKind::LimitReached(_) => {
-                true
-            }
+            ErrorKind::ConnectionLost(_)
+            | ErrorKind::NoSession(_)
+            | ErrorKind::TimedOut
+            | ErrorKind::LimitReached(_) => true,
             _ => false,
         };
         transient && self.outcome() == Outcome::NotApplied
@@ -231,9 +240,12 @@ impl fmt::Display for Error {
             ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
             ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
             ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
-            ErrorKind::DriverGone => f.write_str("the runtime of this client was shut down")?,
+            ErrorKind::TimedOut => f.write_str("no answer in the time given")?,
             ErrorKind::TooLarge { len, max } => {
                 write!(f, "a request of {len} bytes; a server accepts at most {max}")?;
+            }
+            ErrorKind::LimitReached(limit @ "CREDENTIALS_MAX") => {
+                write!(f, "too many credentials on one session ({limit})")?;
             }
             ErrorKind::LimitReached(limit) => {
                 write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;

@@ -16,6 +16,9 @@ pub const WATCHES_MAX: usize = 1 << 20;
 /// Clean-up tasks that may be pending: one for every request there could be.
 pub const CHORES_MAX: usize = REQUESTS_MAX;
 
+/// Credentials of one session, each of which is sent on every connection.
+pub const CREDENTIALS_MAX: usize = 64;
+
 /// Bytes of paths in one `setWatches` frame, unless it is for a single longer
 /// path. Java's figure, well below the server's frame limit (ZOOKEEPER-706).
 pub const REARM_CHUNK_BYTES: usize = 128 * 1024;

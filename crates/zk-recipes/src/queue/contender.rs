@@ -4,7 +4,7 @@
 use zk_session::{Children, Client, CreateMode, Created, ErrorCode, KeyRule, LeaseClaim, Outcome};
 
 use super::name::{self, protection, sequence};
-use super::{parents, passes};
+use super::{parents, passes, pause};
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 
@@ -148,6 +148,7 @@ impl Contender {
             } else if !passes(&error) {
                 return Err(error.into());
             }
+            pause(&error).await;
         }
     }
 
@@ -169,7 +170,10 @@ impl Contender {
                     .find(|name| name.starts_with(&self.protection))
                     .map(|name| parents::child(&self.kind.path, &name)),
                 (Ok(()), Err(error)) if error.code() == Some(ErrorCode::NO_NODE) => None,
-                (Err(error), _) | (_, Err(error)) if passes(&error) => continue,
+                (Err(error), _) | (_, Err(error)) if passes(&error) => {
+                    pause(&error).await;
+                    continue;
+                }
                 (Err(error), _) | (_, Err(error)) => return Err(error.into()),
             };
             let Some(path) = found else {
@@ -182,7 +186,7 @@ impl Contender {
                     return Ok(true);
                 }
                 Ok(None) => {} // gone since the list was made
-                Err(error) if passes(&error) => {}
+                Err(error) if passes(&error) => pause(&error).await,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -7,6 +7,8 @@
 //! connection, and takes it out again; [`turn`] waits until it is first.
 //! [`parents`] makes the path the queue lives in.
 
+use crate::limits::THROTTLED_PAUSE;
+
 pub(crate) mod contender;
 pub(crate) mod name;
 pub(crate) mod parents;
@@ -17,4 +19,13 @@ pub(crate) mod turn;
 /// it would refuse again at once, for ever, without ever letting go of the thread.
 pub(crate) fn passes(error: &zk_session::Error) -> bool {
     error.is_retryable() && !matches!(error.kind(), zk_session::ErrorKind::LimitReached(_))
+}
+
+/// Lets trouble that [`passes`] pass. A server that throttles answers at once, and
+/// asking again at once is what it throttles for; anything else has taken its time,
+/// or waits for a connection by itself.
+pub(crate) async fn pause(error: &zk_session::Error) {
+    if error.code() == Some(zk_session::ErrorCode::THROTTLED_OP) {
+        tokio::time::sleep(THROTTLED_PAUSE).await;
+    }
 }

@@ -1,7 +1,7 @@
 //! The path a queue lives in: containers, which the server removes when the last
 //! contender has been gone for a while.
 
-use super::passes;
+use super::{passes, pause};
 use zk_session::{Client, CreateMode, Error, ErrorCode, Outcome};
 
 /// Makes `path` and what is missing above it. Nodes that are there are left as
@@ -23,7 +23,9 @@ pub(crate) async fn make(client: &Client, path: &str) -> Result<(), Error> {
                 None => return Err(error),
             },
             // Making it twice makes it once.
-            Err(error) if passes(&error) || error.outcome() == Outcome::Unknown => {}
+            Err(error) if passes(&error) || error.outcome() == Outcome::Unknown => {
+                pause(&error).await;
+            }
             Err(error) => return Err(error),
         }
     }

@@ -4,7 +4,7 @@
 use zk_session::{Belief, Children, ErrorCode, EventType};
 
 use super::contender::Contender;
-use super::{name, parents, passes};
+use super::{name, parents, passes, pause};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
 
@@ -86,7 +86,7 @@ async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
         match contender.client().get_children(&contender.kind().path).await {
             Ok(children) => return Ok(Some(children)),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
-            Err(error) if passes(&error) => {}
+            Err(error) if passes(&error) => pause(&error).await,
             Err(error) => return Err(error.into()),
         }
     }
@@ -114,7 +114,7 @@ async fn wait_until_gone(contender: &Contender, path: &str) -> Result<(), LockEr
                 drop(contender.client().exists_and_watch(path).await?.1.await?);
             }
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(()),
-            Err(error) if passes(&error) => {}
+            Err(error) if passes(&error) => pause(&error).await,
             Err(error) => return Err(error.into()),
         }
     }
@@ -130,7 +130,7 @@ async fn believe(contender: &Contender) -> Result<Belief, LockError> {
         }
         match contender.claim().renew().await {
             Ok(()) => {}
-            Err(error) if passes(&error) => {}
+            Err(error) if passes(&error) => pause(&error).await,
             Err(error) => return Err(error.into()),
         }
     }

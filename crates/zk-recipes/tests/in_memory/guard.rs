@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use zk_recipes::{LockError, LossReason, Mutex};
 use zk_testing::TestServer;
@@ -92,4 +93,14 @@ async fn the_loss_is_told_by_the_clock_though_the_driver_does_not_run() {
 #[allow(clippy::disallowed_methods, reason = "tokio's clock, which the test has stopped")]
 fn now() -> tokio::time::Instant {
     tokio::time::Instant::now()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_zero_takes_what_is_free_and_waits_for_nothing() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    let guard = lock.acquire_timeout(Duration::ZERO).await.unwrap().expect("it is free");
+    assert!(lock.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
+    guard.release().await.unwrap();
 }

@@ -76,7 +76,8 @@ impl Config {
     /// How much earlier than the session timeout a lock is given up for lost when
     /// the leader does not answer; a quarter of the timeout by default. A smaller
     /// margin survives longer interruptions and trusts more in clocks that run at
-    /// the same rate, and in the servers' ticks.
+    /// the same rate, and in the servers' ticks. More than half of the timeout is
+    /// taken for half.
     #[must_use]
     pub fn lease_margin(mut self, margin: Duration) -> Self {
         self.settings.lease_margin = Some(margin);
@@ -87,6 +88,15 @@ impl Config {
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a request waits for its answer; without bound by default, that is
+    /// until the session ends. See [`Client::within`] for what happens then, and for a
+    /// bound of single requests.
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.request_timeout = Some(timeout);
         self
     }
 

@@ -8,6 +8,7 @@ mod pending;
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub use self::operations::{Children, Created, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch, WatchedEvent};
 
 use crate::SessionEnd;
-use crate::core::Settings;
+use crate::core::{Settings, TIMEOUT_MAX};
 use crate::driver::{Connector, Driver, Shared, now};
 use crate::error::Error;
 
@@ -49,6 +50,8 @@ use crate::error::Error;
 #[derive(Clone)]
 pub struct Client {
     session: Arc<OpenSession>,
+    /// How long the requests of this handle wait, if not as long as others.
+    within: Option<Duration>,
 }
 
 /// Closes the session when the last handle on it goes.
@@ -88,7 +91,7 @@ impl Client {
         let shared = Shared::new(settings);
         let driver = Driver::new(shared.clone(), connector);
         let session = Arc::new(OpenSession { shared, chroot: chroot.to_owned() });
-        (Self { session }, driver)
+        (Self { session, within: None }, driver)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -131,13 +134,47 @@ impl Client {
         SessionEvents::new(self.shared().subscribe())
     }
 
+    /// A handle on the same session whose requests wait no longer than `timeout` for
+    /// their answers, whatever [`Config::request_timeout`] says. A request that takes
+    /// longer ends with [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut): if it still
+    /// waited for a connection it is taken back (`NotApplied`); if it was sent it may
+    /// still be carried out (`Unknown`, for a write). Other requests are not affected,
+    /// nor is their order.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let node = client.within(Duration::from_millis(500)).get_data("/config").await?;
+    /// # drop(node); Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn within(&self, timeout: Duration) -> Self {
+        let within = Some(timeout.min(TIMEOUT_MAX));
+        Self { session: self.session.clone(), within }
+    }
+
     /// Requests that are made while the batch lives leave in one write, which
     /// saves a system call at either end. Without one they leave as soon as the
     /// driver gets to run.
+    ///
+    /// The requests of *all* handles on the session wait for the end of the batch, so
+    /// it must not be held over an await. It cannot be sent to another thread, and a
+    /// future that holds one cannot be spawned.
+    ///
+    /// ```compile_fail
+    /// # fn example(client: zk_session::Client) {
+    /// tokio::spawn(async move {
+    ///     let _batch = client.batch();
+    ///     client.exists("/").await
+    /// });
+    /// # }
+    /// ```
     #[must_use]
     pub fn batch(&self) -> Batch<'_> {
         self.shared().begin_batch();
-        Batch { shared: self.shared() }
+        Batch { shared: self.shared(), not_send: PhantomData }
     }
 
     /// Claims the session's lease: from now on the leader is asked for signs of
@@ -175,6 +212,7 @@ impl Client {
 /// See [`Client::batch`]. Not to be held over an await.
 pub struct Batch<'a> {
     shared: &'a Shared,
+    not_send: PhantomData<*const ()>,
 }
 
 impl fmt::Debug for Batch<'_> {

@@ -9,8 +9,8 @@ use proto::{
 use tokio::sync::oneshot;
 
 use super::Client;
-use super::pending::{Ask, Pending, PendingWatch, Watch, decode, strip};
-use crate::core::{Failure, HEARTBEAT, Reply, Session, WatchKind};
+use super::pending::{Ask, Pending, PendingWatch, Waiting, Watch, decode, strip};
+use crate::core::{Failure, HEARTBEAT, Reply, Session, Ticket, Waiter, WatchKind};
 use crate::driver::{Channels, now};
 use crate::error::{ErrorKind, Outcome};
 
@@ -48,7 +48,8 @@ pub struct Children {
 /// sent; [`ErrorKind::ConnectionLost`] when the answer did not come;
 /// [`ErrorKind::SessionEnded`]. What the server may decline is said at each
 /// operation. Without a connection requests wait until there is one, or the
-/// session has ended: bound the wait with a timeout around the future.
+/// session has ended: bound the wait with [`Config::request_timeout`](crate::Config::request_timeout)
+/// or [`within`](Self::within), which end with [`ErrorKind::TimedOut`].
 impl Client {
     /// Creates a node that everybody may read, change and delete.
     ///
@@ -237,7 +238,9 @@ impl Client {
     pub fn add_auth(&self, scheme: &str, auth: impl Into<Bytes>) -> Pending<()> {
         let ask = self.ask("addAuth", scheme, |result, _| decode(result));
         let auth = auth.into();
-        self.submit(ask, |session, to| session.add_credential(now(), scheme, auth, to))
+        self.submit(ask, |session, to| {
+            session.add_credential(now(), scheme, auth, to).map(|()| None)
+        })
     }
 
     /// Deletes a node for certain: from the moment of the call, and whether or not
@@ -257,7 +260,9 @@ impl Client {
         if let Err(failure) = check(&full) {
             return Pending::new(ask, Err(failure));
         }
-        self.submit(ask, |session, to| session.delete_for_certain(now(), &full, Some(to)))
+        self.submit(ask, |session, to| {
+            session.delete_for_certain(now(), &full, Some(to)).map(|()| None)
+        })
     }
 
     /// As [`delete_for_certain`](Self::delete_for_certain), for every child of
@@ -308,7 +313,7 @@ impl Client {
     }
 
     fn request<T, R: Request>(&self, ask: Ask<T>, request: &R) -> Pending<T> {
-        self.submit(ask, |session, to| session.submit(now(), request, to, None))
+        self.submit(ask, |session, to| session.submit(now(), request, to, None).map(Some))
     }
 
     fn watched<T, R: Request>(&self, ask: Ask<T>, request: &R, kind: WatchKind) -> PendingWatch<T> {
@@ -316,8 +321,9 @@ impl Client {
         let (fire, receiver) = oneshot::channel();
         let watch = Watch::new(receiver, self.shared().clone(), path, ask.chroot_len);
         let pending = match check(request.path().unwrap_or("/")) {
-            Ok(()) => self
-                .submit(ask, |session, to| session.submit(now(), request, to, Some((kind, fire)))),
+            Ok(()) => self.submit(ask, |session, to| {
+                session.submit(now(), request, to, Some((kind, fire))).map(Some)
+            }),
             Err(failure) => Pending::new(ask, Err(failure)),
         };
         PendingWatch::new(pending, watch)
@@ -328,13 +334,14 @@ impl Client {
         ask: Ask<T>,
         submit: impl FnOnce(
             &mut Session<Channels>,
-            oneshot::Sender<Result<Reply, Failure>>,
-        ) -> Result<(), Failure>,
+            Waiter<oneshot::Sender<Result<Reply, Failure>>>,
+        ) -> Result<Option<Ticket>, Failure>,
     ) -> Pending<T> {
         let (to, receiver) = oneshot::channel();
-        let submitted = submit(&mut self.shared().lock(), to);
+        let deadline = self.within.map(|timeout| now() + timeout);
+        let submitted = submit(&mut self.shared().lock(), Waiter { to, deadline });
         self.shared().wake();
-        Pending::new(ask, submitted.map(|()| receiver))
+        Pending::new(ask, submitted.map(|ticket| Waiting::new(receiver, self.shared(), ticket)))
     }
 }
 

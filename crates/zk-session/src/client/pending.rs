@@ -8,7 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use proto::{Decode, EventType};
 
-use crate::core::{Failure, Reply};
+use crate::SessionEnd;
+use crate::core::{Failure, Reply, Ticket};
 use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
 use crate::error::{Error, ErrorKind, Outcome};
 
@@ -42,15 +43,52 @@ pub struct Pending<T> {
 }
 
 enum State {
-    Sent(ReplyReceiver),
+    Sent(Waiting),
     Refused(Failure),
     Done,
 }
 
+/// The receiving end of a request. When it goes before the answer is there, the
+/// request is taken back if it has not been sent: a request that nobody waits for
+/// must not count against the limits of a session without a connection.
+pub(crate) struct Waiting {
+    receiver: ReplyReceiver,
+    shared: Arc<Shared>,
+    ticket: Option<Ticket>,
+}
+
+impl Waiting {
+    pub(crate) fn new(
+        receiver: ReplyReceiver,
+        shared: &Arc<Shared>,
+        ticket: Option<Ticket>,
+    ) -> Self {
+        Self { receiver, shared: shared.clone(), ticket }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Failure>> {
+        let result = ready!(Pin::new(&mut self.receiver).poll(cx));
+        self.ticket = None;
+        // Every request is answered; only a panic of the driver loses a channel.
+        let lost = || Err((ErrorKind::SessionEnded(SessionEnd::Closed), Outcome::Unknown));
+        Poll::Ready(result.unwrap_or_else(|_| lost()))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.receiver.close();
+            let handles = self.shared.lock().forget(ticket);
+            drop(handles); // not under the lock: that may wake somebody
+        }
+    }
+}
+
 impl<T> Pending<T> {
-    pub(crate) fn new(ask: Ask<T>, state: Result<ReplyReceiver, Failure>) -> Self {
+    pub(crate) fn new(ask: Ask<T>, state: Result<Waiting, Failure>) -> Self {
         let state = match state {
-            Ok(receiver) => State::Sent(receiver),
+            Ok(waiting) => State::Sent(waiting),
             Err(failure) => State::Refused(failure),
         };
         Self { ask, state }
@@ -64,10 +102,7 @@ impl<T> Future for Pending<T> {
     /// When polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = match &mut self.state {
-            State::Sent(receiver) => match ready!(Pin::new(receiver).poll(cx)) {
-                Ok(result) => result,
-                Err(_) => Err((ErrorKind::DriverGone, Outcome::Unknown)),
-            },
+            State::Sent(waiting) => ready!(waiting.poll(cx)),
             State::Refused(failure) => Err(failure.clone()),
             State::Done => panic!("`Pending` polled after it was ready"),
         };
@@ -173,7 +208,7 @@ impl Future for Watch {
                 path: strip(event.path, chroot_len),
             }),
             Ok(Err(end)) => Err(Error::not_applied(ErrorKind::SessionEnded(end))),
-            Err(_) => Err(Error::not_applied(ErrorKind::DriverGone)),
+            Err(_) => Err(Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Closed))),
         })
     }
 }

@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use super::deadlines::{Due, Ticket};
+
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Chore {
@@ -22,6 +24,7 @@ pub(super) enum Chore {
 pub(super) struct Task<R> {
     pub(super) chore: Chore,
     pub(super) waiter: Option<R>,
+    pub(super) due: Option<Due>,
     /// An answer was lost, so the server may have done it before.
     pub(super) repeated: bool,
 }
@@ -29,41 +32,52 @@ pub(super) struct Task<R> {
 /// The chores of one session, in the order in which they were given.
 #[derive(Debug)]
 pub(super) struct Chores<R> {
-    tasks: BTreeMap<u64, Task<R>>,
-    unsent: BTreeSet<u64>,
-    next: u64,
+    tasks: BTreeMap<Ticket, Task<R>>,
+    unsent: BTreeSet<Ticket>,
     retry_at: Option<Instant>,
 }
 
 impl<R> Chores<R> {
     pub(super) fn new() -> Self {
-        Self { tasks: BTreeMap::new(), unsent: BTreeSet::new(), next: 0, retry_at: None }
+        Self { tasks: BTreeMap::new(), unsent: BTreeSet::new(), retry_at: None }
     }
 
     pub(super) fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    pub(super) fn add(&mut self, chore: Chore, waiter: Option<R>) {
-        self.tasks.insert(self.next, Task { chore, waiter, repeated: false });
-        self.unsent.insert(self.next);
-        self.next += 1;
+    pub(super) fn add(
+        &mut self,
+        number: Ticket,
+        chore: Chore,
+        waiter: Option<R>,
+        due: Option<Due>,
+    ) {
+        self.tasks.insert(number, Task { chore, waiter, due, repeated: false });
+        self.unsent.insert(number);
     }
 
-    /// The oldest chore that is not on its way, marked as being so.
-    pub(super) fn start_next(&mut self) -> Option<(u64, Chore)> {
+    /// The oldest chore that is not on its way, marked as being so, if it is older
+    /// than the request with that ticket.
+    pub(super) fn start_next(&mut self, before: Ticket) -> Option<(Ticket, Chore)> {
+        self.unsent.first().filter(|number| **number < before)?;
         let number = self.unsent.pop_first()?;
         Some((number, self.tasks.get(&number)?.chore.clone()))
     }
 
+    /// Nobody waits for this chore any more; who did.
+    pub(super) fn give_up(&mut self, number: Ticket) -> Option<R> {
+        self.tasks.get_mut(&number)?.waiter.take()
+    }
+
     /// The chore is over; what it was.
-    pub(super) fn finish(&mut self, number: u64) -> Option<Task<R>> {
+    pub(super) fn finish(&mut self, number: Ticket) -> Option<Task<R>> {
         self.unsent.remove(&number);
         self.tasks.remove(&number)
     }
 
     /// The answer was lost with the connection.
-    pub(super) fn unsend(&mut self, number: u64) {
+    pub(super) fn unsend(&mut self, number: Ticket) {
         if let Some(task) = self.tasks.get_mut(&number) {
             task.repeated = true;
             self.unsent.insert(number);
@@ -71,7 +85,7 @@ impl<R> Chores<R> {
     }
 
     /// The server was too busy: try again at `when`.
-    pub(super) fn postpone(&mut self, number: u64, when: Instant) {
+    pub(super) fn postpone(&mut self, number: Ticket, when: Instant) {
         if self.tasks.contains_key(&number) {
             self.unsent.insert(number);
         }
@@ -101,15 +115,17 @@ mod tests {
     fn a_chore_is_sent_once_per_connection_until_it_is_done() {
         let mut chores = Chores::new();
         let delete = |path: &str| Chore::Delete { path: path.into() };
-        chores.add(delete("/a"), Some('a'));
-        chores.add(delete("/b"), None);
-        let (first, chore) = chores.start_next().unwrap();
+        chores.add(Ticket(1), delete("/a"), Some('a'), None);
+        chores.add(Ticket(3), delete("/b"), None, None);
+        assert!(chores.start_next(Ticket(1)).is_none());
+        let (first, chore) = chores.start_next(Ticket(2)).unwrap();
         assert_eq!(chore, delete("/a"));
-        let (second, _) = chores.start_next().unwrap();
-        assert!(chores.start_next().is_none());
+        assert!(chores.start_next(Ticket(2)).is_none(), "what came later waits");
+        let (second, _) = chores.start_next(Ticket(9)).unwrap();
+        assert!(chores.start_next(Ticket(9)).is_none());
         chores.unsend(first);
         chores.finish(second);
-        assert_eq!(chores.start_next(), Some((first, delete("/a"))));
+        assert_eq!(chores.start_next(Ticket(9)), Some((first, delete("/a"))));
         let task = chores.finish(first).unwrap();
         assert_eq!((task.chore, task.waiter, task.repeated), (delete("/a"), Some('a'), true));
         assert!(chores.finish(first).is_none());

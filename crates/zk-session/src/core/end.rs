@@ -16,6 +16,7 @@ impl<H: Handles> Session<H> {
             self.outputs.push_back(Output::Disconnect);
         }
         let kind = ErrorKind::SessionEnded(end);
+        self.deadlines.clear();
         self.fail_inflight(&kind);
         while let Some(request) = self.queue.pop() {
             self.fail(request.to, &kind, Outcome::NotApplied);

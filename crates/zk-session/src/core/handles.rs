@@ -97,6 +97,22 @@ pub struct Standing {
     pub ended: Option<SessionEnd>,
 }
 
+/// Where an answer goes, and until when it is waited for. Made from a handle alone,
+/// the answer is waited for as long as [`Settings`](super::Settings) say.
+#[derive(Debug)]
+pub struct Waiter<R> {
+    /// The handle.
+    pub to: R,
+    /// When to give up, if not at the time the settings say.
+    pub deadline: Option<std::time::Instant>,
+}
+
+impl<R> From<R> for Waiter<R> {
+    fn from(to: R) -> Self {
+        Self { to, deadline: None }
+    }
+}
+
 /// Who waits for an answer.
 #[derive(Debug)]
 pub(super) enum Owner<H: Handles> {
@@ -110,7 +126,7 @@ pub(super) enum Owner<H: Handles> {
     /// What is only sent for its effect on what follows.
     Nobody,
     /// A clean-up task, by its number.
-    Chore(u64),
+    Chore(super::deadlines::Ticket),
     /// closeSession.
     Close,
 }
@@ -124,6 +140,8 @@ pub(super) struct Sent<H: Handles> {
     pub(super) offset: u64,
     pub(super) owner: Owner<H>,
     pub(super) watch: Option<PendingWatch<H>>,
+    /// Set for requests of callers who do not wait for ever.
+    pub(super) due: Option<super::deadlines::Due>,
 }
 
 /// A watch that will be registered when its request is answered.

@@ -84,7 +84,7 @@ impl<H: Handles> Session<H> {
         // Only ordinary replies move the zxid: notifications may carry that of a
         // transaction of which more events are to come, and refusals carry -1.
         self.identity.last_zxid = self.identity.last_zxid.max(header.zxid);
-        self.pulse.acked(sent.at);
+        self.pulse.answered(sent.at, now);
         if sent.op.is_write() && header.zxid > 0 && is_quorums_word(header.err) {
             self.lease.quorum_answered(sent.at, now);
             #[cfg(zk_planted)] // a lease counted from when the answer came
@@ -92,7 +92,9 @@ impl<H: Handles> Session<H> {
                 self.lease.quorum_answered(now, now);
             }
         }
-        if header.err == ErrorCode::SESSION_EXPIRED {
+        self.deadlines.met(sent.due);
+        // UnknownSession: the session went between two looks of the server at it.
+        if [ErrorCode::SESSION_EXPIRED, ErrorCode::UNKNOWN_SESSION].contains(&header.err) {
             self.fail_owner(sent);
             self.end(SessionEnd::Expired);
             return Ok(());
@@ -114,8 +116,10 @@ impl<H: Handles> Session<H> {
                     self.end(SessionEnd::AuthFailed);
                     return Ok(());
                 }
-                let waiter = self.credentials.get_mut(index).and_then(|c| c.waiter.take());
-                if let Some(to) = waiter {
+                let credential = self.credentials.get_mut(index);
+                if let Some((to, due)) = credential.and_then(|it| Some((it.waiter.take()?, it.due)))
+                {
+                    self.deadlines.met(due);
                     let result = answer(header.err, reply);
                     self.outputs.push_back(Output::Reply { to, result });
                 }

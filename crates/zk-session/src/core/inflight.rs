@@ -49,6 +49,17 @@ impl<T> Inflight<T> {
         request
     }
 
+    /// The request with this xid, left in its place.
+    pub(super) fn find(&mut self, xid: i32) -> Option<&mut T> {
+        let slot = self.slot(xid)?;
+        self.ring.get_mut(slot)?.as_mut()
+    }
+
+    /// The oldest unanswered request.
+    pub(super) fn oldest(&self) -> Option<&T> {
+        self.ring.front()?.as_ref()
+    }
+
     /// Takes out everything, oldest first. Xids go on from where they are, so
     /// that no reply of an old connection can ever match.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + use<T> {

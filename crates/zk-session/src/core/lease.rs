@@ -47,7 +47,9 @@ impl Lease {
     /// least two ticks), and clocks that do not run at the same rate.
     pub(super) fn negotiated(&mut self, timeout: Duration) {
         self.timeout = timeout;
-        self.margin = self.margin_override.unwrap_or(timeout / 4).min(timeout);
+        // A heartbeat is due every sixth of the timeout: a lease that ended before
+        // the second one is answered would be lost all the time.
+        self.margin = self.margin_override.unwrap_or(timeout / 4).min(timeout / 2);
         #[cfg(zk_planted)] // a lease to the very end of the timeout
         if crate::planted::active(crate::planted::Planted::LeaseFromAnswer) {
             self.margin = Duration::ZERO;

@@ -94,7 +94,8 @@ impl<H: Handles> Session<H> {
     /// Answers everything that was sent, oldest first. Requests of which no byte
     /// has left, and reads, were not applied; nobody knows about the others.
     pub(super) fn fail_inflight(&mut self, kind: &ErrorKind) {
-        for Sent { op, offset, owner, .. } in self.inflight.drain() {
+        for Sent { op, offset, owner, due, .. } in self.inflight.drain() {
+            self.deadlines.met(due);
             match owner {
                 #[cfg(zk_planted)] // in flight, then forgotten: the caller waits for ever
                 Owner::Caller(to)

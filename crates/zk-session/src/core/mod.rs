@@ -44,6 +44,7 @@
 //! ```
 
 mod chores;
+mod deadlines;
 mod end;
 mod handles;
 mod hosts;
@@ -63,10 +64,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-pub use self::handles::{Handle, Handles, Output, Reply, Standing, WatchKind, WatchedEvent};
+pub use self::deadlines::Ticket;
+pub use self::handles::{
+    Handle, Handles, Output, Reply, Standing, Waiter, WatchKind, WatchedEvent,
+};
 pub use self::settings::Settings;
+pub(crate) use self::settings::TIMEOUT_MAX;
 
 use self::chores::Chores;
+use self::deadlines::Deadlines;
 use self::handles::Sent;
 use self::hosts::Hosts;
 use self::inflight::Inflight;
@@ -97,6 +103,7 @@ pub struct Session<H: Handles> {
     outbound: Outbound,
     inflight: Inflight<Sent<H>>,
     queue: Queue<H>,
+    deadlines: Deadlines,
     credentials: Vec<Credential<H::Reply>>,
     watches: Watches<H::Watch>,
     chores: Chores<H::Reply>,
@@ -149,6 +156,7 @@ impl<H: Handles> Session<H> {
             outbound: Outbound::new(),
             inflight: Inflight::new(),
             queue: Queue::new(),
+            deadlines: Deadlines::new(),
             credentials: Vec::new(),
             watches: Watches::new(),
             chores: Chores::new(),

@@ -1,11 +1,12 @@
 //! Bytes on their way to the server, and requests that wait for a connection.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::BytesMut;
 use proto::OpCode;
 
+use super::deadlines::{Due, Ticket};
 use super::handles::{Handle, Handles, PendingWatch};
 
 /// The bytes of the current connection that the driver has not taken yet, and
@@ -66,10 +67,12 @@ impl Outbound {
 
 /// A request that waits for a connection, encoded but for its xid.
 pub(super) struct Queued<H: Handles> {
+    pub(super) ticket: Ticket,
     pub(super) op: OpCode,
     pub(super) frame: BytesMut,
     pub(super) to: H::Reply,
     pub(super) watch: Option<PendingWatch<H>>,
+    pub(super) due: Option<Due>,
 }
 
 impl<H: Handles> fmt::Debug for Queued<H> {
@@ -81,13 +84,13 @@ impl<H: Handles> fmt::Debug for Queued<H> {
 /// The requests that wait, oldest first.
 #[derive(Debug)]
 pub(super) struct Queue<H: Handles> {
-    requests: VecDeque<Queued<H>>,
+    requests: BTreeMap<Ticket, Queued<H>>,
     bytes: usize,
 }
 
 impl<H: Handles> Queue<H> {
     pub(super) fn new() -> Self {
-        Self { requests: VecDeque::new(), bytes: 0 }
+        Self { requests: BTreeMap::new(), bytes: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -100,18 +103,24 @@ impl<H: Handles> Queue<H> {
 
     pub(super) fn push(&mut self, request: Queued<H>) {
         self.bytes += request.frame.len();
-        self.requests.push_back(request);
+        self.requests.insert(request.ticket, request);
     }
 
     /// The oldest request somebody still waits for; the abandoned ones before it
     /// are dropped, which is all it takes to cancel them.
     pub(super) fn pop(&mut self) -> Option<Queued<H>> {
-        while let Some(request) = self.requests.pop_front() {
-            self.bytes -= request.frame.len();
+        while let Some((ticket, _)) = self.requests.first_key_value() {
+            let request = self.remove(*ticket)?;
             if !request.to.is_abandoned() {
                 return Some(request);
             }
         }
         None
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Queued<H>> {
+        let request = self.requests.remove(&ticket)?;
+        self.bytes -= request.frame.len();
+        Some(request)
     }
 }

@@ -9,12 +9,13 @@ use proto::{
 };
 
 use super::chores::{Chore, Task};
-use super::handles::{Handle, Owner, PendingWatch, Sent};
+use super::deadlines::{Due, Place, Ticket};
+use super::handles::{Handle, Owner, PendingWatch, Sent, Waiter};
 use super::link::Link;
 use super::outbound::Queued;
 use super::{Failure, Handles, Output, Reply, Session, WatchKind};
 use crate::error::{ErrorKind, Outcome};
-use crate::limits::{CHORES_MAX, QUEUED_BYTES_MAX, REQUESTS_MAX, WATCHES_MAX};
+use crate::limits::{CHORES_MAX, CREDENTIALS_MAX, QUEUED_BYTES_MAX, REQUESTS_MAX, WATCHES_MAX};
 use crate::{SessionEnd, SessionEvent};
 
 /// A transaction of nothing. It needs no permission and leaves no trace but its
@@ -28,6 +29,7 @@ pub(super) struct Credential<R> {
     auth: Auth,
     /// Who waits for the first answer.
     pub(super) waiter: Option<R>,
+    pub(super) due: Option<Due>,
 }
 
 /// What proves the identity; never printed.
@@ -44,7 +46,7 @@ impl<H: Handles> Session<H> {
     ///
     /// The answer comes as one [`Output::Reply`]. With `watch`, the request's own
     /// watch flag must be set; the watch is registered when the server's answer
-    /// says that it was.
+    /// says that it was. The ticket is for [`forget`](Self::forget).
     ///
     /// # Errors
     /// The request was refused, was not applied and gets no output: the session
@@ -53,23 +55,28 @@ impl<H: Handles> Session<H> {
         &mut self,
         now: Instant,
         request: &R,
-        to: H::Reply,
+        to: impl Into<Waiter<H::Reply>>,
         watch: Option<(WatchKind, H::Watch)>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Ticket, Failure> {
         self.admit(proto::request_frame_len(request), watch.is_some())?;
         let watch = watch.map(|(kind, handle)| PendingWatch {
             kind,
             path: request.path().unwrap_or_default().to_owned(),
             handle,
         });
+        let (to, ticket) = (to.into(), self.deadlines.ticket());
+        let (due, to) = (self.due(now, ticket, &to), to.to);
         if self.is_connected() {
-            self.transmit(now, request, Owner::Caller(to), watch);
+            let xid = self.inflight.next_xid();
+            let offset = self.outbound.append(|out| proto::encode_request(xid, request, out));
+            self.sent(now, R::OP, offset, Owner::Caller(to), watch, due);
         } else {
             let mut frame = BytesMut::new();
             proto::encode_request(0, request, &mut frame);
-            self.queue.push(Queued { op: R::OP, frame, to, watch });
+            self.deadlines.put(due, Place::Queued);
+            self.queue.push(Queued { ticket, op: R::OP, frame, to, watch, due });
         }
-        Ok(())
+        Ok(ticket)
     }
 
     /// Deletes a node for certain: as long as the session lives the delete is
@@ -77,6 +84,7 @@ impl<H: Handles> Session<H> {
     /// told only if the node was gone before the first attempt; one that is found
     /// gone by a repetition counts as deleted by an attempt before. Without a handle,
     /// any other refusal by the server is told as [`SessionEvent::CleanUpFailed`].
+    /// A deadline ends the waiting only.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -84,7 +92,7 @@ impl<H: Handles> Session<H> {
         &mut self,
         now: Instant,
         path: &str,
-        to: Option<H::Reply>,
+        to: Option<Waiter<H::Reply>>,
     ) -> Result<(), Failure> {
         self.add_chore(now, Chore::Delete { path: path.to_owned() }, to)
     }
@@ -117,13 +125,30 @@ impl<H: Handles> Session<H> {
         now: Instant,
         scheme: &str,
         auth: Bytes,
-        to: H::Reply,
+        to: impl Into<Waiter<H::Reply>>,
     ) -> Result<(), Failure> {
         self.admit(scheme.len() + auth.len() + 32, false)?;
-        let (scheme, auth) = (scheme.to_owned(), Auth(auth));
-        self.credentials.push(Credential { scheme, auth, waiter: Some(to) });
+        // Presented again they are the same; a service may do so for every request.
+        let known = self
+            .credentials
+            .iter()
+            .position(|it| it.scheme == scheme && it.auth.0 == auth && it.waiter.is_none());
+        if known.is_none() && self.credentials.len() >= CREDENTIALS_MAX {
+            return Err((ErrorKind::LimitReached("CREDENTIALS_MAX"), Outcome::NotApplied));
+        }
+        let to = to.into();
+        let ticket = self.deadlines.ticket();
+        let due = self.due(now, ticket, &to);
+        let index = known.unwrap_or(self.credentials.len());
+        self.deadlines.put(due, Place::Credential(index));
+        let scheme = scheme.to_owned();
+        let credential = Credential { scheme, auth: Auth(auth), waiter: Some(to.to), due };
+        match self.credentials.get_mut(index) {
+            Some(known) => *known = credential,
+            None => self.credentials.push(credential),
+        }
         if self.is_connected() {
-            self.send_credential(now, self.credentials.len() - 1);
+            self.send_credential(now, index);
         }
         Ok(())
     }
@@ -209,7 +234,7 @@ impl<H: Handles> Session<H> {
     ) {
         let xid = self.inflight.next_xid();
         let offset = self.outbound.append(|out| proto::encode_request(xid, request, out));
-        self.sent(now, R::OP, offset, owner, watch);
+        self.sent(now, R::OP, offset, owner, watch, None);
     }
 
     fn sent(
@@ -219,15 +244,18 @@ impl<H: Handles> Session<H> {
         offset: u64,
         owner: Owner<H>,
         watch: Option<PendingWatch<H>>,
+        due: Option<Due>,
     ) {
-        self.inflight.push(Sent { op, at: now, offset, owner, watch });
+        self.deadlines.put(due, Place::Sent(self.inflight.next_xid()));
+        self.inflight.push(Sent { op, at: now, offset, owner, watch, due });
         self.pulse.sent(now);
     }
 
     /// Everything a new connection starts with, in this order: credentials, so
     /// that nothing is evaluated without them; watches, so that no request sees
     /// the state behind an event that is still owed (kazoo #218, go #83); the
-    /// lease; clean-up; what callers asked for meanwhile; the end.
+    /// lease; clean-up and what callers asked for meanwhile, in the order in which
+    /// it was asked for: a clean-up is meant for what was made before; the end.
     pub(super) fn transmit_backlog(&mut self, now: Instant) {
         for index in 0..self.credentials.len() {
             self.send_credential(now, index);
@@ -236,12 +264,13 @@ impl<H: Handles> Session<H> {
         if self.lease.is_claimed() {
             self.send_heartbeat(now);
         }
-        self.send_chores(now);
-        while let Some(Queued { op, mut frame, to, watch }) = self.queue.pop() {
+        while let Some(Queued { ticket, op, mut frame, to, watch, due }) = self.queue.pop() {
+            self.send_chores(now, ticket);
             proto::patch_xid(&mut frame, self.inflight.next_xid());
             let offset = self.outbound.append(|out| out.extend_from_slice(&frame));
-            self.sent(now, op, offset, Owner::Caller(to), watch);
+            self.sent(now, op, offset, Owner::Caller(to), watch, due);
         }
+        self.send_all_chores(now);
         if self.closing.is_some() {
             self.transmit(now, &CloseSession, Owner::Close, None);
         }
@@ -259,7 +288,7 @@ impl<H: Handles> Session<H> {
         // An ordinary xid: the server echoes it, and its answer may overtake others.
         let xid = self.inflight.next_xid();
         let offset = self.outbound.append(|out| proto::encode_request(xid, &packet, out));
-        self.sent(now, OpCode::Auth, offset, Owner::Credential(index), None);
+        self.sent(now, OpCode::Auth, offset, Owner::Credential(index), None, None);
     }
 
     fn send_rearming(&mut self, now: Instant) {
@@ -272,7 +301,14 @@ impl<H: Handles> Session<H> {
             let xid = inflight.next_xid();
             let offset = outbound.append(|out| proto::encode_request(xid, &chunk, out));
             let op = OpCode::SetWatches;
-            inflight.push(Sent { op, at: now, offset, owner: Owner::Rearm, watch: None });
+            inflight.push(Sent {
+                op,
+                at: now,
+                offset,
+                owner: Owner::Rearm,
+                watch: None,
+                due: None,
+            });
             pulse.sent(now);
         }
     }
@@ -287,7 +323,7 @@ impl<H: Handles> Session<H> {
         &mut self,
         now: Instant,
         chore: Chore,
-        to: Option<H::Reply>,
+        to: Option<Waiter<H::Reply>>,
     ) -> Result<(), Failure> {
         // A frame the server refuses would cost every connection from now on.
         let (Chore::Delete { path } | Chore::Sweep { parent: path, .. }) = &chore;
@@ -296,15 +332,23 @@ impl<H: Handles> Session<H> {
         if self.chores.len() >= CHORES_MAX {
             return Err((ErrorKind::LimitReached("CHORES_MAX"), Outcome::NotApplied));
         }
-        self.chores.add(chore, to);
+        let number = self.deadlines.ticket();
+        let due = to.as_ref().and_then(|to| self.due(now, number, to));
+        self.deadlines.put(due, Place::Chore);
+        self.chores.add(number, chore, to.map(|to| to.to), due);
         if self.is_connected() {
-            self.send_chores(now);
+            self.send_all_chores(now);
         }
         Ok(())
     }
 
-    pub(super) fn send_chores(&mut self, now: Instant) {
-        while let Some((number, chore)) = self.chores.start_next() {
+    pub(super) fn send_all_chores(&mut self, now: Instant) {
+        self.send_chores(now, Ticket(u64::MAX));
+    }
+
+    /// Sends what is older than the request with that ticket.
+    fn send_chores(&mut self, now: Instant, before: Ticket) {
+        while let Some((number, chore)) = self.chores.start_next(before) {
             let owner = Owner::Chore(number);
             match chore {
                 Chore::Delete { path } => {
@@ -326,7 +370,7 @@ impl<H: Handles> Session<H> {
     pub(super) fn chore_answered(
         &mut self,
         now: Instant,
-        number: u64,
+        number: Ticket,
         code: proto::ErrorCode,
         reply: Reply,
     ) {
@@ -335,14 +379,15 @@ impl<H: Handles> Session<H> {
             self.chores.postpone(number, now + self.identity.timeout / 10);
             return;
         }
-        let Some(Task { chore, waiter, repeated }) = self.chores.finish(number) else {
+        let Some(Task { chore, waiter, due, repeated }) = self.chores.finish(number) else {
             return;
         };
+        self.deadlines.met(due);
         let gone = code == Code::NO_NODE;
         let told = if gone && repeated { Code::OK } else { code };
         if let (true, Chore::Sweep { parent, prefix }) = (code.is_ok(), &chore) {
             self.sweep(parent, prefix, &reply.body);
-            self.send_chores(now);
+            self.send_all_chores(now);
         }
         match waiter.filter(|to| !to.is_abandoned()) {
             Some(to) => {
@@ -367,7 +412,9 @@ impl<H: Handles> Session<H> {
         };
         let parent = parent.trim_end_matches('/');
         for name in children.names().filter(|name| name.starts_with(prefix)) {
-            self.chores.add(Chore::Delete { path: format!("{parent}/{name}") }, None);
+            let number = self.deadlines.ticket();
+            let chore = Chore::Delete { path: format!("{parent}/{name}") };
+            self.chores.add(number, chore, None, None);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::Host;
 use crate::limits::CLOSE_TIMEOUT;
 
-const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
+pub(crate) const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
 
 /// The settings of a [`Session`](super::Session), all decided before it exists.
 #[derive(Clone, Debug)]
@@ -14,9 +14,12 @@ pub struct Settings {
     pub hosts: Vec<Host>,
     /// The session timeout to ask for; the server clamps it.
     pub session_timeout: Duration,
-    /// How much earlier than the session timeout the lease ends; a quarter of
-    /// the negotiated timeout if `None`.
+    /// How much earlier than the session timeout the lease ends: a quarter of the
+    /// negotiated timeout if `None`, and never more than half of it.
     pub lease_margin: Option<Duration>,
+    /// How long a caller waits for an answer who does not say so; for ever, that is
+    /// until the session ends, if `None`.
+    pub request_timeout: Option<Duration>,
     /// The longest frame accepted from a server, in bytes.
     pub frame_len_max: usize,
     /// How long closing may take.
@@ -33,6 +36,7 @@ impl Settings {
             hosts,
             session_timeout,
             lease_margin: None,
+            request_timeout: None,
             frame_len_max: proto::FRAME_LEN_MAX_CLIENT,
             close_timeout: CLOSE_TIMEOUT,
             seed: 0,
@@ -44,5 +48,6 @@ impl Settings {
     pub(super) fn clamp(&mut self) {
         self.session_timeout = self.session_timeout.min(TIMEOUT_MAX);
         self.close_timeout = self.close_timeout.min(TIMEOUT_MAX);
+        self.request_timeout = self.request_timeout.map(|timeout| timeout.min(TIMEOUT_MAX));
     }
 }

@@ -23,12 +23,22 @@ pub(super) struct Pulse {
     up: Instant,
     /// The send time of the last request that was answered, by whomever.
     acked: Option<Instant>,
+    /// When a request other than a ping was last answered.
+    answered: Instant,
     ping: Option<Instant>,
 }
 
 impl Pulse {
     pub(super) fn new(now: Instant) -> Self {
-        Self { sent: now, asked_quorum: now, heard: now, up: now, acked: None, ping: None }
+        Self {
+            sent: now,
+            asked_quorum: now,
+            heard: now,
+            up: now,
+            acked: None,
+            answered: now,
+            ping: None,
+        }
     }
 
     pub(super) fn sent(&mut self, now: Instant) {
@@ -50,6 +60,12 @@ impl Pulse {
 
     pub(super) fn acked(&mut self, sent: Instant) {
         self.acked = self.acked.max(Some(sent));
+    }
+
+    /// A request was answered that was sent at that time.
+    pub(super) fn answered(&mut self, sent: Instant, now: Instant) {
+        self.answered = now;
+        self.acked(sent);
     }
 
     pub(super) fn ponged(&mut self, now: Instant) {
@@ -82,12 +98,18 @@ impl<H: Handles> Session<H> {
             Link::Waiting { until } => until,
             Link::Connecting { deadline } | Link::Handshaking { deadline, .. } => deadline,
             Link::Up => {
-                let up = [self.ping_due(), self.heartbeat_due(), self.chores.retry_at()];
+                let up = [
+                    self.ping_due(),
+                    self.heartbeat_due(),
+                    self.chores.retry_at(),
+                    self.stall_due(),
+                ];
                 up.into_iter().flatten().fold(self.silence_due(), Instant::min)
             }
             Link::Ended(_) => return None,
         };
-        let always = [self.closing, self.expiry_due(), self.lease.deadline()];
+        let always =
+            [self.closing, self.expiry_due(), self.lease.deadline(), self.deadlines.next()];
         Some(always.into_iter().flatten().fold(link, Instant::min))
     }
 
@@ -102,6 +124,7 @@ impl<H: Handles> Session<H> {
                 None => SessionEnd::ExpiredLocally,
             });
         }
+        self.expire_requests(now);
         match self.link {
             Link::Waiting { until } if until <= now => {
                 let host = self.hosts.current().clone();
@@ -114,6 +137,9 @@ impl<H: Handles> Session<H> {
                 self.drop_link(now, LossCause::Silent);
             }
             Link::Up if self.silence_due() <= now => self.drop_link(now, LossCause::Silent),
+            Link::Up if self.stall_due().is_some_and(|due| due <= now) => {
+                self.drop_link(now, LossCause::Stalled);
+            }
             Link::Up => self.keep_alive(now),
             _ => {}
         }
@@ -130,7 +156,7 @@ impl<H: Handles> Session<H> {
         }
         if self.chores.retry_at().is_some_and(|at| at <= now) {
             self.chores.retry_started();
-            self.send_chores(now);
+            self.send_all_chores(now);
         }
     }
 
@@ -138,7 +164,9 @@ impl<H: Handles> Session<H> {
     /// one may be lost before the session is in danger.
     fn ping_due(&self) -> Option<Instant> {
         let interval = (self.identity.timeout / 3).min(PING_INTERVAL_MAX);
-        self.pulse.ping.is_none().then(|| self.pulse.sent + interval)
+        // closeSession is the last word on a connection.
+        let silent = self.pulse.ping.is_some() || self.closing.is_some();
+        (!silent).then(|| self.pulse.sent + interval)
     }
 
     /// While the lease is claimed, a quorum is asked for a sign of life every sixth
@@ -154,13 +182,31 @@ impl<H: Handles> Session<H> {
         }
         let last =
             self.lease.fed().map_or(self.pulse.asked_quorum, |at| at.max(self.pulse.asked_quorum));
-        self.lease.is_claimed().then(|| last + self.identity.timeout / 6)
+        let wanted = self.lease.is_claimed() && self.closing.is_none();
+        wanted.then(|| last + self.identity.timeout / 6)
     }
 
     /// After two thirds of the timeout without a byte the connection is given up:
     /// a third is left to find another server.
     fn silence_due(&self) -> Instant {
         self.pulse.heard + self.identity.timeout * 2 / 3
+    }
+
+    /// A server that answers pings and nothing else keeps the connection, and with it
+    /// everybody who waits, for ever: it has lost its leader without noticing, or its
+    /// request pipeline has died. When it has answered none of the requests it has for
+    /// a whole session timeout another one is tried.
+    ///
+    /// Not sooner: a slow commit delays everything behind it, pings included, and
+    /// moving costs the outcome of whatever is under way. Not while answers come,
+    /// however long the queue in front of the oldest request. And not when there is no
+    /// other server: a connection to the same one would be no better, and the answers
+    /// may still come; who cannot wait has [`Settings::request_timeout`].
+    ///
+    /// [`Settings::request_timeout`]: super::Settings::request_timeout
+    fn stall_due(&self) -> Option<Instant> {
+        let oldest = self.inflight.oldest().filter(|_| self.hosts.count() > 1)?;
+        Some(oldest.at.max(self.pulse.answered) + self.identity.timeout)
     }
 
     /// A session that nobody has acknowledged for 4/3 of its timeout is over,

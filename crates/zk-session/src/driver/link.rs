@@ -16,7 +16,7 @@ use super::transport::Connector;
 use crate::Host;
 use crate::core::Session;
 use crate::error::LossCause;
-use crate::limits::READ_CHUNK;
+use crate::limits::{READ_CHUNK, WORK_PER_POLL};
 
 /// See the [module documentation](self).
 pub(super) struct Link<C: Connector> {
@@ -26,8 +26,11 @@ pub(super) struct Link<C: Connector> {
     outgoing: BytesMut,
     /// Bytes written of which the core has not been told.
     written: usize,
-    /// A failure of a write, which is told in the next round.
+    /// A failure of a write, which is told when what the server had sent before has
+    /// been read: answers among it tell what was applied.
     write_error: Option<io::Error>,
+    /// Reads since then.
+    last_reads: usize,
     local_address: Option<IpAddr>,
 }
 
@@ -54,6 +57,7 @@ impl<C: Connector> Link<C> {
             outgoing: BytesMut::new(),
             written: 0,
             write_error: None,
+            last_reads: 0,
             local_address: None,
         }
     }
@@ -70,16 +74,20 @@ impl<C: Connector> Link<C> {
         self.outgoing.clear();
         self.written = 0;
         self.write_error = None;
+        self.last_reads = 0;
     }
 
     /// Goes on with the attempt to connect, or reads what there is.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Progress {
-        if let Some(error) = self.write_error.take() {
-            return Progress::Lost(LossCause::Io(error.kind()));
-        }
-        match self.poll_stream(cx) {
+        let progress = match self.poll_stream(cx) {
             Poll::Ready(progress) => progress,
             Poll::Pending => Progress::None,
+        };
+        let Some(error) = &self.write_error else { return progress };
+        self.last_reads += 1;
+        match progress {
+            Progress::Received if self.last_reads <= WORK_PER_POLL => progress,
+            _ => Progress::Lost(LossCause::Io(error.kind())),
         }
     }
 
@@ -133,6 +141,9 @@ impl<C: Connector> Link<C> {
 
     /// Writes what the stream takes; true if it failed, which the next round tells.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.write_error.is_some() {
+            return true;
+        }
         let Stream::Open(stream) = &mut self.stream else { return false };
         while !self.outgoing.is_empty() {
             match poll_write_buf(Pin::new(&mut *stream), cx, &mut self.outgoing) {

@@ -183,7 +183,7 @@ fn they_are_over_with_the_session() {
     world.settle();
     assert_eq!(*world.failure(n), (ended(SessionEnd::Closed), Outcome::Unknown));
     let to = world.number();
-    let late = world.session.delete_for_certain(world.instant(), "/b", Some(to));
+    let late = world.session.delete_for_certain(world.instant(), "/b", Some(to.into()));
     assert_eq!(late, Err((ended(SessionEnd::Closed), Outcome::NotApplied)));
     world.finish();
 }
@@ -193,7 +193,7 @@ fn one_that_no_server_would_take_is_refused_at_once() {
     let mut world = World::up();
     let path = format!("/{}", "x".repeat(1 << 20));
     let to = world.number();
-    let result = world.session.delete_for_certain(world.instant(), &path, Some(to));
+    let result = world.session.delete_for_certain(world.instant(), &path, Some(to.into()));
     assert!(matches!(result, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
     let result = world.session.sweep_for_certain(world.instant(), &path, "x");
     assert!(matches!(result, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));

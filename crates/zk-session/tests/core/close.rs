@@ -31,7 +31,7 @@ fn what_is_asked_later_is_refused() {
     let refused = (ended(SessionEnd::Closed), Outcome::NotApplied);
     assert_eq!(world.try_submit(&get("/a", false), None), Err(refused.clone()));
     let to = world.number();
-    let late = world.session.delete_for_certain(world.instant(), "/b", Some(to));
+    let late = world.session.delete_for_certain(world.instant(), "/b", Some(to.into()));
     assert_eq!(late, Err(refused.clone()));
     assert_eq!(world.session.sweep_for_certain(world.instant(), "/b", "x"), Err(refused.clone()));
     let to = world.number();

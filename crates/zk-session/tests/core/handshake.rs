@@ -150,7 +150,7 @@ fn nothing_is_written_before_the_answer_and_the_rest_follows_in_order() {
 
     world.respond(&acceptance(6000));
     use OpCode::{Auth, Create2, Delete, GetData, Multi, SetData};
-    assert_eq!(world.ops(), [Auth, Multi, Delete, Create2, GetData, SetData]);
+    assert_eq!(world.ops(), [Auth, Multi, Create2, GetData, SetData, Delete]);
     let xids: Vec<i32> = world.frames.iter().map(|frame| frame.xid).collect();
     assert_eq!(xids, [1, 2, 3, 4, 5, 6]);
     for n in [first, second, third] {

@@ -11,6 +11,8 @@ mod backoff;
 mod chores;
 mod close;
 mod cut_everywhere;
+mod deadlines;
+
 mod disconnect;
 mod expiry;
 mod handshake;

@@ -8,6 +8,7 @@
 mod server;
 
 mod ensemble;
+mod waiting;
 
 use std::collections::BTreeSet;
 use std::future::Future;

@@ -21,7 +21,7 @@ impl World {
         let to = self.number();
         let watch = watch.map(|kind| (kind, to.clone()));
         let result = self.session.submit(self.instant(), request, to.clone(), watch);
-        self.admitted(to, result)
+        self.admitted(to, result.map(drop))
     }
 
     pub(crate) fn admitted(
@@ -73,7 +73,7 @@ impl World {
 
     pub(crate) fn delete_for_certain(&mut self, path: &str) -> u32 {
         let to = self.number();
-        let result = self.session.delete_for_certain(self.instant(), path, Some(to.clone()));
+        let result = self.session.delete_for_certain(self.instant(), path, Some(to.clone().into()));
         self.admitted(to, result).unwrap()
     }
 

@@ -1,0 +1,146 @@
+//! How long callers wait, and what they learn at the end.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_as_long_as_its_handle_says() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let config = ensemble.config("a").request_timeout(Duration::from_secs(2));
+    let client = config.connect_through(ensemble.clone()).await.unwrap();
+    ensemble.state().unanswered.insert(OpCode::SetData.code());
+    let start = now();
+    let short = client.within(Duration::from_millis(300)).set_data("/n", b"", None);
+    let long = client.set_data("/n", b"", None);
+    let error = short.await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::Unknown));
+    assert_eq!(
+        error.to_string(),
+        "setData /n: no answer in the time given (the request may have been applied)"
+    );
+    assert!(start.elapsed() < Duration::from_millis(310), "{:?}", start.elapsed());
+    assert!(!error.is_retryable());
+    long.await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_millis(2010), "{:?}", start.elapsed());
+
+    ensemble.state().refuses = true;
+    ensemble.cut();
+    while client.is_connected() {
+        tokio::task::yield_now().await;
+    }
+    let error = client.exists("/n").await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::NotApplied));
+    assert!(error.is_retryable());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_dropped_while_it_waits_is_taken_back() {
+    let ensemble = Ensemble::new(&["/n"]);
+    ensemble.state().hangs = true;
+    let client = ensemble.config("a").open_through(ensemble.clone());
+    let limit = zk_session::limits::REQUESTS_MAX;
+    let asked: Vec<_> = (0..limit).map(|_| client.exists("/n")).collect();
+    let error = client.exists("/n").await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::LimitReached("REQUESTS_MAX")), "{error}");
+    drop(asked);
+    let one_more = client.exists("/n");
+    ensemble.state().hangs = false;
+    assert!(one_more.await.unwrap().is_some());
+    client.close().await;
+    let asked = ensemble.ops().into_iter().filter(|op| *op == OpCode::Exists).count();
+    assert_eq!(asked, 1);
+}
+
+/// A server whose answer to the first request arrives in the moment in which the second
+/// one cannot be written.
+#[derive(Clone, Default)]
+struct LastWords {
+    to_client: VecDeque<u8>,
+    server: Option<Arc<Mutex<Server>>>,
+    from_client: BytesMut,
+    kept: BytesMut,
+    greeted: bool,
+    connections: Arc<Mutex<usize>>,
+}
+
+impl Connector for LastWords {
+    type Stream = Self;
+
+    fn connect(&self, _host: &Host) -> impl Future<Output = io::Result<Self>> + Send + 'static {
+        *self.connections.lock().unwrap() += 1;
+        let first = *self.connections.lock().unwrap() == 1;
+        let this = self.clone();
+        async move { if first { Ok(this) } else { Err(io::ErrorKind::ConnectionRefused.into()) } }
+    }
+}
+
+impl AsyncRead for LastWords {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.to_client.is_empty() {
+            return Poll::Pending; // whatever comes is written by a write that wakes
+        }
+        let len = buffer.remaining().min(self.to_client.len());
+        let bytes: Vec<u8> = self.to_client.drain(..len).collect();
+        buffer.put_slice(&bytes);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for LastWords {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if !self.kept.is_empty() {
+            let kept = std::mem::take(&mut self.kept);
+            self.to_client.extend(kept);
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        self.from_client.extend_from_slice(bytes);
+        while let Some(frame) = split_frame(&mut self.from_client, 1 << 20).unwrap() {
+            let (server, mut out) = (self.server.clone().unwrap(), BytesMut::new());
+            let mut server = server.lock().unwrap();
+            if !std::mem::replace(&mut self.greeted, true) {
+                server.connect(&frame, &mut out);
+                self.to_client.extend(out);
+                cx.waker().wake_by_ref();
+            } else {
+                server.answer(&Frame::parse(&frame), &mut out);
+                self.kept.extend_from_slice(&out);
+            }
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fails_hides_no_answer_that_was_there() {
+    let server = Arc::new(Mutex::new(Server::new(6000).with(&["/n"])));
+    let connector = LastWords { server: Some(server), ..LastWords::default() };
+    let config = Config::new("a").unwrap().session_timeout(T).seed(1);
+    let client = config.connect_through(connector).await.unwrap();
+    let first = client.set_data("/n", b"one", None);
+    for _ in 0..10 {
+        tokio::task::yield_now().await; // the first one is written
+    }
+    let second = client.set_data("/n", b"two", None);
+    first.await.unwrap();
+    let error = second.await.unwrap_err();
+    let cause = LossCause::Io(io::ErrorKind::BrokenPipe);
+    assert_eq!(*error.kind(), ErrorKind::ConnectionLost(cause));
+    assert_eq!(error.outcome(), Outcome::NotApplied, "not a byte of it was written");
+}
