@@ -11,12 +11,13 @@
 //! ```
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use nom::branch::alt;
 use nom::bytes::complete::{take_till1, take_until1};
 use nom::character::complete::{char, digit1};
-use nom::combinator::{all_consuming, map_res, opt};
+use nom::combinator::{all_consuming, map_res, opt, verify};
 use nom::sequence::{delimited, preceded};
 use nom::{IResult, Parser};
 
@@ -107,18 +108,28 @@ impl FromStr for ConnectString {
 fn parse_host(piece: &str) -> Result<Host, Error> {
     match all_consuming((name, port)).parse(piece) {
         Ok((_, (name, port))) => Ok(Host::new(name, port)),
+        Err(_) if piece.parse::<Ipv6Addr>().is_ok() => {
+            Err(invalid(format!("write the address {piece} as [{piece}] or [{piece}]:port")))
+        }
         Err(_) => Err(invalid(format!(
-            "{piece:?} is not a server; write host, host:port or [v6-address]:port"
+            "{piece:?} is not a server; write host, host:port or [v6-address]:port, \
+             with a port from 1 to 65535"
         ))),
     }
 }
 
 fn name(input: &str) -> IResult<&str, &str> {
     alt((
-        delimited(char('['), take_until1("]"), char(']')),
+        delimited(char('['), verify(take_until1("]"), is_v6), char(']')),
         take_till1(|c: char| c == ':' || c == '[' || c == ']' || c.is_whitespace()),
     ))
     .parse(input)
+}
+
+/// An address, and the zone it is in, if it says so.
+fn is_v6(text: &str) -> bool {
+    let address = text.split_once('%').map_or(text, |(address, _zone)| address);
+    address.parse::<Ipv6Addr>().is_ok()
 }
 
 /// A missing port is the default one; so is one after a bare colon, as in Java.
@@ -151,6 +162,7 @@ mod tests {
         assert_eq!(hosts("a:"), ["a:2181"]);
         assert_eq!(hosts(" a:1 ,, b "), ["a:1", "b:2181"]);
         assert_eq!(hosts("[::1]"), ["[::1]:2181"]);
+        assert_eq!(hosts("[fe80::1%eth0]"), ["[fe80::1%eth0]:2181"]);
         assert_eq!(hosts("[fe80::1]:7,10.0.0.1:8"), ["[fe80::1]:7", "10.0.0.1:8"]);
     }
 
@@ -164,7 +176,26 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        for bad in ["", ",", "/x", "a:0", "a:99999", "a:b", "[::1", "[]:1", "::1", "a b", "a/x/"] {
+        let bad = [
+            "",
+            ",",
+            "/x",
+            "a:0",
+            "a:99999",
+            "a:b",
+            "[::1",
+            "[]:1",
+            "::1",
+            "a b",
+            "a/x/",
+            "a:1:2",
+            "[a]:1",
+            "[::1]2",
+            "a//x",
+            "a,b/../c",
+            "[10.0.0.1]",
+        ];
+        for bad in bad {
             let error = bad.parse::<ConnectString>().unwrap_err();
             assert!(error.to_string().starts_with("connect string: "), "{bad}: {error}");
         }

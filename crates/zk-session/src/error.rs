@@ -46,6 +46,9 @@ pub enum LossCause {
     /// The server answered pings, but no request for a whole session timeout, and
     /// there are others to try.
     Stalled,
+    /// The client has moved to other servers, as
+    /// [`update_servers`](crate::Client::update_servers) had it.
+    Rebalanced,
     /// The server answered the handshake with an error code.
     Refused(ErrorCode),
     /// The server is in read-only mode, which a lock must never rest on.
@@ -71,6 +74,7 @@ impl fmt::Display for LossCause {
             Self::Io(kind) => write!(f, "reading or writing failed ({kind})"),
             Self::Silent => f.write_str("the server did not answer in time"),
             Self::Stalled => f.write_str("the server answered pings but no requests"),
+            Self::Rebalanced => f.write_str("the client has moved to another server"),
             Self::Refused(code) => write!(f, "the server refused the session: {code}"),
             Self::ReadOnly => f.write_str("the server is read-only"),
             Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),

@@ -35,6 +35,18 @@ pub const BACKOFF_STEP: Duration = Duration::from_millis(20);
 /// The largest back-off step: a lock holder must be back well within its lease.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
+/// How long a server is passed over that took the connection and not the session,
+/// because it is behind what the session has seen, or not serving: long enough for
+/// it to catch up, and short against any lease.
+pub const BEHIND_SKIP: Duration = Duration::from_secs(1);
+
+/// The head start of one address of a server over the next one (RFC 8305 says
+/// 250 ms): even in the shortest attempt several get their chance.
+pub const ADDRESS_HEAD_START: Duration = Duration::from_millis(250);
+
+/// Addresses of one name that are tried in one attempt; which, is drawn.
+pub const ADDRESSES_MAX: usize = 8;
+
 /// The longest silence from our side on a connection, however long the session
 /// timeout, so that dead connections are noticed and middle boxes kept awake.
 pub const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);

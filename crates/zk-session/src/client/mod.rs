@@ -20,9 +20,10 @@ pub use self::operations::{Children, Created, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch, WatchedEvent};
 
 use crate::SessionEnd;
+use crate::connect_string::ConnectString;
 use crate::core::{Settings, TIMEOUT_MAX};
 use crate::driver::{Connector, Driver, Shared, now};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// A handle on one session. Cheap to clone; the session is closed when the last
 /// clone, and everything that holds one, is gone.
@@ -189,6 +190,29 @@ impl Client {
     #[must_use]
     pub fn draw_uuid(&self) -> String {
         self.shared().lock().draw_uuid()
+    }
+
+    /// Takes over a new list of servers, given as a connect string.
+    ///
+    /// The session stays where it is unless its server is not in the list, or the list
+    /// has grown and this client is one of those that move for the load to be even
+    /// (ZOOKEEPER-1355); all clients that are given the same list do their part. Moving
+    /// costs a connection: requests in flight end with
+    /// [`LossCause::Rebalanced`](crate::LossCause::Rebalanced), the session, its nodes
+    /// and its watches live on.
+    ///
+    /// # Errors
+    /// The connect string cannot be understood, or has a chroot that is not the one of
+    /// this handle; the list is as before then. No chroot at all is no error.
+    pub fn update_servers(&self, connect_string: &str) -> Result<(), Error> {
+        let parsed: ConnectString = connect_string.parse()?;
+        if !parsed.chroot().is_empty() && parsed.chroot() != self.session.chroot {
+            let why = format!("the chroot cannot be changed to {}", parsed.chroot());
+            return Err(Error::not_applied(ErrorKind::InvalidConnectString(why)));
+        }
+        self.shared().lock().update_servers(now(), parsed.hosts().to_vec());
+        self.shared().wake();
+        Ok(())
     }
 
     /// Ends the session: its ephemeral nodes are gone when this returns, unless no

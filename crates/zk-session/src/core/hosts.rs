@@ -1,29 +1,43 @@
 //! Which server to try next, and when.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::rng::Rng;
 use crate::connect_string::Host;
-use crate::limits::{BACKOFF_MAX, BACKOFF_STEP};
+use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, BEHIND_SKIP};
 
 /// The servers in an order drawn once, so that a thousand clients with the same
 /// connect string do not all go to the first of it; and the back-off between
 /// attempts.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    hosts: Vec<Host>,
+    hosts: Vec<Entry>,
     current: usize,
     failures: u32,
+    /// The order was made for a move to other servers, and is drawn afresh after it.
+    moving: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    host: Host,
+    /// Passed over until then, if there is anybody else.
+    skip_until: Option<Instant>,
+}
+
+/// What a new list means for the connection there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rebalance {
+    Stay,
+    Move,
 }
 
 impl Hosts {
     /// `hosts` must not be empty; the connect string's parser sees to that.
-    pub(super) fn new(mut hosts: Vec<Host>, rng: &mut Rng) -> Self {
-        for last in (1..hosts.len()).rev() {
-            let bound = u64::try_from(last + 1).unwrap_or(u64::MAX);
-            hosts.swap(last, usize::try_from(rng.below(bound)).unwrap_or(0));
-        }
-        Self { hosts, current: 0, failures: 0 }
+    pub(super) fn new(hosts: Vec<Host>, rng: &mut Rng) -> Self {
+        let mut hosts: Vec<Entry> = hosts.into_iter().map(Entry::new).collect();
+        shuffle(&mut hosts, rng);
+        Self { hosts, current: 0, failures: 0, moving: false }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -31,7 +45,17 @@ impl Hosts {
     }
 
     pub(super) fn current(&self) -> &Host {
-        &self.hosts[self.current]
+        &self.hosts[self.current].host
+    }
+
+    /// The current host has given or kept the session.
+    pub(super) fn connected(&mut self, rng: &mut Rng) {
+        self.hosts[self.current].skip_until = None;
+        if std::mem::take(&mut self.moving) {
+            self.hosts.swap(0, self.current);
+            self.current = 0;
+            shuffle(&mut self.hosts[1..], rng);
+        }
     }
 
     /// The current host has served for a while.
@@ -39,30 +63,127 @@ impl Hosts {
         self.failures = 0;
     }
 
+    /// The current host takes connections and will not have the session: it is behind
+    /// what the session has seen, is not serving yet, or has lost its quorum. None of
+    /// that is over in a moment.
+    pub(super) fn skip_current(&mut self, now: Instant) {
+        self.hosts[self.current].skip_until = Some(now + BEHIND_SKIP);
+    }
+
     /// Gives up on the current host and says how long to wait for the next one.
     ///
     /// The pause is drawn below a step that doubles with each failure in a row,
     /// and is never longer than [`BACKOFF_MAX`]: a server that is behind accepts
     /// and closes at once, over and over, and must not be hammered.
-    pub(super) fn failed(&mut self, rng: &mut Rng) -> Duration {
-        self.current = (self.current + 1) % self.hosts.len();
+    pub(super) fn failed(&mut self, now: Instant, rng: &mut Rng) -> Duration {
+        let count = self.hosts.len();
+        let lap = (1..=count).map(|step| (self.current + step) % count);
+        let awaited = |entry: &Entry| entry.skip_until.is_some_and(|until| until > now);
+        let next = lap.clone().find(|index| !awaited(&self.hosts[*index]));
+        self.current = next.unwrap_or((self.current + 1) % count);
         #[cfg(zk_planted)] // no back-off
         if crate::planted::active(crate::planted::Planted::SpinOnReconnect) {
             return Duration::from_millis(1);
         }
         let step = BACKOFF_STEP.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MAX);
         self.failures = self.failures.saturating_add(1);
-        Duration::from_micros(rng.below(u64::try_from(step.as_micros()).unwrap_or(u64::MAX)))
+        pause_below(step, rng)
     }
+
+    /// The pause before a move that is nobody's failure: short, and not the same for
+    /// all the clients that get a new list at the same time.
+    pub(super) fn pause_to_move(rng: &mut Rng) -> Duration {
+        pause_below(BACKOFF_STEP, rng)
+    }
+
+    /// Takes over a new list of servers, by the rule of the Java client
+    /// (ZOOKEEPER-1355), under which as few clients as possible move and the load is
+    /// even afterwards. Every client decides for itself, by its own random numbers.
+    ///
+    /// * The list has grown: who is on a server that stays moves to a new one with the
+    ///   share of the load that is too much there. Who is on one that goes moves to a
+    ///   new one.
+    /// * It has not: who is on a server that stays does so. Who is not moves to one of
+    ///   the old ones or of the new ones, so that each gets its share of those who move.
+    pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> Rebalance {
+        let before = self.hosts.len();
+        let mine = self.current().clone();
+        let mut hosts: Vec<Entry> = hosts.into_iter().map(Entry::new).collect();
+        shuffle(&mut hosts, rng);
+        let was_there = |entry: &Entry| self.hosts.iter().any(|old| old.host == entry.host);
+        let (old, new): (Vec<Entry>, Vec<Entry>) = hosts.into_iter().partition(was_there);
+        let (n_old, n_all) = (old.len(), old.len() + new.len());
+        let stays = old.iter().any(|entry| entry.host == mine);
+
+        let moves = match (n_all > before, stays) {
+            (true, true) => chance(n_all - before, n_all, rng),
+            (false, true) => false,
+            (_, false) => true,
+        };
+        // The share of those who move that goes to servers that were there before.
+        let (to_old, of_all) = match n_all > before {
+            true => (0, 1),
+            false => (n_old * (before - n_all), n_all * before.saturating_sub(n_old)),
+        };
+        self.moving = moves;
+        if moves {
+            self.hosts = Vec::with_capacity(n_all);
+            let (mut old, mut new) = (old.into_iter(), new.into_iter());
+            while self.hosts.len() < n_all {
+                let next = match chance(to_old, of_all, rng) {
+                    true => old.next().or_else(|| new.next()),
+                    false => new.next().or_else(|| old.next()),
+                };
+                self.hosts.extend(next);
+            }
+            self.current = 0;
+            return Rebalance::Move;
+        }
+        self.hosts = old.into_iter().chain(new).collect();
+        shuffle(&mut self.hosts, rng);
+        self.current = self.hosts.iter().position(|entry| entry.host == mine).unwrap_or(0);
+        Rebalance::Stay
+    }
+}
+
+impl Entry {
+    fn new(host: Host) -> Self {
+        Self { host, skip_until: None }
+    }
+}
+
+fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
+    for last in (1..items.len()).rev() {
+        let bound = u64::try_from(last + 1).unwrap_or(u64::MAX);
+        items.swap(last, usize::try_from(rng.below(bound)).unwrap_or(0));
+    }
+}
+
+/// True in `part` of `whole` cases.
+fn chance(part: usize, whole: usize, rng: &mut Rng) -> bool {
+    let whole = u64::try_from(whole).unwrap_or(u64::MAX);
+    rng.below(whole) < u64::try_from(part).unwrap_or(u64::MAX)
+}
+
+fn pause_below(step: Duration, rng: &mut Rng) -> Duration {
+    Duration::from_micros(rng.below(u64::try_from(step.as_micros()).unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn list(ports: impl IntoIterator<Item = u16>) -> Vec<Host> {
+        ports.into_iter().map(|port| Host::new("h", port)).collect()
+    }
+
     fn hosts(n: u16, seed: u128) -> Hosts {
-        let list = (0..n).map(|port| Host::new("h", port)).collect();
-        Hosts::new(list, &mut Rng::new(seed))
+        Hosts::new(list(0..n), &mut Rng::new(seed))
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn now() -> Instant {
+        Instant::now()
     }
 
     #[test]
@@ -72,7 +193,7 @@ mod tests {
             let ports: Vec<u16> = (0..5)
                 .map(|_| {
                     let port = hosts.current().port();
-                    hosts.failed(&mut rng);
+                    hosts.failed(now(), &mut rng);
                     port
                 })
                 .collect();
@@ -87,13 +208,99 @@ mod tests {
 
     #[test]
     fn the_back_off_grows_to_its_cap_and_starts_afresh_after_a_success() {
-        let (mut hosts, mut rng) = (hosts(2, 3), Rng::new(3));
-        assert!(hosts.failed(&mut rng) < BACKOFF_STEP);
-        let pauses: Vec<Duration> = (0..200).map(|_| hosts.failed(&mut rng)).collect();
+        let (mut hosts, mut rng, now) = (hosts(2, 3), Rng::new(3), now());
+        assert!(hosts.failed(now, &mut rng) < BACKOFF_STEP);
+        let pauses: Vec<Duration> = (0..200).map(|_| hosts.failed(now, &mut rng)).collect();
         assert!(pauses.iter().all(|pause| *pause < BACKOFF_MAX));
         let mean = pauses[20..].iter().sum::<Duration>() / 180;
         assert!(mean > BACKOFF_MAX / 3, "{mean:?}: drawn over the whole step");
         hosts.succeeded();
-        assert!(hosts.failed(&mut rng) < BACKOFF_STEP);
+        assert!(hosts.failed(now, &mut rng) < BACKOFF_STEP);
+    }
+
+    #[test]
+    fn a_server_that_is_behind_is_passed_over_for_a_while() {
+        let (mut hosts, mut rng, now) = (hosts(3, 5), Rng::new(5), now());
+        let behind = hosts.current().clone();
+        hosts.skip_current(now);
+        for _ in 0..10 {
+            hosts.failed(now, &mut rng);
+            assert_ne!(*hosts.current(), behind);
+        }
+        let mut came = |at| {
+            (0..3).any(|_| {
+                hosts.failed(at, &mut rng);
+                *hosts.current() == behind
+            })
+        };
+        assert!(!came(now + BEHIND_SKIP - Duration::from_millis(1)));
+        assert!(came(now + BEHIND_SKIP));
+    }
+
+    #[test]
+    fn when_all_are_behind_they_take_turns() {
+        let (mut hosts, mut rng, now) = (hosts(3, 5), Rng::new(5), now());
+        let mut tried = Vec::new();
+        for _ in 0..6 {
+            tried.push(hosts.current().port());
+            hosts.skip_current(now);
+            hosts.failed(now, &mut rng);
+        }
+        assert_eq!(tried[..3], tried[3..]);
+    }
+
+    /// Where 12,000 clients of the servers `before` end up, and how many moved.
+    fn spread(before: std::ops::Range<u16>, after: std::ops::Range<u16>) -> (Vec<usize>, usize) {
+        let (mut load, mut moved) = (vec![0; after.end.into()], 0);
+        for seed in 0..12_000 {
+            let mut rng = Rng::new(seed);
+            let mut hosts = Hosts::new(list(before.clone()), &mut rng);
+            let was = hosts.current().clone();
+            let rebalance = hosts.update(list(after.clone()), &mut rng);
+            assert_eq!(hosts.count(), after.len());
+            assert!(rebalance == Rebalance::Move || *hosts.current() == was);
+            moved += usize::from(rebalance == Rebalance::Move);
+            load[usize::from(hosts.current().port())] += 1;
+        }
+        (load, moved)
+    }
+
+    fn close_to(n: usize, expected: usize) {
+        assert!(n.abs_diff(expected) < expected / 10, "{n} instead of about {expected}");
+    }
+
+    #[test]
+    fn after_an_update_the_load_is_even_and_few_have_moved() {
+        // Grown: 2 of 5 servers are new, so two fifths move.
+        let (load, moved) = spread(0..3, 0..5);
+        load.iter().for_each(|n| close_to(*n, 2400));
+        close_to(moved, 4800);
+        // Shrunk: only those move whose server is gone.
+        let (load, moved) = spread(0..5, 0..3);
+        load.iter().for_each(|n| close_to(*n, 4000));
+        close_to(moved, 4800);
+        // One replaced.
+        let (load, moved) = spread(0..3, 1..4);
+        load[1..].iter().for_each(|n| close_to(*n, 4000));
+        close_to(moved, 4000);
+        // Nothing in common; and the same list again.
+        assert_eq!(spread(0..3, 3..6).1, 12_000);
+        assert_eq!(spread(0..3, 0..3).1, 0);
+    }
+
+    #[test]
+    fn an_update_is_decided_by_the_seed_and_forgets_its_order_once_connected() {
+        let order = |seed: u128, connect: bool| {
+            let mut rng = Rng::new(seed);
+            let mut hosts = Hosts::new(list(0..3), &mut rng);
+            hosts.update(list(3..9), &mut rng);
+            if connect {
+                hosts.connected(&mut rng);
+            }
+            hosts.hosts.iter().map(|entry| entry.host.port()).collect::<Vec<_>>()
+        };
+        assert_eq!(order(1, true), order(1, true));
+        assert_eq!(order(1, true)[0], order(1, false)[0], "the server it is on");
+        assert!((1..9).any(|seed| order(seed, true) != order(seed, false)));
     }
 }

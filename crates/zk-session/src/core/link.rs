@@ -6,10 +6,11 @@ use bytes::Bytes;
 use proto::{ConnectReply, ConnectRequest, ConnectResponse, ErrorCode};
 
 use super::handles::{Owner, Sent};
+use super::hosts::{Hosts, Rebalance};
 use super::{Failure, Handles, Output, Password, Session};
 use crate::error::{ErrorKind, LossCause, Outcome};
 use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MIN};
-use crate::{SessionEnd, SessionEvent};
+use crate::{Host, SessionEnd, SessionEvent};
 
 /// Where the session stands with its connection.
 #[derive(Debug)]
@@ -56,6 +57,22 @@ impl<H: Handles> Session<H> {
         }
     }
 
+    /// Takes over a new list of servers; an empty one changes nothing. Stays connected
+    /// where the load allows it; otherwise the session moves, and requests in flight
+    /// end as they do with any lost connection.
+    pub fn update_servers(&mut self, now: Instant, hosts: Vec<Host>) {
+        self.check_lease(now);
+        if hosts.is_empty() || self.ended().is_some() {
+            return;
+        }
+        let rebalance = self.hosts.update(hosts, &mut self.rng);
+        if rebalance == Rebalance::Move && !matches!(self.link, Link::Waiting { .. }) {
+            // Not at once: whoever calls this may not know what the socket has taken, by
+            // which it is decided what may have been applied.
+            self.move_at = Some(now);
+        }
+    }
+
     /// Drops the connection from our side.
     pub(super) fn drop_link(&mut self, now: Instant, cause: LossCause) {
         self.outputs.push_back(Output::Disconnect);
@@ -76,11 +93,20 @@ impl<H: Handles> Session<H> {
         if was_up && self.pulse.up_for(now) >= BACKOFF_MAX {
             self.hosts.succeeded();
         }
+        self.move_at = None;
         self.fail_inflight(&ErrorKind::ConnectionLost(cause));
         self.outbound.reset();
         self.pulse.link_lost();
         self.last_loss = Some(cause);
-        let pause = self.hosts.failed(&mut self.rng);
+        let pause = match cause {
+            LossCause::Rebalanced => Hosts::pause_to_move(&mut self.rng),
+            _ => {
+                if matches!(self.link, Link::Handshaking { .. }) {
+                    self.hosts.skip_current(now);
+                }
+                self.hosts.failed(now, &mut self.rng)
+            }
+        };
         self.link = Link::Waiting { until: now + pause };
         let session_id = self.identity.session_id;
         if was_up {
@@ -177,6 +203,7 @@ impl<H: Handles> Session<H> {
         self.pulse.link_up(now);
         self.pulse.acked(sent);
         self.last_loss = None;
+        self.hosts.connected(&mut self.rng);
         self.link = Link::Up;
         let (session_id, host) = (response.session_id, self.hosts.current().clone());
         self.event(match known {

@@ -108,6 +108,8 @@ pub struct Session<H: Handles> {
     watches: Watches<H::Watch>,
     chores: Chores<H::Reply>,
     closing: Option<Instant>,
+    /// The connection is to be given up for another server.
+    move_at: Option<Instant>,
     last_loss: Option<LossCause>,
     outputs: VecDeque<Output<H>>,
 }
@@ -161,6 +163,7 @@ impl<H: Handles> Session<H> {
             watches: Watches::new(),
             chores: Chores::new(),
             closing: None,
+            move_at: None,
             last_loss: None,
             outputs: VecDeque::new(),
             settings,

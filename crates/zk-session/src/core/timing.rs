@@ -108,8 +108,13 @@ impl<H: Handles> Session<H> {
             }
             Link::Ended(_) => return None,
         };
-        let always =
-            [self.closing, self.expiry_due(), self.lease.deadline(), self.deadlines.next()];
+        let always = [
+            self.closing,
+            self.move_at,
+            self.expiry_due(),
+            self.lease.deadline(),
+            self.deadlines.next(),
+        ];
         Some(always.into_iter().flatten().fold(link, Instant::min))
     }
 
@@ -125,6 +130,9 @@ impl<H: Handles> Session<H> {
             });
         }
         self.expire_requests(now);
+        if self.ended().is_none() && self.move_at.take_if(|at| *at <= now).is_some() {
+            self.drop_link(now, LossCause::Rebalanced);
+        }
         match self.link {
             Link::Waiting { until } if until <= now => {
                 let host = self.hosts.current().clone();

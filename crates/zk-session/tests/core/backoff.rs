@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
 use proto::{ErrorCode, OpCode};
-use zk_session::Host;
 use zk_session::core::WatchKind;
-use zk_session::limits::BACKOFF_MAX;
+use zk_session::limits::{BACKOFF_MAX, BEHIND_SKIP};
+use zk_session::{ErrorKind, Host, LossCause, Outcome, SessionEvent};
 
 use crate::harness::{Servers, T, World, acceptance, ms};
 
@@ -133,5 +135,118 @@ fn the_next_attempt_after_a_loss_goes_to_another_host() {
     world.respond(&acceptance(6000));
     let attempts = world.attempts();
     assert_ne!(attempts[0].1, attempts[1].1);
+    world.finish();
+}
+
+fn three(seed: u128) -> World {
+    World::with(|settings| {
+        settings.hosts = (1..=3).map(|port| Host::new("h", port)).collect();
+        settings.seed = seed;
+    })
+}
+
+#[test]
+fn a_server_that_will_not_have_the_session_is_passed_over_for_a_while() {
+    let mut world = three(4);
+    world.bring_up();
+    world.cut();
+    world.open();
+    let behind = world.attempts().last().unwrap().1.clone();
+    world.cut(); // it is behind what this session has seen, and closes without a word
+    let until = world.now() + BEHIND_SKIP;
+    world.servers = Servers::Refuse;
+    world.advance(ms(60_000));
+    let attempts = world.attempts();
+    let again = attempts.iter().rfind(|(at, _)| *at < until).unwrap();
+    assert!(attempts.iter().filter(|(at, _)| *at < until).count() > 4, "there are others");
+    let came: Vec<Duration> =
+        attempts[2..].iter().filter(|(_, host)| *host == behind).map(|(at, _)| *at).collect();
+    assert!(came[0] >= until && again.1 != behind, "{came:?}");
+    assert!(came[0] < until + 3 * BACKOFF_MAX, "and then it has its turn");
+    world.finish();
+}
+
+proptest! {
+    /// Whatever servers do, attempts never come thick and fast.
+    #[test]
+    fn attempts_are_bounded_whatever_the_servers_do(
+        seed in any::<u64>(),
+        hosts in 1_u16..5,
+        acts in vec((0_usize..5, 0_u64..3000), 30..60),
+    ) {
+        let mut world = world(Servers::Refuse, hosts, seed.into());
+        let all =
+            [Servers::Refuse, Servers::Close, Servers::Greet, Servers::Silent, Servers::Serve];
+        for (act, time) in acts {
+            world.servers = all[act];
+            if world.session.ended().is_some() {
+                break;
+            }
+            world.advance(ms(time));
+            if world.session.is_connected() {
+                world.cut();
+            }
+        }
+        let times: Vec<Duration> = world.attempts().iter().map(|(at, _)| *at).collect();
+        // A test's cut ends connections that have held; only those begin the back-off anew.
+        let most = times.iter().map(|from| {
+            times.iter().filter(|at| (*from..*from + ms(1000)).contains(at)).count()
+        });
+        prop_assert!(most.max().unwrap_or(0) <= ATTEMPTS_A_SECOND);
+        world.finish();
+    }
+}
+
+/// The six steps below the largest one, and a dozen draws below that which are all short.
+const ATTEMPTS_A_SECOND: usize = 20;
+
+#[test]
+fn a_new_list_moves_who_has_to_and_says_why() {
+    let list = |ports: std::ops::RangeInclusive<u16>| -> Vec<Host> {
+        ports.map(|port| Host::new("h", port)).collect()
+    };
+    // The same servers: nothing happens.
+    let mut world = three(4);
+    world.bring_up();
+    world.session.update_servers(world.instant(), list(1..=3));
+    world.advance(ms(100));
+    assert!(world.session.is_connected() && world.attempts().len() == 1);
+    world.session.update_servers(world.instant(), vec![]);
+    world.advance(ms(100));
+    assert!(world.session.is_connected(), "no servers are no list");
+
+    // Others: it moves, quickly, and the session lives on. What was sent is in doubt.
+    let write = world.create("/a");
+    world.session.update_servers(world.instant(), list(7..=9));
+    let moved = world.now();
+    assert_eq!(world.deadline(), Some(moved), "it is for the driver to say what was written");
+    world.bring_up();
+    assert!(world.now() <= moved + ms(20));
+    assert!(world.attempts()[1].1.port() >= 7);
+    let lost = ErrorKind::ConnectionLost(LossCause::Rebalanced);
+    assert_eq!(*world.failure(write), (lost, Outcome::Unknown));
+    assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
+    world.cut();
+    world.servers = Servers::Refuse;
+    world.advance(ms(3000));
+    assert!(world.attempts()[1..].iter().all(|(_, host)| host.port() >= 7));
+
+    // While there is no connection the list is just taken over.
+    world.session.update_servers(world.instant(), list(4..=4));
+    world.advance(ms(100));
+    let tried = world.attempts().len();
+    world.advance(ms(3000));
+    assert!(world.attempts()[tried..].iter().all(|(_, host)| host.port() == 4));
+    world.finish();
+}
+
+#[test]
+fn an_attempt_at_a_server_that_is_no_longer_in_the_list_is_given_up() {
+    let mut world = three(4);
+    world.open(); // the handshake is under way
+    world.session.update_servers(world.instant(), vec![Host::new("h", 9)]);
+    world.bring_up();
+    assert_eq!(world.attempts().last().unwrap().1.port(), 9);
+    assert_eq!(world.attempts().len(), 2);
     world.finish();
 }
