@@ -4,6 +4,8 @@
 //! * `iterate`: visit every name.
 //! * `rank`: one contender's place, its predecessor and the one before that.
 //! * `sort`: all of them in Curator's order.
+//! * `sort_text`: the same for names whose keys are text: of contenders that come after the number
+//!   2,147,483,647, after which servers count from -2,147,483,648 up (`lock--2147483648`).
 //! * `naive`: what most clients do: a `String` for each name, then a sort that compares the text
 //!   after the lock name.
 //!
@@ -18,7 +20,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use zk_benches::{LIST_LENGTHS, children_reply, curator_names};
-use zk_proto::{ChildrenReply, Decode, KeyRule};
+use zk_proto::{ChildList, ChildrenReply, Decode, KeyRule};
 
 const MUTEX: KeyRule<'static> = KeyRule::new(&["lock-"]);
 
@@ -44,11 +46,21 @@ fn child_list(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("sort", len), |b| {
             b.iter(|| black_box(&children).sorted(MUTEX));
         });
+        let overflown = ChildList::from_names(names.iter().map(|name| text_key(name)));
+        group.bench_function(BenchmarkId::new("sort_text", len), |b| {
+            b.iter(|| black_box(&overflown).sorted(MUTEX));
+        });
         group.bench_function(BenchmarkId::new("naive", len), |b| {
             b.iter(|| naive(&frame));
         });
     }
     group.finish();
+}
+
+/// `…-lock-0000000042` as `…-lock--214000042`, as long as before.
+fn text_key(name: &str) -> String {
+    let (front, digits) = name.split_at(name.len() - 10);
+    format!("{front}-214{}", &digits[4..])
 }
 
 fn naive(frame: &bytes::Bytes) -> Option<Vec<String>> {

@@ -1,81 +1,228 @@
-//! Encoding and decoding, operation by operation.
+//! Every operation, encoded and decoded, in both directions.
 //!
-//! Requests are encoded as a client sends them, length prefix and header included, into a buffer
-//! that has grown; replies are decoded as a client reads them.
+//! * `encode_request`, `decode_reply`: what a client does.
+//! * `decode_request`, `encode_reply`: what a server does, the one in `zk-testing` for example.
+//!
+//! The frames are recordings of the Java client and a real server (`tests/golden` of `zk-proto`): for
+//! each operation the first request of its file and the reply to that. Frames are encoded whole,
+//! length prefix and header included, into a buffer that has grown. Decoding begins with the payload
+//! that [`split_frame`](zk_proto::split_frame) gives, and ends when the record has been dropped.
+//! `check` is never sent alone: it is measured in a multi of nothing else.
 
+use std::fmt::Debug;
 use std::hint::black_box;
+use std::path::PathBuf;
 
 use bytes::{Bytes, BytesMut};
-use criterion::{Criterion, criterion_group, criterion_main};
-use zk_proto::{
-    Create2, CreateMode, CreateReply, DataReply, Decode, Delete, Encode, EventType, Exists,
-    GetChildren2, GetData, KeeperState, OPEN_ACL, Ping, Request, SetData, Stat, Sync, WatcherEvent,
-    encode_request,
-};
+use criterion::measurement::WallTime;
+use criterion::{Bencher, BenchmarkGroup, Criterion, criterion_group, criterion_main};
+use zk_proto::*;
 
-const PATH: &str = "/locks/stock/_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-0000000042";
+#[allow(dead_code, reason = "the tests of zk-proto use more of this")]
+#[path = "../../crates/zk-proto/tests/support/recording.rs"]
+mod recording;
 
-fn encode(c: &mut Criterion) {
-    let mut group = c.benchmark_group("encode");
-    let mut bench = |name: &str, encode: &dyn Fn(&mut BytesMut)| {
-        let mut out = BytesMut::with_capacity(4096);
-        group.bench_function(name, |b| {
-            b.iter(|| {
-                out.clear();
-                encode(&mut out);
-                black_box(out.len())
-            });
-        });
+/// What is measured of an operation. The frames are without their length prefix.
+struct Operation {
+    name: &'static str,
+    encode_request: fn(&Bytes, &mut Bencher<'_>),
+    decode_request: fn(&Bytes) -> bool,
+    encode_reply: fn(&Bytes, &mut Bencher<'_>),
+    decode_reply: fn(&Bytes) -> bool,
+}
+
+/// Declares whose request is which; the reply follows from it.
+macro_rules! operations {
+    ($($name:literal: $request:ty,)*) => {
+        const OPERATIONS: &[Operation] = &[$(Operation {
+            name: $name,
+            encode_request: |frame, b| {
+                let (header, body) = valid(RequestHeader::split(frame));
+                let record = valid(<$request>::from_frame(&body));
+                encoding(b, |out| encode_request(header.xid, black_box(&record), out));
+            },
+            decode_request: |frame| match RequestHeader::split(frame) {
+                Ok((_, body)) => black_box(<$request>::from_frame(&body)).is_ok(),
+                Err(_) => false,
+            },
+            encode_reply: |frame, b| {
+                let (header, body) = valid(ReplyHeader::split(frame));
+                let record = valid(<$request as Request>::Reply::from_frame(&body));
+                encoding(b, |out| encode_reply(&header, Some(black_box(&record)), out));
+            },
+            decode_reply: |frame| match ReplyHeader::split(frame) {
+                Ok((_, body)) => black_box(<$request as Request>::Reply::from_frame(&body)).is_ok(),
+                Err(_) => false,
+            },
+        },)*];
     };
-    let create = Create2 {
-        path: PATH.into(),
-        data: Some(b"10.0.0.1"[..].into()),
-        acl: OPEN_ACL.into(),
-        mode: CreateMode::EphemeralSequential,
-    };
-    let set = SetData { path: PATH.into(), data: Some(b"0123456789abcdef"[..].into()), version: 7 };
-    bench("create2", &|out| encode_request(1, black_box(&create), out));
-    bench("delete", &request(Delete { path: PATH.into(), version: -1 }));
-    bench("exists", &request(Exists { path: PATH.into(), watch: false }));
-    bench("getData", &request(GetData { path: PATH.into(), watch: true }));
-    bench("setData", &|out| encode_request(1, black_box(&set), out));
-    bench("getChildren2", &request(GetChildren2 { path: PATH.into(), watch: false }));
-    bench("sync", &request(Sync { path: PATH.into() }));
-    bench("ping", &request(Ping));
+}
+
+operations! {
+    "create": Create<'_>,
+    "create2": Create2<'_>,
+    "createContainer": CreateContainer<'_>,
+    "createTTL": CreateTtl<'_>,
+    "delete": Delete<'_>,
+    "exists": Exists<'_>,
+    "getData": GetData<'_>,
+    "setData": SetData<'_>,
+    "getACL": GetAcl<'_>,
+    "setACL": SetAcl<'_>,
+    "getChildren": GetChildren<'_>,
+    "getChildren2": GetChildren2<'_>,
+    "sync": Sync<'_>,
+    "ping": Ping,
+    "check": Multi<'_>,
+    "multi": Multi<'_>,
+    "multiRead": MultiRead<'_>,
+    "reconfig": Reconfig<'_>,
+    "checkWatches": CheckWatches<'_>,
+    "removeWatches": RemoveWatches<'_>,
+    "auth": AuthPacket<'_>,
+    "sasl": Sasl<'_>,
+    "setWatches": SetWatches<'_>,
+    "setWatches2": SetWatches2<'_>,
+    "getEphemerals": GetEphemerals<'_>,
+    "getAllChildrenNumber": GetAllChildrenNumber<'_>,
+    "addWatch": AddWatch<'_>,
+    "whoAmI": WhoAmI,
+    "closeSession": CloseSession,
+}
+
+fn client(c: &mut Criterion) {
+    all_are_there();
+    let mut group = c.benchmark_group("encode_request");
+    for op in OPERATIONS {
+        let (request, _) = recorded(op.name);
+        group.bench_function(op.name, |b| (op.encode_request)(&request, b));
+    }
+    let (request, reply) = connect();
+    let record = valid(ConnectRequest::from_frame(&request));
+    group.bench_function("connect", |b| {
+        encoding(b, |out| encode_record(black_box(&record), out));
+    });
+    group.finish();
+
+    let mut group = c.benchmark_group("decode_reply");
+    for op in OPERATIONS {
+        decoding(&mut group, op.name, &recorded(op.name).1, op.decode_reply);
+    }
+    decoding(&mut group, "connect", &reply, |frame| black_box(ConnectReply::parse(frame)).is_ok());
+    decoding(&mut group, "notification", &notification(), |frame| {
+        let Ok((_, body)) = ReplyHeader::split(frame) else { return false };
+        black_box(WatcherEvent::from_frame(&body)).is_ok()
+    });
     group.finish();
 }
 
-fn request<R: Request>(request: R) -> impl Fn(&mut BytesMut) {
-    move |out| encode_request(1, black_box(&request), out)
-}
+fn server(c: &mut Criterion) {
+    let mut group = c.benchmark_group("decode_request");
+    for op in OPERATIONS {
+        decoding(&mut group, op.name, &recorded(op.name).0, op.decode_request);
+    }
+    let (request, reply) = connect();
+    decoding(&mut group, "connect", &request, |frame| {
+        black_box(ConnectRequest::from_frame(frame)).is_ok()
+    });
+    group.finish();
 
-fn decode(c: &mut Criterion) {
-    let stat = Stat { czxid: 0x1_0000_0001, ..Stat::default() };
-    let event = WatcherEvent {
-        event_type: EventType::NODE_DELETED,
-        state: KeeperState::SYNC_CONNECTED,
-        path: PATH.to_owned(),
-    };
-    let mut group = c.benchmark_group("decode");
-    let mut bench = |name: &str, record: Bytes, decode: fn(&Bytes) -> bool| {
-        group.bench_function(name, |b| b.iter(|| decode(black_box(&record))));
-    };
-    bench("create2", encoded(&CreateReply { path: PATH.to_owned(), stat }), |record| {
-        CreateReply::from_frame(record).is_ok()
+    let mut group = c.benchmark_group("encode_reply");
+    for op in OPERATIONS {
+        let (_, reply) = recorded(op.name);
+        group.bench_function(op.name, |b| (op.encode_reply)(&reply, b));
+    }
+    let record = valid(ConnectResponse::from_frame(&reply));
+    group.bench_function("connect", |b| {
+        encoding(b, |out| encode_record(black_box(&record), out));
     });
-    bench("exists", encoded(&stat), |record| Stat::from_frame(record).is_ok());
-    bench("getData", encoded(&DataReply { data: Some(vec![7; 1024].into()), stat }), |record| {
-        DataReply::from_frame(record).is_ok()
+    let event = notification();
+    let (header, body) = valid(ReplyHeader::split(&event));
+    let event = valid(WatcherEvent::from_frame(&body));
+    group.bench_function("notification", |b| {
+        encoding(b, |out| encode_reply(&header, Some(black_box(&event)), out));
     });
-    bench("notification", encoded(&event), |record| WatcherEvent::from_frame(record).is_ok());
     group.finish();
 }
 
-fn encoded(record: &impl Encode) -> Bytes {
-    let mut out = BytesMut::new();
-    record.encode(&mut out);
-    out.freeze()
+fn encoding(b: &mut Bencher<'_>, encode: impl Fn(&mut BytesMut)) {
+    let mut out = BytesMut::with_capacity(4096);
+    b.iter(|| {
+        out.clear();
+        encode(&mut out);
+        black_box(&out[..]).len()
+    });
 }
 
-criterion_group!(benches, encode, decode);
+fn decoding(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    frame: &Bytes,
+    decode: fn(&Bytes) -> bool,
+) {
+    assert!(decode(frame), "{name} cannot be read");
+    group.bench_function(name, |b| b.iter(|| decode(black_box(frame))));
+}
+
+/// The first request of an operation's file, and the reply to it.
+fn recorded(name: &str) -> (Bytes, Bytes) {
+    let op = if name == "check" { "multi" } else { name };
+    let is_asked = |payload: &Bytes| {
+        let (header, _) = valid(RequestHeader::split(payload));
+        OpCode::from_code(header.op).is_some_and(|code| code.name() == op)
+    };
+    for exchange in read(name) {
+        let mut frames = exchange.frames.iter();
+        let request = frames
+            .find(|frame| frame.to_server && is_asked(&frame.payload()))
+            .map(recording::Frame::payload);
+        let Some(request) = request else { continue };
+        let is_answer = |payload: &Bytes| {
+            let (header, _) = valid(ReplyHeader::split(payload));
+            header.xid.to_be_bytes() == request[..4] && header.err.is_ok()
+        };
+        let mut replies = frames.filter(|frame| !frame.to_server).map(recording::Frame::payload);
+        if let Some(reply) = replies.find(is_answer) {
+            return (request, reply);
+        }
+    }
+    panic!("no {name} is recorded");
+}
+
+/// The connect exchange of a new session.
+fn connect() -> (Bytes, Bytes) {
+    let frames = &read("connect")[0].frames;
+    (frames[0].payload(), frames[1].payload())
+}
+
+/// The first notification.
+fn notification() -> Bytes {
+    let exchanges = read("notification");
+    let mut frames = exchanges.iter().flat_map(|exchange| &exchange.frames);
+    let event = frames.find(|frame| {
+        !frame.to_server && valid(ReplyHeader::split(&frame.payload())).0.xid == xid::NOTIFICATION
+    });
+    event.map_or_else(|| panic!("no notification is recorded"), recording::Frame::payload)
+}
+
+fn read(name: &str) -> Vec<recording::Exchange> {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/zk-proto/tests/golden");
+    recording::read(&PathBuf::from(golden).join(name).with_extension("txt"))
+}
+
+fn valid<T, E: Debug>(read: Result<T, E>) -> T {
+    match read {
+        Ok(read) => read,
+        Err(error) => panic!("a recording cannot be read: {error:?}"),
+    }
+}
+
+fn all_are_there() {
+    for op in OpCode::ALL {
+        let is_there = OPERATIONS.iter().any(|row| row.name == op.name());
+        assert!(is_there, "{} is not measured", op.name());
+    }
+}
+
+criterion_group!(benches, client, server);
 criterion_main!(benches);

@@ -44,16 +44,17 @@ fn any_bytes(body: &Bytes) {
     }
 }
 
-/// The first error that is not OK, found by counting.
+/// The first error that is not OK, found by counting; else the first, which blames nobody.
 fn failure(results: &[MultiResult]) -> Option<(usize, ErrorCode)> {
+    let mut unblamed = None;
     for (at, result) in results.iter().enumerate() {
-        if let MultiResult::Error(code) = result
-            && code.0 != 0
-        {
+        let MultiResult::Error(code) = result else { continue };
+        if code.0 != 0 {
             return Some((at, *code));
         }
+        unblamed = unblamed.or(Some((at, ErrorCode(-2))));
     }
-    None
+    unblamed
 }
 
 /// Puts results on the wire with headers that are only as true as they have to be: a reader goes by

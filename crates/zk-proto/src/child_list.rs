@@ -4,6 +4,10 @@
 //! So a list is one slice of the frame it came in: decoding checks every length once and allocates
 //! nothing, and iterating walks the bytes.
 //!
+//! ```text
+//! children  vector<ustring>, in the replies to getChildren and getChildren2
+//! ```
+//!
 //! ```
 //! use zk_proto::ChildList;
 //!

@@ -3,21 +3,22 @@
 use allocation_counter::measure;
 use bytes::BytesMut;
 use zk_proto::{
-    ChildList, ChildrenReply, Create2, CreateMode, Decode, Encode, GetChildren2, GetData, KeyRule,
-    OPEN_ACL, Stat, encode_request,
+    AuthPacket, Check, ChildList, ChildrenReply, Create2, CreateMode, Decode, Encode, GetChildren2,
+    GetData, KeyRule, Multi, OPEN_ACL, Ping, SetData, SetWatches2, Stat, encode_request, xid,
 };
 
 const MUTEX: KeyRule<'static> = KeyRule::new(&["lock-"]);
 
 fn reply(len: u32, foreign: bool) -> (bytes::Bytes, String) {
-    // Odd multipliers permute: every number once, in no order.
+    // A stride without a common factor: every number once, in no order that matters here.
     let name = |n: u32| format!("_c_0b7f36dc-3cc2-4b57-9c3e-{n:012x}-lock-{n:010}");
     let mut names: Vec<String> =
         (0..len).map(|n| name((n.wrapping_mul(7919) + 13) % len.next_power_of_two())).collect();
+    assert!(names.iter().all(|name| name.len() == 55));
     if foreign {
         names.extend(["zzz".to_owned(), "lock--000000005".to_owned()]);
     }
-    let own = names[0].clone();
+    let own = names[names.len() / 2].clone();
     let reply = ChildrenReply { children: ChildList::from_names(names), stat: Stat::default() };
     let mut out = BytesMut::new();
     reply.encode(&mut out);
@@ -47,6 +48,15 @@ fn a_list_costs_no_allocation_per_child() {
 }
 
 #[test]
+fn names_without_a_number_are_sorted_with_one_allocation_more() {
+    let names = (0..1_000).map(|n| format!("_c_0b7f36dc-lock--{n:09}"));
+    let children = ChildList::from_names(names);
+    let sorting = measure(|| assert_eq!(children.sorted(MUTEX).iter().count(), 1_000));
+    assert_eq!(sorting.count_total, 2);
+    assert_eq!(sorting.bytes_total, 2 * 8 * 1_000);
+}
+
+#[test]
 fn a_list_of_well_formed_names_is_sorted_with_one_allocation() {
     let (frame, _) = reply(1_000, false);
     let ChildrenReply { children, .. } = ChildrenReply::from_frame(&frame).unwrap();
@@ -65,12 +75,28 @@ fn requests_are_encoded_without_an_allocation_once_the_buffer_has_grown() {
     };
     let list = GetChildren2 { path: "/locks".into(), watch: false };
     let watch = GetData { path: "/locks/lock-0000000001".into(), watch: true };
+    let set = SetData { path: "/state".into(), data: Some(b"on"[..].into()), version: 3 };
+    let guard = Check { path: "/locks/lock-0000000001".into(), version: 0 };
+    let ops = [guard.into(), set.clone().into(), create.clone().into()];
+    let multi = Multi::new(&ops);
+    let auth = AuthPacket { auth_type: 0, scheme: "digest".into(), auth: Some(b"u:p"[..].into()) };
+    let rearm = SetWatches2 {
+        relative_zxid: 7,
+        data: vec!["/a".into(), "/b".into()],
+        persistent: vec!["/c".into()],
+        ..SetWatches2::default()
+    };
     let mut out = BytesMut::with_capacity(4096);
     let mut round = |xid| {
         out.clear();
         encode_request(xid, &create, &mut out);
         encode_request(xid + 1, &list, &mut out);
         encode_request(xid + 2, &watch, &mut out);
+        encode_request(xid + 3, &set, &mut out);
+        encode_request(xid + 4, &multi, &mut out);
+        encode_request(xid::PING, &Ping, &mut out);
+        encode_request(xid::AUTH, &auth, &mut out);
+        encode_request(xid::SET_WATCHES, &rearm, &mut out);
     };
     round(1);
     let steady = measure(|| {

@@ -68,6 +68,25 @@ fn foreign_children_are_sorted_in_but_are_nobodys_predecessor() {
     assert_eq!(list.rank(b"_c_a-lock-0000000005", MUTEX), Some(first));
 }
 
+/// One create by anybody makes such a name. Looked through again for each contender, it would keep
+/// this test busy for minutes.
+#[test]
+fn a_name_of_a_megabyte_is_looked_through_once() {
+    let numbered = |number: u32| format!("_c_a-lock-{number:010}");
+    let (first, middle) = ("lock-".repeat(200_000), "z".repeat(1 << 20));
+    let last = middle.clone() + "z";
+    let names: Vec<String> = (0..5_000).map(numbered).collect();
+    let mut expected: Vec<&str> = names.iter().map(String::as_str).collect();
+    expected.insert(0, &first); // its key is empty
+    expected.extend([&*middle, &*last]);
+    let mut received = expected.clone();
+    received.reverse();
+    let list = ChildList::from_names(&received);
+    assert!(list.sorted(MUTEX).iter().eq(expected.iter().map(|name| name.as_bytes())));
+    let rank = list.rank(names[4_999].as_bytes(), MUTEX).unwrap();
+    assert_eq!((rank.position, rank.predecessor), (5_000, Some(names[4_998].as_bytes())));
+}
+
 #[test]
 fn every_name_a_contender_may_have_counts() {
     for other in ["lock-0000000004", "x-lock-0000000004", "_c_a-lock-0000000004", "lock-0"] {

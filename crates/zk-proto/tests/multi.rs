@@ -187,3 +187,18 @@ fn a_multi_is_encoded_without_an_allocation() {
     let steady = measure(|| (2..100).for_each(&mut round));
     assert_eq!(steady.count_total, 0, "{steady:?}");
 }
+
+#[test]
+fn errors_that_blame_nobody_are_no_success() {
+    let failure = |codes: &[ErrorCode]| {
+        let results = codes.iter().map(|code| MultiResult::Error(*code)).collect();
+        MultiReply { results }.failure()
+    };
+    let (ok, broken) = (ErrorCode::OK, ErrorCode::RUNTIME_INCONSISTENCY);
+    assert_eq!(failure(&[]), None);
+    assert_eq!(failure(&[ok]), Some((0, broken)));
+    assert_eq!(failure(&[ok, ok]), Some((0, broken)));
+    assert_eq!(failure(&[ok, ErrorCode::NO_NODE, broken]), Some((1, ErrorCode::NO_NODE)));
+    let results = vec![MultiResult::Checked, MultiResult::Error(ok)];
+    assert_eq!(MultiReply { results }.failure(), Some((1, broken)));
+}

@@ -45,6 +45,53 @@ fn writes_are_what_takes_a_zxid() {
     );
 }
 
+/// `KeeperException.Code` of ZooKeeper 3.9, and what `zookeeper.h` has besides.
+const CODES: [(ErrorCode, i32, &str); 36] = [
+    (ErrorCode::OK, 0, "OK"),
+    (ErrorCode::SYSTEM_ERROR, -1, "SystemError"),
+    (ErrorCode::RUNTIME_INCONSISTENCY, -2, "RuntimeInconsistency"),
+    (ErrorCode::DATA_INCONSISTENCY, -3, "DataInconsistency"),
+    (ErrorCode::CONNECTION_LOSS, -4, "ConnectionLoss"),
+    (ErrorCode::MARSHALLING_ERROR, -5, "MarshallingError"),
+    (ErrorCode::UNIMPLEMENTED, -6, "Unimplemented"),
+    (ErrorCode::OPERATION_TIMEOUT, -7, "OperationTimeout"),
+    (ErrorCode::BAD_ARGUMENTS, -8, "BadArguments"),
+    (ErrorCode::INVALID_STATE, -9, "InvalidState"),
+    (ErrorCode::UNKNOWN_SESSION, -12, "UnknownSession"),
+    (ErrorCode::NEW_CONFIG_NO_QUORUM, -13, "NewConfigNoQuorum"),
+    (ErrorCode::RECONFIG_IN_PROGRESS, -14, "ReconfigInProgress"),
+    (ErrorCode::SSL_CONNECTION_ERROR, -15, "SSLConnectionError"),
+    (ErrorCode::API_ERROR, -100, "APIError"),
+    (ErrorCode::NO_NODE, -101, "NoNode"),
+    (ErrorCode::NO_AUTH, -102, "NoAuth"),
+    (ErrorCode::BAD_VERSION, -103, "BadVersion"),
+    (ErrorCode::NO_CHILDREN_FOR_EPHEMERALS, -108, "NoChildrenForEphemerals"),
+    (ErrorCode::NODE_EXISTS, -110, "NodeExists"),
+    (ErrorCode::NOT_EMPTY, -111, "NotEmpty"),
+    (ErrorCode::SESSION_EXPIRED, -112, "SessionExpired"),
+    (ErrorCode::INVALID_CALLBACK, -113, "InvalidCallback"),
+    (ErrorCode::INVALID_ACL, -114, "InvalidACL"),
+    (ErrorCode::AUTH_FAILED, -115, "AuthFailed"),
+    (ErrorCode::CLOSING, -116, "Closing"),
+    (ErrorCode::NOTHING, -117, "Nothing"),
+    (ErrorCode::SESSION_MOVED, -118, "SessionMoved"),
+    (ErrorCode::NOT_READ_ONLY, -119, "NotReadOnly"),
+    (ErrorCode::EPHEMERAL_ON_LOCAL_SESSION, -120, "EphemeralOnLocalSession"),
+    (ErrorCode::NO_WATCHER, -121, "NoWatcher"),
+    (ErrorCode::REQUEST_TIMEOUT, -122, "RequestTimeout"),
+    (ErrorCode::RECONFIG_DISABLED, -123, "ReconfigDisabled"),
+    (ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, -124, "SessionClosedRequireSaslAuth"),
+    (ErrorCode::QUOTA_EXCEEDED, -125, "QuotaExceeded"),
+    (ErrorCode::THROTTLED_OP, -127, "ThrottledOp"),
+];
+
+#[test]
+fn codes_have_their_numbers_and_names() {
+    for (code, number, name) in CODES {
+        assert_eq!((code.0, code.name()), (number, Some(name)));
+    }
+}
+
 #[test]
 fn codes_print_with_name_and_number() {
     for (code, text) in [
@@ -57,7 +104,7 @@ fn codes_print_with_name_and_number() {
     ] {
         assert_eq!(code.to_string(), text);
     }
-    assert_eq!((-200..=200).filter(|&code| ErrorCode(code).name().is_some()).count(), 36);
+    assert_eq!((-200..=200).filter(|&code| ErrorCode(code).name().is_some()).count(), CODES.len());
     assert!(ErrorCode::OK.is_ok() && !ErrorCode::SYSTEM_ERROR.is_ok() && !ErrorCode(1).is_ok());
 }
 

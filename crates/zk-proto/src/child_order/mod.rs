@@ -63,10 +63,16 @@ impl<'a> KeyRule<'a> {
     /// The key of a name.
     #[must_use]
     pub fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
-        match self.number(name) {
-            Some(number) => Key::Number(number),
-            None => Key::of_text(self.text(name)),
+        self.find(name).0
+    }
+
+    /// The key of a name, and where in it the key begins, if that is text.
+    fn find<'n>(&self, name: &'n [u8]) -> (Key<'n>, usize) {
+        if let Some(number) = self.number(name) {
+            return (Key::Number(number), 0);
         }
+        let start = self.text_start(name);
+        (Key::of_text(name.get(start..).unwrap_or_default()), start)
     }
 
     /// Whether the name can be that of a contender: it holds a lock name, or is protected as
@@ -104,20 +110,27 @@ impl<'a> KeyRule<'a> {
             })
     }
 
-    /// The text that decides, the long way.
-    fn text<'n>(&self, name: &'n [u8]) -> &'n [u8] {
-        self.lock_names.iter().fold(name, |rest, lock_name| {
-            match last(rest, lock_name.as_bytes()) {
-                Some(at) => rest.get(at + lock_name.len()..).unwrap_or_default(),
-                None => rest,
-            }
+    /// Where the text that decides begins, the long way. It goes on to the end of the name.
+    fn text_start(&self, name: &[u8]) -> usize {
+        self.lock_names.iter().fold(0, |start, lock_name| {
+            let rest = name.get(start..).unwrap_or_default();
+            last(rest, lock_name.as_bytes()).map_or(start, |at| start + at + lock_name.len())
         })
     }
 }
 
-/// Where the last occurrence begins.
+/// Where the last occurrence begins. Names may be as long as a frame, so only the places where the
+/// first byte stands are compared.
 fn last(name: &[u8], wanted: &[u8]) -> Option<usize> {
-    name.windows(wanted.len().max(1)).rposition(|window| window == wanted)
+    let first = wanted.first()?;
+    let mut ends = name.len().checked_sub(wanted.len())? + 1;
+    loop {
+        let at = name.get(..ends)?.iter().rposition(|byte| byte == first)?;
+        if name.get(at..)?.starts_with(wanted) {
+            return Some(at);
+        }
+        ends = at;
+    }
 }
 
 /// What decides a child's place. Ordered as Curator orders: as text.

@@ -6,16 +6,32 @@ use crate::child_list::ChildList;
 /// The children of a list in Curator's order.
 ///
 /// Two allocations at most, whatever the length of the list: eight bytes for every name with a
-/// sequence number, and the same for the others if there are any.
+/// sequence number, and the same for the others if there are any. Every name is searched for the
+/// lock names once, while sorting: iterating looks at no more than ten bytes of a key.
 #[derive(Debug, Clone)]
 pub struct SortedChildren<'a> {
     list: &'a ChildList,
-    rule: KeyRule<'a>,
     /// The sequence number above the place in the list: sorting the words sorts the children, and
     /// leaves those with the same number in the server's order.
     numbered: Vec<u64>,
-    /// The places of the others, in order.
-    others: Vec<u32>,
+    /// The others, in order.
+    others: Vec<Other>,
+}
+
+/// A child whose key is no number. The key is remembered, and not looked for again in each
+/// comparison: anybody may put a name of megabytes between thousands of contenders.
+#[derive(Debug, Clone, Copy)]
+struct Other {
+    place: u32,
+    /// Where in the name the key begins, which goes on to its end.
+    key_start: u32,
+}
+
+impl Other {
+    fn key(self, list: &ChildList) -> &[u8] {
+        let start = usize::try_from(self.key_start).unwrap_or(usize::MAX);
+        list.name_at(self.place).get(start..).unwrap_or_default()
+    }
 }
 
 impl ChildList {
@@ -25,20 +41,22 @@ impl ChildList {
         let mut numbered = Vec::with_capacity(self.len());
         let mut others = Vec::new();
         for (place, name) in self.places() {
-            match rule.key(name) {
-                Key::Number(number) => numbered.push(u64::from(number) << 32 | u64::from(place)),
-                Key::Text(_) => {
+            match rule.find(name) {
+                (Key::Number(number), _) => {
+                    numbered.push(u64::from(number) << 32 | u64::from(place));
+                }
+                (Key::Text(_), start) => {
                     if others.is_empty() {
                         others.reserve_exact(self.len() - numbered.len());
                     }
-                    others.push(place);
+                    // It fits, as every place does: a frame's length is an i32.
+                    others.push(Other { place, key_start: u32::try_from(start).unwrap_or(0) });
                 }
             }
         }
         numbered.sort_unstable();
-        let key = |place: u32| rule.key(self.name_at(place));
-        others.sort_unstable_by(|a, b| key(*a).cmp(&key(*b)).then(a.cmp(b)));
-        SortedChildren { list: self, rule, numbered, others }
+        others.sort_unstable_by(|a, b| a.key(self).cmp(b.key(self)).then(a.place.cmp(&b.place)));
+        SortedChildren { list: self, numbered, others }
     }
 }
 
@@ -57,15 +75,15 @@ impl<'a> SortedChildren<'a> {
 
     /// The raw names, in order.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone {
-        let Self { list, rule, numbered, others } = self;
-        let (list, rule) = (*list, *rule);
+        let Self { list, numbered, others } = self;
+        let list = *list;
         let (mut numbered, mut others) = (numbered.iter().peekable(), others.iter().peekable());
         std::iter::from_fn(move || {
             let place = match (numbered.peek(), others.peek()) {
-                (Some(word), Some(other)) if number(**word) > rule.key(list.name_at(**other)) => {
-                    others.next().copied()
+                (Some(word), Some(other)) if number(**word) > Key::Text(other.key(list)) => {
+                    others.next().map(|other| other.place)
                 }
-                (None, _) => others.next().copied(),
+                (None, _) => others.next().map(|other| other.place),
                 _ => numbered.next().map(|word| low(*word)),
             };
             place.map(|place| list.name_at(place))

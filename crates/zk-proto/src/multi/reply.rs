@@ -25,7 +25,11 @@ pub struct MultiReply {
 }
 
 impl MultiReply {
-    /// Which operation made the transaction fail, counted from 0, and why; `None` if it succeeded.
+    /// Which operation made the transaction fail, counted from 0, and why; `None` if no result is an
+    /// error, which is success if there is a result for each operation.
+    ///
+    /// Results that are errors and blame no operation are no server's, and no success either: the
+    /// first of them is then called a [`RUNTIME_INCONSISTENCY`](ErrorCode::RUNTIME_INCONSISTENCY).
     ///
     /// ```
     /// use zk_proto::{ErrorCode, MultiReply, MultiResult::Error};
@@ -39,10 +43,16 @@ impl MultiReply {
     /// ```
     #[must_use]
     pub fn failure(&self) -> Option<(usize, ErrorCode)> {
-        self.results.iter().enumerate().find_map(|(at, result)| match result {
-            MultiResult::Error(code) if !code.is_ok() => Some((at, *code)),
+        let mut errors = self.results.iter().enumerate().filter_map(|(at, result)| match result {
+            MultiResult::Error(code) => Some((at, *code)),
             _ => None,
-        })
+        });
+        let (first, code) = errors.next()?;
+        if !code.is_ok() {
+            return Some((first, code));
+        }
+        let blamed = errors.find(|(_, code)| !code.is_ok());
+        Some(blamed.unwrap_or((first, ErrorCode::RUNTIME_INCONSISTENCY)))
     }
 }
 
@@ -71,8 +81,8 @@ pub enum MultiResult {
     Created {
         /// Its path, with the sequence number if there is one.
         path: String,
-        /// Its Stat right after this operation. Not to a create, nor to a create2 from a server
-        /// before 3.7.2 or 3.8.2.
+        /// Its Stat right after this operation. Not to a create, unless it is of a container; nor to
+        /// a create2 from a server before 3.7.2 or 3.8.2.
         stat: Option<Stat>,
     },
     /// A node was deleted.
