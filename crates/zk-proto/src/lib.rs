@@ -25,7 +25,10 @@
 //! times as much, forty at the very most, for the results of a multi, where nine bytes can stand for
 //! one.
 //!
-//! # Example
+//! # Examples
+//!
+//! `cargo run -p zk-proto --example decode_exchange` prints an exchange between the Java client and a
+//! real server, record by record; any of `tests/golden`, if it is named.
 //!
 //! A request as a client sends it, and the reply as it reads it:
 //!
