@@ -23,6 +23,7 @@ use zk_session::{Belief, Client, KeyRule};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::participants::{Participant, participants};
+use crate::queue::admission::Admission;
 use crate::queue::contender::{Contender, Kind};
 use crate::queue::turn;
 
@@ -53,7 +54,13 @@ impl Mutex {
     /// The path is not one that ZooKeeper accepts.
     pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
         zk_session::validate_path(path)?;
-        let kind = Kind { path: path.to_owned(), lock_name: LOCK_NAME, rule: RULE, data: None };
+        let kind = Kind {
+            path: path.to_owned(),
+            lock_name: LOCK_NAME,
+            rule: RULE,
+            admission: Admission::First,
+            data: None,
+        };
         Ok(Self { client: client.clone(), kind })
     }
 

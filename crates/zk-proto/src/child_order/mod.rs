@@ -26,6 +26,7 @@
 //! [`ChildList::sorted`]: crate::ChildList::sorted
 
 mod digits;
+mod nearest;
 mod rank;
 mod sort;
 mod suffix;

@@ -3,6 +3,7 @@
 
 use zk_session::{Children, Client, CreateMode, Created, ErrorCode, KeyRule, LeaseClaim, Outcome};
 
+use super::admission::Admission;
 use super::name::{self, protection, sequence};
 use super::{parents, passes, pause};
 use crate::error::LockError;
@@ -17,6 +18,8 @@ pub(crate) struct Kind {
     pub(crate) lock_name: &'static str,
     /// How they and their like are ordered.
     pub(crate) rule: KeyRule<'static>,
+    /// Whom they wait for.
+    pub(crate) admission: Admission,
     /// The nodes' data; this end's address if `None`, as Curator has it.
     pub(crate) data: Option<Vec<u8>>,
 }

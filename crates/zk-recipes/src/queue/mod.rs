@@ -3,12 +3,14 @@
 //!
 //! Who is next is decided on the list of children itself, see
 //! [`ChildList::rank`](zk_session::ChildList::rank).
+//! [`admission`] says who is in whose way.
 //! [`contender`] puts a node into the queue, once, whatever happens to the
 //! connection, and takes it out again; [`turn`] waits until it is first.
 //! [`parents`] makes the path the queue lives in.
 
 use crate::limits::THROTTLED_PAUSE;
 
+pub(crate) mod admission;
 pub(crate) mod contender;
 pub(crate) mod name;
 pub(crate) mod parents;

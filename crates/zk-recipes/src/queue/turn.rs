@@ -70,8 +70,8 @@ async fn look(contender: &Contender, listed: Option<Children>) -> Result<Look, L
         let ahead = children.names.names().filter(|name| &**name < own).max();
         return Ok(ahead.map_or(Look::First, |it| Look::Behind(parents::child(&kind.path, &it))));
     }
-    let rank = children.names.rank(name::of(&node.path).as_bytes(), kind.rule);
-    Ok(match rank.map(|rank| rank.predecessor) {
+    let own = name::of(&node.path).as_bytes();
+    Ok(match kind.admission.in_the_way(&children.names, own, kind.rule) {
         None => Look::Absent,
         Some(None) => Look::First,
         Some(Some(predecessor)) => {
