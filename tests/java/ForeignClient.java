@@ -1,3 +1,6 @@
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
@@ -13,6 +16,7 @@ import org.apache.zookeeper.WatchedEvent;
 import org.apache.zookeeper.Watcher;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.ZooKeeperMain;
 import org.apache.zookeeper.data.Stat;
 
 /**
@@ -21,6 +25,8 @@ import org.apache.zookeeper.data.Stat;
  */
 public final class ForeignClient {
     private static final int TIMEOUT_MS = 30_000;
+    /** How long one waits for what must not happen. */
+    private static final long SHORT_MS = 200;
 
     private final String server;
     private final LinkedBlockingQueue<WatchedEvent> events = new LinkedBlockingQueue<>();
@@ -36,6 +42,7 @@ public final class ForeignClient {
         client.watches(zk);
         client.multi(zk);
         client.ephemerals(zk);
+        client.shell(zk);
         zk.close();
         client.curator();
     }
@@ -107,43 +114,179 @@ public final class ForeignClient {
         passed("ephemerals");
     }
 
+    /** What one types at {@code zkCli.sh}, and what has to be in its answer. */
+    private void shell(ZooKeeper zk) throws Exception {
+        String[][] lines = {
+            {"create /cli data", "Created /cli"},
+            {"create -s /cli/s-", "Created /cli/s-0000000000"},
+            {"create -e /cli/e", "Created /cli/e"},
+            {"create -e -s /cli/q-", "Created /cli/q-0000000002"},
+            {"create -c /cli/container", "Created /cli/container"},
+            {"create -t 60000 /cli/ttl", "Created /cli/ttl"},
+            {"create /cli", "Node already exists: /cli"},
+            {"get -s /cli", "numChildren = 5"},
+            {"get /nowhere", "Node does not exist: /nowhere"},
+            {"set -v 0 /cli new", ""},
+            {"set -v 0 /cli late", "version No is not valid : /cli"},
+            {"stat /cli", "dataVersion = 1"},
+            {"ls -s /cli", "[container, e, q-0000000002, s-0000000000, ttl]"},
+            {"ls -R /cli", "/cli/container"},
+            {"getAllChildrenNumber /cli", "5"},
+            {"getEphemerals /cli", "/cli/q-0000000002"},
+            {"addauth digest user:password", ""},
+            {"whoami", "digest: user"},
+            {"setAcl /cli auth::cdrwa", ""},
+            {"getAcl -s /cli", "'digest,'user:"},
+            {"setAcl /cli world:anyone:cdrwa", ""},
+            {"setquota -n 50 /cli", ""},
+            {"listquota /cli", "Output quota for /cli"},
+            {"delquota /cli", ""},
+            {"addWatch -m PERSISTENT /cli", ""},
+            {"removewatches /cli -a", ""},
+            {"sync /cli", "Sync is OK"},
+            {"delete -v 7 /cli/e", "version No is not valid : /cli/e"},
+            {"delete /cli", "Node not empty: /cli"},
+            {"deleteall /cli", ""},
+            {"stat /cli", "Node does not exist: /cli"},
+        };
+        // Its commands keep the streams that they find when the class is loaded.
+        PrintStream out = System.out;
+        PrintStream err = System.err;
+        ByteArrayOutputStream said = new ByteArrayOutputStream();
+        PrintStream both = new PrintStream(said, true, "UTF-8");
+        System.setOut(both);
+        System.setErr(both);
+        try {
+            ZooKeeperMain shell = new ZooKeeperMain(zk);
+            for (String[] line : lines) {
+                said.reset();
+                shell.executeLine(line[0]);
+                String answer = said.toString("UTF-8");
+                check(answer.contains(line[1]), line[1] + " from " + line[0] + ", not " + answer);
+            }
+        } finally {
+            System.setOut(out);
+            System.setErr(err);
+        }
+        passed("zkCli");
+    }
+
     /** By reflection, so that this compiles where there is no Curator. */
     private void curator() throws Exception {
-        Class<?> factory;
-        Class<?> mutex;
-        try {
-            factory = Class.forName("org.apache.curator.framework.CuratorFrameworkFactory");
-            mutex = Class.forName("org.apache.curator.framework.recipes.locks.InterProcessMutex");
-        } catch (ClassNotFoundException absent) {
+        if (!hasCurator()) {
             System.out.println("skipped curator: no libcurator-recipes-java here");
             return;
         }
-        Class<?> policy = Class.forName("org.apache.curator.RetryPolicy");
-        Object once = Class.forName("org.apache.curator.retry.RetryOneTime")
-                .getConstructor(int.class).newInstance(100);
-        Object curator = factory.getMethod("newClient", String.class, policy)
+        Object one = framework();
+        Object other = framework();
+        excludes("Curator's InterProcessMutex",
+                lock("InterProcessMutex", one, "/mutex"), lock("InterProcessMutex", other, "/mutex"));
+        excludes("Curator's InterProcessSemaphoreMutex",
+                lock("InterProcessSemaphoreMutex", one, "/semaphore-mutex"),
+                lock("InterProcessSemaphoreMutex", other, "/semaphore-mutex"));
+        readWriteLock(one, other);
+        semaphore(one, other);
+        for (Object client : new Object[] {one, other}) {
+            type("framework.CuratorFramework").getMethod("close").invoke(client);
+        }
+    }
+
+    private static boolean hasCurator() {
+        try {
+            type("framework.recipes.locks.InterProcessMutex");
+            return true;
+        } catch (ClassNotFoundException absent) {
+            return false;
+        }
+    }
+
+    private static Class<?> type(String name) throws ClassNotFoundException {
+        return Class.forName("org.apache.curator." + name);
+    }
+
+    private Object framework() throws Exception {
+        Object once = type("retry.RetryOneTime").getConstructor(int.class).newInstance(100);
+        Object client = type("framework.CuratorFrameworkFactory")
+                .getMethod("newClient", String.class, type("RetryPolicy"))
                 .invoke(null, server, once);
-        Class<?> framework = Class.forName("org.apache.curator.framework.CuratorFramework");
-        framework.getMethod("start").invoke(curator);
-        Object first = mutex.getConstructor(framework, String.class).newInstance(curator, "/lock");
-        Object second = mutex.getConstructor(framework, String.class).newInstance(curator, "/lock");
-        mutex.getMethod("acquire").invoke(first);
+        type("framework.CuratorFramework").getMethod("start").invoke(client);
+        return client;
+    }
+
+    private static Object lock(String recipe, Object client, String path) throws Exception {
+        return type("framework.recipes.locks." + recipe)
+                .getConstructor(type("framework.CuratorFramework"), String.class)
+                .newInstance(client, path);
+    }
+
+    private void readWriteLock(Object one, Object other) throws Exception {
+        Class<?> recipe = type("framework.recipes.locks.InterProcessReadWriteLock");
+        Method read = recipe.getMethod("readLock");
+        Method write = recipe.getMethod("writeLock");
+        Object first = lock("InterProcessReadWriteLock", one, "/rw");
+        Object second = lock("InterProcessReadWriteLock", other, "/rw");
+        check(acquire(read.invoke(first), TIMEOUT_MS), "a first reader");
+        check(acquire(read.invoke(second), TIMEOUT_MS), "a second reader");
+        release(read.invoke(first));
+        check(!acquire(write.invoke(first), SHORT_MS), "a reader that keeps a writer out");
+        release(read.invoke(second));
+        excludes("Curator's InterProcessReadWriteLock", write.invoke(first), read.invoke(second));
+    }
+
+    private void semaphore(Object one, Object other) throws Exception {
+        Class<?> recipe = type("framework.recipes.locks.InterProcessSemaphoreV2");
+        Object[] sides = new Object[2];
+        for (int side = 0; side < 2; side++) {
+            sides[side] = recipe
+                    .getConstructor(type("framework.CuratorFramework"), String.class, int.class)
+                    .newInstance(side == 0 ? one : other, "/semaphore", 2);
+        }
+        Method acquire = recipe.getMethod("acquire", long.class, TimeUnit.class);
+        Object first = acquire.invoke(sides[0], (long) TIMEOUT_MS, TimeUnit.MILLISECONDS);
+        Object second = acquire.invoke(sides[1], (long) TIMEOUT_MS, TimeUnit.MILLISECONDS);
+        check(first != null && second != null, "two leases");
+        check(acquire.invoke(sides[1], SHORT_MS, TimeUnit.MILLISECONDS) == null, "no third");
+        Method giveBack = recipe.getMethod("returnLease", type("framework.recipes.locks.Lease"));
+        giveBack.invoke(sides[0], first);
+        Object third = acquire.invoke(sides[1], (long) TIMEOUT_MS, TimeUnit.MILLISECONDS);
+        check(third != null, "a lease that was given back");
+        giveBack.invoke(sides[1], second);
+        giveBack.invoke(sides[1], third);
+        passed("Curator's InterProcessSemaphoreV2");
+    }
+
+    /** The second gets in when the first is out, and not before. */
+    private static void excludes(String what, Object first, Object second) throws Exception {
+        check(acquire(first, TIMEOUT_MS), what + ", free");
+        check(!acquire(second, SHORT_MS), what + ", held by another");
+        CountDownLatch waits = new CountDownLatch(1);
         Thread waiter = new Thread(() -> {
             try {
-                mutex.getMethod("acquire").invoke(second);
-                mutex.getMethod("release").invoke(second);
-            } catch (ReflectiveOperationException e) {
+                waits.countDown();
+                check(acquire(second, TIMEOUT_MS), what + ", handed on");
+                release(second);
+            } catch (Exception e) {
                 throw new IllegalStateException(e);
             }
         });
+        boolean[] failed = new boolean[1];
+        waiter.setUncaughtExceptionHandler((thread, e) -> failed[0] = true);
         waiter.start();
-        waiter.join(300);
-        check(waiter.isAlive(), "a lock that excludes");
-        mutex.getMethod("release").invoke(first);
-        waiter.join(TIMEOUT_MS);
-        check(!waiter.isAlive(), "a lock that is handed on");
-        framework.getMethod("close").invoke(curator);
-        passed("curator");
+        waits.await();
+        release(first);
+        waiter.join(2 * TIMEOUT_MS);
+        check(!waiter.isAlive() && !failed[0], what + ", handed on");
+        passed(what);
+    }
+
+    private static boolean acquire(Object lock, long withinMs) throws Exception {
+        return (Boolean) type("framework.recipes.locks.InterProcessLock")
+                .getMethod("acquire", long.class, TimeUnit.class)
+                .invoke(lock, withinMs, TimeUnit.MILLISECONDS);
+    }
+
+    private static void release(Object lock) throws Exception {
+        type("framework.recipes.locks.InterProcessLock").getMethod("release").invoke(lock);
     }
 
     private void expect(Watcher.Event.EventType type, String path) throws InterruptedException {

@@ -9,7 +9,7 @@ use super::settings::millis;
 use super::{Ensemble, LEADER};
 
 /// The words that are answered.
-const WORDS: [&str; 8] = ["ruok", "srvr", "stat", "mntr", "cons", "wchs", "isro", "conf"];
+const WORDS: [&str; 9] = ["ruok", "srvr", "stat", "mntr", "cons", "wchs", "isro", "conf", "envi"];
 
 /// Whether the first bytes of a connection are a word, and not the length of a frame.
 pub(super) fn is_word(bytes: [u8; 4]) -> bool {
@@ -46,6 +46,11 @@ impl Ensemble {
             "isro" if server.read_only => "ro".to_owned(),
             "isro" => "rw".to_owned(),
             "conf" => self.conf(at),
+            // Clients ask for the version (Python's kazoo does); there is no Java to tell of.
+            "envi" => format!(
+                "Environment:\nzookeeper.version={}\nhost.name=localhost\n",
+                self.settings.version.text()
+            ),
             _ if !is_serving => {
                 "This ZooKeeper instance is not currently serving requests\n".to_owned()
             }

@@ -40,6 +40,8 @@ fn are_answered_and_the_connection_closed() {
     for line in ["tickTime=2000", "minSessionTimeout=4000", "maxSessionTimeout=40000"] {
         assert!(conf.lines().any(|it| it == line), "{line}: {conf}");
     }
+    let envi = ask(&mut world, "envi");
+    assert!(envi.starts_with("Environment:\nzookeeper.version=3.8.0-"), "{envi}");
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! The four-letter words of the server of `zk-testing` and of a real one, side by side.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use zk_recipes::session::Client;
+use zk_testing::{Settings, TestServer, Version};
+use zk_tests::{four_letter, shared_zookeeper};
+
+/// What each server says, with one client connected.
+async fn ask_both(word: &'static str) -> Option<[String; 2]> {
+    let real = tokio::task::spawn_blocking(shared_zookeeper).await.unwrap()?;
+    let version = match ask(real.address(), "srvr").await.contains("version: 3.8") {
+        true => Version::V3_8,
+        false => Version::V3_9,
+    };
+    let ours = TestServer::start_with(Settings::new().version(version)).await.unwrap();
+    let mut answers = Vec::new();
+    for address in [real.address(), ours.addresses()[0]] {
+        let client = Client::connect(&address.to_string()).await.unwrap();
+        client.exists("/").await.unwrap();
+        answers.push(ask(address, word).await);
+        client.close().await;
+    }
+    answers.try_into().ok()
+}
+
+async fn ask(address: SocketAddr, word: &'static str) -> String {
+    tokio::task::spawn_blocking(move || four_letter(address, word).unwrap()).await.unwrap()
+}
+
+/// A line without what differs from server to server: numbers, and what a name stands for.
+fn shape(line: &str) -> String {
+    let mut shape = String::new();
+    let mut last_was_digit = false;
+    for c in line.chars() {
+        let is_digit = c.is_ascii_hexdigit() && (c.is_ascii_digit() || last_was_digit);
+        match is_digit {
+            true if last_was_digit => {}
+            true => shape.push('0'),
+            false => shape.push(c),
+        }
+        last_was_digit = is_digit;
+    }
+    shape
+}
+
+fn keys(text: &str, separator: char) -> BTreeSet<String> {
+    let lines = text.lines().filter_map(|line| line.split_once(separator));
+    lines.map(|(key, _)| key.to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn short_answers_are_the_same() {
+    for word in ["ruok", "isro"] {
+        let Some([real, ours]) = ask_both(word).await else { return };
+        assert_eq!(real, ours, "{word}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lines_of_a_summary_are_the_same_in_the_same_order() {
+    let labels = |text: &str| {
+        let lines = text.lines().map(|line| line.split_once(": ").map_or(line, |(label, _)| label));
+        lines.filter(|line| !line.starts_with(" /")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for word in ["srvr", "stat"] {
+        let Some([real, ours]) = ask_both(word).await else { return };
+        assert_eq!(labels(&real), labels(&ours), "{word}: {real}\n{ours}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lines_of_clients_have_the_same_fields() {
+    for word in ["stat", "cons"] {
+        let Some([real, ours]) = ask_both(word).await else { return };
+        let fields = |text: &str| {
+            let clients = text.lines().filter(|line| line.starts_with(" /"));
+            let names = |line: &str| {
+                let (_, fields) = line.split_once('(').unwrap();
+                let names = fields.split(',').map(|field| field.split('=').next().unwrap());
+                names.map(str::to_owned).collect::<Vec<_>>()
+            };
+            clients.map(names).collect::<BTreeSet<_>>()
+        };
+        assert!(!fields(&ours).is_empty(), "{ours}");
+        // Others may be connected to the real one, some without a session.
+        assert!(fields(&ours).is_subset(&fields(&real)), "{word}: {real}\n{ours}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_are_counted_in_the_same_words() {
+    let Some([real, ours]) = ask_both("wchs").await else { return };
+    let shapes = |text: &str| text.lines().map(shape).collect::<Vec<_>>();
+    assert_eq!(shapes(&real), shapes(&ours));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_monitored_and_configured_has_the_same_names() {
+    let Some([real, ours]) = ask_both("mntr").await else { return };
+    let (real_keys, our_keys) = (keys(&real, '\t'), keys(&ours, '\t'));
+    let unknown: Vec<_> = our_keys.difference(&real_keys).collect();
+    assert!(unknown.is_empty() && our_keys.len() > 10, "{unknown:?} in {ours}, not in {real}");
+    let Some([real, ours]) = ask_both("conf").await else { return };
+    assert_eq!(keys(&real, '='), keys(&ours, '='), "{real}\n{ours}");
+    let Some([real, ours]) = ask_both("envi").await else { return };
+    assert!(keys(&ours, '=').is_subset(&keys(&real, '=')), "{real}\n{ours}");
+    assert_eq!(real.lines().next(), ours.lines().next());
+}
