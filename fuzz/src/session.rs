@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode, ErrorCode,
-    Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL, OpCode, ReplyHeader,
+    AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
+    ErrorCode, Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL, OpCode, ReplyHeader,
     RequestHeader, WatcherEvent, encode_record, encode_reply, split_frame, xid,
 };
 use zk_session::core::{Handle, Handles, Output, Session, Settings, WatchKind};
@@ -61,6 +61,7 @@ struct Tickets;
 impl Handles for Tickets {
     type Reply = Ticket;
     type Watch = Ticket;
+    type Stream = Ticket;
 }
 
 /// A request, and the watch that it sets.
@@ -79,6 +80,8 @@ struct World {
     waiting: BTreeMap<u32, Waiting>,
     /// Watches that were set and have not fired.
     armed: BTreeMap<u32, Ticket>,
+    /// The persistent watches that were asked for and not told of the end, and the request of each.
+    streams: BTreeMap<u32, u32>,
     claims: u32,
     peer: Peer,
 }
@@ -115,6 +118,7 @@ impl World {
             last_ticket: 0,
             waiting: BTreeMap::new(),
             armed: BTreeMap::new(),
+            streams: BTreeMap::new(),
             claims: 0,
             peer: Peer::default(),
         }
@@ -137,7 +141,10 @@ impl World {
                 self.session.unclaim_lease();
                 self.claims -= 1;
             }
-            9 => self.session.prune_watches(&path(input)),
+            9 if input.byte() % 2 == 0 => {
+                self.session.prune_watches(self.now, &path(input));
+            }
+            9 => self.add_stream(input),
             10 if input.byte() == 0 => self.session.close(self.now),
             11 => self.advance(Duration::from_millis(u64::from(input.byte()) * 16)),
             8 | 10 | 12..=14 => {
@@ -192,6 +199,16 @@ impl World {
                 self.waiting.insert(to.number, Waiting { to, watch });
             }
             Err(refused) => assert_eq!(refused.1, zk_session::Outcome::NotApplied),
+        }
+    }
+
+    fn add_stream(&mut self, input: &mut Input<'_>) {
+        let (to, on) = (self.ticket(input), self.ticket(input));
+        let modes = [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive];
+        let mode = modes[usize::from(input.below(2))];
+        if self.session.add_watch(self.now, &path(input), mode, to, on).is_ok() {
+            self.waiting.insert(to.number, Waiting { to, watch: None });
+            self.streams.insert(on.number, to.number);
         }
     }
 
@@ -327,6 +344,13 @@ impl World {
             }
             Output::Watch { to, .. } => {
                 assert!(self.armed.remove(&to.number).is_some(), "{to:?} was set and fires once");
+            }
+            Output::Stream { to, notice } => {
+                let asked = self.streams.get(&to.number).expect("nobody is told after the end");
+                assert!(!self.waiting.contains_key(asked), "{to:?} was set");
+                if notice.is_err() {
+                    self.streams.remove(&to.number);
+                }
             }
             Output::Event(_) | Output::Standing(_) => {}
         }

@@ -1,6 +1,6 @@
 //! A ZooKeeper session that a lock can be trusted to.
 //!
-//! * [`Client`] is what applications use: typed operations and one-shot watches,
+//! * [`Client`] is what applications use: typed operations and watches,
 //!   each sending its request when it is called.
 //! * [`Config`] says how a session is made.
 //! * [`SessionEvent`] tells of its life, [`Error`] of what went wrong, whose fault
@@ -48,7 +48,7 @@ mod event;
 
 pub use client::{
     Batch, Belief, Children, Client, Config, Created, LeaseClaim, LeaseLoss, NodeData, Pending,
-    PendingWatch, SessionEvents, Watch, WatchedEvent,
+    PendingStream, PendingWatch, SessionEvents, Watch, WatchNews, WatchStream, WatchedEvent,
 };
 pub use connect_string::{ConnectString, Host};
 pub use driver::{Connector, Tcp};

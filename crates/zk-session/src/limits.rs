@@ -10,8 +10,24 @@ pub const REQUESTS_MAX: usize = 65_536;
 /// same reason.
 pub const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// One-shot watches a session may hold.
+/// Watches a session may hold, of all kinds together.
 pub const WATCHES_MAX: usize = 1 << 20;
+
+/// How long the server keeps a watch that nobody wants any more. Most watches are
+/// dropped because their node is about to go, as in the hand-off of a lock, and it
+/// takes the watch along: then no request is needed.
+pub const REMOVAL_DELAY: Duration = Duration::from_millis(100);
+
+/// Watched paths that the server is made to forget in one go, so that dropping
+/// very many watches does not get in the way of requests.
+pub const REMOVALS_AT_ONCE: usize = 1_000;
+
+/// Events kept for a persistent watch whose owner does not read. When there are
+/// more they are replaced by a marker that says how many were lost.
+pub const STREAM_EVENTS_KEPT: usize = 4_096;
+
+/// Bytes of paths in those events, since a path may be long.
+pub const STREAM_BYTES_KEPT: usize = 1024 * 1024;
 
 /// Clean-up tasks that may be pending: one for every request there could be.
 pub const CHORES_MAX: usize = REQUESTS_MAX;

@@ -277,7 +277,7 @@ impl Client {
     }
 
     /// The path as the server knows it.
-    fn full(&self, path: &str) -> String {
+    pub(super) fn full(&self, path: &str) -> String {
         match (self.session.chroot.as_str(), path) {
             ("", path) => path.to_owned(),
             (chroot, "/") => chroot.to_owned(),
@@ -296,7 +296,7 @@ impl Client {
         }
     }
 
-    fn ask<T>(
+    pub(super) fn ask<T>(
         &self,
         operation: &'static str,
         path: &str,
@@ -329,7 +329,7 @@ impl Client {
         PendingWatch::new(pending, watch)
     }
 
-    fn submit<T>(
+    pub(super) fn submit<T>(
         &self,
         ask: Ask<T>,
         submit: impl FnOnce(
@@ -347,7 +347,7 @@ impl Client {
 
 /// The server checks some paths only after it has taken a transaction number for
 /// the request, and others not at all; so they are checked here, all of them.
-fn check(path: &str) -> Result<(), Failure> {
+pub(super) fn check(path: &str) -> Result<(), Failure> {
     proto::validate_path(path).map_err(|error| (ErrorKind::InvalidPath(error), Outcome::NotApplied))
 }
 

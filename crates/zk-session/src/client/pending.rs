@@ -172,8 +172,8 @@ pub struct WatchedEvent {
 /// Fails when the session ends.
 ///
 /// # Cancel safety
-/// Dropping it forgets the watch; the server may still send the event, which is
-/// then ignored.
+/// Dropping it forgets the watch. The server is made to forget it, too, if it was
+/// the last on the node and the node is still there a moment later.
 #[must_use = "a watch that is dropped is forgotten"]
 pub struct Watch {
     receiver: WatchReceiver,
@@ -217,7 +217,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         if !self.over {
             self.receiver.close();
-            self.shared.lock().prune_watches(&self.path);
+            self.shared.prune_watches(&self.path);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::handles::{Owner, Waiter};
 use super::outbound::Queued;
+use super::watches::Watcher;
 use super::{Handles, Output, Session};
 use crate::error::{ErrorKind, Outcome};
 
@@ -72,14 +73,29 @@ impl Deadlines {
     }
 }
 
+/// The handle of a watch that was taken back with its request.
+#[derive(Debug)]
+pub enum Forgotten<H: Handles> {
+    /// Of a one-shot watch.
+    Watch(H::Watch),
+    /// Of a persistent one.
+    Stream(H::Stream),
+}
+
 impl<H: Handles> Session<H> {
     /// Takes a request back that still waits for a connection, because nobody waits
     /// for its answer any more; gives its handles back, to be dropped where that
     /// does no harm. One that was sent is left alone.
-    pub fn forget(&mut self, ticket: Ticket) -> Option<(H::Reply, Option<H::Watch>)> {
+    pub fn forget(&mut self, ticket: Ticket) -> Option<(H::Reply, Option<Forgotten<H>>)> {
         let Queued { to, watch, due, .. } = self.queue.remove(ticket)?;
         self.deadlines.met(due);
-        Some((to, watch.map(|watch| watch.handle)))
+        Some((
+            to,
+            watch.map(|watch| match watch.watcher {
+                Watcher::OneShot(_, handle) => Forgotten::Watch(handle),
+                Watcher::Stream(_, stream) => Forgotten::Stream(stream),
+            }),
+        ))
     }
 
     /// When the answer has to be there, if ever.
@@ -90,8 +106,8 @@ impl<H: Handles> Session<H> {
 
     /// Answers everybody whose time is over. A request that was sent keeps its xid,
     /// for the answer that may still come, and its place: nothing overtakes it. A
-    /// watch that a late answer sets at the server is not registered here, and its
-    /// event is ignored.
+    /// watch that a late answer sets at the server is not registered here, and the
+    /// server is made to forget it.
     pub(super) fn expire_requests(&mut self, now: Instant) {
         while let Some((ticket, place)) = self.deadlines.pop_due(now) {
             let late = match place {
@@ -99,7 +115,9 @@ impl<H: Handles> Session<H> {
                     self.queue.remove(ticket).map(|queued| (queued.to, Outcome::NotApplied))
                 }
                 Place::Sent(xid) => self.inflight.find(xid).and_then(|sent| {
-                    sent.watch = None;
+                    if let Some(watch) = &mut sent.watch {
+                        watch.is_given_up = true;
+                    }
                     let outcome = match sent.op.is_write() {
                         true => Outcome::Unknown,
                         false => Outcome::NotApplied, // a read changes nothing

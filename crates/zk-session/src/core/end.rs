@@ -29,9 +29,11 @@ impl<H: Handles> Session<H> {
         for to in self.chores.drain() {
             self.fail(to, &kind, Outcome::Unknown);
         }
-        for to in self.watches.drain() {
-            self.outputs.push_back(Output::Watch { to, result: Err(end) });
-        }
+        let (one_shots, streams) = self.watches.drain();
+        let one_shots = one_shots.into_iter().map(|to| Output::Watch { to, result: Err(end) });
+        self.outputs.extend(one_shots);
+        let streams = streams.into_iter().map(|to| Output::Stream { to, notice: Err(end) });
+        self.outputs.extend(streams);
         self.outbound.reset();
         self.closing = None;
         self.link = Link::Ended(end);

@@ -1,11 +1,13 @@
 //! What goes out of the core: answers, watch events, session events, orders.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use proto::{EventType, OpCode};
 
 use super::Failure;
+use super::watches::PendingWatch;
 use crate::{Host, SessionEnd, SessionEvent};
 
 /// The caller's handles that the core keeps and gives back: one for each answer
@@ -15,6 +17,8 @@ pub trait Handles {
     type Reply: Handle;
     /// Where the event of a one-shot watch goes.
     type Watch: Handle;
+    /// Where the events of a persistent watch go, one after the other.
+    type Stream: Handle + Clone;
 }
 
 /// A handle that somebody may have stopped waiting behind.
@@ -42,6 +46,17 @@ pub struct WatchedEvent {
     pub event_type: EventType,
     /// The node.
     pub path: String,
+}
+
+/// What a persistent watch is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Something happened to a node.
+    Event(WatchedEvent),
+    /// There was no connection for a while, and whatever happened then is not told
+    /// (ZOOKEEPER-4698): read again. What is read from now on, and the events to
+    /// come, leave nothing out.
+    Gap,
 }
 
 /// Which list a one-shot watch goes on, which is decided by the reply.
@@ -77,6 +92,13 @@ pub enum Output<H: Handles> {
         to: H::Watch,
         /// The event.
         result: Result<WatchedEvent, SessionEnd>,
+    },
+    /// News for a persistent watch; after an error, none.
+    Stream {
+        /// The handle given with the watch.
+        to: H::Stream,
+        /// What there is to tell.
+        notice: Result<Notice, SessionEnd>,
     },
     /// The session's life.
     Event(SessionEvent),
@@ -119,8 +141,10 @@ pub(super) enum Owner<H: Handles> {
     Caller(H::Reply),
     /// An auth packet, by its index among the credentials.
     Credential(usize),
-    /// setWatches after a reconnect.
+    /// setWatches or addWatch, for watches that are registered.
     Rearm,
+    /// removeWatches on this path.
+    Removal(Arc<str>),
     /// An empty transaction that feeds the lease.
     Heartbeat,
     /// What is only sent for its effect on what follows.
@@ -131,6 +155,9 @@ pub(super) enum Owner<H: Handles> {
     Close,
 }
 
+/// The watch of a request.
+pub(super) type WatchOf<H> = PendingWatch<<H as Handles>::Watch, <H as Handles>::Stream>;
+
 /// A request that was sent.
 #[derive(Debug)]
 pub(super) struct Sent<H: Handles> {
@@ -139,15 +166,7 @@ pub(super) struct Sent<H: Handles> {
     /// Where its frame begins in the connection's byte stream.
     pub(super) offset: u64,
     pub(super) owner: Owner<H>,
-    pub(super) watch: Option<PendingWatch<H>>,
+    pub(super) watch: Option<WatchOf<H>>,
     /// Set for requests of callers who do not wait for ever.
     pub(super) due: Option<super::deadlines::Due>,
-}
-
-/// A watch that will be registered when its request is answered.
-#[derive(Debug)]
-pub(super) struct PendingWatch<H: Handles> {
-    pub(super) kind: WatchKind,
-    pub(super) path: String,
-    pub(super) handle: H::Watch,
 }

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use proto::{Decode, ErrorCode, ReplyHeader, WatcherEvent, xid};
+use proto::{ErrorCode, ReplyHeader, xid};
 
 use super::handles::{Owner, Sent};
 use super::link::Link;
-use super::{Handles, Output, Reply, Session, WatchKind, WatchedEvent};
+use super::{Handles, Output, Reply, Session};
 use crate::SessionEnd;
 use crate::error::{ErrorKind, LossCause, Outcome};
 
@@ -46,7 +46,7 @@ impl<H: Handles> Session<H> {
                 if crate::planted::active(crate::planted::Planted::ZxidFromNotifications) {
                     self.identity.last_zxid = header.zxid;
                 }
-                self.notification(&body)
+                self.notification(now, header.zxid, &body)
             }
             xid::PING => {
                 #[cfg(zk_planted)] // a follower's answer taken for the leader's
@@ -61,17 +61,6 @@ impl<H: Handles> Session<H> {
                 None => Err(LossCause::UnknownXid(xid)),
             },
         }
-    }
-
-    fn notification(&mut self, body: &Bytes) -> Result<(), LossCause> {
-        let event = WatcherEvent::from_frame(body).map_err(LossCause::Garbled)?;
-        let fired = self.watches.fire(event.event_type, &event.path);
-        for to in fired {
-            let (event_type, path) = (event.event_type, event.path.clone());
-            let result = Ok(WatchedEvent { event_type, path });
-            self.outputs.push_back(Output::Watch { to, result });
-        }
-        Ok(())
     }
 
     fn reply(
@@ -99,15 +88,12 @@ impl<H: Handles> Session<H> {
             self.end(SessionEnd::Expired);
             return Ok(());
         }
+        if let Some(watch) = sent.watch {
+            self.watch_answered(now, watch, header);
+        }
         let reply = Reply { zxid: header.zxid, body };
         match sent.owner {
             Owner::Caller(to) => {
-                if let Some(watch) = sent.watch {
-                    let absent = header.err == ErrorCode::NO_NODE;
-                    if header.err.is_ok() || (absent && watch.kind == WatchKind::Exists) {
-                        self.watches.add(watch.kind, !absent, watch.path, watch.handle);
-                    }
-                }
                 let result = answer(header.err, reply);
                 self.outputs.push_back(Output::Reply { to, result });
             }
@@ -127,6 +113,7 @@ impl<H: Handles> Session<H> {
             Owner::Chore(number) => self.chore_answered(now, number, header.err, reply),
             // Watches that could not be re-armed would be silent for ever.
             Owner::Rearm if !header.err.is_ok() => return Err(LossCause::Refused(header.err)),
+            Owner::Removal(path) => self.watches.removal_answered(&path, header.err),
             Owner::Rearm | Owner::Heartbeat | Owner::Nobody => {}
             Owner::Close => self.end(SessionEnd::Closed),
         }

@@ -151,6 +151,7 @@ impl<H: Handles> Session<H> {
                 Owner::Chore(number) => self.chores.unsend(number),
                 Owner::Credential(_)
                 | Owner::Rearm
+                | Owner::Removal(_)
                 | Owner::Heartbeat
                 | Owner::Nobody
                 | Owner::Close => {}

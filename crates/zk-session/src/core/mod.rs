@@ -22,13 +22,14 @@
 //! use zk_session::core::{Handle, Handles, Output, Session, Settings};
 //! use zk_session::Host;
 //!
-//! #[derive(Debug)]
+//! #[derive(Clone, Debug)]
 //! struct Ticket(u32);
 //! impl Handle for Ticket {}
 //! struct Tickets;
 //! impl Handles for Tickets {
 //!     type Reply = Ticket;
 //!     type Watch = Ticket;
+//!     type Stream = Ticket;
 //! }
 //!
 //! let now = Instant::now();
@@ -58,15 +59,16 @@ mod rng;
 mod settings;
 mod timing;
 mod watches;
+mod watching;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-pub use self::deadlines::Ticket;
+pub use self::deadlines::{Forgotten, Ticket};
 pub use self::handles::{
-    Handle, Handles, Output, Reply, Standing, Waiter, WatchKind, WatchedEvent,
+    Handle, Handles, Notice, Output, Reply, Standing, Waiter, WatchKind, WatchedEvent,
 };
 pub use self::settings::Settings;
 pub(crate) use self::settings::TIMEOUT_MAX;
@@ -105,7 +107,9 @@ pub struct Session<H: Handles> {
     queue: Queue<H>,
     deadlines: Deadlines,
     credentials: Vec<Credential<H::Reply>>,
-    watches: Watches<H::Watch>,
+    watches: Watches<H::Watch, H::Stream>,
+    /// When the server is to forget what nobody wants watched.
+    unwatch_at: Option<Instant>,
     chores: Chores<H::Reply>,
     closing: Option<Instant>,
     /// The connection is to be given up for another server.
@@ -161,6 +165,7 @@ impl<H: Handles> Session<H> {
             deadlines: Deadlines::new(),
             credentials: Vec::new(),
             watches: Watches::new(),
+            unwatch_at: None,
             chores: Chores::new(),
             closing: None,
             move_at: None,

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use proto::OpCode;
 
 use super::deadlines::{Due, Ticket};
-use super::handles::{Handle, Handles, PendingWatch};
+use super::handles::{Handle, Handles, WatchOf};
 
 /// The bytes of the current connection that the driver has not taken yet, and
 /// how far the socket has got: a request of which not one byte was written was
@@ -32,6 +32,15 @@ impl Outbound {
         encode(&mut self.buffer);
         self.encoded += u64::try_from(self.buffer.len() - before).unwrap_or(u64::MAX);
         offset
+    }
+
+    /// Changes what the request that was appended last says about its watch, which is
+    /// the last byte of all that set one: the flag of exists, getData, getChildren and
+    /// getChildren2, and the mode of addWatch.
+    pub(super) fn set_last_byte(&mut self, byte: u8) {
+        if let Some(last) = self.buffer.last_mut() {
+            *last = byte;
+        }
     }
 
     /// Hands the bytes over, by swapping when the caller has none left.
@@ -71,7 +80,7 @@ pub(super) struct Queued<H: Handles> {
     pub(super) op: OpCode,
     pub(super) frame: BytesMut,
     pub(super) to: H::Reply,
-    pub(super) watch: Option<PendingWatch<H>>,
+    pub(super) watch: Option<WatchOf<H>>,
     pub(super) due: Option<Due>,
 }
 

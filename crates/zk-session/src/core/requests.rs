@@ -10,9 +10,10 @@ use proto::{
 
 use super::chores::{Chore, Task};
 use super::deadlines::{Due, Place, Ticket};
-use super::handles::{Handle, Owner, PendingWatch, Sent, Waiter};
+use super::handles::{Handle, Owner, Sent, Waiter, WatchOf};
 use super::link::Link;
 use super::outbound::Queued;
+use super::watches::{PendingWatch, Watcher};
 use super::{Failure, Handles, Output, Reply, Session, WatchKind};
 use crate::error::{ErrorKind, Outcome};
 use crate::limits::{CHORES_MAX, CREDENTIALS_MAX, QUEUED_BYTES_MAX, REQUESTS_MAX, WATCHES_MAX};
@@ -60,11 +61,23 @@ impl<H: Handles> Session<H> {
     ) -> Result<Ticket, Failure> {
         self.admit(proto::request_frame_len(request), watch.is_some())?;
         let watch = watch.map(|(kind, handle)| PendingWatch {
-            kind,
-            path: request.path().unwrap_or_default().to_owned(),
-            handle,
+            path: request.path().unwrap_or_default().into(),
+            watcher: Watcher::OneShot(kind, handle),
+            is_given_up: false,
+            is_covered: false,
         });
-        let (to, ticket) = (to.into(), self.deadlines.ticket());
+        Ok(self.send_or_queue(now, request, to.into(), watch))
+    }
+
+    /// Sends a request, or keeps it until there is a connection.
+    pub(super) fn send_or_queue<R: Request>(
+        &mut self,
+        now: Instant,
+        request: &R,
+        to: Waiter<H::Reply>,
+        watch: Option<WatchOf<H>>,
+    ) -> Ticket {
+        let ticket = self.deadlines.ticket();
         let (due, to) = (self.due(now, ticket, &to), to.to);
         if self.is_connected() {
             let xid = self.inflight.next_xid();
@@ -76,7 +89,7 @@ impl<H: Handles> Session<H> {
             self.deadlines.put(due, Place::Queued);
             self.queue.push(Queued { ticket, op: R::OP, frame, to, watch, due });
         }
-        Ok(ticket)
+        ticket
     }
 
     /// Deletes a node for certain: as long as the session lives the delete is
@@ -180,11 +193,6 @@ impl<H: Handles> Session<H> {
         self.end(SessionEnd::Closed);
     }
 
-    /// Drops the watches on this path behind which nobody waits any more.
-    pub fn prune_watches(&mut self, path: &str) {
-        self.watches.prune(path);
-    }
-
     /// Moves the bytes for the connection behind those in `into`.
     pub fn poll_transmit(&mut self, into: &mut BytesMut) {
         self.outbound.take(into);
@@ -210,7 +218,7 @@ impl<H: Handles> Session<H> {
         Err((refused, Outcome::NotApplied))
     }
 
-    fn admit(&self, frame_len: usize, watching: bool) -> Result<(), Failure> {
+    pub(super) fn admit(&self, frame_len: usize, watching: bool) -> Result<(), Failure> {
         self.admit_frame(frame_len)?;
         let waiting = self.queue.bytes() + self.outbound.unwritten();
         let refused = if self.inflight.len() + self.queue.len() >= REQUESTS_MAX {
@@ -230,7 +238,7 @@ impl<H: Handles> Session<H> {
         now: Instant,
         request: &R,
         owner: Owner<H>,
-        watch: Option<PendingWatch<H>>,
+        watch: Option<WatchOf<H>>,
     ) {
         let xid = self.inflight.next_xid();
         let offset = self.outbound.append(|out| proto::encode_request(xid, request, out));
@@ -243,9 +251,15 @@ impl<H: Handles> Session<H> {
         op: OpCode,
         offset: u64,
         owner: Owner<H>,
-        watch: Option<PendingWatch<H>>,
+        mut watch: Option<WatchOf<H>>,
         due: Option<Due>,
     ) {
+        if let Some(watch) = &mut watch {
+            self.watches.asks(watch);
+            if watch.is_covered {
+                self.outbound.set_last_byte(watch.covered_byte());
+            }
+        }
         self.deadlines.put(due, Place::Sent(self.inflight.next_xid()));
         self.inflight.push(Sent { op, at: now, offset, owner, watch, due });
         self.pulse.sent(now);
@@ -289,28 +303,6 @@ impl<H: Handles> Session<H> {
         let xid = self.inflight.next_xid();
         let offset = self.outbound.append(|out| proto::encode_request(xid, &packet, out));
         self.sent(now, OpCode::Auth, offset, Owner::Credential(index), None, None);
-    }
-
-    fn send_rearming(&mut self, now: Instant) {
-        #[cfg(zk_planted)] // kazoo #170: watches lost over a reconnect
-        if crate::planted::active(crate::planted::Planted::WatchNotRearmed) {
-            return;
-        }
-        let Self { watches, outbound, inflight, pulse, identity, .. } = self;
-        for chunk in watches.rearm(identity.last_zxid) {
-            let xid = inflight.next_xid();
-            let offset = outbound.append(|out| proto::encode_request(xid, &chunk, out));
-            let op = OpCode::SetWatches;
-            inflight.push(Sent {
-                op,
-                at: now,
-                offset,
-                owner: Owner::Rearm,
-                watch: None,
-                due: None,
-            });
-            pulse.sent(now);
-        }
     }
 
     /// Asks a quorum for a sign of life: see [`super::lease`].

@@ -102,6 +102,7 @@ impl<H: Handles> Session<H> {
                     self.ping_due(),
                     self.heartbeat_due(),
                     self.chores.retry_at(),
+                    self.unwatch_at,
                     self.stall_due(),
                 ];
                 up.into_iter().flatten().fold(self.silence_due(), Instant::min)
@@ -165,6 +166,9 @@ impl<H: Handles> Session<H> {
         if self.chores.retry_at().is_some_and(|at| at <= now) {
             self.chores.retry_started();
             self.send_all_chores(now);
+        }
+        if self.unwatch_at.is_some_and(|at| at <= now) {
+            self.send_removals(now);
         }
     }
 

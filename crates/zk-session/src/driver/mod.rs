@@ -3,9 +3,10 @@
 //! Callers put requests into the core themselves, under its lock, and wake this
 //! task; it moves bytes, tells the core the time, and hands out the answers. It
 //! runs no user code: an answer goes into a oneshot channel, an event into a
-//! bounded broadcast.
+//! bounded broadcast or a bounded queue.
 
 mod link;
+mod notices;
 mod shared;
 mod transport;
 
@@ -18,6 +19,7 @@ use std::time::Instant;
 
 use tokio::time::Sleep;
 
+pub(crate) use self::notices::{News, NoticeReceiver, notices};
 pub(crate) use self::shared::{Channels, ReplyReceiver, Shared, WatchReceiver, now};
 pub use self::transport::{Connector, Tcp};
 
@@ -78,6 +80,7 @@ impl<C: Connector> Driver<C> {
                 // Whoever stopped waiting has closed the channel: nothing to do.
                 Output::Reply { to, result } => drop(to.send(result)),
                 Output::Watch { to, result } => drop(to.send(result)),
+                Output::Stream { to, notice } => to.send(notice),
                 Output::Event(event) => self.shared.announce(event),
                 Output::Standing(standing) => self.shared.set_standing(standing),
             }

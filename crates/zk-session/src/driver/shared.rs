@@ -9,6 +9,7 @@ use std::time::Instant;
 use futures::task::AtomicWaker;
 use tokio::sync::{broadcast, oneshot, watch};
 
+use super::notices::NoticeSender;
 use crate::SessionEnd;
 use crate::SessionEvent;
 use crate::core::{Failure, Handle, Handles, Reply, Session, Settings, Standing, WatchedEvent};
@@ -21,12 +22,13 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Answers and watch events go through oneshot channels.
+/// Answers and the events of one-shot watches go through oneshot channels.
 pub(crate) struct Channels;
 
 impl Handles for Channels {
     type Reply = oneshot::Sender<Result<Reply, Failure>>;
     type Watch = oneshot::Sender<Result<WatchedEvent, SessionEnd>>;
+    type Stream = NoticeSender;
 }
 
 pub(crate) type ReplyReceiver = oneshot::Receiver<Result<Reply, Failure>>;
@@ -65,6 +67,14 @@ impl Shared {
     /// would be a bug of the core, which must not take the whole service along.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Session<Channels>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the watches on a path that nobody waits for any more.
+    pub(crate) fn prune_watches(&self, path: &str) {
+        let is_earlier = self.lock().prune_watches(now(), path);
+        if is_earlier {
+            self.wake();
+        }
     }
 
     /// Lets the driver look at the session, at once or when the batch is complete.

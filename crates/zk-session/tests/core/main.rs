@@ -5,6 +5,7 @@
 
 mod harness;
 mod server;
+mod server_watches;
 
 mod auth;
 mod backoff;
@@ -22,5 +23,8 @@ mod limits;
 mod ping;
 mod random_sequences;
 mod rearming;
+mod removal;
 mod replies;
 mod resumption;
+mod streams;
+mod watch_sequences;

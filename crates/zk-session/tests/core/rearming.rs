@@ -62,8 +62,7 @@ fn watches_nobody_waits_for_are_not_re_armed() {
     let mut world = World::up();
     let dropped = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
     arm(&mut world, WatchKind::Data, "/b", ErrorCode::OK);
-    world.abandon(dropped);
-    world.session.prune_watches("/a");
+    world.drop_watch(dropped, "/a");
     world.cut();
     world.bring_up();
     let frame = world.take(OpCode::SetWatches);

@@ -102,7 +102,7 @@ fn an_event_is_told_before_the_reply_that_comes_after_it() {
     let frame = world.take(OpCode::GetData);
 
     let mut both = BytesMut::new();
-    server::notify(&mut both, EventType::NODE_DATA_CHANGED, "/a");
+    server::notify(&mut both, -1, EventType::NODE_DATA_CHANGED, "/a");
     server::reply(&mut both, frame.xid, 10, ErrorCode::OK, &());
     world.deliver(&both);
     let [.., (_, fired), (_, answered)] = &world.log[..] else {

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Bytes, BytesMut};
 use proto::{
-    ChildList, ChildrenReply, ConnectRequest, ConnectResponse, Create2, CreateReply, DataReply,
-    Decode, Encode, ErrorCode, EventType, KeeperState, MultiReply, OpCode, Reader, ReplyHeader,
-    RequestHeader, SetData, SetWatches, Stat, SyncReply, WatcherEvent, path, xid,
+    AddWatch, AddWatchMode, AddWatchReply, ChildList, ChildrenReply, ConnectRequest,
+    ConnectResponse, Create2, CreateReply, DataReply, Decode, Encode, ErrorCode, EventType,
+    KeeperState, MultiReply, OpCode, Reader, RemoveWatches, ReplyHeader, RequestHeader, SetData,
+    SetWatches, SetWatches2, Stat, SyncReply, WatcherEvent, path, xid,
 };
+
+use crate::server_watches::{Mode, Table, Watched};
 
 pub(crate) const ID: i64 = 0x1_0000_0001;
 pub(crate) const PASSWORD: &[u8; 16] = b"0123456789abcdef";
@@ -49,9 +52,10 @@ pub(crate) struct Server {
     pub(crate) connects: Vec<ConnectRequest>,
     /// The changes made for the client, as `operation path`.
     pub(crate) applied: BTreeSet<String>,
-    data: BTreeSet<String>,
-    exist: BTreeSet<String>,
-    child: BTreeSet<String>,
+    /// What the current connection watches.
+    pub(crate) watched: Watched,
+    /// When nodes and their lists of children were last changed.
+    changed: BTreeMap<String, [i64; 2]>,
 }
 
 impl Server {
@@ -64,10 +68,15 @@ impl Server {
             closed: false,
             connects: Vec::new(),
             applied: BTreeSet::new(),
-            data: BTreeSet::new(),
-            exist: BTreeSet::new(),
-            child: BTreeSet::new(),
+            watched: Watched::default(),
+            changed: BTreeMap::new(),
         }
+    }
+
+    /// As servers were before 3.9.0.
+    pub(crate) fn old(mut self) -> Self {
+        self.watched.is_old = true;
+        self
     }
 
     pub(crate) fn with(mut self, paths: &[&str]) -> Self {
@@ -79,15 +88,13 @@ impl Server {
 
     /// How many watches the current connection has.
     pub(crate) fn watches(&self) -> usize {
-        self.data.len() + self.exist.len() + self.child.len()
+        self.watched.len()
     }
 
     /// Answers the first frame of a connection; false if it is to be closed.
     pub(crate) fn connect(&mut self, frame: &Bytes, out: &mut BytesMut) -> bool {
         let request = ConnectRequest::from_frame(frame).unwrap();
-        self.data.clear();
-        self.exist.clear();
-        self.child.clear();
+        self.watched.clear();
         let refused = (self.expired || self.closed) && request.session_id != 0;
         self.connects.push(request);
         let response = match refused {
@@ -116,7 +123,24 @@ impl Server {
             OpCode::SetData => self.set(frame, out),
             OpCode::GetData | OpCode::Exists => self.get(frame, out),
             OpCode::GetChildren2 => self.list(frame, out),
-            OpCode::SetWatches => self.rearm(frame, out),
+            OpCode::SetWatches => {
+                let SetWatches { relative_zxid, data, exist, child } = frame.read();
+                let all = SetWatches2 { relative_zxid, data, exist, child, ..Default::default() };
+                self.rearm(frame, &all, out);
+            }
+            OpCode::SetWatches2 => self.rearm(frame, &frame.read(), out),
+            OpCode::AddWatch => {
+                let AddWatch { path, mode } = frame.read();
+                self.watched.add_stream(&path, mode);
+                self.ok(out, frame, &AddWatchReply { err: ErrorCode::OK });
+            }
+            OpCode::RemoveWatches => {
+                let RemoveWatches { path, watcher_type } = frame.read();
+                match self.watched.remove(&path, watcher_type) {
+                    ErrorCode::OK => self.ok(out, frame, &()),
+                    code => self.refuse(out, frame, code),
+                }
+            }
             OpCode::CloseSession => {
                 self.closed = true;
                 self.zxid += 1;
@@ -132,17 +156,34 @@ impl Server {
     pub(crate) fn remove(&mut self, path: &str, out: &mut BytesMut) {
         self.zxid += 1;
         self.nodes.remove(path).unwrap();
-        let watched = self.data.remove(path) | self.exist.remove(path) | self.child.remove(path);
-        if watched {
-            notify(out, EventType::NODE_DELETED, path);
-        }
-        self.children_changed(path, out);
+        self.fire(EventType::NODE_DELETED, path, out);
     }
 
-    fn children_changed(&mut self, path: &str, out: &mut BytesMut) {
-        let parent = path::parent(path).unwrap();
-        if self.child.remove(parent) {
-            notify(out, EventType::NODE_CHILDREN_CHANGED, parent);
+    /// Somebody else makes a node.
+    pub(crate) fn make(&mut self, path: &str, out: &mut BytesMut) {
+        self.zxid += 1;
+        self.nodes.insert(path.to_owned(), Bytes::new());
+        self.fire(EventType::NODE_CREATED, path, out);
+    }
+
+    /// Somebody else changes a node.
+    pub(crate) fn change(&mut self, path: &str, out: &mut BytesMut) {
+        self.zxid += 1;
+        self.fire(EventType::NODE_DATA_CHANGED, path, out);
+    }
+
+    fn fire(&mut self, event: EventType, path: &str, out: &mut BytesMut) {
+        let zxid = if self.watched.is_old { -1 } else { self.zxid };
+        self.changed.entry(path.to_owned()).or_default()[0] = self.zxid;
+        if self.watched.fire(event, path) {
+            notify(out, zxid, event, path);
+        }
+        if event != EventType::NODE_DATA_CHANGED {
+            let parent = path::parent(path).unwrap();
+            self.changed.entry(parent.to_owned()).or_default()[1] = self.zxid;
+            if self.watched.fire(EventType::NODE_CHILDREN_CHANGED, parent) {
+                notify(out, zxid, EventType::NODE_CHILDREN_CHANGED, parent);
+            }
         }
     }
 
@@ -163,10 +204,7 @@ impl Server {
         }
         let data = request.data.map_or_else(Bytes::new, |data| data.to_vec().into());
         self.nodes.insert(path.clone(), data);
-        if self.exist.remove(&path) {
-            notify(out, EventType::NODE_CREATED, &path);
-        }
-        self.children_changed(&path, out);
+        self.fire(EventType::NODE_CREATED, &path, out);
         self.applied.insert(format!("create {path}"));
         let stat = self.stat();
         self.ok(out, frame, &CreateReply { path, stat });
@@ -190,9 +228,7 @@ impl Server {
             return self.refuse(out, frame, ErrorCode::NO_NODE);
         };
         *data = request.data.unwrap_or_default().to_vec().into();
-        if self.data.remove(request.path.as_ref()) {
-            notify(out, EventType::NODE_DATA_CHANGED, &request.path);
-        }
+        self.fire(EventType::NODE_DATA_CHANGED, &request.path, out);
         self.applied.insert(format!("set {}", request.path));
         let stat = self.stat();
         self.ok(out, frame, &stat);
@@ -202,12 +238,12 @@ impl Server {
         let proto::GetData { path, watch } = frame.read();
         let Some(data) = self.nodes.get(path.as_ref()).cloned() else {
             if watch && frame.op == OpCode::Exists {
-                self.exist.insert(path.into_owned());
+                self.watched.add(Table::Data, &path, Mode::Standard);
             }
             return self.refuse(out, frame, ErrorCode::NO_NODE);
         };
         if watch {
-            self.data.insert(path.into_owned());
+            self.watched.add(Table::Data, &path, Mode::Standard);
         }
         let stat = self.stat();
         match frame.op {
@@ -229,32 +265,47 @@ impl Server {
         let names = inside.map(|node| path::file_name(node));
         let children = ChildList::from_names(names);
         if watch {
-            self.child.insert(path.into_owned());
+            self.watched.add(Table::Child, &path, Mode::Standard);
         }
         let stat = self.stat();
         self.ok(out, frame, &ChildrenReply { children, stat });
     }
 
-    /// Knows of no modification times, so it reports only what is gone or come.
-    fn rearm(&mut self, frame: &Frame, out: &mut BytesMut) {
-        let SetWatches { data, exist, child, .. } = frame.read();
-        for path in data {
-            match self.nodes.contains_key(path.as_ref()) {
-                true => drop(self.data.insert(path.into_owned())),
-                false => notify(out, EventType::NODE_DELETED, &path),
+    fn rearm(&mut self, frame: &Frame, request: &SetWatches2<'_>, out: &mut BytesMut) {
+        let since = request.relative_zxid;
+        let is_there = |server: &Self, path: &str| server.nodes.contains_key(path);
+        let changed = |server: &Self, path: &str, what: usize| {
+            server.changed.get(path).is_some_and(|changed| changed[what] > since)
+        };
+        for path in &request.data {
+            if !is_there(self, path) {
+                notify(out, -1, EventType::NODE_DELETED, path);
+            } else if changed(self, path, 0) {
+                notify(out, -1, EventType::NODE_DATA_CHANGED, path);
+            } else {
+                self.watched.add(Table::Data, path, Mode::Standard);
             }
         }
-        for path in exist {
-            match self.nodes.contains_key(path.as_ref()) {
-                true => notify(out, EventType::NODE_CREATED, &path),
-                false => drop(self.exist.insert(path.into_owned())),
+        for path in &request.exist {
+            match is_there(self, path) {
+                true => notify(out, -1, EventType::NODE_CREATED, path),
+                false => self.watched.add(Table::Data, path, Mode::Standard),
             }
         }
-        for path in child {
-            match self.nodes.contains_key(path.as_ref()) {
-                true => drop(self.child.insert(path.into_owned())),
-                false => notify(out, EventType::NODE_DELETED, &path),
+        for path in &request.child {
+            if !is_there(self, path) {
+                notify(out, -1, EventType::NODE_DELETED, path);
+            } else if changed(self, path, 1) {
+                notify(out, -1, EventType::NODE_CHILDREN_CHANGED, path);
+            } else {
+                self.watched.add(Table::Child, path, Mode::Standard);
             }
+        }
+        for path in &request.persistent {
+            self.watched.add_stream(path, AddWatchMode::Persistent);
+        }
+        for path in &request.persistent_recursive {
+            self.watched.add_stream(path, AddWatchMode::PersistentRecursive);
         }
         self.ok(out, frame, &());
     }
@@ -296,8 +347,8 @@ pub(crate) fn reply<E: Encode>(out: &mut BytesMut, xid: i32, zxid: i64, err: Err
     proto::encode_reply(&ReplyHeader { xid, zxid, err }, Some(body), out);
 }
 
-pub(crate) fn notify(out: &mut BytesMut, event_type: EventType, path: &str) {
+pub(crate) fn notify(out: &mut BytesMut, zxid: i64, event_type: EventType, path: &str) {
     let event =
         WatcherEvent { event_type, state: KeeperState::SYNC_CONNECTED, path: path.to_owned() };
-    reply(out, xid::NOTIFICATION, -1, ErrorCode::OK, &event);
+    reply(out, xid::NOTIFICATION, zxid, ErrorCode::OK, &event);
 }

@@ -6,6 +6,8 @@
 #[allow(dead_code, reason = "shared with the tests of the core")]
 #[path = "../core/server.rs"]
 mod server;
+#[path = "../core/server_watches.rs"]
+mod server_watches;
 
 mod ensemble;
 mod waiting;

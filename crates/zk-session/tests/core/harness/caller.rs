@@ -66,9 +66,26 @@ impl World {
         let path = path.into();
         match kind {
             WatchKind::Data => self.submit(&GetData { path, watch }, kind_of),
-            WatchKind::Exists => self.submit(&Exists { path, watch }, kind_of),
+            WatchKind::Exists => {
+                self.exists.insert(self.next + 1);
+                self.submit(&Exists { path, watch }, kind_of)
+            }
             WatchKind::Children => self.submit(&GetChildren2 { path, watch }, kind_of),
         }
+    }
+
+    /// A persistent watch; recursive, or not.
+    pub(crate) fn stream(&mut self, mode: AddWatchMode, path: &str) -> u32 {
+        let to = self.number();
+        let result = self.session.add_watch(self.instant(), path, mode, to.clone(), to.clone());
+        self.admitted(to, result.map(|_| ())).unwrap()
+    }
+
+    /// Drops the watch with this number.
+    pub(crate) fn drop_watch(&mut self, n: u32, path: &str) {
+        self.abandon(n);
+        self.session.prune_watches(self.instant(), path);
+        self.settle();
     }
 
     pub(crate) fn delete_for_certain(&mut self, path: &str) -> u32 {

@@ -39,6 +39,13 @@ impl World {
                     assert!(self.answers.contains_key(&to.n), "{to:?} fired unregistered");
                     Seen::Watch(to.n, result)
                 }
+                Output::Stream { to, notice } => {
+                    assert!(self.answers.contains_key(&to.n), "{to:?} told unregistered");
+                    let before = self.streams.entry(to.n).or_default();
+                    assert!(!matches!(before.last(), Some(Err(_))), "{to:?} told after the end");
+                    before.push(notice.clone());
+                    Seen::Stream(to.n, notice)
+                }
                 Output::Event(event) => {
                     self.terminal = matches!(
                         event,

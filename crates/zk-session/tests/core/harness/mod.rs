@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use proto::{
-    ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode, ErrorCode,
-    EventType, Exists, GetChildren2, GetData, Multi, OPEN_ACL, OpCode, Request, SetData, Sync,
-    split_frame, xid,
+    AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
+    ErrorCode, EventType, Exists, GetChildren2, GetData, Multi, OPEN_ACL, OpCode, Request, SetData,
+    Sync, split_frame, xid,
 };
 use zk_session::core::{
-    Failure, Handle, Handles, Output, Reply, Session, Settings, Standing, WatchKind, WatchedEvent,
+    Failure, Handle, Handles, Notice, Output, Reply, Session, Settings, Standing, WatchKind,
+    WatchedEvent,
 };
 use zk_session::{ErrorKind, Host, LossCause, Outcome, SessionEnd, SessionEvent};
 
@@ -40,6 +41,7 @@ pub(crate) struct Numbers;
 impl Handles for Numbers {
     type Reply = Number;
     type Watch = Number;
+    type Stream = Number;
 }
 
 /// A handle: a number, and whether somebody has stopped waiting behind it.
@@ -62,6 +64,7 @@ pub(crate) enum Seen {
     Disconnect,
     Reply(u32, Result<Reply, Failure>),
     Watch(u32, Result<WatchedEvent, SessionEnd>),
+    Stream(u32, Result<Notice, SessionEnd>),
     Event(SessionEvent),
     Standing(Standing),
 }
@@ -121,6 +124,9 @@ pub(crate) struct World {
     asked: BTreeMap<u32, Number>,
     answers: BTreeMap<u32, Result<Reply, Failure>>,
     fired: BTreeMap<u32, Result<WatchedEvent, SessionEnd>>,
+    /// The requests that are exists with a watch.
+    exists: BTreeSet<u32>,
+    streams: BTreeMap<u32, Vec<Result<Notice, SessionEnd>>>,
     next: u32,
     pub(crate) closing: bool,
     terminal: bool,
@@ -159,6 +165,8 @@ impl World {
             asked: BTreeMap::new(),
             answers: BTreeMap::new(),
             fired: BTreeMap::new(),
+            exists: BTreeSet::new(),
+            streams: BTreeMap::new(),
             next: 0,
             closing: false,
             terminal: false,
@@ -311,11 +319,7 @@ impl World {
     /// Somebody else removes a node.
     pub(crate) fn remove_node(&mut self, path: &str) {
         if self.server.nodes.contains_key(path) {
-            let mut out = BytesMut::new();
-            self.server.remove(path, &mut out);
-            if self.session.is_connected() {
-                self.deliver(&out);
-            }
+            self.others(|server, out| server.remove(path, out));
         }
     }
 
@@ -355,8 +359,17 @@ impl World {
 
     pub(crate) fn notify(&mut self, event: EventType, path: &str) {
         let mut out = BytesMut::new();
-        notify(&mut out, event, path);
+        notify(&mut out, -1, event, path);
         self.deliver(&out);
+    }
+
+    /// Somebody else does something to the server's nodes.
+    pub(crate) fn others(&mut self, act: impl FnOnce(&mut Server, &mut BytesMut)) {
+        let mut out = BytesMut::new();
+        act(&mut self.server, &mut out);
+        if self.session.is_connected() {
+            self.deliver(&out);
+        }
     }
 
     /// When requests of this kind arrived.

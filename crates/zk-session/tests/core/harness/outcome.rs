@@ -11,6 +11,17 @@ impl World {
         matches!(self.reply(n), Some(Ok(_)))
     }
 
+    /// Whether the answer said that the watch with this number is set: exists sets
+    /// one on a node that is not there, too.
+    pub(crate) fn is_set(&self, n: u32) -> bool {
+        let absent = ErrorKind::Server(ErrorCode::NO_NODE);
+        let is_exists = self.exists.contains(&n);
+        match self.reply(n) {
+            Some(Err((kind, _))) => is_exists && *kind == absent,
+            answer => answer.is_some(),
+        }
+    }
+
     pub(crate) fn failure(&self, n: u32) -> &Failure {
         match self.reply(n) {
             Some(Err(failure)) => failure,
@@ -24,6 +35,11 @@ impl World {
 
     pub(crate) fn fired(&self, n: u32) -> Option<&Result<WatchedEvent, SessionEnd>> {
         self.fired.get(&n)
+    }
+
+    /// What a stream was told since it was last asked.
+    pub(crate) fn told(&mut self, n: u32) -> Vec<Result<Notice, SessionEnd>> {
+        std::mem::take(self.streams.entry(n).or_default())
     }
 
     pub(crate) fn events(&self) -> Vec<SessionEvent> {
