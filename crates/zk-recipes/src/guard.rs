@@ -11,6 +11,7 @@ use futures::future::{Either, select};
 use zk_session::{Belief, Client, Error, ErrorCode, EventType, Outcome};
 
 use crate::error::{LockError, LossReason};
+use crate::planted::{self, Planted};
 use crate::queue::contender::{Contender, Node};
 use crate::queue::{passes, pause};
 
@@ -75,14 +76,10 @@ impl Guard {
     /// # Errors
     /// [`LockError::Lost`] once the lock may be lost.
     pub fn token(&self) -> Result<FencingToken, LockError> {
-        #[cfg(zk_planted)] // a token that starts again when the parent is reaped
-        if zk_session::planted::active(zk_session::planted::Planted::TokenIsSequence)
-            && self.is_held()
-        {
-            let digits = self.node.path.rsplit('-').next().unwrap_or_default();
-            return Ok(FencingToken(1 + digits.parse().unwrap_or(0)));
-        }
         match self.is_held() {
+            true if Planted::TokenIsSequence.is_on() => {
+                Ok(FencingToken(planted::sequence_token(&self.node.path)))
+            }
             true => Ok(FencingToken(self.node.czxid)),
             false => Err(LockError::Lost(self.loss())),
         }
@@ -91,11 +88,8 @@ impl Guard {
     /// True if the lock is held for certain at this moment. Asks no server.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        #[cfg(zk_planted)] // CURATOR-206: a holder that ignores the end of its session
-        if zk_session::planted::active(zk_session::planted::Planted::HolderIgnoresExpiry) {
-            return true;
-        }
-        self.fate.known().is_none() && self.contender.claim().holds(self.belief)
+        let is_held = self.fate.known().is_none() && self.contender.claim().holds(self.belief);
+        is_held || Planted::HolderIgnoresExpiry.is_on()
     }
 
     /// Asks a quorum of the ensemble: true proof, at the price of a transaction, that

@@ -48,6 +48,7 @@ mod error;
 mod guard;
 mod mutex;
 mod participants;
+mod planted;
 mod queue;
 mod shared_count;
 mod shared_value;
@@ -56,6 +57,8 @@ pub use error::{LockError, LossReason};
 pub use guard::{FencingToken, Guard};
 pub use mutex::Mutex;
 pub use participants::Participant;
+#[cfg(zk_planted)]
+pub use planted::Planted;
 pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, Versioned};
 

@@ -36,15 +36,13 @@
 
 pub mod core;
 pub mod limits;
-#[cfg(zk_planted)]
-#[doc(hidden)]
-pub mod planted;
 
 mod client;
 mod connect_string;
 mod driver;
 mod error;
 mod event;
+mod planted;
 
 pub use client::{
     Batch, Belief, Children, Client, Config, Created, LeaseClaim, LeaseLoss, NodeData, Pending,
@@ -54,6 +52,8 @@ pub use connect_string::{ConnectString, Host};
 pub use driver::{Connector, Tcp};
 pub use error::{Error, ErrorKind, Fault, LossCause, Outcome, SessionEnd};
 pub use event::SessionEvent;
+#[cfg(zk_planted)]
+pub use planted::Planted;
 
 // The vocabulary of the protocol that the client's operations speak.
 pub use proto::{

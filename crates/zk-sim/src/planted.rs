@@ -1,7 +1,10 @@
 //! Does the simulation find what it claims to find? Known bugs are switched on, one at a time, and
 //! each has to be caught.
 
-use zk_session::planted::{Planted, set};
+use std::fmt;
+
+use zk_recipes::Planted as OfRecipes;
+use zk_session::Planted as OfSessions;
 
 use crate::campaign::{Campaign, Summary};
 
@@ -11,21 +14,61 @@ const SEEDS_MAX: u64 = 1_000;
 /// Seeds that must pass with no fault active: the sites themselves break nothing.
 const CLEAN_SEEDS: u64 = 200;
 
+#[derive(Clone, Copy)]
+enum Fault {
+    OfRecipes(OfRecipes),
+    OfSessions(OfSessions),
+}
+
+impl Fault {
+    fn all() -> impl Iterator<Item = Self> {
+        let of_sessions = OfSessions::ALL.into_iter().map(Self::OfSessions);
+        OfRecipes::ALL.into_iter().map(Self::OfRecipes).chain(of_sessions)
+    }
+
+    fn find(name: &str) -> Result<Self, String> {
+        Self::all().find(|fault| fault.to_string() == name).ok_or_else(|| {
+            let all: Vec<String> = Self::all().map(|fault| fault.to_string()).collect();
+            format!("no fault `{name}`; there are {}", all.join(", "))
+        })
+    }
+
+    /// Switches a fault on, for this thread, and all others off.
+    fn switch(fault: Option<Self>) {
+        let (of_recipes, of_sessions) = match fault {
+            None => (None, None),
+            Some(Self::OfRecipes(fault)) => (Some(fault), None),
+            Some(Self::OfSessions(fault)) => (None, Some(fault)),
+        };
+        OfRecipes::switch(of_recipes);
+        OfSessions::switch(of_sessions);
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OfRecipes(fault) => write!(f, "{fault:?}"),
+            Self::OfSessions(fault) => write!(f, "{fault:?}"),
+        }
+    }
+}
+
 /// Switches on the fault of this name on this thread.
 ///
 /// # Errors
 ///
 /// There is none of this name.
 pub fn activate(name: &str) -> Result<(), String> {
-    set(Some(find(name)?));
+    Fault::switch(Some(Fault::find(name)?));
     Ok(())
 }
 
 /// Runs all faults, or one, and prints what became of them; whether all were caught.
 #[must_use]
 pub fn run(only: Option<&str>, threads: usize) -> bool {
-    let faults: Vec<Planted> = match only.map(find) {
-        None => Planted::ALL.to_vec(),
+    let faults: Vec<Fault> = match only.map(Fault::find) {
+        None => Fault::all().collect(),
         Some(Ok(fault)) => vec![fault],
         Some(Err(text)) => {
             println!("{text}");
@@ -33,36 +76,29 @@ pub fn run(only: Option<&str>, threads: usize) -> bool {
         }
     };
     let clean = campaign(None, CLEAN_SEEDS, threads);
-    let mut all_well = clean.failure.is_none();
+    let is_clean = clean.failure.is_none();
     match &clean.failure {
         None => println!("no fault active: {CLEAN_SEEDS} seeds, no violation"),
         Some(it) => println!("no fault active: seed {} fails: {:?}", it.seed, it.violation),
     }
-    println!("{:<28} {:>9} {:>9} {:>5}  what was seen", "fault", "seed", "hand-offs", "by");
-    for fault in faults {
-        let summary = campaign(Some(fault), SEEDS_MAX, threads);
-        let (name, handoffs) = (format!("{fault:?}"), summary.handoffs);
-        match summary.failure.and_then(|it| it.violation.map(|violation| (it.seed, violation))) {
-            Some((seed, violation)) => {
-                let mut text = violation.text;
-                text.truncate(text.char_indices().nth(60).map_or(text.len(), |(at, _)| at));
-                let by = violation.invariant;
-                println!("{name:<28} {seed:>9} {handoffs:>9} {by:>5}  {text}");
-            }
-            None => {
-                println!("{name:<28}   ESCAPED {handoffs:>9}");
-                all_well = false;
-            }
-        }
-    }
-    all_well
+    println!("{:<24} {:>6} {:>9} {:>5}  what was seen", "fault", "seed", "hand-offs", "by");
+    let caught = faults.iter().filter(|fault| is_caught(**fault, threads)).count();
+    println!("{caught} of {} caught within {SEEDS_MAX} seeds", faults.len());
+    is_clean && caught == faults.len()
 }
 
-fn campaign(fault: Option<Planted>, count: u64, threads: usize) -> Summary {
-    Campaign { first: 0, count, threads }.run(|| set(fault))
+fn is_caught(fault: Fault, threads: usize) -> bool {
+    let Summary { handoffs, failure, .. } = campaign(Some(fault), SEEDS_MAX, threads);
+    let name = fault.to_string();
+    let Some((seed, violation)) = failure.and_then(|it| Some((it.seed, it.violation?))) else {
+        println!("{name:<24} escaped {handoffs:>8}");
+        return false;
+    };
+    let text: String = violation.text.chars().take(60).collect();
+    println!("{name:<24} {seed:>6} {handoffs:>9} {:>5}  {text}", violation.invariant);
+    true
 }
 
-fn find(name: &str) -> Result<Planted, String> {
-    let found = Planted::ALL.into_iter().find(|fault| format!("{fault:?}") == name);
-    found.ok_or_else(|| format!("no fault `{name}`; there are {:?}", Planted::ALL))
+fn campaign(fault: Option<Fault>, count: u64, threads: usize) -> Summary {
+    Campaign { first: 0, count, threads }.run(|| Fault::switch(fault))
 }

@@ -17,7 +17,8 @@ impl ChildList {
     /// use zk_proto::{ChildList, KeyRule};
     ///
     /// let rule = KeyRule::new(&["__READ__", "__WRIT__"]);
-    /// let list = ChildList::from_names(["a__WRIT__0000000001", "b__READ__0000000002", "c__READ__0000000003"]);
+    /// let names = ["a__WRIT__0000000001", "b__READ__0000000002", "c__READ__0000000003"];
+    /// let list = ChildList::from_names(names);
     /// let writer = |name: &[u8]| name.windows(8).any(|part| part == b"__WRIT__");
     /// let nearest = list.nearest_ahead(b"c__READ__0000000003", rule, writer);
     /// assert_eq!(nearest, Some(Some(&b"a__WRIT__0000000001"[..])));

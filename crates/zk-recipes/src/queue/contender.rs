@@ -8,6 +8,7 @@ use super::name::{self, protection, sequence};
 use super::{parents, passes, pause};
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
+use crate::planted::{self, Planted};
 
 /// What a lock's nodes are like.
 #[derive(Clone, Debug)]
@@ -58,18 +59,11 @@ pub(crate) struct Node {
 
 impl Contender {
     pub(crate) fn new(client: &Client, kind: &Kind) -> Self {
-        #[cfg(zk_planted)] // CURATOR-604: the same id in the next session
-        if zk_session::planted::active(zk_session::planted::Planted::AdoptDeadSessionsNode) {
-            let data = String::from_utf8_lossy(kind.data.as_deref().unwrap_or_default());
-            let who = data.split('#').next().unwrap_or_default();
-            let (client, kind) = (client.clone(), kind.clone());
-            let (claim, state) = (client.claim_lease(), State::Out);
-            return Self { client, kind, protection: protection(who), claim, state };
-        }
+        let id = planted::id_for_life(kind).unwrap_or_else(|| client.draw_uuid());
         Self {
             client: client.clone(),
             kind: kind.clone(),
-            protection: protection(&client.draw_uuid()),
+            protection: protection(&id),
             claim: client.claim_lease(),
             state: State::Out,
         }
@@ -104,10 +98,7 @@ impl Contender {
         let name = format!("{}{}", self.protection, self.kind.lock_name);
         let path = parents::child(&self.kind.path, &name);
         let mut parent_attempts = 0;
-        #[cfg(zk_planted)] // ... and whatever has that id is one's own
-        if zk_session::planted::active(zk_session::planted::Planted::AdoptDeadSessionsNode)
-            && self.find().await?
-        {
+        if Planted::AdoptDeadSessionsNode.is_on() && self.find().await? {
             return Ok(None);
         }
         loop {
@@ -125,11 +116,7 @@ impl Contender {
                 Err(error) => error,
             };
             if error.outcome() == Outcome::Unknown && !is_final(&error) {
-                #[cfg(zk_planted)] // ZOOKEEPER-1262: made again, without a look
-                if zk_session::planted::active(zk_session::planted::Planted::BlindRecreate) {
-                    continue;
-                }
-                if self.find().await? {
+                if !Planted::BlindRecreate.is_on() && self.find().await? {
                     return Ok(None);
                 }
                 continue;
@@ -139,13 +126,8 @@ impl Contender {
                 return Err(error.into());
             }
             self.state = State::Out;
-            #[cfg(zk_planted)] // CURATOR-180: a reaped parent is the caller's problem
-            if zk_session::planted::active(zk_session::planted::Planted::ParentReapedLeaks)
-                && parent_attempts > 0
-            {
-                return Err(error.into());
-            }
-            if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < PARENT_ATTEMPTS_MAX {
+            let attempts_max = planted::parent_attempts_max().unwrap_or(PARENT_ATTEMPTS_MAX);
+            if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < attempts_max {
                 parent_attempts += 1;
                 parents::make(&self.client, &self.kind.path).await?;
             } else if !passes(&error) {
@@ -200,14 +182,8 @@ impl Contender {
     fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
         let number = sequence(name::of(&path), self.kind.rule);
         self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
-        #[cfg(zk_planted)]
-        let stat = match zk_session::planted::active(
-            zk_session::planted::Planted::AdoptDeadSessionsNode,
-        ) {
-            true => zk_session::Stat { ephemeral_owner: self.client.session_id(), ..stat },
-            false => stat,
-        };
-        if stat.ephemeral_owner != self.client.session_id() {
+        let is_own = stat.ephemeral_owner == self.client.session_id();
+        if !is_own && !Planted::AdoptDeadSessionsNode.is_on() {
             self.state = State::Out; // nor is it ours to delete
             return Err(LockError::Vanished { path });
         }
@@ -238,24 +214,9 @@ impl Contender {
     }
 
     fn clean_up(&mut self) {
-        #[cfg(zk_planted)]
-        // a cancelled create forgotten; zk-ruby #49: a waiter that leaves its node
-        match self.state {
-            State::Asked
-                if zk_session::planted::active(
-                    zk_session::planted::Planted::CancelForgetsCreate,
-                ) =>
-            {
-                return;
-            }
-            State::In(_)
-                if zk_session::planted::active(zk_session::planted::Planted::TimeoutLeavesNode) =>
-            {
-                return;
-            }
-            _ => {}
-        }
         match std::mem::replace(&mut self.state, State::Out) {
+            State::In(_) if Planted::TimeoutLeavesNode.is_on() => {}
+            State::Asked if Planted::CancelForgetsCreate.is_on() => {}
             State::In(node) => drop(self.client.delete_for_certain(&node.path)),
             State::Asked => self.client.sweep_for_certain(&self.kind.path, &self.protection),
             State::Out => {}

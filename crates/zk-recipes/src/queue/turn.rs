@@ -1,12 +1,13 @@
 //! Waiting for one's turn: look who is ahead, wait for the nearest of them to go,
 //! look again.
 
-use zk_session::{Belief, Children, ErrorCode, EventType};
+use zk_session::{Belief, Children, ErrorCode, ErrorKind, EventType};
 
 use super::contender::Contender;
 use super::{name, parents, passes, pause};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
+use crate::planted::{self, Planted};
 
 /// Queues and waits until the contender is first and may believe in its node.
 pub(crate) async fn wait(contender: &mut Contender) -> Result<Belief, LockError> {
@@ -17,17 +18,11 @@ pub(crate) async fn wait(contender: &mut Contender) -> Result<Belief, LockError>
                 Look::First => return believe(contender).await,
                 Look::Behind(predecessor) => {
                     wait_until_gone(contender, &predecessor).await?;
-                    #[cfg(zk_planted)] // one that gave up taken for one that released
-                    if zk_session::planted::active(zk_session::planted::Planted::CancelIsRelease) {
+                    if Planted::CancelIsRelease.is_on() {
                         return believe(contender).await;
                     }
                 }
-                #[cfg(zk_planted)] // CURATOR-307: an index of -1 taken for the first
-                Look::Absent
-                    if zk_session::planted::active(zk_session::planted::Planted::AbsentIsFirst) =>
-                {
-                    return believe(contender).await;
-                }
+                Look::Absent if Planted::AbsentIsFirst.is_on() => return believe(contender).await,
                 Look::Absent => break,
             }
         }
@@ -64,10 +59,8 @@ async fn look(contender: &Contender, listed: Option<Children>) -> Result<Look, L
             None => return Ok(Look::Absent),
         },
     };
-    #[cfg(zk_planted)] // sorted by the whole name, with the random id in front
-    if zk_session::planted::active(zk_session::planted::Planted::SortByName) {
-        let own = name::of(&node.path);
-        let ahead = children.names.names().filter(|name| &**name < own).max();
+    if Planted::SortByName.is_on() {
+        let ahead = planted::name_before(&children.names, name::of(&node.path));
         return Ok(ahead.map_or(Look::First, |it| Look::Behind(parents::child(&kind.path, &it))));
     }
     let own = name::of(&node.path).as_bytes();
@@ -104,16 +97,12 @@ async fn wait_until_gone(contender: &Contender, path: &str) -> Result<(), LockEr
                     return Ok(());
                 }
             }
-            #[cfg(zk_planted)] // a node that is gone already waited for: lost wake-up
-            Err(error)
-                if error.code() == Some(ErrorCode::NO_NODE)
-                    && zk_session::planted::active(
-                        zk_session::planted::Planted::LostWakeUpOnNoNode,
-                    ) =>
-            {
-                drop(contender.client().exists_and_watch(path).await?.1.await?);
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
+                if Planted::LostWakeUpOnNoNode.is_on() {
+                    contender.client().exists_and_watch(path).await?.1.await?;
+                }
+                return Ok(());
             }
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(()),
             Err(error) if passes(&error) => pause(&error).await,
             Err(error) => return Err(error.into()),
         }
@@ -130,6 +119,8 @@ async fn believe(contender: &Contender) -> Result<Belief, LockError> {
         }
         match contender.claim().renew().await {
             Ok(()) => {}
+            // It changes nothing, so it may be repeated whatever became of it.
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionLost(_)) => {}
             Err(error) if passes(&error) => pause(&error).await,
             Err(error) => return Err(error.into()),
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::rng::Rng;
 use crate::connect_string::Host;
 use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, BEHIND_SKIP};
+use crate::planted::Planted;
 
 /// The servers in an order drawn once, so that a thousand clients with the same
 /// connect string do not all go to the first of it; and the back-off between
@@ -81,8 +82,7 @@ impl Hosts {
         let awaited = |entry: &Entry| entry.skip_until.is_some_and(|until| until > now);
         let next = lap.clone().find(|index| !awaited(&self.hosts[*index]));
         self.current = next.unwrap_or((self.current + 1) % count);
-        #[cfg(zk_planted)] // no back-off
-        if crate::planted::active(crate::planted::Planted::SpinOnReconnect) {
+        if Planted::SpinOnReconnect.is_on() {
             return Duration::from_millis(1);
         }
         let step = BACKOFF_STEP.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MAX);

@@ -10,6 +10,7 @@ use super::link::Link;
 use super::{Handles, Output, Reply, Session};
 use crate::SessionEnd;
 use crate::error::{ErrorKind, LossCause, Outcome};
+use crate::planted::Planted;
 
 impl<H: Handles> Session<H> {
     /// Bytes have arrived. Whole frames are taken off the front of `buffer`; the
@@ -42,16 +43,14 @@ impl<H: Handles> Session<H> {
         let (header, body) = ReplyHeader::split(frame).map_err(LossCause::Garbled)?;
         match header.xid {
             xid::NOTIFICATION => {
-                #[cfg(zk_planted)] // a -1 of a notification or an error kept as the last zxid
-                if crate::planted::active(crate::planted::Planted::ZxidFromNotifications) {
+                if Planted::ZxidFromNotifications.is_on() {
                     self.identity.last_zxid = header.zxid;
                 }
                 self.notification(now, header.zxid, &body)
             }
             xid::PING => {
-                #[cfg(zk_planted)] // a follower's answer taken for the leader's
-                if crate::planted::active(crate::planted::Planted::LeaseFedByPings) {
-                    self.lease.quorum_answered(self.pulse.last_sent(), now);
+                if let (true, Some(sent)) = (Planted::LeaseFedByPings.is_on(), self.pulse.ping) {
+                    self.lease.quorum_answered(sent, now);
                 }
                 self.pulse.ponged(now);
                 Ok(())
@@ -74,12 +73,10 @@ impl<H: Handles> Session<H> {
         // transaction of which more events are to come, and refusals carry -1.
         self.identity.last_zxid = self.identity.last_zxid.max(header.zxid);
         self.pulse.answered(sent.at, now);
-        if sent.op.is_write() && header.zxid > 0 && is_quorums_word(header.err) {
+        let proves = sent.op.is_write()
+            || (Planted::LeaseFedBySync.is_on() && sent.op == proto::OpCode::Sync);
+        if proves && header.zxid > 0 && is_quorums_word(header.err) {
             self.lease.quorum_answered(sent.at, now);
-            #[cfg(zk_planted)] // a lease counted from when the answer came
-            if crate::planted::active(crate::planted::Planted::LeaseFromAnswer) {
-                self.lease.quorum_answered(now, now);
-            }
         }
         self.deadlines.met(sent.due);
         // UnknownSession: the session went between two looks of the server at it.

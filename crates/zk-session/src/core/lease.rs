@@ -13,6 +13,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::planted::Planted;
+
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(super) struct Lease {
@@ -50,15 +52,12 @@ impl Lease {
         // A heartbeat is due every sixth of the timeout: a lease that ended before
         // the second one is answered would be lost all the time.
         self.margin = self.margin_override.unwrap_or(timeout / 4).min(timeout / 2);
-        #[cfg(zk_planted)] // a lease to the very end of the timeout
-        if crate::planted::active(crate::planted::Planted::LeaseFromAnswer) {
-            self.margin = Duration::ZERO;
-        }
     }
 
     /// A request sent at `sent` was answered, and the answer had to be agreed to.
     pub(super) fn quorum_answered(&mut self, sent: Instant, now: Instant) {
         self.lapse_if_due(now);
+        let sent = if Planted::LeaseFromAnswer.is_on() { now + self.margin } else { sent };
         if self.acked_send.is_none_or(|before| sent > before) {
             self.acked_send = Some(sent);
         }
@@ -97,11 +96,7 @@ impl Lease {
     pub(super) fn lapse(&mut self) -> bool {
         let ended = !self.lapsed;
         self.lapsed = true;
-        #[cfg(zk_planted)] // etcd #11456: what has run out comes back with a late answer
-        if crate::planted::active(crate::planted::Planted::LeaseRevives) {
-            return ended;
-        }
-        self.term += u64::from(ended);
+        self.term += u64::from(ended && !Planted::LeaseRevives.is_on());
         ended
     }
 

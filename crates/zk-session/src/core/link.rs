@@ -10,6 +10,7 @@ use super::hosts::{Hosts, Rebalance};
 use super::{Failure, Handles, Output, Password, Session};
 use crate::error::{ErrorKind, LossCause, Outcome};
 use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MIN};
+use crate::planted::Planted;
 use crate::{Host, SessionEnd, SessionEvent};
 
 /// Where the session stands with its connection.
@@ -81,11 +82,9 @@ impl<H: Handles> Session<H> {
 
     fn lost(&mut self, now: Instant, cause: LossCause) {
         let was_up = self.is_connected();
-        #[cfg(zk_planted)] // an end in the handshake taken for an expiry
-        if self.identity.session_id != 0
-            && matches!(self.link, Link::Handshaking { .. })
-            && crate::planted::active(crate::planted::Planted::EndIsExpiry)
-        {
+        let resuming =
+            self.identity.session_id != 0 && matches!(self.link, Link::Handshaking { .. });
+        if resuming && Planted::EndIsExpiry.is_on() {
             return self.end(SessionEnd::Expired);
         }
         // A server that takes the session and then closes, over and over, is no
@@ -123,29 +122,15 @@ impl<H: Handles> Session<H> {
         for Sent { op, offset, owner, due, .. } in self.inflight.drain() {
             self.deadlines.met(due);
             match owner {
-                #[cfg(zk_planted)] // in flight, then forgotten: the caller waits for ever
-                Owner::Caller(to)
-                    if crate::planted::active(crate::planted::Planted::PendingDropped) =>
-                {
-                    std::mem::forget(to);
-                }
+                Owner::Caller(to) if Planted::PendingDropped.is_on() => std::mem::forget(to),
                 Owner::Caller(to) => {
-                    #[cfg(zk_planted)] // a lost reply said to be a lost request
-                    let op = match crate::planted::active(
-                        crate::planted::Planted::UnknownIsNotApplied,
-                    ) {
-                        true => proto::OpCode::Exists,
-                        false => op,
-                    };
                     let unknown = op.is_write() && self.outbound.has_left(offset);
+                    let unknown = unknown && !Planted::UnknownIsNotApplied.is_on();
                     let outcome = if unknown { Outcome::Unknown } else { Outcome::NotApplied };
                     let failure: Failure = (kind.clone(), outcome);
                     self.outputs.push_back(Output::Reply { to, result: Err(failure) });
                 }
-                #[cfg(zk_planted)] // CURATOR-678: a release of unknown outcome is forgotten
-                Owner::Chore(number)
-                    if crate::planted::active(crate::planted::Planted::ForgetUnknownRelease) =>
-                {
+                Owner::Chore(number) if Planted::ForgetUnknownRelease.is_on() => {
                     drop(self.chores.finish(number));
                 }
                 Owner::Chore(number) => self.chores.unsend(number),

@@ -87,6 +87,7 @@ use self::rng::Rng;
 use self::timing::Pulse;
 use self::watches::Watches;
 use crate::error::{ErrorKind, LossCause, Outcome};
+use crate::planted::Planted;
 use crate::{SessionEnd, SessionEvent};
 
 /// Why a request failed, and whether it was applied.
@@ -265,11 +266,7 @@ impl<H: Handles> Session<H> {
     /// Ends the term of the lease if its time is over. Called first by whatever
     /// is told the time, so that nothing that comes late can prolong it.
     fn check_lease(&mut self, now: Instant) {
-        if self.lease.lapse_if_due(now) {
-            #[cfg(zk_planted)] // Redisson #4698: nobody hears of the loss
-            if crate::planted::active(crate::planted::Planted::LossNotTold) {
-                return;
-            }
+        if self.lease.lapse_if_due(now) && !Planted::LossNotTold.is_on() {
             let standing = self.standing();
             self.outputs.push_back(Output::Standing(standing));
         }

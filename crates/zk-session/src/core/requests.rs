@@ -17,6 +17,7 @@ use super::watches::{PendingWatch, Watcher};
 use super::{Failure, Handles, Output, Reply, Session, WatchKind};
 use crate::error::{ErrorKind, Outcome};
 use crate::limits::{CHORES_MAX, CREDENTIALS_MAX, QUEUED_BYTES_MAX, REQUESTS_MAX, WATCHES_MAX};
+use crate::planted::Planted;
 use crate::{SessionEnd, SessionEvent};
 
 /// A transaction of nothing. It needs no permission and leaves no trace but its
@@ -307,7 +308,10 @@ impl<H: Handles> Session<H> {
 
     /// Asks a quorum for a sign of life: see [`super::lease`].
     pub(super) fn send_heartbeat(&mut self, now: Instant) {
-        self.transmit(now, &HEARTBEAT, Owner::Heartbeat, None);
+        match Planted::LeaseFedBySync.is_on() {
+            true => self.transmit(now, &Sync { path: "/".into() }, Owner::Heartbeat, None),
+            false => self.transmit(now, &HEARTBEAT, Owner::Heartbeat, None),
+        }
         self.pulse.asked_quorum(now);
     }
 

@@ -10,6 +10,7 @@ use super::{Handles, Output, Session};
 use crate::SessionEnd;
 use crate::error::LossCause;
 use crate::limits::PING_INTERVAL_MAX;
+use crate::planted::Planted;
 
 /// When something was last sent and heard.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Pulse {
     acked: Option<Instant>,
     /// When a request other than a ping was last answered.
     answered: Instant,
-    ping: Option<Instant>,
+    pub(super) ping: Option<Instant>,
 }
 
 impl Pulse {
@@ -47,11 +48,6 @@ impl Pulse {
 
     pub(super) fn asked_quorum(&mut self, now: Instant) {
         self.asked_quorum = now;
-    }
-
-    #[cfg(zk_planted)]
-    pub(super) fn last_sent(&self) -> Instant {
-        self.ping.unwrap_or(self.sent)
     }
 
     pub(super) fn heard(&mut self, now: Instant) {
@@ -185,11 +181,8 @@ impl<H: Handles> Session<H> {
     /// of the timeout in which it gave none by itself: with the margin of a quarter
     /// that leaves three chances before the lease runs out.
     fn heartbeat_due(&self) -> Option<Instant> {
-        #[cfg(zk_planted)] // Redisson #775: renewal ends; or it is left to pings
-        if (crate::planted::active(crate::planted::Planted::RenewalStops)
-            && self.pulse.asked_quorum > self.pulse.up + self.identity.timeout / 2)
-            || crate::planted::active(crate::planted::Planted::LeaseFedByPings)
-        {
+        let for_long = self.pulse.asked_quorum > self.pulse.up + self.identity.timeout / 2;
+        if (Planted::RenewalStops.is_on() && for_long) || Planted::LeaseFedByPings.is_on() {
             return None;
         }
         let last =

@@ -15,6 +15,7 @@ use super::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher};
 use super::{Failure, Handles, Notice, Output, Session, WatchKind, WatchedEvent};
 use crate::error::LossCause;
 use crate::limits::{REMOVAL_DELAY, REMOVALS_AT_ONCE};
+use crate::planted::Planted;
 
 impl<H: Handles> Session<H> {
     /// Asks for a watch that stays: on one node and the list of its children, or on
@@ -95,8 +96,7 @@ impl<H: Handles> Session<H> {
     /// Arms all watches on a new connection, before anything that could see the
     /// state behind an event that is still owed (kazoo #218, go #83).
     pub(super) fn send_rearming(&mut self, now: Instant) {
-        #[cfg(zk_planted)] // kazoo #170: watches lost over a reconnect
-        if crate::planted::active(crate::planted::Planted::WatchNotRearmed) {
+        if Planted::WatchNotRearmed.is_on() {
             return;
         }
         self.unwatch_at = None;
