@@ -8,6 +8,42 @@
 //! length prefix and header included, into a buffer that has grown. Decoding begins with the payload
 //! that [`split_frame`](zk_proto::split_frame) gives, and ends when the record has been dropped.
 //! `check` is never sent alone: it is measured in a multi of nothing else.
+//!
+//! Nanoseconds, medians of one run on two virtual cores of a Xeon at 2.3 GHz that had other work too:
+//!
+//! | operation | `encode_request` | `decode_reply` | `decode_request` | `encode_reply` |
+//! |---|---|---|---|---|
+//! | create | 140 | 105 | 241 | 53 |
+//! | create2 | 92 | 209 | 394 | 126 |
+//! | createContainer | 100 | 175 | 396 | 202 |
+//! | createTTL | 110 | 186 | 357 | 101 |
+//! | delete | 47 | 18 | 137 | 44 |
+//! | exists | 46 | 132 | 96 | 101 |
+//! | getData | 47 | 176 | 73 | 193 |
+//! | setData | 60 | 120 | 156 | 179 |
+//! | getACL | 33 | 323 | 62 | 234 |
+//! | setACL | 166 | 129 | 281 | 88 |
+//! | getChildren | 56 | 87 | 71 | 41 |
+//! | getChildren2 | 45 | 188 | 80 | 175 |
+//! | sync | 41 | 85 | 126 | 52 |
+//! | ping | 26 | 21 | 21 | 43 |
+//! | check | 102 | 115 | 234 | 63 |
+//! | multi | 571 | 545 | 1454 | 389 |
+//! | multiRead | 192 | 284 | 238 | 210 |
+//! | reconfig | 68 | 128 | 150 | 108 |
+//! | checkWatches | 45 | 14 | 94 | 25 |
+//! | removeWatches | 50 | 14 | 96 | 26 |
+//! | auth | 57 | 16 | 98 | 29 |
+//! | sasl | 44 | 67 | 112 | 35 |
+//! | setWatches | 125 | 22 | 272 | 27 |
+//! | setWatches2 | 152 | 27 | 614 | 32 |
+//! | getEphemerals | 44 | 404 | 138 | 82 |
+//! | getAllChildrenNumber | 63 | 73 | 123 | 37 |
+//! | addWatch | 49 | 64 | 125 | 41 |
+//! | whoAmI | 25 | 300 | 21 | 275 |
+//! | closeSession | 26 | 18 | 11 | 31 |
+//! | connect | 62 | 52 | 64 | 48 |
+//! | notification | - | 202 | - | 118 |
 
 use std::fmt::Debug;
 use std::hint::black_box;
