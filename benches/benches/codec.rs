@@ -9,41 +9,41 @@
 //! that [`split_frame`](zk_proto::split_frame) gives, and ends when the record has been dropped.
 //! `check` is never sent alone: it is measured in a multi of nothing else.
 //!
-//! Nanoseconds, medians of one run on two virtual cores of a Xeon at 2.3 GHz that had other work too:
+//! Nanoseconds, medians of one run, the quieter of two, on two virtual cores of a Xeon at 2.3 GHz:
 //!
 //! | operation | `encode_request` | `decode_reply` | `decode_request` | `encode_reply` |
 //! |---|---|---|---|---|
-//! | create | 140 | 105 | 241 | 53 |
-//! | create2 | 92 | 209 | 394 | 126 |
-//! | createContainer | 100 | 175 | 396 | 202 |
-//! | createTTL | 110 | 186 | 357 | 101 |
-//! | delete | 47 | 18 | 137 | 44 |
-//! | exists | 46 | 132 | 96 | 101 |
-//! | getData | 47 | 176 | 73 | 193 |
-//! | setData | 60 | 120 | 156 | 179 |
-//! | getACL | 33 | 323 | 62 | 234 |
-//! | setACL | 166 | 129 | 281 | 88 |
-//! | getChildren | 56 | 87 | 71 | 41 |
-//! | getChildren2 | 45 | 188 | 80 | 175 |
-//! | sync | 41 | 85 | 126 | 52 |
-//! | ping | 26 | 21 | 21 | 43 |
-//! | check | 102 | 115 | 234 | 63 |
-//! | multi | 571 | 545 | 1454 | 389 |
-//! | multiRead | 192 | 284 | 238 | 210 |
-//! | reconfig | 68 | 128 | 150 | 108 |
-//! | checkWatches | 45 | 14 | 94 | 25 |
-//! | removeWatches | 50 | 14 | 96 | 26 |
-//! | auth | 57 | 16 | 98 | 29 |
-//! | sasl | 44 | 67 | 112 | 35 |
-//! | setWatches | 125 | 22 | 272 | 27 |
-//! | setWatches2 | 152 | 27 | 614 | 32 |
-//! | getEphemerals | 44 | 404 | 138 | 82 |
-//! | getAllChildrenNumber | 63 | 73 | 123 | 37 |
-//! | addWatch | 49 | 64 | 125 | 41 |
-//! | whoAmI | 25 | 300 | 21 | 275 |
-//! | closeSession | 26 | 18 | 11 | 31 |
-//! | connect | 62 | 52 | 64 | 48 |
-//! | notification | - | 202 | - | 118 |
+//! | create | 90 | 79 | 173 | 47 |
+//! | create2 | 92 | 130 | 173 | 101 |
+//! | createContainer | 105 | 127 | 175 | 118 |
+//! | createTTL | 175 | 132 | 167 | 103 |
+//! | delete | 48 | 14 | 66 | 31 |
+//! | exists | 43 | 89 | 72 | 92 |
+//! | getData | 43 | 121 | 72 | 103 |
+//! | setData | 63 | 90 | 73 | 92 |
+//! | getACL | 34 | 201 | 66 | 213 |
+//! | setACL | 166 | 91 | 312 | 90 |
+//! | getChildren | 50 | 72 | 73 | 42 |
+//! | getChildren2 | 40 | 122 | 73 | 112 |
+//! | sync | 33 | 77 | 62 | 58 |
+//! | ping | 24 | 13 | 11 | 30 |
+//! | check | 90 | 93 | 126 | 79 |
+//! | multi | 776 | 571 | 830 | 486 |
+//! | multiRead | 163 | 258 | 214 | 231 |
+//! | reconfig | 50 | 128 | 92 | 133 |
+//! | checkWatches | 39 | 13 | 90 | 28 |
+//! | removeWatches | 39 | 13 | 75 | 28 |
+//! | auth | 54 | 13 | 97 | 29 |
+//! | sasl | 64 | 53 | 67 | 36 |
+//! | setWatches | 98 | 13 | 195 | 26 |
+//! | setWatches2 | 112 | 13 | 264 | 26 |
+//! | getEphemerals | 34 | 188 | 80 | 70 |
+//! | getAllChildrenNumber | 33 | 59 | 63 | 50 |
+//! | addWatch | 39 | 51 | 103 | 38 |
+//! | whoAmI | 20 | 217 | 11 | 299 |
+//! | closeSession | 20 | 13 | 11 | 31 |
+//! | connect | 53 | 43 | 44 | 53 |
+//! | notification |  | 94 |  | 136 |
 
 use std::fmt::Debug;
 use std::hint::black_box;
