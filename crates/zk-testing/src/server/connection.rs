@@ -243,6 +243,8 @@ impl Outbox {
     fn seal(&mut self) {
         if let Some(last) = self.chunks.back_mut() {
             last.sealed = true;
+            // What it has waited for comes now, by itself.
+            last.held = false;
         }
     }
 }

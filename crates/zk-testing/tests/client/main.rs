@@ -7,5 +7,6 @@ mod in_memory;
 mod fault_proxy;
 mod faults_a_client_meets;
 mod memory_streams;
+mod one_sentence_each;
 mod paused_clock;
 mod tcp;
