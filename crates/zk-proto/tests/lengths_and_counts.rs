@@ -146,3 +146,14 @@ fn a_time_to_live_does_not_go_with_flags_of_another_kind() {
         assert_eq!((error.kind, error.offset), (UnknownCreateFlags(flags), at));
     }
 }
+
+#[test]
+fn a_null_vector_can_be_told_from_an_empty_one() {
+    for (count, expected) in [(-1, None), (-5, Some(vec![])), (0, Some(vec![])), (1, Some(vec![7]))]
+    {
+        let bytes = [i32::to_be_bytes(count), 7_i32.to_be_bytes()].concat();
+        let frame = Bytes::from(bytes);
+        let mut r = Reader::new(&frame, "test");
+        assert_eq!(r.opt_vector("ints", 4, |r| r.i32("int")), Ok(expected), "{count}");
+    }
+}
