@@ -195,7 +195,7 @@ impl World {
             _ => self.session.submit(now, &GetChildren { path, watch: watches }, to, watch),
         };
         match accepted {
-            Ok(()) => {
+            Ok(_) => {
                 self.waiting.insert(to.number, Waiting { to, watch });
             }
             Err(refused) => assert_eq!(refused.1, zk_session::Outcome::NotApplied),
@@ -215,7 +215,7 @@ impl World {
     fn delete_for_certain(&mut self, input: &mut Input<'_>) {
         let to = self.ticket(input);
         let path = path(input);
-        if self.session.delete_for_certain(self.now, &path, Some(to)).is_ok() {
+        if self.session.delete_for_certain(self.now, &path, Some(to.into())).is_ok() {
             self.waiting.insert(to.number, Waiting { to, watch: None });
         }
     }

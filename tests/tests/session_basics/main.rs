@@ -11,6 +11,7 @@ mod life;
 mod operations;
 mod relay;
 mod restart;
+mod streams;
 mod watches;
 
 use std::time::Duration;

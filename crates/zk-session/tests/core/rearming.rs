@@ -6,7 +6,7 @@ use proto::{ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, SetWatches};
 use zk_session::core::WatchKind;
 use zk_session::{LossCause, Outcome};
 
-use crate::harness::{Servers, World, ms};
+use crate::harness::{Seen, Servers, World, ms};
 
 /// Sets a watch and has it answered with this code.
 fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
@@ -106,6 +106,37 @@ fn four_thousand_watches_go_in_frames_a_server_accepts() {
     }
     assert_eq!(rearmed, expected);
     world.finish();
+}
+
+/// zookeeper-client K2: more than 128 KiB of watched paths ended the session.
+#[test]
+fn k2_a_hundred_thousand_watches_survive_a_cut() {
+    let mut world = World::up();
+    let kinds = [WatchKind::Data, WatchKind::Exists, WatchKind::Children];
+    let path = |n: usize| format!("/{n:059}");
+    let count = 100_000;
+    for n in 0..count {
+        world.log.clear();
+        arm(&mut world, kinds[n % 3], &path(n), ErrorCode::OK);
+    }
+    world.cut();
+    world.get("/queued");
+    world.bring_up();
+    let frames: Vec<_> = world.frames.drain(..).collect();
+    let (last, rearming) = frames.split_last().unwrap();
+    assert_eq!(last.op, OpCode::GetData, "what callers asked for comes last");
+    let bytes: usize = rearming.iter().map(|frame| frame.body.len()).sum();
+    // The paths with their lengths, and 28 bytes for each chunk of 128 KiB.
+    assert_eq!(rearming.len(), 49);
+    assert_eq!(bytes, count * 64 + rearming.len() * (8 + 3 * 4));
+    for frame in rearming {
+        assert!(frame.body.len() < 132 * 1024, "far below what a server accepts");
+        world.answer(frame, 60, ErrorCode::OK, &());
+    }
+    assert!(world.session.is_connected());
+    assert!(world.frames.is_empty(), "once for each connection");
+    world.notify(EventType::NODE_DATA_CHANGED, &path(0));
+    assert_eq!(world.log.iter().filter(|(_, seen)| matches!(seen, Seen::Watch(..))).count(), 1);
 }
 
 #[test]
