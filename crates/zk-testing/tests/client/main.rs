@@ -10,3 +10,4 @@ mod memory_streams;
 mod one_sentence_each;
 mod paused_clock;
 mod tcp;
+mod watches;

@@ -1,0 +1,116 @@
+//! Watches of the client on servers of either kind, and what they ask of them.
+
+use std::time::Duration;
+
+use zk_recipes::Mutex;
+use zk_session::{Client, CreateMode, EventType, WatchNews, WatchStream};
+use zk_testing::{Cut, Op, Settings, TestServer, Version};
+
+use crate::in_memory::client_of;
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_off_asks_for_no_removal() {
+    let server = TestServer::in_memory();
+    let removals = server.on(Op::RemoveWatches).always().delay(Duration::ZERO);
+    let clients = [client_of(&server, 0).await, client_of(&server, 0).await];
+    let [first, second] = clients.each_ref().map(|client| Mutex::new(client, "/lock").unwrap());
+    let mut held = first.acquire().await.unwrap();
+    for round in 0..10 {
+        let next = if round % 2 == 0 { &second } else { &first };
+        let acquired = tokio::spawn({
+            let next = next.clone();
+            async move { next.acquire().await.unwrap() }
+        });
+        wait().await; // in the queue, with a watch on the one ahead
+        held.release().await.unwrap();
+        held = acquired.await.unwrap();
+        wait().await;
+    }
+    held.release().await.unwrap();
+    wait().await;
+    assert_eq!(removals.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_gives_up_asks_for_one_removal() {
+    let server = TestServer::in_memory();
+    let removals = server.on(Op::RemoveWatches).always().delay(Duration::ZERO);
+    let clients = [client_of(&server, 0).await, client_of(&server, 0).await];
+    let [first, second] = clients.each_ref().map(|client| Mutex::new(client, "/lock").unwrap());
+    let held = first.acquire().await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(1), second.acquire()).await.is_err());
+    wait().await;
+    assert_eq!(removals.count(), 1);
+    held.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_kinds_on_one_node_hear_everything_from_servers_of_either_kind() {
+    for version in [Version::V3_8, Version::V3_9] {
+        let server = TestServer::in_memory_with(Settings::new().version(version));
+        let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+        other.create("/a", b"", CreateMode::Persistent).await.unwrap();
+        for is_cut in [false, true] {
+            let (_, data) = client.get_data_and_watch("/a").await.unwrap();
+            let (_, children) = client.get_children_and_watch("/a").await.unwrap();
+            let mut one = client.watch("/a").await.unwrap();
+            let mut all = client.watch_recursive("/a").await.unwrap();
+            let (_, exists) = client.exists_and_watch("/a").await.unwrap();
+            if is_cut {
+                cut(&server, &client).await;
+                assert_eq!(one.next().await.unwrap().unwrap(), WatchNews::Gap);
+                assert_eq!(all.next().await.unwrap().unwrap(), WatchNews::Gap);
+            }
+            other.set_data("/a", b"", None).await.unwrap();
+            other.create("/a/b", b"", CreateMode::Persistent).await.unwrap();
+            other.delete("/a/b", None).await.unwrap();
+            assert_eq!(data.await.unwrap().event_type, EventType::NODE_DATA_CHANGED);
+            assert_eq!(exists.await.unwrap().event_type, EventType::NODE_DATA_CHANGED);
+            assert_eq!(children.await.unwrap().event_type, EventType::NODE_CHILDREN_CHANGED);
+            assert_eq!(next(&mut one).await, EventType::NODE_DATA_CHANGED);
+            assert_eq!(next(&mut one).await, EventType::NODE_CHILDREN_CHANGED);
+            assert_eq!(next(&mut all).await, EventType::NODE_DATA_CHANGED);
+            assert_eq!(next(&mut all).await, EventType::NODE_CREATED);
+            assert_eq!(next(&mut all).await, EventType::NODE_DELETED);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_nobody_reads_says_how_much_was_lost_and_goes_on() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    client.create("/a", b"", CreateMode::Persistent).await.unwrap();
+    let mut stream = client.watch("/a").await.unwrap();
+    let kept = zk_session::limits::STREAM_EVENTS_KEPT;
+    for _ in 0..=kept {
+        client.set_data("/a", b"", None).await.unwrap();
+    }
+    let lost = u64::try_from(kept).unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap(), WatchNews::Overflow { lost });
+    assert_eq!(next(&mut stream).await, EventType::NODE_DATA_CHANGED);
+    client.close().await;
+    assert!(stream.next().await.unwrap().is_err(), "the end, once");
+    assert!(stream.next().await.is_none());
+}
+
+async fn next(stream: &mut WatchStream) -> EventType {
+    match stream.next().await.unwrap().unwrap() {
+        WatchNews::Changed(event) => event.event_type,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn cut(server: &TestServer, client: &Client) {
+    let mut events = client.events();
+    server.connection_of(client.session_id()).cut(Cut::Rst);
+    for _ in ["suspended", "reconnected"] {
+        events.next().await.unwrap();
+    }
+    client.exists("/").await.unwrap(); // all is armed before this
+}
+
+async fn wait() {
+    // reason: the clock is paused; it is the removal's delay that has to pass.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
