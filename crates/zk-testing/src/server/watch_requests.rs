@@ -60,9 +60,13 @@ impl Ensemble {
         let any_mode = self.known_type(request.watcher_type)?;
         let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
         let (id, path) = (ticket.connection, &request.path);
-        if any_mode && !path.contains('/') && !path.is_empty() {
-            // Looking for its parent, a server fails.
-            return Err(ErrorCode::MARSHALLING_ERROR);
+        if any_mode && !path.contains('/') {
+            // Going through the parents a server sees nothing of an empty path, whoever watches it,
+            // and fails over others that have none.
+            return Err(match path.is_empty() {
+                true => ErrorCode::NO_WATCHER,
+                false => ErrorCode::MARSHALLING_ERROR,
+            });
         }
         if !self.servers[at].watches.contains(path, id, request.watcher_type, any_mode) {
             return Err(ErrorCode::NO_WATCHER);

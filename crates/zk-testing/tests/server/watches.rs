@@ -245,3 +245,16 @@ fn nobody_watches_null() {
         assert_eq!(world.call_raw(&client, OpCode::RemoveWatches.code(), &body), none);
     }
 }
+
+#[test]
+fn before_3_9_nobody_is_seen_to_watch_an_empty_path() {
+    for (version, expected) in
+        [(Version::V3_8, Err(ErrorCode::NO_WATCHER)), (Version::V3_9, Ok(()))]
+    {
+        let mut world = World::of(version);
+        let client = world.connect();
+        add_watch(&mut world, &client, "", AddWatchMode::Persistent);
+        let check = CheckWatches { path: "".into(), watcher_type: WatcherType::Any };
+        assert_eq!(world.call(&client, &check), expected, "{version:?}");
+    }
+}
