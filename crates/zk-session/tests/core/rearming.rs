@@ -16,6 +16,7 @@ fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
     n
 }
 
+/// kazoo #170: watches were not set again; kazoo #218, go #83: requests got between.
 #[test]
 fn each_kind_is_on_its_list_after_auth_and_before_requests() {
     let mut world = World::up();

@@ -90,6 +90,24 @@ fn a_watch_dropped_before_its_answer_is_removed_after_it() {
 }
 
 #[test]
+fn a_watch_whose_request_timed_out_is_removed_after_the_late_answer() {
+    let mut world = World::with(|settings| settings.request_timeout = Some(ms(500)));
+    world.server = Server::new(6000).with(&["/a"]);
+    world.servers = Servers::Serve;
+    world.tick();
+    world.unanswered.insert(OpCode::GetData.code());
+    let watch = world.watch(WatchKind::Data, "/a");
+    world.advance(ms(500));
+    assert!(world.reply(watch).is_some(), "it timed out");
+    assert_eq!(removals(&mut world), []);
+    world.unanswered.clear();
+    world.settle();
+    assert_eq!(removals(&mut world), [("/a".to_owned(), WatcherType::Data)]);
+    assert_eq!(world.fired(watch), None);
+    world.finish();
+}
+
+#[test]
 fn a_new_watch_within_the_delay_makes_the_removal_needless() {
     let mut world = World::served(&["/a"]);
     let first = world.watch(WatchKind::Data, "/a");

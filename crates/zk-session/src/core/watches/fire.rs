@@ -6,7 +6,7 @@ use super::path_watches::{List, is_recursive};
 use super::{Armed, Watches};
 use crate::core::handles::Handle;
 
-/// An event for one-shot watches, which are used up by it.
+/// Those who are to be told of one event; the one-shot watches are used up by it.
 #[derive(Debug)]
 pub(in crate::core) struct Fired<W, S> {
     pub(in crate::core) one_shots: Vec<W>,
