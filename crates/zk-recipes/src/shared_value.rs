@@ -20,7 +20,7 @@ use bytes::Bytes;
 use zk_session::{Client, CreateMode, Error, ErrorCode, Outcome, PathError, Stat};
 
 use crate::error::LockError;
-use crate::queue::{parents, passes};
+use crate::queue::{parents, passes, pause};
 
 /// A value in a node of its own, which is made with a seed when it is first needed.
 ///
@@ -152,7 +152,7 @@ impl SharedValue {
                 Ok(stat) => return Ok(Some(Versioned { value, stat })),
                 Err(error) => match error.code() {
                     Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE) => return Ok(None),
-                    _ if passes(&error) => {}
+                    _ if passes(&error) => pause(&error).await,
                     _ => return Err(error.into()),
                 },
             }
@@ -163,6 +163,7 @@ impl SharedValue {
     /// again does not help.
     async fn make_if_missing(&self, error: Error) -> Result<(), LockError> {
         if passes(&error) {
+            pause(&error).await;
             return Ok(());
         }
         if error.code() != Some(ErrorCode::NO_NODE) {
@@ -178,7 +179,10 @@ impl SharedValue {
                 }
             }
             // Making it twice makes it once.
-            Err(error) if passes(&error) || error.outcome() == Outcome::Unknown => Ok(()),
+            Err(error) if passes(&error) || error.outcome() == Outcome::Unknown => {
+                pause(&error).await;
+                Ok(())
+            }
             Err(error) => Err(error.into()),
         }
     }

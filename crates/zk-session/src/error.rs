@@ -51,7 +51,8 @@ pub enum LossCause {
     Rebalanced,
     /// The server answered the handshake with an error code.
     Refused(ErrorCode),
-    /// The server is in read-only mode, which a lock must never rest on.
+    /// The server is in read-only mode, on which no session that exists can live on;
+    /// or a read-write server was found meanwhile.
     ReadOnly,
     /// The server announced a frame beyond the configured maximum.
     FrameTooLarge,
@@ -98,6 +99,8 @@ pub enum SessionEnd {
     AuthFailed,
     /// This client was closed.
     Closed,
+    /// This client has let go of the session: [`Client::detach`](crate::Client::detach).
+    Detached,
 }
 
 impl fmt::Display for SessionEnd {
@@ -107,6 +110,7 @@ impl fmt::Display for SessionEnd {
             Self::ExpiredLocally => "no server answered until the session had to be expired",
             Self::AuthFailed => "the server did not accept the credentials",
             Self::Closed => "the client was closed",
+            Self::Detached => "the client was detached from its session",
         })
     }
 }
@@ -128,6 +132,10 @@ pub enum ErrorKind {
     /// [`Client::within`](crate::Client::within). A request that still waited for a
     /// connection is taken back; one that was sent may still be carried out.
     TimedOut,
+    /// The connection is to a read-only server, as
+    /// [`Config::allow_read_only`](crate::Config::allow_read_only) allows, which takes
+    /// no writes and no `sync`. One that does is being looked for.
+    NotReadOnly,
     /// The request is larger than a server accepts.
     TooLarge {
         /// The length of the request's frame in bytes.
@@ -208,7 +216,7 @@ impl Error {
                 | LossCause::WrongSession => Fault::Peer,
                 _ => Fault::Network,
             },
-            ErrorKind::TimedOut => Fault::Network,
+            ErrorKind::TimedOut | ErrorKind::NotReadOnly => Fault::Network,
             ErrorKind::SessionEnded(_) => Fault::Session,
             ErrorKind::InvalidReply(_) => Fault::Peer,
             ErrorKind::TooLarge { .. }
@@ -245,6 +253,9 @@ impl fmt::Display for Error {
             ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
             ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
             ErrorKind::TimedOut => f.write_str("no answer in the time given")?,
+            ErrorKind::NotReadOnly => {
+                f.write_str("the server is read-only; wait for SessionEvent::Connected")?;
+            }
             ErrorKind::TooLarge { len, max } => {
                 write!(f, "a request of {len} bytes; a server accepts at most {max}")?;
             }

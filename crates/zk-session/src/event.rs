@@ -8,8 +8,8 @@ use crate::{Host, LossCause, SessionEnd};
 
 /// A change in the life of a session, in the order in which it happened.
 ///
-/// `Connected` comes once, first. `Suspended` and `Reconnected` alternate after
-/// it. One of `Expired`, `AuthFailed` and `Closed` comes last, once; nothing
+/// `Connected` comes once, first, or after `ReadOnly`. `Suspended` and `Reconnected` alternate after
+/// it. One of `Expired`, `AuthFailed`, `Closed` and `Detached` comes last, once; nothing
 /// follows it. `Closed` without `Connected` is what a client sees that was
 /// closed before it ever had a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,19 @@ pub enum SessionEvent {
     /// The session was made.
     Connected {
         /// The session's id.
+        session_id: i64,
+        /// The session timeout the server decided on.
+        timeout: Duration,
+        /// The server that answered.
+        host: Host,
+    },
+    /// There is a connection, to a server without a quorum: reads are answered, out of
+    /// what it knew last, writes are refused, and no lock can be held. It comes only if
+    /// [`Config::allow_read_only`](crate::Config::allow_read_only) says so, and only
+    /// before `Connected`, which tells that the session was made after all. `Suspended`
+    /// with session id 0 follows it.
+    ReadOnly {
+        /// The id that this server has given, which means nothing to others.
         session_id: i64,
         /// The session timeout the server decided on.
         timeout: Duration,
@@ -55,6 +68,11 @@ pub enum SessionEvent {
     },
     /// The client was closed.
     Closed {
+        /// The session's id; 0 if there never was one.
+        session_id: i64,
+    },
+    /// This client has let go of the session, which lives on for whoever resumes it.
+    Detached {
         /// The session's id; 0 if there never was one.
         session_id: i64,
     },

@@ -43,7 +43,9 @@ mod driver;
 mod error;
 mod event;
 mod planted;
+mod session_credentials;
 
+pub use crate::core::Stats;
 pub use client::{
     Batch, Belief, Children, Client, Config, Created, LeaseClaim, LeaseLoss, NodeData, Pending,
     PendingStream, PendingWatch, SessionEvents, Watch, WatchNews, WatchStream, WatchedEvent,
@@ -54,6 +56,7 @@ pub use error::{Error, ErrorKind, Fault, LossCause, Outcome, SessionEnd};
 pub use event::SessionEvent;
 #[cfg(zk_planted)]
 pub use planted::Planted;
+pub use session_credentials::SessionCredentials;
 
 // The vocabulary of the protocol that the client's operations speak.
 pub use proto::{

@@ -63,6 +63,16 @@ pub const ADDRESS_HEAD_START: Duration = Duration::from_millis(250);
 /// Addresses of one name that are tried in one attempt; which, is drawn.
 pub const ADDRESSES_MAX: usize = 8;
 
+/// The first pause of the search for a read-write server, while connected to a
+/// read-only one; it doubles, as in the Java client.
+pub const PROBE_PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// The longest such pause: reads still work meanwhile, and each probe is a connection.
+pub const PROBE_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// How long a server has to say whether it takes writes.
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The longest silence from our side on a connection, however long the session
 /// timeout, so that dead connections are noticed and middle boxes kept awake.
 pub const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);

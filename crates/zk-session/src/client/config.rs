@@ -11,7 +11,7 @@ use crate::connect_string::ConnectString;
 use crate::core::Settings;
 use crate::driver::{Connector, Tcp};
 use crate::error::{Error, ErrorKind, LossCause};
-use crate::{SessionEnd, SessionEvent};
+use crate::{SessionCredentials, SessionEnd, SessionEvent};
 
 /// Everything about a client that is decided before it exists.
 ///
@@ -100,6 +100,36 @@ impl Config {
         self
     }
 
+    /// Whether a server that has lost its quorum may serve this client until another one
+    /// is found; false by default.
+    ///
+    /// [`connect`](Self::connect) is then also content with such a server. There is no
+    /// session yet in the meantime: [`Client::session_id`] is 0, writes and `sync` end
+    /// with [`ErrorKind::NotReadOnly`], what is read may be out of date by any amount, no
+    /// lease holds and no lock can be acquired. The other servers are asked in turn
+    /// whether they take writes, with the four-letter word `isro`, and the first that
+    /// does gets the session ([`SessionEvent::Connected`]). A session that was made
+    /// never goes to a read-only server, which would refuse it.
+    #[must_use]
+    pub fn allow_read_only(mut self, allow: bool) -> Self {
+        self.settings.allow_read_only = allow;
+        self
+    }
+
+    /// Takes over a session instead of making one: that of a process that was replaced,
+    /// for example, with its ephemeral nodes. Watches and authentication do not come
+    /// along, nor does clean-up that was under way; whoever had the session before loses
+    /// its connection.
+    ///
+    /// If the session is over, [`connect`](Self::connect) fails with
+    /// [`SessionEnd::Expired`]. If no server could be reached in time the session is left
+    /// alone, and it may be tried again.
+    #[must_use]
+    pub fn resume(mut self, session: SessionCredentials) -> Self {
+        self.settings.resume = Some(session);
+        self
+    }
+
     /// How long [`Client::close`] may take; 2 s by default.
     #[must_use]
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
@@ -137,7 +167,7 @@ impl Config {
     /// time, [`ErrorKind::SessionEnded`] if one refused the credentials.
     ///
     /// # Cancel safety
-    /// Dropping the future closes the session that may have been made.
+    /// Dropping the future closes the session that may have been made, or taken over.
     pub async fn connect(self) -> Result<Client, Error> {
         self.connect_through(Tcp).await
     }
@@ -147,16 +177,17 @@ impl Config {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn connect_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
-        let timeout = self.connect_timeout;
+        let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         let servers: Vec<String> =
             self.connect_string.hosts().iter().map(ToString::to_string).collect();
         let (client, presented) = self.start(connector);
         let mut events = client.events();
         // Whoever was faster than the subscription has left its mark on the core.
         let connected = async {
-            while client.session_id() == 0 {
+            while !client.shared().lock().is_established() {
                 match events.next().await {
                     Some(SessionEvent::Expired { cause, .. }) => return Err(cause),
+                    Some(SessionEvent::Detached { .. }) => return Err(SessionEnd::Detached),
                     Some(SessionEvent::AuthFailed { .. }) => return Err(SessionEnd::AuthFailed),
                     Some(SessionEvent::Closed { .. }) | None => return Err(SessionEnd::Closed),
                     Some(_) => {}
@@ -180,6 +211,9 @@ impl Config {
                 ErrorKind::NoSession(cause)
             }
         };
+        if resumes {
+            client.detach(); // it may be tried again
+        }
         Err(Error::not_applied(kind).on("connect to", servers.join(",")))
     }
 

@@ -36,6 +36,7 @@ impl SessionEvents {
             SessionEvent::Expired { .. }
                 | SessionEvent::AuthFailed { .. }
                 | SessionEvent::Closed { .. }
+                | SessionEvent::Detached { .. }
         );
         Some(event)
     }

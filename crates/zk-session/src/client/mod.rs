@@ -21,11 +21,11 @@ pub use self::operations::{Children, Created, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch, WatchedEvent};
 pub use self::watch_stream::{PendingStream, WatchNews, WatchStream};
 
-use crate::SessionEnd;
 use crate::connect_string::ConnectString;
-use crate::core::{Settings, TIMEOUT_MAX};
+use crate::core::{Settings, Stats, TIMEOUT_MAX};
 use crate::driver::{Connector, Driver, Shared, now};
 use crate::error::{Error, ErrorKind};
+use crate::{SessionCredentials, SessionEnd};
 
 /// A handle on one session. Cheap to clone; the session is closed when the last
 /// clone, and everything that holds one, is gone.
@@ -117,6 +117,13 @@ impl Client {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.shared().lock().is_connected()
+    }
+
+    /// True while the connection is to a server without a quorum; see
+    /// [`Config::allow_read_only`].
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.shared().lock().is_read_only()
     }
 
     /// How the session ended, if it did.
@@ -215,6 +222,33 @@ impl Client {
         self.shared().lock().update_servers(now(), parsed.hosts().to_vec());
         self.shared().wake();
         Ok(())
+    }
+
+    /// What the session can be taken over with; `None` if there is none, or none any
+    /// more. A secret.
+    #[must_use]
+    pub fn session_credentials(&self) -> Option<SessionCredentials> {
+        self.shared().lock().credentials()
+    }
+
+    /// Ends this client, for all its handles, and leaves the session to whoever resumes
+    /// it, within the session timeout: its nodes stay. `None` if there is no session to
+    /// leave. Requests without an answer fail as with a lost connection, and clean-up
+    /// that is under way is given up, so let go of locks before, or have whoever resumes
+    /// the session look after their nodes: guards count as lost from here on.
+    pub fn detach(&self) -> Option<SessionCredentials> {
+        let mut session = self.shared().lock();
+        session.detach(now());
+        let credentials = session.credentials();
+        drop(session);
+        self.shared().wake();
+        credentials
+    }
+
+    /// A snapshot of what the session is doing.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared().lock().stats(now())
     }
 
     /// Ends the session: its ephemeral nodes are gone when this returns, unless no

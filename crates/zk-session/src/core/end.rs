@@ -35,12 +35,14 @@ impl<H: Handles> Session<H> {
         let streams = streams.into_iter().map(|to| Output::Stream { to, notice: Err(end) });
         self.outputs.extend(streams);
         self.outbound.reset();
+        self.search = None;
         self.closing = None;
         self.link = Link::Ended(end);
         let session_id = self.identity.session_id;
         self.event(match end {
             SessionEnd::AuthFailed => SessionEvent::AuthFailed { session_id },
             SessionEnd::Closed => SessionEvent::Closed { session_id },
+            SessionEnd::Detached => SessionEvent::Detached { session_id },
             cause => SessionEvent::Expired { session_id, cause },
         });
         let standing = self.standing();

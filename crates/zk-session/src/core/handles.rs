@@ -79,6 +79,9 @@ pub enum Output<H: Handles> {
     Connect(Host),
     /// Drop the connection.
     Disconnect,
+    /// Ask this server, beside the connection there is, whether it takes writes; then
+    /// call [`handle_probed`](super::Session::handle_probed).
+    Probe(Host),
     /// The one and only answer to a request.
     Reply {
         /// The handle given with the request.

@@ -15,6 +15,8 @@ pub(super) struct Hosts {
     hosts: Vec<Entry>,
     current: usize,
     failures: u32,
+    /// The one that was last asked whether it takes writes.
+    probed: usize,
     /// The order was made for a move to other servers, and is drawn afresh after it.
     moving: bool,
 }
@@ -38,7 +40,7 @@ impl Hosts {
     pub(super) fn new(hosts: Vec<Host>, rng: &mut Rng) -> Self {
         let mut hosts: Vec<Entry> = hosts.into_iter().map(Entry::new).collect();
         shuffle(&mut hosts, rng);
-        Self { hosts, current: 0, failures: 0, moving: false }
+        Self { hosts, current: 0, failures: 0, probed: 0, moving: false }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -56,6 +58,23 @@ impl Hosts {
             self.hosts.swap(0, self.current);
             self.current = 0;
             shuffle(&mut self.hosts[1..], rng);
+        }
+    }
+
+    /// The next one to be asked whether it takes writes, other than the current one.
+    pub(super) fn next_to_probe(&mut self) -> Option<Host> {
+        let count = self.hosts.len();
+        self.probed = (self.probed + 1) % count;
+        if self.probed == self.current {
+            self.probed = (self.probed + 1) % count;
+        }
+        (self.probed != self.current).then(|| self.hosts[self.probed].host.clone())
+    }
+
+    /// Tries this host next.
+    pub(super) fn prefer(&mut self, host: &Host) {
+        if let Some(index) = self.hosts.iter().position(|entry| entry.host == *host) {
+            self.current = index;
         }
     }
 
@@ -125,7 +144,7 @@ impl Hosts {
             true => (0, 1),
             false => (n_old * (before - n_all), n_all * before.saturating_sub(n_old)),
         };
-        self.moving = moves;
+        (self.moving, self.probed) = (moves, 0);
         if moves {
             self.hosts = Vec::with_capacity(n_all);
             let (mut old, mut new) = (old.into_iter(), new.into_iter());

@@ -37,6 +37,8 @@ impl<H: Handles> Session<H> {
     }
 
     fn frame(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
+        self.counters.frames_received += 1;
+        self.counters.bytes_received += u64::try_from(4 + frame.len()).unwrap_or(u64::MAX);
         if let Link::Handshaking { sent, .. } = self.link {
             return self.handshake(now, sent, frame);
         }
@@ -52,7 +54,8 @@ impl<H: Handles> Session<H> {
                 if let (true, Some(sent)) = (Planted::LeaseFedByPings.is_on(), self.pulse.ping) {
                     self.lease.quorum_answered(sent, now);
                 }
-                self.pulse.ponged(now);
+                let round_trip = self.pulse.ponged(now);
+                self.counters.ping_round_trip = round_trip.or(self.counters.ping_round_trip);
                 Ok(())
             }
             xid => match self.inflight.take(xid) {
@@ -111,7 +114,10 @@ impl<H: Handles> Session<H> {
             // Watches that could not be re-armed would be silent for ever.
             Owner::Rearm if !header.err.is_ok() => return Err(LossCause::Refused(header.err)),
             Owner::Removal(path) => self.watches.removal_answered(&path, header.err),
-            Owner::Rearm | Owner::Heartbeat | Owner::Nobody => {}
+            Owner::Heartbeat => {
+                self.counters.heartbeat_round_trip = Some(now.saturating_duration_since(sent.at));
+            }
+            Owner::Rearm | Owner::Nobody => {}
             Owner::Close => self.end(SessionEnd::Closed),
         }
         Ok(())

@@ -7,6 +7,7 @@ use proto::{ConnectReply, ConnectRequest, ConnectResponse, ErrorCode};
 
 use super::handles::{Owner, Sent};
 use super::hosts::{Hosts, Rebalance};
+use super::read_only::Search;
 use super::{Failure, Handles, Output, Password, Session};
 use crate::error::{ErrorKind, LossCause, Outcome};
 use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MIN};
@@ -44,7 +45,7 @@ impl<H: Handles> Session<H> {
                 .unwrap_or(i32::MAX),
             session_id: self.identity.session_id,
             password: self.identity.password.0.clone(),
-            read_only: Some(false),
+            read_only: Some(self.settings.allow_read_only),
         };
         self.outbound.append(|out| proto::encode_record(&request, out));
         self.link = Link::Handshaking { deadline: now + self.attempt_timeout(), sent: now };
@@ -93,12 +94,15 @@ impl<H: Handles> Session<H> {
             self.hosts.succeeded();
         }
         self.move_at = None;
+        self.search = None;
         self.fail_inflight(&ErrorKind::ConnectionLost(cause));
         self.outbound.reset();
         self.pulse.link_lost();
         self.last_loss = Some(cause);
         let pause = match cause {
             LossCause::Rebalanced => Hosts::pause_to_move(&mut self.rng),
+            // A better one was found; the refusal of a read-only one comes before it is up.
+            LossCause::ReadOnly if was_up => Hosts::pause_to_move(&mut self.rng),
             _ => {
                 if matches!(self.link, Link::Handshaking { .. }) {
                     self.hosts.skip_current(now);
@@ -109,6 +113,7 @@ impl<H: Handles> Session<H> {
         self.link = Link::Waiting { until: now + pause };
         let session_id = self.identity.session_id;
         if was_up {
+            self.counters.connections_lost += 1;
             self.event(SessionEvent::Suspended { session_id, cause });
         }
         if self.closing.is_some() && session_id == 0 {
@@ -153,7 +158,7 @@ impl<H: Handles> Session<H> {
     ) -> Result<(), LossCause> {
         match ConnectReply::parse(frame).map_err(LossCause::Garbled)? {
             ConnectReply::Accepted(response) => self.accepted(now, sent, response),
-            ConnectReply::Rejected if self.closing.is_some() => {
+            ConnectReply::Rejected if self.closing.is_some() && !self.detaching => {
                 // The server had applied closeSession; only its answer was lost.
                 self.end(SessionEnd::Closed);
                 Ok(())
@@ -175,29 +180,42 @@ impl<H: Handles> Session<H> {
         response: ConnectResponse,
     ) -> Result<(), LossCause> {
         let known = self.identity.session_id;
+        let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
         if response.read_only == Some(true) {
-            return Err(LossCause::ReadOnly);
+            // It cannot have our session, if there is one, whatever it says.
+            if known != 0 || !self.settings.allow_read_only {
+                return Err(LossCause::ReadOnly);
+            }
+            self.identity.timeout = timeout;
+            self.search = Some(Search::new(now));
+            let (session_id, host) = (response.session_id, self.hosts.current().clone());
+            self.up(now, sent, SessionEvent::ReadOnly { session_id, timeout, host });
+            return Ok(());
         }
         if response.session_id == 0 || (known != 0 && response.session_id != known) {
             return Err(LossCause::WrongSession);
         }
-        let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
         self.identity.session_id = response.session_id;
         self.identity.password = Password(response.password);
         self.identity.timeout = timeout;
         self.lease.negotiated(timeout);
+        let (session_id, host) = (response.session_id, self.hosts.current().clone());
+        let event = match self.is_established() && known != 0 {
+            false => SessionEvent::Connected { session_id, timeout, host },
+            true => SessionEvent::Reconnected { session_id, timeout, host },
+        };
+        self.up(now, sent, event);
+        Ok(())
+    }
+
+    fn up(&mut self, now: Instant, sent: Instant, event: SessionEvent) {
         self.pulse.link_up(now);
         self.pulse.acked(sent);
         self.last_loss = None;
         self.hosts.connected(&mut self.rng);
         self.link = Link::Up;
-        let (session_id, host) = (response.session_id, self.hosts.current().clone());
-        self.event(match known {
-            0 => SessionEvent::Connected { session_id, timeout, host },
-            _ => SessionEvent::Reconnected { session_id, timeout, host },
-        });
+        self.event(event);
         self.transmit_backlog(now);
-        Ok(())
     }
 
     /// How long one server gets to accept, and again to answer the handshake: never

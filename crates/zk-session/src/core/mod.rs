@@ -15,7 +15,9 @@
 //! 3. Bytes of [`poll_transmit`](Session::poll_transmit) were written:
 //!    [`handle_written`](Session::handle_written).
 //! 4. The connection ends: [`handle_disconnected`](Session::handle_disconnected).
-//! 5. The deadline passes: [`handle_timeout`](Session::handle_timeout).
+//! 5. [`Output::Probe`]: find out, on a connection of its own, whether the server takes
+//!    writes, then call [`handle_probed`](Session::handle_probed).
+//! 6. The deadline passes: [`handle_timeout`](Session::handle_timeout).
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -54,9 +56,11 @@ mod inflight;
 mod lease;
 mod link;
 mod outbound;
+mod read_only;
 mod requests;
 mod rng;
 mod settings;
+mod stats;
 mod timing;
 mod watches;
 mod watching;
@@ -72,6 +76,7 @@ pub use self::handles::{
 };
 pub use self::settings::Settings;
 pub(crate) use self::settings::TIMEOUT_MAX;
+pub use self::stats::Stats;
 
 use self::chores::Chores;
 use self::deadlines::Deadlines;
@@ -81,14 +86,16 @@ use self::inflight::Inflight;
 use self::lease::Lease;
 use self::link::Link;
 use self::outbound::{Outbound, Queue};
+use self::read_only::Search;
 use self::requests::Credential;
 pub(crate) use self::requests::HEARTBEAT;
 use self::rng::Rng;
+use self::stats::Counters;
 use self::timing::Pulse;
 use self::watches::Watches;
 use crate::error::{ErrorKind, LossCause, Outcome};
 use crate::planted::Planted;
-use crate::{SessionEnd, SessionEvent};
+use crate::{SessionCredentials, SessionEnd, SessionEvent};
 
 /// Why a request failed, and whether it was applied.
 pub type Failure = (ErrorKind, Outcome);
@@ -113,9 +120,14 @@ pub struct Session<H: Handles> {
     unwatch_at: Option<Instant>,
     chores: Chores<H::Reply>,
     closing: Option<Instant>,
+    /// Closing means to leave the session alone.
+    detaching: bool,
     /// The connection is to be given up for another server.
     move_at: Option<Instant>,
     last_loss: Option<LossCause>,
+    /// Set while the connection is to a read-only server.
+    search: Option<Search>,
+    counters: Counters,
     outputs: VecDeque<Output<H>>,
 }
 
@@ -148,15 +160,17 @@ impl<H: Handles> Session<H> {
     pub fn new(mut settings: Settings, now: Instant) -> Self {
         settings.clamp();
         let mut rng = Rng::new(settings.seed);
+        let resumed = settings.resume.as_ref();
+        let no_password = || Bytes::from_static(&[0; 16]);
         Self {
             hosts: Hosts::new(settings.hosts.clone(), &mut rng),
             rng,
             link: Link::Waiting { until: now },
             identity: Identity {
-                session_id: 0,
-                password: Password(Bytes::from_static(&[0; 16])),
+                session_id: resumed.map_or(0, SessionCredentials::session_id),
+                password: Password(resumed.map_or_else(no_password, |it| it.shared_password())),
                 timeout: settings.session_timeout,
-                last_zxid: 0,
+                last_zxid: resumed.map_or(0, SessionCredentials::last_zxid),
             },
             pulse: Pulse::new(now),
             lease: Lease::new(settings.lease_margin),
@@ -169,8 +183,11 @@ impl<H: Handles> Session<H> {
             unwatch_at: None,
             chores: Chores::new(),
             closing: None,
+            detaching: false,
             move_at: None,
             last_loss: None,
+            search: None,
+            counters: Counters::default(),
             outputs: VecDeque::new(),
             settings,
         }
@@ -195,6 +212,25 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.identity.session_id
+    }
+
+    /// What the session can be taken over with; `None` if there is none, or none any
+    /// more. A secret.
+    #[must_use]
+    pub fn credentials(&self) -> Option<SessionCredentials> {
+        let Identity { session_id, password, last_zxid, .. } = &self.identity;
+        let is_over = match self.ended() {
+            Some(end) => end != SessionEnd::Detached,
+            None => self.closing.is_some() && !self.detaching,
+        };
+        let lives = *session_id != 0 && !is_over;
+        lives.then(|| SessionCredentials::of(*session_id, password.0.clone(), *last_zxid))
+    }
+
+    /// True once a server has answered a handshake.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        self.pulse.is_acked()
     }
 
     /// The session timeout: the one negotiated, or the one that will be asked for.

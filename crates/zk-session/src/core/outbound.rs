@@ -19,15 +19,18 @@ pub(super) struct Outbound {
     encoded: u64,
     /// Bytes the socket has taken.
     written: u64,
+    /// Frames, over all connections.
+    frames: u64,
 }
 
 impl Outbound {
     pub(super) fn new() -> Self {
-        Self { buffer: BytesMut::new(), encoded: 0, written: 0 }
+        Self { buffer: BytesMut::new(), encoded: 0, written: 0, frames: 0 }
     }
 
-    /// Appends frames; returns where in the stream they begin.
+    /// Appends a frame; returns where in the stream it begins.
     pub(super) fn append(&mut self, encode: impl FnOnce(&mut BytesMut)) -> u64 {
+        self.frames += 1;
         let (offset, before) = (self.encoded, self.buffer.len());
         encode(&mut self.buffer);
         self.encoded += u64::try_from(self.buffer.len() - before).unwrap_or(u64::MAX);
@@ -57,6 +60,10 @@ impl Outbound {
         self.written += u64::try_from(len).unwrap_or(u64::MAX);
     }
 
+    pub(super) fn frames(&self) -> u64 {
+        self.frames
+    }
+
     /// The bytes that the socket has not taken yet.
     pub(super) fn unwritten(&self) -> usize {
         usize::try_from(self.encoded.saturating_sub(self.written)).unwrap_or(usize::MAX)
@@ -69,7 +76,7 @@ impl Outbound {
 
     /// Starts afresh for the next connection.
     pub(super) fn reset(&mut self) {
-        *self = Self { buffer: std::mem::take(&mut self.buffer), encoded: 0, written: 0 };
+        (self.encoded, self.written) = (0, 0);
         self.buffer.clear();
     }
 }

@@ -61,6 +61,9 @@ impl<H: Handles> Session<H> {
         watch: Option<(WatchKind, H::Watch)>,
     ) -> Result<Ticket, Failure> {
         self.admit(proto::request_frame_len(request), watch.is_some())?;
+        if self.is_read_only() && needs_quorum(R::OP) {
+            return Err((ErrorKind::NotReadOnly, Outcome::NotApplied));
+        }
         let watch = watch.map(|(kind, handle)| PendingWatch {
             path: request.path().unwrap_or_default().into(),
             watcher: Watcher::OneShot(kind, handle),
@@ -174,17 +177,32 @@ impl<H: Handles> Session<H> {
         if self.closing.is_some() || self.ended().is_some() {
             return;
         }
-        self.closing = Some(now + self.settings.close_timeout);
-        // Whoever still holds a lock is told at once: the server gives it away when it
-        // has the request, which may be long before the answer is here.
-        if self.lease.lapse() {
-            let standing = self.standing();
-            self.outputs.push_back(Output::Standing(standing));
-        }
+        self.begin_to_close(now + self.settings.close_timeout);
         if self.is_connected() {
             self.transmit(now, &CloseSession, Owner::Close, None);
         } else if self.identity.session_id == 0 && matches!(self.link, Link::Waiting { .. }) {
             self.end(SessionEnd::Closed); // there is nothing to tell a server
+        }
+    }
+
+    /// Ends this end of the session and leaves the session itself to whoever has its
+    /// [`credentials`](Self::credentials). It happens when the driver next tells the
+    /// time, after it has told what the socket has taken; requests that have no answer
+    /// by then fail, clean-up included.
+    pub fn detach(&mut self, now: Instant) {
+        if self.closing.is_none() && self.ended().is_none() {
+            self.detaching = true;
+            self.begin_to_close(now);
+        }
+    }
+
+    /// Whoever still holds a lock is told at once: a server gives it away when it has
+    /// the request to close, which may be long before the answer is here.
+    fn begin_to_close(&mut self, until: Instant) {
+        self.closing = Some(until);
+        if self.lease.lapse() {
+            let standing = self.standing();
+            self.outputs.push_back(Output::Standing(standing));
         }
     }
 
@@ -202,6 +220,7 @@ impl<H: Handles> Session<H> {
     /// The connection has taken so many of the bytes it was given.
     pub fn handle_written(&mut self, len: usize) {
         self.outbound.wrote(len);
+        self.counters.bytes_sent += u64::try_from(len).unwrap_or(u64::MAX);
     }
 
     fn admit_frame(&self, frame_len: usize) -> Result<(), Failure> {
@@ -276,17 +295,23 @@ impl<H: Handles> Session<H> {
             self.send_credential(now, index);
         }
         self.send_rearming(now);
-        if self.lease.is_claimed() {
+        if self.lease.is_claimed() && !self.is_read_only() {
             self.send_heartbeat(now);
         }
         while let Some(Queued { ticket, op, mut frame, to, watch, due }) = self.queue.pop() {
+            if self.is_read_only() && needs_quorum(op) {
+                self.deadlines.met(due);
+                let result = Err((ErrorKind::NotReadOnly, Outcome::NotApplied));
+                self.outputs.push_back(Output::Reply { to, result });
+                continue;
+            }
             self.send_chores(now, ticket);
             proto::patch_xid(&mut frame, self.inflight.next_xid());
             let offset = self.outbound.append(|out| out.extend_from_slice(&frame));
             self.sent(now, op, offset, Owner::Caller(to), watch, due);
         }
         self.send_all_chores(now);
-        if self.closing.is_some() {
+        if self.closing.is_some() && !self.detaching {
             self.transmit(now, &CloseSession, Owner::Close, None);
         }
     }
@@ -344,6 +369,9 @@ impl<H: Handles> Session<H> {
 
     /// Sends what is older than the request with that ticket.
     fn send_chores(&mut self, now: Instant, before: Ticket) {
+        if self.is_read_only() {
+            return; // they wait for a server that takes writes
+        }
         while let Some((number, chore)) = self.chores.start_next(before) {
             let owner = Owner::Chore(number);
             match chore {
@@ -413,4 +441,9 @@ impl<H: Handles> Session<H> {
             self.chores.add(number, chore, None, None);
         }
     }
+}
+
+/// True for what a read-only server refuses.
+fn needs_quorum(op: OpCode) -> bool {
+    op.is_write() && op != OpCode::CloseSession || op == OpCode::Sync
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::Host;
 use crate::limits::CLOSE_TIMEOUT;
+use crate::{Host, SessionCredentials};
 
 pub(crate) const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
 
@@ -20,6 +20,10 @@ pub struct Settings {
     /// How long a caller waits for an answer who does not say so; for ever, that is
     /// until the session ends, if `None`.
     pub request_timeout: Option<Duration>,
+    /// Whether a server without a quorum is better than none.
+    pub allow_read_only: bool,
+    /// The session to take over, if not a new one.
+    pub resume: Option<SessionCredentials>,
     /// The longest frame accepted from a server, in bytes.
     pub frame_len_max: usize,
     /// How long closing may take.
@@ -37,6 +41,8 @@ impl Settings {
             session_timeout,
             lease_margin: None,
             request_timeout: None,
+            resume: None,
+            allow_read_only: false,
             frame_len_max: proto::FRAME_LEN_MAX_CLIENT,
             close_timeout: CLOSE_TIMEOUT,
             seed: 0,

@@ -64,15 +64,20 @@ impl Pulse {
         self.acked(sent);
     }
 
-    pub(super) fn ponged(&mut self, now: Instant) {
+    /// A ping was answered; how long that took.
+    pub(super) fn ponged(&mut self, now: Instant) -> Option<Duration> {
         self.heard = now;
-        if let Some(sent) = self.ping.take() {
-            self.acked(sent);
-        }
+        let sent = self.ping.take()?;
+        self.acked(sent);
+        Some(now.saturating_duration_since(sent))
     }
 
     pub(super) fn link_up(&mut self, now: Instant) {
         (self.sent, self.heard, self.up) = (now, now, now);
+    }
+
+    pub(super) fn is_acked(&self) -> bool {
+        self.acked.is_some()
     }
 
     /// For how long the connection has been up.
@@ -100,6 +105,7 @@ impl<H: Handles> Session<H> {
                     self.chores.retry_at(),
                     self.unwatch_at,
                     self.stall_due(),
+                    self.probe_due(),
                 ];
                 up.into_iter().flatten().fold(self.silence_due(), Instant::min)
             }
@@ -119,7 +125,10 @@ impl<H: Handles> Session<H> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.check_lease(now);
         if self.closing.is_some_and(|deadline| deadline <= now) {
-            self.end(SessionEnd::Closed);
+            self.end(match self.detaching {
+                true => SessionEnd::Detached,
+                false => SessionEnd::Closed,
+            });
         } else if self.expiry_due().is_some_and(|due| due <= now) {
             self.end(match self.closing {
                 Some(_) => SessionEnd::Closed,
@@ -159,6 +168,9 @@ impl<H: Handles> Session<H> {
             self.pulse.sent(now);
             self.pulse.ping = Some(now);
         }
+        if self.probe_due().is_some_and(|at| at <= now) {
+            self.send_probe(now);
+        }
         if self.chores.retry_at().is_some_and(|at| at <= now) {
             self.chores.retry_started();
             self.send_all_chores(now);
@@ -187,7 +199,8 @@ impl<H: Handles> Session<H> {
         }
         let last =
             self.lease.fed().map_or(self.pulse.asked_quorum, |at| at.max(self.pulse.asked_quorum));
-        let wanted = self.lease.is_claimed() && self.closing.is_none();
+        // A read-only server has nobody to agree with.
+        let wanted = self.lease.is_claimed() && self.closing.is_none() && !self.is_read_only();
         wanted.then(|| last + self.identity.timeout / 6)
     }
 
@@ -216,8 +229,12 @@ impl<H: Handles> Session<H> {
 
     /// A session that nobody has acknowledged for 4/3 of its timeout is over,
     /// whether or not a server ever comes back to say so (ZOOKEEPER-4508). A
-    /// session that never was cannot expire (ZOOKEEPER-4921).
+    /// session that never was cannot expire (ZOOKEEPER-4921), nor can that of a
+    /// read-only server, on which nothing rests.
     fn expiry_due(&self) -> Option<Instant> {
+        if self.identity.session_id == 0 {
+            return None;
+        }
         self.pulse.acked.map(|sent| sent + self.identity.timeout * 4 / 3)
     }
 }

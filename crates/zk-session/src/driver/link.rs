@@ -134,6 +134,10 @@ impl<C: Connector> Link<C> {
         }
     }
 
+    pub(super) fn connector(&self) -> &C {
+        &self.connector
+    }
+
     /// Where the core puts the bytes to be written.
     pub(super) fn outgoing(&mut self) -> &mut BytesMut {
         &mut self.outgoing

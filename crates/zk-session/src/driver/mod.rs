@@ -7,6 +7,7 @@
 
 mod link;
 mod notices;
+mod probe;
 mod shared;
 mod transport;
 
@@ -24,6 +25,7 @@ pub(crate) use self::shared::{Channels, ReplyReceiver, Shared, WatchReceiver, no
 pub use self::transport::{Connector, Tcp};
 
 use self::link::{Link, Progress};
+use crate::Host;
 use crate::core::Output;
 use crate::limits::WORK_PER_POLL;
 
@@ -33,11 +35,21 @@ pub(crate) struct Driver<C: Connector> {
     link: Link<C>,
     outputs: VecDeque<Output<Channels>>,
     timer: Option<(Instant, Pin<Box<Sleep>>)>,
+    probe: Option<Probe>,
 }
+
+/// A server that is being asked whether it takes writes.
+type Probe = (Host, Pin<Box<dyn Future<Output = bool> + Send>>);
 
 impl<C: Connector> Driver<C> {
     pub(crate) fn new(shared: Arc<Shared>, connector: C) -> Self {
-        Self { shared, link: Link::new(connector), outputs: VecDeque::new(), timer: None }
+        Self {
+            shared,
+            link: Link::new(connector),
+            outputs: VecDeque::new(),
+            timer: None,
+            probe: None,
+        }
     }
 
     /// One round: what the connection has, what the core makes of it, what the
@@ -45,11 +57,15 @@ impl<C: Connector> Driver<C> {
     /// every source will wake this task.
     fn round(&mut self, cx: &mut Context<'_>) -> Poll<Round> {
         let progress = self.link.poll_read(cx);
-        let went_on = !matches!(progress, Progress::None);
+        let probed = self.poll_probe(cx);
+        let went_on = !matches!(progress, Progress::None) || probed.is_some();
         let deadline = {
             let mut session = self.shared.lock();
             let now = now();
             self.link.tell(&mut session, now, progress);
+            if let Some((host, is_read_write)) = probed {
+                session.handle_probed(now, &host, is_read_write);
+            }
             if session.poll_timeout().is_some_and(|due| due <= now) {
                 session.handle_timeout(now);
             }
@@ -76,7 +92,15 @@ impl<C: Connector> Driver<C> {
                     self.link.connect(&host);
                     link_changed = true;
                 }
-                Output::Disconnect => self.link.close(),
+                Output::Disconnect => {
+                    self.probe = None;
+                    self.link.close();
+                }
+                Output::Probe(host) => {
+                    let answer = probe::is_read_write(self.link.connector().connect(&host));
+                    self.probe = Some((host, Box::pin(answer)));
+                    link_changed = true;
+                }
                 // Whoever stopped waiting has closed the channel: nothing to do.
                 Output::Reply { to, result } => drop(to.send(result)),
                 Output::Watch { to, result } => drop(to.send(result)),
@@ -87,6 +111,12 @@ impl<C: Connector> Driver<C> {
         }
         self.shared.set_local_address(self.link.take_local_address());
         link_changed
+    }
+
+    fn poll_probe(&mut self, cx: &mut Context<'_>) -> Option<(Host, bool)> {
+        let (_, answer) = self.probe.as_mut()?;
+        let Poll::Ready(is_read_write) = answer.as_mut().poll(cx) else { return None };
+        self.probe.take().map(|(host, _)| (host, is_read_write))
     }
 
     /// Sees to it that this task wakes at `deadline`; true if that is now.

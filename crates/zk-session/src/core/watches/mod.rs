@@ -110,6 +110,11 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         self.one_shots + self.recursive + self.persistent
     }
 
+    /// How many there are: one-shot, recursive, persistent.
+    pub(super) fn counts(&self) -> [usize; 3] {
+        [self.one_shots, self.recursive, self.persistent]
+    }
+
     pub(super) fn has_stale(&self) -> bool {
         !self.stale.is_empty()
     }

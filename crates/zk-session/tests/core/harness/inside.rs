@@ -27,6 +27,7 @@ impl World {
                     self.wire = Wire::Down;
                     Seen::Disconnect
                 }
+                Output::Probe(host) => Seen::Probe(host),
                 Output::Reply { to, result } => {
                     assert!(self.asked.contains_key(&to.n), "{to:?} was not admitted");
                     let before = self.answers.insert(to.n, result.clone());
@@ -52,6 +53,7 @@ impl World {
                         SessionEvent::Expired { .. }
                             | SessionEvent::AuthFailed { .. }
                             | SessionEvent::Closed { .. }
+                            | SessionEvent::Detached { .. }
                     );
                     Seen::Event(event)
                 }

@@ -62,6 +62,7 @@ impl Handle for Number {
 pub(crate) enum Seen {
     Connect(Host),
     Disconnect,
+    Probe(Host),
     Reply(u32, Result<Reply, Failure>),
     Watch(u32, Result<WatchedEvent, SessionEnd>),
     Stream(u32, Result<Notice, SessionEnd>),

@@ -1,0 +1,87 @@
+//! A session in numbers.
+
+use std::time::{Duration, Instant};
+
+use super::{Handles, Session};
+use crate::Host;
+
+/// A snapshot of a session. Counters begin with the client and never go back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The session's id; 0 if there is none yet.
+    pub session_id: i64,
+    /// The server that requests flow to, if they do.
+    pub connected_to: Option<Host>,
+    /// Requests that were sent and are not answered, the session's own included.
+    pub in_flight: usize,
+    /// Requests that wait for a connection.
+    pub queued: usize,
+    /// Their bytes.
+    pub queued_bytes: usize,
+    /// Bytes of requests sent that the connection has not taken yet.
+    pub unwritten_bytes: usize,
+    /// Nodes that are to be removed for certain and are not yet known to be gone.
+    pub clean_up_pending: usize,
+    /// Frames made for a server, handshakes and pings included.
+    pub frames_sent: u64,
+    /// Bytes that connections have taken.
+    pub bytes_sent: u64,
+    /// Frames that came from servers.
+    pub frames_received: u64,
+    /// Their bytes.
+    pub bytes_received: u64,
+    /// How often a connection was lost that had been up.
+    pub connections_lost: u64,
+    /// How long the last answered ping took: the way to the server and back.
+    pub ping_round_trip: Option<Duration>,
+    /// How long the last answered heartbeat of the lease took: a round of the quorum.
+    pub heartbeat_round_trip: Option<Duration>,
+    /// One-shot watches that have not fired.
+    pub one_shot_watches: usize,
+    /// Streams of events of a node and all below it.
+    pub recursive_watches: usize,
+    /// Streams of events of a node and its list of children.
+    pub persistent_watches: usize,
+    /// How long the lease still holds if nothing more is heard; `None` if it does not.
+    pub lease_left: Option<Duration>,
+}
+
+/// What is counted as it happens.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) bytes_sent: u64,
+    pub(super) frames_received: u64,
+    pub(super) bytes_received: u64,
+    pub(super) connections_lost: u64,
+    pub(super) ping_round_trip: Option<Duration>,
+    pub(super) heartbeat_round_trip: Option<Duration>,
+}
+
+impl<H: Handles> Session<H> {
+    /// The session in numbers, at this moment.
+    #[must_use]
+    pub fn stats(&self, now: Instant) -> Stats {
+        let [one_shot_watches, recursive_watches, persistent_watches] = self.watches.counts();
+        Stats {
+            session_id: self.identity.session_id,
+            connected_to: self.is_connected().then(|| self.hosts.current().clone()),
+            in_flight: self.inflight.len(),
+            queued: self.queue.len(),
+            queued_bytes: self.queue.bytes(),
+            unwritten_bytes: self.outbound.unwritten(),
+            clean_up_pending: self.chores.len(),
+            frames_sent: self.outbound.frames(),
+            bytes_sent: self.counters.bytes_sent,
+            frames_received: self.counters.frames_received,
+            bytes_received: self.counters.bytes_received,
+            connections_lost: self.counters.connections_lost,
+            ping_round_trip: self.counters.ping_round_trip,
+            heartbeat_round_trip: self.counters.heartbeat_round_trip,
+            one_shot_watches,
+            recursive_watches,
+            persistent_watches,
+            lease_left: self.lease(now).map(|(_, until)| until.saturating_duration_since(now)),
+        }
+    }
+}
