@@ -48,7 +48,8 @@ mod session_credentials;
 pub use crate::core::Stats;
 pub use client::{
     Batch, Belief, Children, Client, Config, Created, LeaseClaim, LeaseLoss, NodeData, Pending,
-    PendingStream, PendingWatch, SessionEvents, Watch, WatchNews, WatchStream, WatchedEvent,
+    PendingStream, PendingWatch, Reconnecting, Renewal, SessionEvents, Watch, WatchNews,
+    WatchStream, WatchedEvent,
 };
 pub use connect_string::{ConnectString, Host};
 pub use driver::{Connector, Tcp};

@@ -87,5 +87,9 @@ pub const EVENTS_KEPT: usize = 64;
 /// Bytes asked of the transport in one read.
 pub const READ_CHUNK: usize = 16 * 1024;
 
+/// Bytes of buffer that a connection keeps for what it writes next. More, as a burst or
+/// a large node takes, is given back: idle sessions may be many.
+pub const WRITE_BUFFER_KEPT: usize = 4 * 1024;
+
 /// Reads and writes in one poll of the driver, before other tasks get a turn.
 pub const WORK_PER_POLL: usize = 32;

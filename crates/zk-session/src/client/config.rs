@@ -241,6 +241,18 @@ impl Config {
         (client, driver)
     }
 
+    /// For a new session.
+    pub(super) fn without_session(mut self) -> Self {
+        self.settings.resume = None;
+        self
+    }
+
+    /// For one more session: two of one seed must never meet on one ensemble.
+    pub(super) fn reseeded(mut self, nth: u32) -> Self {
+        self.seed = self.seed.map(|seed| seed.wrapping_add(u128::from(nth) << 96));
+        self
+    }
+
     fn start<C: Connector>(self, connector: C) -> (Client, Vec<Pending<()>>) {
         let mut settings = self.settings;
         settings.seed = self.seed.unwrap_or_else(entropy);

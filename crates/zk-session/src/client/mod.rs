@@ -5,6 +5,7 @@ mod events;
 mod lease;
 mod operations;
 mod pending;
+mod reconnecting;
 mod watch_stream;
 
 use std::fmt;
@@ -19,6 +20,7 @@ pub use self::events::SessionEvents;
 pub use self::lease::{Belief, LeaseClaim, LeaseLoss};
 pub use self::operations::{Children, Created, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch, WatchedEvent};
+pub use self::reconnecting::{Reconnecting, Renewal};
 pub use self::watch_stream::{PendingStream, WatchNews, WatchStream};
 
 use crate::connect_string::ConnectString;

@@ -196,7 +196,8 @@ impl<H: Handles> Session<H> {
             return Err(LossCause::WrongSession);
         }
         self.identity.session_id = response.session_id;
-        self.identity.password = Password(response.password);
+        // Not the frame, with the whole buffer that it came in, for sixteen bytes.
+        self.identity.password = Password(Bytes::copy_from_slice(&response.password));
         self.identity.timeout = timeout;
         self.lease.negotiated(timeout);
         let (session_id, host) = (response.session_id, self.hosts.current().clone());

@@ -16,7 +16,7 @@ use super::transport::Connector;
 use crate::Host;
 use crate::core::Session;
 use crate::error::LossCause;
-use crate::limits::{READ_CHUNK, WORK_PER_POLL};
+use crate::limits::{READ_CHUNK, WORK_PER_POLL, WRITE_BUFFER_KEPT};
 
 /// See the [module documentation](self).
 pub(super) struct Link<C: Connector> {
@@ -106,7 +106,11 @@ impl<C: Connector> Link<C> {
                 // The server's own word decides what is kept of these bytes; the
                 // buffer never grows by more than a chunk at a time.
                 self.incoming.reserve(READ_CHUNK);
-                match ready!(poll_read_buf(Pin::new(stream), cx, &mut self.incoming)) {
+                let read = poll_read_buf(Pin::new(stream), cx, &mut self.incoming);
+                if read.is_pending() && self.incoming.is_empty() {
+                    self.incoming = BytesMut::new(); // an idle session keeps no buffer
+                }
+                match ready!(read) {
                     Ok(0) => Poll::Ready(Progress::Lost(LossCause::ClosedByServer)),
                     Ok(_) => Poll::Ready(Progress::Received),
                     Err(error) => Poll::Ready(Progress::Lost(LossCause::Io(error.kind()))),
@@ -162,6 +166,9 @@ impl<C: Connector> Link<C> {
                     return true;
                 }
             }
+        }
+        if self.outgoing.is_empty() && self.outgoing.capacity() > WRITE_BUFFER_KEPT {
+            self.outgoing = BytesMut::new();
         }
         // A transport that buffers, as TLS does, must be told to go ahead.
         if let Poll::Ready(Err(error)) = Pin::new(stream).poll_flush(cx) {

@@ -56,8 +56,10 @@ fn reads_are_served_and_what_needs_a_quorum_is_refused_at_once() {
     let sync = proto::Sync { path: "/".into() };
     assert_eq!(world.try_submit(&sync, None), Err(refused));
     assert!(world.session.is_connected());
-    let told = |event: &SessionEvent| matches!(event, SessionEvent::ReadOnly { session_id: LOCAL, timeout, .. } if *timeout == T);
-    assert!(told(&world.events()[0]));
+    let SessionEvent::ReadOnly { session_id, timeout, .. } = world.events()[0].clone() else {
+        panic!("{:?}", world.events());
+    };
+    assert_eq!((session_id, timeout), (LOCAL, T));
     world.finish();
 }
 

@@ -10,6 +10,8 @@ mod server;
 mod server_watches;
 
 mod ensemble;
+mod memory;
+mod sessions;
 mod waiting;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,110 @@
+//! What an idle session holds in memory, counted.
+
+use allocation_counter::measure;
+
+use super::*;
+
+/// A server at the other end of nothing: it answers in place, so that all that is counted
+/// belongs to the client.
+struct Echo {
+    server: Server,
+    input: BytesMut,
+    output: BytesMut,
+    greeted: bool,
+}
+
+struct Echoes;
+
+impl Connector for Echoes {
+    type Stream = Echo;
+
+    fn connect(&self, _host: &Host) -> impl Future<Output = io::Result<Echo>> + Send + 'static {
+        let server = Server::new(6000).with(&["/n"]);
+        let (input, output) = (BytesMut::new(), BytesMut::new());
+        std::future::ready(Ok(Echo { server, input, output, greeted: false }))
+    }
+}
+
+impl AsyncRead for Echo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.output.is_empty() {
+            self.output = BytesMut::new();
+            return Poll::Pending; // whatever comes is written by a write, which wakes
+        }
+        let len = buffer.remaining().min(self.output.len());
+        buffer.put_slice(&self.output.split_to(len));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Echo {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        this.input.extend_from_slice(bytes);
+        while let Some(frame) = split_frame(&mut this.input, 1 << 20).unwrap() {
+            if !std::mem::replace(&mut this.greeted, true) {
+                this.server.connect(&frame, &mut this.output);
+            } else {
+                this.server.answer(&Frame::parse(&frame), &mut this.output);
+            }
+        }
+        if this.input.is_empty() {
+            this.input = BytesMut::new();
+        }
+        cx.waker().wake_by_ref();
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Of a session, with its driver, its events and its share of the runtime.
+const IDLE_BYTES_MAX: i64 = 24 * 1024;
+
+#[test]
+fn an_idle_session_is_small_even_after_a_burst() {
+    const SESSIONS: i64 = 50;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let mut clients = Vec::with_capacity(SESSIONS.try_into().unwrap());
+    let held = measure(|| {
+        for seed in 0..SESSIONS {
+            let config =
+                Config::new("a").unwrap().session_timeout(T).seed(seed.try_into().unwrap());
+            let client = runtime.block_on(config.connect_through(Echoes)).unwrap();
+            runtime.block_on(async {
+                let data = vec![7; 200_000];
+                let written: Vec<_> = (0..4).map(|_| client.set_data("/n", &data, None)).collect();
+                for answer in written {
+                    answer.await.unwrap();
+                }
+                client.get_data("/n").await.unwrap();
+                client.set_data("/n", b"", None).await.unwrap();
+                tokio::time::sleep(T).await; // reason: idle, with a few pings
+                assert!(client.is_connected());
+            });
+            clients.push(client);
+        }
+    });
+    let each = held.bytes_current / SESSIONS;
+    println!("{each} bytes for an idle session");
+    assert!(each <= IDLE_BYTES_MAX, "{each} bytes");
+    assert!(each > 1000, "{each}: something was counted");
+}
