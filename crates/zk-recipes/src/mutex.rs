@@ -58,7 +58,7 @@ impl Mutex {
             path: path.to_owned(),
             lock_name: LOCK_NAME,
             rule: RULE,
-            admission: Admission::First,
+            admission: Admission::FirstForGood,
             data: None,
         };
         Ok(Self { client: client.clone(), kind })

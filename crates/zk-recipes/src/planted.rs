@@ -21,6 +21,8 @@ pub enum Planted {
     SortByName,
     /// A predecessor that is gone already is waited for (lost wake-up).
     LostWakeUpOnNoNode,
+    /// The two nearest ahead are taken for all there are.
+    LooksAheadBlindly,
     /// A predecessor that has given up is taken for one that has released.
     CancelIsRelease,
     /// Not being in the list is taken for being first in it (CURATOR-307).
@@ -78,12 +80,13 @@ mod switch {
 
     impl Planted {
         /// All of them.
-        pub const ALL: [Self; 11] = [
+        pub const ALL: [Self; 12] = [
             Self::BlindRecreate,
             Self::AdoptDeadSessionsNode,
             Self::HolderIgnoresExpiry,
             Self::SortByName,
             Self::LostWakeUpOnNoNode,
+            Self::LooksAheadBlindly,
             Self::CancelIsRelease,
             Self::AbsentIsFirst,
             Self::ParentReapedLeaks,

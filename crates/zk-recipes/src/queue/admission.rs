@@ -5,7 +5,10 @@ use zk_session::{ChildList, KeyRule};
 /// What a kind of contender waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// To be the first of all: mutexes and writers.
+    /// To be the first of all, where whoever is first stays so: mutexes.
+    FirstForGood,
+    /// To be the first of all: writers.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the read-write lock is to come"))]
     First,
     #[cfg_attr(not(test), expect(dead_code, reason = "the read-write lock is to come"))]
     /// For those ahead whose names contain this to be gone: readers, for writers.
@@ -14,18 +17,45 @@ pub(crate) enum Admission {
 }
 
 impl Admission {
-    /// The nearest contender in the way; `None` in it if there is none, `None` at all
-    /// if `own` is not in the list.
+    /// True if nobody can come in ahead of a contender any more, so that it may count
+    /// those who go. Not with readers: a writer may put a read node in ahead of others
+    /// (CURATOR-621), and of writers too.
+    pub(crate) fn looks_ahead(self) -> bool {
+        self == Self::FirstForGood
+    }
+
+    /// Who is in the way, `None` if `own` is not in the list.
     pub(crate) fn in_the_way<'a>(
         self,
         names: &'a ChildList,
         own: &[u8],
         rule: KeyRule<'_>,
-    ) -> Option<Option<&'a [u8]>> {
+    ) -> Option<InTheWay<'a>> {
         match self {
-            Self::First => names.rank(own, rule).map(|rank| rank.predecessor),
-            Self::Behind(text) => names.nearest_ahead(own, rule, |name| contains(name, text)),
+            Self::FirstForGood => names.rank(own, rule).map(|rank| InTheWay {
+                nearest: [rank.predecessor, rank.second],
+                all_named: rank.all_named(),
+            }),
+            Self::First => names.rank(own, rule).map(|rank| InTheWay::one(rank.predecessor)),
+            Self::Behind(text) => {
+                names.nearest_ahead(own, rule, |name| contains(name, text)).map(InTheWay::one)
+            }
         }
+    }
+}
+
+/// The nearest ahead of a contender that are in its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InTheWay<'a> {
+    /// The nearest first.
+    pub(crate) nearest: [Option<&'a [u8]>; 2],
+    /// There are no others, nor will there be.
+    pub(crate) all_named: bool,
+}
+
+impl<'a> InTheWay<'a> {
+    fn one(nearest: Option<&'a [u8]>) -> Self {
+        Self { nearest: [nearest, None], all_named: false }
     }
 }
 
@@ -44,9 +74,14 @@ mod tests {
         let names = ["a__WRIT__0000000001", "b__READ__0000000002", "c__READ__0000000003"];
         let list = ChildList::from_names(names);
         let own = names[2].as_bytes();
-        let nearest = |admission: Admission| admission.in_the_way(&list, own, RULE).unwrap();
-        assert_eq!(nearest(Admission::First), Some(names[1].as_bytes()));
-        assert_eq!(nearest(Admission::Behind("__WRIT__")), Some(names[0].as_bytes()));
+        let nearest = |admission: Admission| {
+            let in_the_way = admission.in_the_way(&list, own, RULE).unwrap();
+            (in_the_way.nearest, in_the_way.all_named)
+        };
+        let [first, second] = [Some(names[0].as_bytes()), Some(names[1].as_bytes())];
+        assert_eq!(nearest(Admission::First), ([second, None], false));
+        assert_eq!(nearest(Admission::FirstForGood), ([second, first], true));
+        assert_eq!(nearest(Admission::Behind("__WRIT__")), ([first, None], false));
         assert_eq!(Admission::First.in_the_way(&list, b"d__READ__0000000004", RULE), None);
     }
 }

@@ -1,7 +1,9 @@
 //! One node in the queue: put in once, found again after a lost answer, and taken
 //! out for certain.
 
-use zk_session::{Children, Client, CreateMode, Created, ErrorCode, KeyRule, LeaseClaim, Outcome};
+use zk_session::{
+    Children, Client, CreateMode, Created, ErrorCode, KeyRule, LeaseClaim, Outcome, Watch,
+};
 
 use super::admission::Admission;
 use super::name::{self, protection, sequence};
@@ -36,6 +38,8 @@ pub(crate) struct Contender {
     protection: String,
     claim: LeaseClaim,
     state: State,
+    /// The watch on the own node that it waited with.
+    watch: Option<Watch>,
 }
 
 #[derive(Debug)]
@@ -66,7 +70,13 @@ impl Contender {
             protection: protection(&id),
             claim: client.claim_lease(),
             state: State::Out,
+            watch: None,
         }
+    }
+
+    /// Keeps the watch on the own node for as long as the node is there.
+    pub(crate) fn keep_watch(&mut self, watch: Option<Watch>) {
+        self.watch = watch;
     }
 
     pub(crate) fn client(&self) -> &Client {

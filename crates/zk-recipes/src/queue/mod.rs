@@ -15,6 +15,7 @@ pub(crate) mod contender;
 pub(crate) mod name;
 pub(crate) mod parents;
 pub(crate) mod turn;
+mod vigil;
 
 /// True for trouble that is waited out: the request was not applied, and made again
 /// it waits until there is a connection. A client at its limits is not waited out:

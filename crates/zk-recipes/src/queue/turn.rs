@@ -1,9 +1,19 @@
-//! Waiting for one's turn: look who is ahead, wait for the nearest of them to go,
-//! look again.
+//! Waiting for one's turn.
+//!
+//! A contender of a mutex watches the two nearest ahead of it, and itself. Nobody can
+//! come in ahead of it any more, so once all who are ahead are known by name no
+//! further list is needed: when they have gone the contender is first, by the event
+//! alone. Whoever has more than two ahead looks again when one of its two goes, which
+//! in a queue that moves is while its predecessor holds the lock.
+//!
+//! Its own node is watched because nothing else would tell, without a list, that
+//! somebody deleted it. Events come in the order of the transactions: when the last
+//! predecessor goes, and the own node was not heard of, it was there.
 
-use zk_session::{Belief, Children, ErrorCode, ErrorKind, EventType};
+use zk_session::{Belief, Children, ErrorCode, ErrorKind};
 
 use super::contender::Contender;
+use super::vigil::Vigil;
 use super::{name, parents, passes, pause};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
@@ -12,66 +22,118 @@ use crate::planted::{self, Planted};
 /// Queues and waits until the contender is first and may believe in its node.
 pub(crate) async fn wait(contender: &mut Contender) -> Result<Belief, LockError> {
     for _ in 0..RESTARTS_MAX {
-        let mut listed = contender.enter().await?;
-        loop {
-            match look(contender, listed.take()).await? {
-                Look::First => return believe(contender).await,
-                Look::Behind(predecessor) => {
-                    wait_until_gone(contender, &predecessor).await?;
-                    if Planted::CancelIsRelease.is_on() {
-                        return believe(contender).await;
-                    }
-                }
-                Look::Absent if Planted::AbsentIsFirst.is_on() => return believe(contender).await,
-                Look::Absent => break,
-            }
+        let listed = contender.enter().await?;
+        if come_first(contender, listed).await? {
+            return believe(contender).await;
         }
         contender.restart();
     }
     Err(LockError::Vanished { path: contender.kind().path.clone() })
 }
 
-/// Queues, looks once, and gives up if somebody is ahead.
+/// Queues, looks once, and gives up if somebody is in the way.
 pub(crate) async fn look_once(contender: &mut Contender) -> Result<Option<Belief>, LockError> {
     let listed = contender.enter().await?;
     match look(contender, listed).await? {
-        Look::First => believe(contender).await.map(Some),
-        Look::Behind(_) | Look::Absent => Ok(None),
+        Some(ahead) if ahead.named.is_empty() => believe(contender).await.map(Some),
+        _ => Ok(None),
     }
 }
 
-enum Look {
-    First,
-    /// The path of the node to wait for.
-    Behind(String),
-    Absent,
+/// Waits until nobody is in the way; false if the contender's own node is gone.
+async fn come_first(
+    contender: &mut Contender,
+    mut listed: Option<Children>,
+) -> Result<bool, LockError> {
+    let looks_ahead = contender.kind().admission.looks_ahead();
+    let own = contender.node().filter(|_| looks_ahead).map(|node| node.path.clone());
+    let mut vigil = Vigil::new(contender.client());
+    loop {
+        let Some(ahead) = look(contender, listed.take()).await? else {
+            return Ok(Planted::AbsentIsFirst.is_on());
+        };
+        if !ahead.named.is_empty() {
+            let nodes = ahead.named.iter().chain(&own).map(String::as_str);
+            vigil.keep(&nodes.collect::<Vec<_>>()).await?;
+        }
+        match go_on(&mut vigil, &ahead, own.as_deref()).await? {
+            Next::Look => {}
+            Next::Restart => return Ok(false),
+            Next::Enter => {
+                // Its last word comes with the node's end: it need not be taken back.
+                contender.keep_watch(own.and_then(|own| vigil.take(&own)));
+                return Ok(true);
+            }
+        }
+    }
 }
 
-async fn look(contender: &Contender, listed: Option<Children>) -> Result<Look, LockError> {
+/// What to do when some of those who were watched are gone.
+enum Next {
+    Look,
+    Enter,
+    Restart,
+}
+
+async fn go_on(vigil: &mut Vigil, ahead: &Ahead, own: Option<&str>) -> Result<Next, LockError> {
+    loop {
+        if ahead.named.is_empty() {
+            return Ok(Next::Enter);
+        }
+        if own.is_some_and(|own| !vigil.watches(own)) {
+            return Ok(Next::Restart);
+        }
+        let left = ahead.named.iter().filter(|node| vigil.watches(node)).count();
+        if ahead.all_named && left == 0 {
+            return Ok(Next::Enter);
+        }
+        if Planted::CancelIsRelease.is_on() && !vigil.watches(&ahead.named[0]) {
+            return Ok(Next::Enter);
+        }
+        if !ahead.all_named && left < ahead.named.len() {
+            return Ok(Next::Look);
+        }
+        vigil.next_gone().await?;
+    }
+}
+
+/// Who is in the way.
+struct Ahead {
+    /// The paths of the nearest, the very nearest first; none if the contender is first.
+    named: Vec<String>,
+    /// These are all there are, and nobody can come in ahead of them.
+    all_named: bool,
+}
+
+/// Looks at a list, a new one if need be; `None` if the contender's node is not in it.
+async fn look(contender: &Contender, listed: Option<Children>) -> Result<Option<Ahead>, LockError> {
     let Some(node) = contender.node() else {
-        return Ok(Look::Absent);
+        return Ok(None);
     };
     let kind = contender.kind();
     let children = match listed {
         Some(children) => children,
         None => match list(contender).await? {
             Some(children) => children,
-            None => return Ok(Look::Absent),
+            None => return Ok(None),
         },
     };
+    let own = name::of(&node.path);
     if Planted::SortByName.is_on() {
-        let ahead = planted::name_before(&children.names, name::of(&node.path));
-        return Ok(ahead.map_or(Look::First, |it| Look::Behind(parents::child(&kind.path, &it))));
+        let named = planted::name_before(&children.names, own).into_iter();
+        let named = named.map(|name| parents::child(&kind.path, &name)).collect();
+        return Ok(Some(Ahead { named, all_named: false }));
     }
-    let own = name::of(&node.path).as_bytes();
-    Ok(match kind.admission.in_the_way(&children.names, own, kind.rule) {
-        None => Look::Absent,
-        Some(None) => Look::First,
-        Some(Some(predecessor)) => {
-            let name = String::from_utf8_lossy(predecessor);
-            Look::Behind(parents::child(&kind.path, &name))
-        }
-    })
+    let in_the_way = kind.admission.in_the_way(&children.names, own.as_bytes(), kind.rule);
+    Ok(in_the_way.map(|in_the_way| Ahead {
+        named: in_the_way
+            .nearest
+            .into_iter()
+            .flatten()
+            .map(|name| parents::child(&kind.path, &String::from_utf8_lossy(name)))
+            .collect(),
+        all_named: in_the_way.all_named || Planted::LooksAheadBlindly.is_on(),
+    }))
 }
 
 async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
@@ -79,30 +141,6 @@ async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
         match contender.client().get_children(&contender.kind().path).await {
             Ok(children) => return Ok(Some(children)),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
-            Err(error) if passes(&error) => pause(&error).await,
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Waits until a node is gone. The watch is set by getData and not by exists: on
-/// a node that is gone already exists would leave a watch behind for nothing.
-/// It survives reconnects, and only the deletion counts: not the reconnect
-/// itself, and not a change of the data, by which holders are asked to let go.
-async fn wait_until_gone(contender: &Contender, path: &str) -> Result<(), LockError> {
-    loop {
-        match contender.client().get_data_and_watch(path).await {
-            Ok((_, watch)) => {
-                if watch.await?.event_type == EventType::NODE_DELETED {
-                    return Ok(());
-                }
-            }
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
-                if Planted::LostWakeUpOnNoNode.is_on() {
-                    contender.client().exists_and_watch(path).await?.1.await?;
-                }
-                return Ok(());
-            }
             Err(error) if passes(&error) => pause(&error).await,
             Err(error) => return Err(error.into()),
         }

@@ -7,7 +7,9 @@
 )]
 
 mod guard;
+mod mutex_cost;
 mod shared_value;
+mod wire;
 
 use std::future::{Future, ready};
 use std::io;

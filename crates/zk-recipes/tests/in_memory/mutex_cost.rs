@@ -1,0 +1,134 @@
+//! What a mutex costs on the wire, request by request.
+
+use std::time::Duration;
+
+use zk_recipes::{Guard, Mutex};
+use zk_testing::TestServer;
+
+use crate::client;
+use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, GET_DATA, Record, recorded_client};
+
+#[tokio::test(start_paused = true)]
+async fn one_write_takes_a_free_lock_and_one_request_gives_it_up() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap(); // makes the path
+    record.take();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    guard.token().unwrap();
+    assert_eq!(record.take(), [[0; 0]; 0], "asking the guard asks no server");
+    guard.release().await.unwrap();
+    assert_eq!(record.take(), [[DELETE]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_in_line_owns_the_lock_without_a_request() {
+    let server = TestServer::in_memory();
+    let holder = client(&server, 1).await;
+    let (next, record) = recorded_client(&server, 2).await;
+    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { Mutex::new(&next, "/lock").unwrap().acquire().await });
+    queued(&server, 2).await;
+    // Behind one: that one and itself are watched, in one write.
+    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![GET_DATA, GET_DATA]]);
+    guard.release().await.unwrap();
+    let guard: Guard = waiting.await.unwrap().unwrap();
+    assert_eq!(record.count(), 0);
+    assert!(guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_asks_as_much_in_a_long_queue_as_in_a_short_one() {
+    let mut per_waiter = Vec::new();
+    for waiters in [3, 30] {
+        let server = TestServer::in_memory();
+        let holder = client(&server, 1).await;
+        let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+        let mut queue = Vec::new();
+        let mut records: Vec<Record> = Vec::new();
+        for seed in 0..waiters {
+            let (client, record) = recorded_client(&server, 2 + seed).await;
+            records.push(record);
+            queue.push(tokio::spawn(take_a_turn(client)));
+            queued(&server, 2 + usize::try_from(seed).unwrap()).await;
+        }
+        guard.release().await.unwrap();
+        for turn in queue {
+            turn.await.unwrap();
+        }
+        per_waiter.push(records.iter().map(Record::count).max().unwrap());
+    }
+    // In: create, list, watch two and itself. Near the front: list, watch nobody new.
+    // Out: delete.
+    assert_eq!(per_waiter, [7, 7]);
+}
+
+/// A contender that is not the first, and gives up, must not let the next one in.
+#[tokio::test(start_paused = true)]
+async fn those_who_give_up_let_nobody_in() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let mut queue = Vec::new();
+    for n in 2..=8 {
+        let lock = lock.clone();
+        queue.push(tokio::spawn(async move { lock.acquire().await.unwrap().node().to_owned() }));
+        queued(&server, n).await;
+    }
+    let last = queue.pop().unwrap();
+    // In an order in which each of the two nearest goes before and after the other.
+    for given_up in [5, 2, 4, 0, 1, 3] {
+        queue[given_up].abort();
+        // reason: virtual time, in which everybody does what there is to do.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!last.is_finished());
+        assert!(guard.is_held());
+    }
+    queued(&server, 2).await;
+    guard.release().await.unwrap();
+    last.await.unwrap();
+}
+
+/// Somebody deletes the node of a waiter, which must not own anything by an event then.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_without_a_node_queues_again() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = Mutex::new(&other, "/lock").unwrap();
+        async move { lock.acquire().await.unwrap() }
+    });
+    queued(&server, 2).await;
+    let mut nodes: Vec<String> = server
+        .with(|truth| truth.tree().node("/lock").unwrap().children().map(str::to_owned).collect());
+    nodes.retain(|name| !guard.node().ends_with(name));
+    one.delete(&format!("/lock/{}", nodes[0]), None).await.unwrap();
+    queued(&server, 2).await;
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap();
+    assert!(!next.node().ends_with(&nodes[0]));
+    next.check().await.unwrap();
+}
+
+async fn take_a_turn(client: zk_recipes::session::Client) {
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+    // reason: the hold, in virtual time; long enough for a watch to be taken back.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    guard.release().await.unwrap();
+}
+
+/// Waits until so many are in the queue, and have settled down there.
+async fn queued(server: &TestServer, count: usize) {
+    let children = || {
+        server.with(|truth| truth.tree().node("/lock").map_or(0, |node| node.children().count()))
+    };
+    while children() != count {
+        tokio::task::yield_now().await;
+    }
+    // reason: virtual time, in which everybody does what there is to do.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}

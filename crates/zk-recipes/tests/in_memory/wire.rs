@@ -1,0 +1,120 @@
+//! A connection that keeps a record of what the client writes.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use zk_recipes::session::{Client, Connector, Host};
+use zk_testing::{MemoryStream, TestServer};
+
+use crate::config;
+
+/// Connects to the only server and writes down the operations.
+#[derive(Clone)]
+pub(crate) struct Recorded {
+    server: TestServer,
+    record: Record,
+}
+
+/// What was written, for as long as nobody has asked.
+#[derive(Clone, Default)]
+pub(crate) struct Record(Arc<Mutex<Vec<Vec<i32>>>>);
+
+impl Record {
+    /// The opcodes since the last call, as many together as were written in one go.
+    pub(crate) fn take(&self) -> Vec<Vec<i32>> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many requests, heartbeats and the end left out, there were since the last call.
+    pub(crate) fn count(&self) -> usize {
+        self.take().concat().into_iter().filter(|op| ![PING, MULTI, CLOSE].contains(op)).count()
+    }
+}
+
+/// A client whose requests are recorded.
+pub(crate) async fn recorded_client(server: &TestServer, seed: u128) -> (Client, Record) {
+    let record = Record::default();
+    let connector = Recorded { server: server.clone(), record: record.clone() };
+    let client = config(seed).connect_through(connector).await.unwrap();
+    record.take();
+    (client, record)
+}
+
+impl Connector for Recorded {
+    type Stream = RecordedStream;
+
+    fn connect(
+        &self,
+        _: &Host,
+    ) -> impl Future<Output = io::Result<RecordedStream>> + Send + 'static {
+        let record = self.record.clone();
+        let stream = self.server.stream(0);
+        std::future::ready(stream.map(|stream| RecordedStream { stream, record, greeted: false }))
+    }
+}
+
+pub(crate) struct RecordedStream {
+    stream: MemoryStream,
+    record: Record,
+    greeted: bool,
+}
+
+impl AsyncRead for RecordedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for RecordedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        if let Poll::Ready(Ok(len)) = written {
+            assert_eq!(len, buf.len(), "a pipe in memory takes it all");
+            let mut ops = opcodes(buf);
+            if !std::mem::replace(&mut self.greeted, true) {
+                ops.remove(0); // the connect request has none
+            }
+            self.record.0.lock().unwrap_or_else(PoisonError::into_inner).push(ops);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+fn opcodes(mut bytes: &[u8]) -> Vec<i32> {
+    let int = |bytes: &[u8]| i32::from_be_bytes(bytes[..4].try_into().unwrap());
+    let mut ops = Vec::new();
+    while !bytes.is_empty() {
+        let len = usize::try_from(int(bytes)).unwrap();
+        ops.push(int(&bytes[8..]));
+        bytes = &bytes[4 + len..];
+    }
+    ops
+}
+
+pub(crate) const CLOSE: i32 = -11;
+pub(crate) const DELETE: i32 = 2;
+pub(crate) const GET_DATA: i32 = 4;
+pub(crate) const PING: i32 = 11;
+pub(crate) const GET_CHILDREN2: i32 = 12;
+pub(crate) const MULTI: i32 = 14;
+pub(crate) const CREATE2: i32 = 15;
