@@ -242,13 +242,29 @@ impl Error {
     }
 }
 
+impl Error {
+    /// True if what is missing can only be the chroot: the parent of a node at the top
+    /// is the root, which is always there.
+    fn is_below_nothing(&self) -> bool {
+        let at_the_top = |path: &str| path.len() > 1 && path.rfind('/') == Some(0);
+        let created =
+            |(operation, path): &(&str, String)| *operation == "create" && at_the_top(path);
+        self.code() == Some(ErrorCode::NO_NODE) && self.inner.context.as_ref().is_some_and(created)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((operation, path)) = &self.inner.context {
             write!(f, "{operation} {path}: ")?;
         }
         match self.kind() {
-            ErrorKind::Server(code) => write!(f, "{code}")?,
+            ErrorKind::Server(code) => {
+                write!(f, "{code}")?;
+                if self.is_below_nothing() {
+                    f.write_str("; the chroot of the connect string does not exist")?;
+                }
+            }
             ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
             ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
             ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
@@ -288,5 +304,25 @@ impl std::error::Error for Error {
             ErrorKind::InvalidReply(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_chroot_is_named() {
+        let missing = |operation, path: &str| {
+            Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE))
+                .on(operation, path)
+                .to_string()
+        };
+        assert_eq!(
+            missing("create", "/a"),
+            "create /a: NoNode (-101); the chroot of the connect string does not exist"
+        );
+        assert_eq!(missing("create", "/a/b"), "create /a/b: NoNode (-101)");
+        assert_eq!(missing("getData", "/a"), "getData /a: NoNode (-101)");
     }
 }

@@ -2,6 +2,7 @@
 //! connection: everybody gets the one answer that is true.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use zk_session::core::WatchKind;
 use zk_session::{ErrorKind, Outcome, SessionEnd};
@@ -26,8 +27,8 @@ enum After {
     Expired,
 }
 
-fn start(cut: Option<Cut>) -> World {
-    let mut world = World::new();
+fn start(cut: Option<Cut>, patience: Option<Duration>) -> World {
+    let mut world = World::with(|settings| settings.request_timeout = patience);
     world.server = crate::server::Server::new(6000).with(&["/n", "/n/old"]);
     world.servers = Servers::Serve;
     match cut {
@@ -112,7 +113,7 @@ fn check(world: World, asked: &BTreeMap<&'static str, u32>, cut: Cut) {
 
 /// Bytes to the server and to the client when nothing is cut.
 fn lengths() -> (usize, usize) {
-    let mut world = start(None);
+    let mut world = start(None, None);
     world.to_client = usize::MAX / 2;
     world.to_server = usize::MAX / 2;
     let before = (world.to_server, world.to_client);
@@ -142,7 +143,7 @@ fn whichever_byte_is_the_last_every_answer_is_true() {
     let mut unknown = 0;
     for cut in cuts {
         for after in [After::Resumed, After::Expired] {
-            let mut world = start(Some(cut));
+            let mut world = start(Some(cut), None);
             let asked = talk(&mut world, after);
             let outcome = |n: &u32| matches!(world.reply(*n), Some(Err((_, Outcome::Unknown))));
             unknown += asked.values().filter(|n| outcome(n)).count();
@@ -150,4 +151,25 @@ fn whichever_byte_is_the_last_every_answer_is_true() {
         }
     }
     assert!(unknown > 100, "{unknown}: the cuts fall where it matters");
+}
+
+/// Callers that give up while the connection is away: what was taken back is never done.
+#[test]
+fn whichever_byte_is_the_last_impatient_callers_are_told_the_truth() {
+    let (to_server, to_client) = lengths();
+    let cuts = (1..=to_server)
+        .flat_map(|at| [Cut::ToServer(at), Cut::OnTheWay(at)])
+        .chain((1..=to_client).map(Cut::ToClient));
+    let mut taken_back = 0;
+    for cut in cuts {
+        for after in [After::Resumed, After::Expired] {
+            let mut world = start(Some(cut), Some(ms(5)));
+            let asked = talk(&mut world, after);
+            let late = (ErrorKind::TimedOut, Outcome::NotApplied);
+            let is_late = |n: &&u32| world.reply(**n) == Some(&Err(late.clone()));
+            taken_back += asked.values().filter(is_late).count();
+            check(world, &asked, cut);
+        }
+    }
+    assert!(taken_back > 1000, "{taken_back}: they do give up");
 }
