@@ -2,10 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use tokio::time::sleep;
-use zk_session::{Client, Config};
+use zk_session::{Config, SessionEnd, SessionEvent, SessionEvents};
 
 use crate::network::Network;
 use crate::process::Process;
@@ -31,7 +29,12 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
         };
         let Ok(config) = Config::new(&hosts) else { return };
         let seed = u128::from(world.plan.seed) << 64 | u128::from(number << 32 | generation);
-        let network = Network { world: Arc::clone(&world), slot, rng: Mutex::new(rng.fork()) };
+        let network = Network {
+            world: Arc::clone(&world),
+            slot,
+            rng: Mutex::new(rng.fork()),
+            newest: Arc::default(),
+        };
         let (client, driver) =
             config.session_timeout(plan.timeout).seed(seed).open_undriven(network);
         let process = Process::new(rng.fork(), world.plan.jitter);
@@ -55,7 +58,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
             let (world, client, rng) = (Arc::clone(&world), client.clone(), rng.fork());
             tasks.push(process.spawn(requests::make(world, client, rng, pause)));
         }
-        let watched = tokio::spawn(watch(Arc::clone(&world), client.clone()));
+        let watched = tokio::spawn(watch(Arc::clone(&world), client.events()));
         {
             let mut place = world.slot(slot);
             (place.process, place.client) = (Some(process), Some(client));
@@ -74,21 +77,11 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
     }
 }
 
-/// Looks at how a session ends: what it says must be true.
-async fn watch(world: Arc<World>, client: Client) {
-    let session = loop {
-        if client.session_id() != 0 {
-            break client.session_id();
-        }
-        sleep(world.plan.tick).await;
-    };
-    loop {
-        match client.ended() {
-            Some(zk_session::SessionEnd::Expired) => {
-                return world.oracle().said_expired(session);
-            }
-            Some(_) => return,
-            None => sleep(world.plan.tick.max(Duration::from_millis(100))).await,
+/// Listens to how a session ends: what it says must be true.
+async fn watch(world: Arc<World>, mut events: SessionEvents) {
+    while let Some(event) = events.next().await {
+        if let SessionEvent::Expired { session_id, cause: SessionEnd::Expired } = event {
+            world.oracle().said_expired(session_id);
         }
     }
 }

@@ -19,6 +19,9 @@ pub(crate) struct Rules(Vec<(RuleId, &'static str)>);
 
 impl Rules {
     pub(crate) fn put_in_force(world: &World) -> Self {
+        if world.plan.servers > 1 {
+            world.server.lag(world.plan.servers - 1, world.plan.lag);
+        }
         let ids = world.server.with(|servers| {
             let add = |&(target, action, probability): &(_, Action, f64)| {
                 let rule = Rule { times: None, probability, ..Rule::new(target, action) };
@@ -149,6 +152,11 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             server.cut_from_leader(follower);
             later(world, time, move |world| world.server.heal(follower));
         }
+        Timed::Depose if follower > 0 => {
+            log("depose", format_args!("{follower} for {time:?}"));
+            server.depose(follower);
+            later(world, time, move |world| world.server.heal(follower));
+        }
         Timed::Lag if follower > 0 => {
             let lag = rng.around(timeout / 10);
             log("lag", format_args!("{follower} by {lag:?} for {time:?}"));
@@ -190,8 +198,28 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             }
             place.client = None;
         }
-        Timed::CutFromLeader | Timed::Lag | Timed::FreezeView => {}
+        Timed::CutFromLeader | Timed::Depose | Timed::Lag | Timed::FreezeView => {}
     }
+}
+
+/// Cuts the server of a session off from the others, which go on without it, for `time`: as a
+/// follower that has lost its leader, or as a leader that has lost its followers. Whether there
+/// are others.
+pub(crate) fn isolate(world: &Arc<World>, session: i64, time: Duration, rng: &mut Rng) -> bool {
+    let at = world.server.with(|truth| truth.sessions().find(|it| it.id == session));
+    let Some(at) = at.map(|it| it.server).filter(|at| *at > 0) else { return false };
+    match rng.chance(0.5) {
+        true => {
+            world.oracle().fault("isolate follower", format_args!("{at} for {time:?}"));
+            world.server.cut_from_leader(at);
+        }
+        false => {
+            world.oracle().fault("isolate leader", format_args!("{at} for {time:?}"));
+            world.server.depose(at);
+        }
+    }
+    later(world, time, move |world| world.server.heal(at));
+    true
 }
 
 fn expire(world: &World, session: i64) {
@@ -217,6 +245,7 @@ fn operator(world: &Arc<World>, rng: &mut Rng) -> Option<Client> {
         world: Arc::clone(world),
         slot: usize::MAX,
         rng: std::sync::Mutex::new(rng.fork()),
+        newest: Arc::default(),
     };
     let config = Config::new("server-0:1").ok()?;
     Some(config.seed(u128::from(rng.draw())).open_through(network))

@@ -31,6 +31,7 @@ mod run;
 mod trace;
 mod workload;
 mod world;
+mod zxids;
 
 pub use campaign::{Campaign, Summary};
 pub use run::{Outcome, run};

@@ -18,12 +18,15 @@ use crate::clock::now;
 use crate::plan::Latency;
 use crate::rng::Rng;
 use crate::world::World;
+use crate::zxids::{Frames, Newest};
 
 /// Connects one client to the hosts `server-0`, `server-1`, …
 pub(crate) struct Network {
     pub(crate) world: Arc<World>,
     pub(crate) slot: usize,
     pub(crate) rng: std::sync::Mutex<Rng>,
+    /// What this client has read, over all connections: they are all of one session.
+    pub(crate) newest: Arc<Newest>,
 }
 
 impl Connector for Network {
@@ -31,7 +34,7 @@ impl Connector for Network {
 
     fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Wire>> + Send + 'static {
         let number = host.name().strip_prefix("server-").and_then(|it| it.parse().ok());
-        let world = Arc::clone(&self.world);
+        let (world, newest) = (Arc::clone(&self.world), Arc::clone(&self.newest));
         let mut rng = self.rng.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fork();
         world.oracle().connects(self.slot);
         async move {
@@ -40,7 +43,7 @@ impl Connector for Network {
                 sleep(wait).await;
             }
             let stream = world.server.stream(number.unwrap_or(0))?;
-            Ok(Wire::new(stream, world, rng))
+            Ok(Wire::new(stream, world, rng, newest))
         }
     }
 }
@@ -63,6 +66,8 @@ pub(crate) struct Wire {
     incoming: VecDeque<(Instant, Piece)>,
     ended: bool,
     timer: Option<Pin<Box<Sleep>>>,
+    frames: Frames,
+    newest: Arc<Newest>,
 }
 
 enum Piece {
@@ -71,7 +76,7 @@ enum Piece {
 }
 
 impl Wire {
-    fn new(inner: MemoryStream, world: Arc<World>, rng: Rng) -> Self {
+    fn new(inner: MemoryStream, world: Arc<World>, rng: Rng, newest: Arc<Newest>) -> Self {
         Self {
             inner: Some(inner),
             world,
@@ -80,6 +85,8 @@ impl Wire {
             incoming: VecDeque::new(),
             ended: false,
             timer: None,
+            frames: Frames::default(),
+            newest,
         }
     }
 
@@ -128,16 +135,23 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
         loop {
-            self.pump(cx);
-            let due = self.incoming.front().is_some_and(|(due, _)| *due <= now());
-            match self.incoming.front_mut() {
+            this.pump(cx);
+            let due = this.incoming.front().is_some_and(|(due, _)| *due <= now());
+            match this.incoming.front_mut() {
                 Some((_, Piece::Bytes(bytes, start))) if due => {
                     let len = buf.remaining().min(bytes.len() - *start);
-                    buf.put_slice(&bytes[*start..*start + len]);
+                    let piece = &bytes[*start..*start + len];
+                    buf.put_slice(piece);
                     *start += len;
+                    let back_in_time = this.frames.read(piece, &this.newest);
                     if *start == bytes.len() {
-                        self.incoming.pop_front();
+                        this.incoming.pop_front();
+                    }
+                    if let Some((zxid, newer)) = back_in_time {
+                        let text = format!("a reply of {zxid:#x} after one of {newer:#x}");
+                        this.world.oracle().violated("I9", text);
                     }
                     return Poll::Ready(Ok(()));
                 }
@@ -146,7 +160,7 @@ impl AsyncRead for Wire {
                 }
                 _ => {}
             }
-            if !self.arm(cx) {
+            if !this.arm(cx) {
                 return Poll::Pending;
             }
         }
@@ -194,18 +208,22 @@ impl AsyncWrite for Wire {
 impl Drop for Wire {
     /// What was sent before the client hung up may still arrive, and before the server hears of
     /// the end: this is how a write of an old connection comes after the session has moved on.
+    ///
+    /// A task sees to it, even if nothing is left to arrive: the client drops its connection under
+    /// the lock of its session, and the server may have news for the oracle, who looks at sessions.
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
-        let outgoing = std::mem::take(&mut self.outgoing);
-        if outgoing.is_empty() || !self.rng.chance(self.world.plan.latency.linger) {
-            return;
-        }
+        let outgoing = match self.rng.chance(self.world.plan.latency.linger) {
+            true => std::mem::take(&mut self.outgoing),
+            false => VecDeque::new(),
+        };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             for (due, bytes) in outgoing {
                 sleep_until(due).await;
                 let _ = tokio::io::AsyncWriteExt::write_all(&mut inner, &bytes).await;
             }
+            drop(inner);
         });
     }
 }

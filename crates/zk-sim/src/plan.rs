@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) servers: usize,
     pub(crate) tick: Duration,
     pub(crate) sync_limit: u32,
+    /// How far the last server is behind, if it is not the only one.
+    pub(crate) lag: Duration,
     pub(crate) reap_interval: Duration,
     pub(crate) lock_path: &'static str,
     pub(crate) clients: Vec<ClientPlan>,
@@ -35,6 +37,9 @@ pub(crate) struct Plan {
     pub(crate) timed_every: Duration,
     /// Probability that a session is ended right after it has made a lock node.
     pub(crate) expire_after_create: f64,
+    /// Probability that the server of a new holder is cut off from the rest, and that the lock is
+    /// held for longer than the session lasts then.
+    pub(crate) isolate: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -84,6 +89,7 @@ pub(crate) enum Timed {
     CloseConnects,
     RefuseAsAhead,
     CutFromLeader,
+    Depose,
     Lag,
     FreezeView,
     ReadOnly,
@@ -93,7 +99,7 @@ pub(crate) enum Timed {
     CrashClient,
 }
 
-const TIMED: [Timed; 16] = [
+const TIMED: [Timed; 17] = [
     Timed::CutOne,
     Timed::CutAll,
     Timed::StallOne,
@@ -103,6 +109,7 @@ const TIMED: [Timed; 16] = [
     Timed::CloseConnects,
     Timed::RefuseAsAhead,
     Timed::CutFromLeader,
+    Timed::Depose,
     Timed::Lag,
     Timed::FreezeView,
     Timed::ReadOnly,
@@ -112,7 +119,7 @@ const TIMED: [Timed; 16] = [
     Timed::CrashClient,
 ];
 
-const OPS: [Op; 8] = [
+const OPS: [Op; 9] = [
     Op::Create2,
     Op::Delete,
     Op::GetChildren2,
@@ -121,6 +128,7 @@ const OPS: [Op; 8] = [
     Op::SetWatches,
     Op::Exists,
     Op::CreateContainer,
+    Op::Multi,
 ];
 
 impl Plan {
@@ -154,11 +162,12 @@ impl Plan {
             servers,
             tick,
             sync_limit: rng.pick(&[2, 5, 10, 30]),
+            lag: rng.pick(&[Duration::ZERO, Duration::ZERO, tick / 8]),
             reap_interval: tick * rng.pick(&[1, 5, 60]),
             lock_path: rng.pick(&["/lock", "/locks/stock", "/a/b/c"]),
             clients,
             latency,
-            handoffs: rng.between(50, 200),
+            handoffs: rng.between(50, 400),
             hold,
             think: Duration::from_millis(rng.pick(&[0, 1, 10, 100, 1_000])),
             styles: Styles {
@@ -176,6 +185,7 @@ impl Plan {
                 .collect(),
             timed_every: Duration::from_millis(rng.pick(&[30, 100, 300, 1_000, 5_000, 60_000])),
             expire_after_create: rng.pick(&[0.0, 0.0, 0.005, 0.03]),
+            isolate: rng.pick(&[0.0, 0.0, 0.02, 0.2]),
         }
     }
 
@@ -199,7 +209,9 @@ fn rules(rng: &mut Rng, tick: Duration) -> Vec<(Target, Action, f64)> {
     for target in targets.chain([Target::Notification, Target::Connect]) {
         for _ in 0..rng.below(3) {
             let how = rng.pick(&[Cut::Fin, Cut::Fin, Cut::Rst, Cut::Silence]);
-            let after = rng.index(60);
+            // Or all of it: the client has heard everything, and is cut off right behind.
+            let after = rng.index(90);
+            let after = if after < 60 { after } else { usize::MAX };
             let action = match rng.below(8) {
                 0 | 1 => Action::ApplyThenDrop(how),
                 2 => Action::DropBefore(how),
@@ -207,7 +219,9 @@ fn rules(rng: &mut Rng, tick: Duration) -> Vec<(Target, Action, f64)> {
                 4 => Action::CutRequest { after, how },
                 5 => Action::Delay(rng.around(tick)),
                 6 => Action::Split { len: 1 + rng.index(20) },
-                _ if matches!(target, Target::Op(Op::Create2 | Op::Delete | Op::GetChildren2)) => {
+                // The last that is heard of a server, before another one is met that lags.
+                _ if target == Target::Notification => Action::CutReply { after: usize::MAX, how },
+                _ if matches!(target, Target::Op(Op::Create2 | Op::Delete | Op::Multi)) => {
                     Action::Answer(ErrorCode::THROTTLED_OP)
                 }
                 _ => Action::Coalesce,

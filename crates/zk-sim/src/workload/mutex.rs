@@ -9,6 +9,7 @@ use zk_recipes::{Guard, LockError, Mutex};
 use zk_session::Fault;
 
 use super::{Impatient, Seat};
+use crate::faults::isolate;
 use crate::world::World;
 
 /// Acquires, holds and gives up, over and over, until the session is over or no more is to be
@@ -91,9 +92,16 @@ async fn hold(seat: &mut Seat, guard: Guard, attempt: Attempt) {
     let guard = Arc::new(guard);
     seat.world.oracle().granted(number, &guard, session, seat.timeout);
     let plan = seat.world.plan.hold;
-    let is_long = !seat.world.is_draining() && seat.rng.chance(plan.tail);
-    let time = if is_long { seat.rng.millis(plan.longest) } else { seat.rng.around(plan.typical) };
-    let steps = if is_long { 4 } else { seat.rng.between(1, 2) };
+    let is_calm = seat.world.is_draining();
+    let is_isolated = !is_calm
+        && seat.rng.chance(seat.world.plan.isolate)
+        && isolate(&seat.world, session, seat.timeout * 4, &mut seat.rng);
+    let is_long = !is_calm && seat.rng.chance(plan.tail);
+    let (time, steps) = match (is_isolated, is_long) {
+        (true, _) => (seat.timeout * 3, 4),
+        (false, true) => (seat.rng.millis(plan.longest), 4),
+        (false, false) => (seat.rng.around(plan.typical), seat.rng.between(1, 2)),
+    };
     let keeps_a_lost_guard = seat.rng.chance(0.2);
     for _ in 0..steps {
         match guard.token() {

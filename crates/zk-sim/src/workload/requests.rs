@@ -13,7 +13,12 @@ use crate::world::World;
 /// Makes requests, one after the other, until the session is over or no more is to be begun.
 pub(crate) async fn make(world: Arc<World>, client: Client, mut rng: Rng, pause: Duration) {
     let mut newest = 0;
-    while !world.is_draining() {
+    for count in 0.. {
+        if world.is_draining() {
+            return;
+        }
+        // Ever more rarely: what they can show they show soon, and the lock needs the time.
+        let pause = pause * (1 + count / 4);
         sleep(rng.around(pause) + Duration::from_millis(1)).await;
         let is_over = match rng.below(2) {
             0 => create(&world, &client).await,

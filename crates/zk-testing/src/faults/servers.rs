@@ -44,6 +44,13 @@ impl TestServer {
         self.shared().with(|ensemble, now| ensemble.cut_from_leader(now, server));
     }
 
+    /// Makes a server one that led until now and has lost the others, which go on with server 0
+    /// as their new leader. Unlike a follower that is cut off it answers `sync`s, too, by itself,
+    /// until it notices after the sync limit; the timeouts of all sessions are counted anew.
+    pub fn depose(&self, server: usize) {
+        self.shared().with(|ensemble, now| ensemble.depose(now, server));
+    }
+
     /// Lets a follower apply transactions this much later than its leader.
     pub fn lag(&self, server: usize, by: Duration) {
         self.shared().with(|ensemble, now| ensemble.lag(now, server, Some(by)));

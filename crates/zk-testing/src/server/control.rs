@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::ConnectionId;
 use super::faults::{Cut, Rule, RuleId};
-use super::replication::Link;
+use super::replication::{Link, Role};
 use super::{Ensemble, LEADER};
 
 impl Ensemble {
@@ -65,11 +65,27 @@ impl Ensemble {
     /// hang; its sessions expire behind its back, and after the sync limit it drops its clients.
     pub fn cut_from_leader(&mut self, now: Instant, server: usize) {
         self.advance(now);
-        if server == LEADER || server >= self.servers.len() {
-            return;
+        self.cut(server, Role::Follower);
+    }
+
+    /// Makes a server one that led until now, and has lost the others, which go on with server 0
+    /// as their new leader. It answers pings, reads and `sync`s by itself; its writes hang; after
+    /// the sync limit it notices, and drops its clients. The new leader counts the timeouts of all
+    /// sessions from now on.
+    pub fn depose(&mut self, now: Instant, server: usize) {
+        self.advance(now);
+        if self.cut(server, Role::Leader) {
+            self.sessions.touch_all(self.now, &self.clock);
         }
-        let until = self.now + self.settings.tick_time * self.settings.sync_limit;
-        self.servers[server].link = Link::Cut { until };
+    }
+
+    fn cut(&mut self, server: usize, role: Role) -> bool {
+        let can_be_cut = server != LEADER && server < self.servers.len();
+        if can_be_cut {
+            let until = self.now + self.settings.tick_time * self.settings.sync_limit;
+            self.servers[server].link = Link::Cut { until, role };
+        }
+        can_be_cut
     }
 
     /// Lets a follower apply transactions this much later than the leader; `None` is not until it
@@ -110,6 +126,7 @@ impl Ensemble {
         self.catch_up_all();
         let all = if server == LEADER { 0..self.servers.len() } else { server..server + 1 };
         for server in all {
+            self.pass_on_touches(server);
             self.resume_all_at(server);
         }
     }

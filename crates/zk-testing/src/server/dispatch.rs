@@ -116,7 +116,7 @@ impl Ensemble {
             && (op != OpCode::Sync.code() || self.servers[at].read_only)
         {
             return self.read(ticket, op, &body);
-        } else if connection.waiting.is_empty() && self.reaches_leader(at) {
+        } else if connection.waiting.is_empty() && self.can_sync(at) {
             return self.sync(ticket, &body);
         }
         if let Some(connection) = self.connections.get_mut(&ticket.connection) {
@@ -133,15 +133,15 @@ impl Ensemble {
                 return;
             }
             let (may_ask, applied) = (self.reaches_leader(at), self.servers[at].applied);
+            let can_sync = self.can_sync(at);
             let Some(connection) = self.connections.get_mut(&id) else { return };
             match connection.waiting.front() {
                 None => break,
                 Some(Waiting::Committed) => return,
                 Some(Waiting::Connect(_)) if !may_ask => return,
                 Some(Waiting::Sync { place, .. }) if *place > applied => return,
-                Some(Waiting::Request { op, .. })
-                    if !may_ask && (is_write(*op) || *op == OpCode::Sync.code()) =>
-                {
+                Some(Waiting::Request { op, .. }) if is_write(*op) && !may_ask => return,
+                Some(Waiting::Request { op, .. }) if *op == OpCode::Sync.code() && !can_sync => {
                     return;
                 }
                 Some(_) => {}
@@ -213,19 +213,23 @@ impl Ensemble {
         }
     }
 
+    fn can_sync(&self, at: usize) -> bool {
+        self.reaches_leader(at) || self.syncs_alone(at)
+    }
+
     /// Catches up with the leader, then answers. The path is not looked at.
     fn sync(&mut self, ticket: Ticket, body: &Bytes) {
         let path = match Reader::new(body, "SyncRequest").opt_text("path") {
             Ok(path) => path.map(std::borrow::Cow::into_owned),
             Err(_) => return self.answer(ticket, ErrorCode::MARSHALLING_ERROR, None),
         };
-        let Some(connection) = self.connections.get_mut(&ticket.connection) else { return };
-        let server = &mut self.servers[connection.server];
+        let Some(at) = self.connections.get(&ticket.connection).map(|it| it.server) else { return };
         let place = self.log.end();
-        if connection.server == LEADER || server.applied >= place {
+        if self.syncs_alone(at) || self.servers[at].applied >= place {
             return self.answer(ticket, ErrorCode::OK, Some(&proto::SyncReply { path }));
         }
-        server.syncs.push_back((place, ticket.connection));
+        self.servers[at].syncs.push_back((place, ticket.connection));
+        let Some(connection) = self.connections.get_mut(&ticket.connection) else { return };
         connection.waiting.push_front(Waiting::Sync { ticket, path, place });
     }
 

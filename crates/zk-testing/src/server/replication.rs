@@ -53,9 +53,19 @@ pub(crate) enum Link {
     Cut {
         /// When it will notice.
         until: Instant,
+        /// What it takes itself for.
+        role: Role,
     },
     /// The follower serves nobody.
     Down,
+}
+
+/// What a server that is cut off takes itself for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Follower,
+    /// It led until the others elected another. It answers `sync` by itself.
+    Leader,
 }
 
 /// Transactions that not every server has applied yet.
@@ -148,6 +158,11 @@ impl Ensemble {
         at == LEADER || (self.servers[at].link == Link::Up && !self.servers[LEADER].stalled)
     }
 
+    /// Whether a server answers `sync` without asking anybody, since it leads, or thinks so.
+    pub(super) fn syncs_alone(&self, at: usize) -> bool {
+        at == LEADER || matches!(self.servers[at].link, Link::Cut { role: Role::Leader, .. })
+    }
+
     /// Gives a transaction its zxid and time, and has every server apply it that can.
     pub(super) fn commit(&mut self, session_id: i64, body: TxnBody, origin: Option<Origin>) {
         self.zxid += 1;
@@ -201,7 +216,7 @@ impl Ensemble {
         let due =
             self.servers.iter().enumerate().skip(1).filter_map(|(_, server)| match server.link {
                 _ if server.stalled => None,
-                Link::Cut { until } => Some(until),
+                Link::Cut { until, .. } => Some(until),
                 Link::Down => None,
                 Link::Up => self.log.entry(server.applied)?.committed.checked_add(server.lag?),
             });
@@ -212,7 +227,7 @@ impl Ensemble {
     pub(super) fn give_up_on_the_leader(&mut self) {
         for at in 1..self.servers.len() {
             let server = &self.servers[at];
-            let Link::Cut { until } = server.link else { continue };
+            let Link::Cut { until, .. } = server.link else { continue };
             if until <= self.now && !server.stalled {
                 self.servers[at].link = Link::Down;
                 self.close_all_at(at);
@@ -231,12 +246,25 @@ impl Ensemble {
 
     /// Lets a follower reach its leader again, and go on with what has waited.
     pub(super) fn relink(&mut self, at: usize) {
+        if matches!(self.servers[at].link, Link::Cut { role: Role::Leader, .. }) {
+            // It becomes a follower: nothing of what it thought it knew remains.
+            self.servers[at].touched.clear();
+            self.close_all_at(at);
+        }
         self.servers[at].link = Link::Up;
         self.catch_up_all();
+        self.pass_on_touches(at);
+        self.resume_all_at(at);
+    }
+
+    /// Tells the leader of the sessions that were heard of while it could not be told.
+    pub(super) fn pass_on_touches(&mut self, at: usize) {
+        if !self.reaches_leader(at) {
+            return;
+        }
         for session_id in std::mem::take(&mut self.servers[at].touched) {
             self.sessions.touch(self.now, &self.clock, session_id);
         }
-        self.resume_all_at(at);
     }
 
     /// Looks at every connection of a server again.

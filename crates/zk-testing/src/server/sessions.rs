@@ -97,6 +97,14 @@ impl Sessions {
         true
     }
 
+    /// A new leader has heard of nobody yet, and gives everybody the whole timeout.
+    pub(crate) fn touch_all(&mut self, now: Instant, clock: &Clock) {
+        let ids: Vec<i64> = self.by_id.keys().copied().collect();
+        for id in ids {
+            self.touch(now, clock, id);
+        }
+    }
+
     pub(crate) fn contains(&self, id: i64) -> bool {
         self.by_id.contains_key(&id)
     }
