@@ -69,6 +69,15 @@ pub enum LockError {
         /// The path of the node.
         path: String,
     },
+    /// No such number of permits can ever be had: none at all, or more than there are.
+    PermitsOutOfRange {
+        /// The path of the semaphore.
+        path: String,
+        /// What was asked for.
+        permits: u32,
+        /// The most that can be asked for.
+        most: u32,
+    },
 }
 
 impl LockError {
@@ -79,7 +88,8 @@ impl LockError {
             Self::Client(error) => error.is_retryable(),
             Self::Lost(LossReason::SessionEnded(_))
             | Self::SequenceExhausted { .. }
-            | Self::NotACount { .. } => false,
+            | Self::NotACount { .. }
+            | Self::PermitsOutOfRange { .. } => false,
             Self::Lost(_) | Self::Vanished { .. } => true,
         }
     }
@@ -106,6 +116,12 @@ impl fmt::Display for LockError {
             ),
             Self::NotACount { path } => {
                 write!(f, "{path}: the data of a count are four bytes, and these are not")
+            }
+            Self::PermitsOutOfRange { path, permits: 0, .. } => {
+                write!(f, "{path}: one permit is the least that can be taken")
+            }
+            Self::PermitsOutOfRange { path, permits, most } => {
+                write!(f, "{path}: {permits} permits were asked for, and {most} is the most")
             }
         }
     }

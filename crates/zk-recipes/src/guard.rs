@@ -234,7 +234,7 @@ impl Fate {
 
 /// Waits until the node is gone. Trouble with the session is not this one's to
 /// tell: it is waited out.
-async fn deleted(client: Client, node: Node) {
+pub(crate) async fn deleted(client: Client, node: Node) {
     loop {
         let failed: Error = match client.exists_and_watch(&node.path).await {
             Ok((Some(stat), watch)) if stat.czxid == node.czxid => match watch.await {

@@ -6,7 +6,8 @@
 //! | `getParticipantNodes` | [`Mutex::participants`] |
 //! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
 //! | `InterProcessReadWriteLock`, `InterProcessMultiLock` | to come, on the engine of `Mutex` |
-//! | `InterProcessSemaphoreV2`, `InterProcessSemaphoreMutex` | to come, likewise |
+//! | `InterProcessSemaphoreV2` | [`Semaphore`], [`Lease`] |
+//! | `InterProcessSemaphoreMutex` | to come, likewise |
 //! | `Revoker`, `Revocable` | to come, likewise |
 //!
 //! # What a lock promises, and what not
@@ -50,6 +51,7 @@ mod mutex;
 mod participants;
 mod planted;
 mod queue;
+mod semaphore;
 mod shared_count;
 mod shared_value;
 
@@ -59,6 +61,7 @@ pub use mutex::Mutex;
 pub use participants::Participant;
 #[cfg(zk_planted)]
 pub use planted::Planted;
+pub use semaphore::{Lease, Semaphore};
 pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, Versioned};
 

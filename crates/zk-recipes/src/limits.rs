@@ -22,3 +22,11 @@ pub const THROTTLED_PAUSE: Duration = Duration::from_millis(100);
 
 /// Requests made at once when the data of many contenders is read.
 pub const PARTICIPANTS_CHUNK: usize = 256;
+
+/// Permits that one call may take: each is a node, and a request at either end of its
+/// life, and all of them wait for the same turn.
+pub const PERMITS_AT_ONCE_MAX: u32 = 4_096;
+
+/// Leases that are put in at once when several permits are taken, well below
+/// [`REQUESTS_MAX`](zk_session::limits::REQUESTS_MAX).
+pub const PERMITS_CHUNK: usize = 256;

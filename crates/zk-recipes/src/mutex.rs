@@ -54,14 +54,7 @@ impl Mutex {
     /// The path is not one that ZooKeeper accepts.
     pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
         zk_session::validate_path(path)?;
-        let kind = Kind {
-            path: path.to_owned(),
-            lock_name: LOCK_NAME,
-            rule: RULE,
-            admission: Admission::FirstForGood,
-            data: None,
-        };
-        Ok(Self { client: client.clone(), kind })
+        Ok(Self { client: client.clone(), kind: kind(path.to_owned()) })
     }
 
     /// Data for the nodes of this handle, which other contenders can read. By
@@ -146,4 +139,9 @@ impl Mutex {
             None => Err(LockError::Vanished { path: self.kind.path.clone() }),
         }
     }
+}
+
+/// A mutex's nodes below `path`.
+pub(crate) fn kind(path: String) -> Kind {
+    Kind { path, lock_name: LOCK_NAME, rule: RULE, admission: Admission::FirstForGood, data: None }
 }

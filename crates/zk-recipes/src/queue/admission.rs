@@ -14,6 +14,8 @@ pub(crate) enum Admission {
     /// For those ahead whose names contain this to be gone: readers, for writers.
     /// Curator looks for the text anywhere in the name, and so does this.
     Behind(&'static str),
+    /// For nobody by name: the leases of a semaphore are counted.
+    Counted,
 }
 
 impl Admission {
@@ -36,6 +38,7 @@ impl Admission {
                 nearest: [rank.predecessor, rank.second],
                 all_named: rank.all_named(),
             }),
+            Self::Counted => names.rank(own, rule).map(|_| InTheWay::one(None)),
             Self::First => names.rank(own, rule).map(|rank| InTheWay::one(rank.predecessor)),
             Self::Behind(text) => {
                 names.nearest_ahead(own, rule, |name| contains(name, text)).map(InTheWay::one)

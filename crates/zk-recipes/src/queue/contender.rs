@@ -115,13 +115,19 @@ impl Contender {
             let (created, listed) = {
                 let _one_write = self.client.batch();
                 let created = self.client.create(&path, &data, CreateMode::EphemeralSequential);
-                (created, self.client.get_children(&self.kind.path))
+                // Who counts many of them asks for one list for all.
+                let listed = (self.kind.admission != Admission::Counted)
+                    .then(|| self.client.get_children(&self.kind.path));
+                (created, listed)
             };
             self.state = State::Asked;
             let error = match created.await {
                 Ok(created) => {
                     self.take(created)?;
-                    return Ok(listed.await.ok());
+                    return Ok(match listed {
+                        Some(listed) => listed.await.ok(),
+                        None => None,
+                    });
                 }
                 Err(error) => error,
             };

@@ -150,7 +150,7 @@ async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
 /// Binds the guard-to-be to the lease. A contender that comes first has kept the
 /// lease fed while it waited, so this costs nothing, unless the ensemble could not
 /// be reached of late: then it is asked whether the session lives.
-async fn believe(contender: &Contender) -> Result<Belief, LockError> {
+pub(crate) async fn believe(contender: &Contender) -> Result<Belief, LockError> {
     loop {
         if let Some(belief) = contender.claim().bind() {
             return Ok(belief);

@@ -8,11 +8,14 @@
 
 mod guard;
 mod mutex_cost;
+mod semaphore;
 mod shared_value;
 mod wire;
 
 use std::future::{Future, ready};
 use std::io;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, Config, Connector, Host};
@@ -39,4 +42,71 @@ pub(crate) fn config(seed: u128) -> Config {
 
 pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
     config(seed).connect_through(InMemory(server.clone())).await.unwrap()
+}
+
+/// The names of a node's children, by the numbers they end with; none if it is not there.
+pub(crate) fn children(server: &TestServer, path: &str) -> Vec<String> {
+    let mut names: Vec<String> = server.with(|truth| {
+        let node = truth.tree().node(path);
+        node.map(|node| node.children().map(str::to_owned).collect()).unwrap_or_default()
+    });
+    names.sort_by(|a, b| a.rsplit('-').next().cmp(&b.rsplit('-').next()));
+    names
+}
+
+/// Lets everybody do what they can do without time passing, or nearly so.
+pub(crate) async fn settle() {
+    // reason: the clock of these tests is stopped, and goes on when nobody has anything to do
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+/// Polls a future this many times and then drops it, unless it is done.
+pub(crate) async fn polled<T, E: std::fmt::Debug>(
+    polls: usize,
+    future: impl Future<Output = Result<T, E>>,
+) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    std::future::poll_fn(|cx| match left.checked_sub(1) {
+        None => Poll::Ready(None),
+        Some(fewer) => {
+            left = fewer;
+            match future.as_mut().poll(cx) {
+                Poll::Ready(done) => Poll::Ready(Some(done.unwrap())),
+                // The last poll is followed by the drop and not by a wait.
+                Poll::Pending if left == 0 => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        }
+    })
+    .await
+}
+
+/// Numbers that look random and come again with the same seed (SplitMix64).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// At least 0 and less than `end`.
+    pub(crate) fn below(&mut self, end: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u32::try_from((z ^ (z >> 31)) % u64::from(end)).expect("it is less than one")
+    }
+
+    /// At least 0 and less than so many milliseconds.
+    pub(crate) fn ms(&mut self, end: u32) -> Duration {
+        Duration::from_millis(self.below(end).into())
+    }
+
+    /// One of them, if there is any.
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        let end = u32::try_from(from.len()).expect("they are few");
+        from.get(self.below(end.max(1)) as usize)
+    }
 }

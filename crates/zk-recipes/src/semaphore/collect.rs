@@ -1,0 +1,243 @@
+//! Collecting permits: a node for each below `leases`, all of them during one turn of
+//! the mutex below `locks`.
+//!
+//! The turn makes a queue of those who wait, so that only one of them looks at the
+//! leases. Mutual exclusion does not rest on it: permits are held once there are no
+//! more leases than the limit up to and including one's own last one, and each of any
+//! set of holders but the last had a lease already when that one looked.
+
+use std::collections::HashSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+
+use futures::future::{Either, join, select, try_join_all};
+use zk_session::{ChildList, Client, ErrorCode, Watch};
+
+use super::limit::{Followed, Limit};
+use crate::error::LockError;
+use crate::guard::{Guard, deleted};
+use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
+use crate::queue::contender::{Contender, Kind};
+use crate::queue::{name, passes, pause, turn};
+
+/// The nodes of a semaphore.
+#[derive(Clone, Debug)]
+pub(super) struct Kinds {
+    /// Of the mutex that orders those who wait.
+    pub(super) turns: Kind,
+    /// One for each permit.
+    pub(super) leases: Kind,
+}
+
+/// Waits for the permits, as long as it takes.
+pub(super) async fn wait(
+    client: &Client,
+    kinds: &Kinds,
+    limit: &Limit,
+    permits: u32,
+) -> Result<Vec<Guard>, LockError> {
+    let mut limit = limit.follow().await?;
+    let mut restarts = 0;
+    while restarts < RESTARTS_MAX {
+        // Whoever asks for more than there are holds up nobody.
+        limit.at_least(permits).await?;
+        // Dropped at the end of the turn, and its node deleted, over as many connections
+        // as it takes: what becomes of that is not the lease's concern.
+        let mut own_turn = Contender::new(client, &kinds.turns);
+        turn::wait(&mut own_turn).await?;
+        // Below the turn, so that they are taken out before it.
+        let mut leases = contenders(client, kinds, permits);
+        match during(&own_turn, &mut leases, &mut limit).await? {
+            Turn::Granted => return guards(leases).await,
+            Turn::LimitTooLow => {}
+            Turn::Lost => restarts += 1,
+        }
+    }
+    Err(LockError::Vanished { path: kinds.turns.path.clone() })
+}
+
+/// Takes the permits if they are free this moment. It needs no turn for that: a permit
+/// that the first in the queue waits for is not free, for its lease is there already.
+pub(super) async fn look_once(
+    client: &Client,
+    kinds: &Kinds,
+    limit: &Limit,
+    permits: u32,
+) -> Result<Option<Vec<Guard>>, LockError> {
+    let limit = limit.read().await?;
+    if permits > limit {
+        return Ok(None);
+    }
+    let mut leases = contenders(client, kinds, permits);
+    match enter_and_look(&mut leases, limit).await? {
+        Place::Within => guards(leases).await.map(Some),
+        Place::Behind | Place::Missing => Ok(None),
+    }
+}
+
+enum Turn {
+    Granted,
+    /// The limit went below what is asked for.
+    LimitTooLow,
+    /// Somebody deleted the node of the turn, so others may have theirs: two that wait
+    /// for several permits each must not both hold on to some.
+    Lost,
+}
+
+async fn during(
+    own_turn: &Contender,
+    leases: &mut [Contender],
+    limit: &mut Followed,
+) -> Result<Turn, LockError> {
+    let Some(turn_node) = own_turn.node().cloned() else { return Ok(Turn::Lost) };
+    let mut turn_lost = pin!(deleted(own_turn.client().clone(), turn_node));
+    limit.refresh().await?;
+    let mut place = enter_and_look(leases, limit.now()).await?;
+    let mut restarts = 0;
+    loop {
+        if !u32::try_from(leases.len()).is_ok_and(|permits| permits <= limit.now()) {
+            return Ok(Turn::LimitTooLow);
+        }
+        match place {
+            Place::Within => return Ok(Turn::Granted),
+            Place::Behind => {}
+            Place::Missing if restarts == RESTARTS_MAX => return Ok(Turn::Lost),
+            Place::Missing => {
+                restarts += 1;
+                leases.iter_mut().for_each(Contender::restart);
+                place = enter_and_look(leases, limit.now()).await?;
+                continue;
+            }
+        }
+        let Some((names, watch)) = list_and_watch(leases).await? else {
+            place = Place::Missing;
+            continue;
+        };
+        place = look(leases, &names, limit.now());
+        if !matches!(place, Place::Behind) {
+            continue;
+        }
+        let news = {
+            let changed = pin!(limit.changed());
+            match select(select(watch, changed), turn_lost.as_mut()).await {
+                Either::Left((Either::Left((event, _)), _)) => event.map(drop).map_err(Into::into),
+                Either::Left((Either::Right((changed, _)), _)) => changed,
+                Either::Right(((), _)) => return Ok(Turn::Lost),
+            }
+        };
+        news?;
+    }
+}
+
+/// Where one's last lease is among all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Among as many as there may be.
+    Within,
+    Behind,
+    /// One of them is gone.
+    Missing,
+}
+
+/// Puts in the leases that are not in, and looks at the list that was asked for in the
+/// same write.
+async fn enter_and_look(leases: &mut [Contender], limit: u32) -> Result<Place, LockError> {
+    let Some(first) = leases.first() else { return Ok(Place::Within) };
+    let (client, path) = (first.client().clone(), first.kind().path.clone());
+    let listed = one_write(&client, async {
+        let (entered, listed) =
+            join(enter(leases), async { client.get_children(&path).await }).await;
+        entered.map(|()| listed)
+    });
+    if let Ok(children) = listed.await? {
+        match look(leases, &children.names, limit) {
+            Place::Missing => {} // the list was made before the last of them was in
+            place => return Ok(place),
+        }
+    }
+    Ok(match list(&client, &path).await? {
+        Some(names) => look(leases, &names, limit),
+        None => Place::Missing,
+    })
+}
+
+async fn enter(leases: &mut [Contender]) -> Result<(), LockError> {
+    for chunk in leases.chunks_mut(PERMITS_CHUNK) {
+        let out = chunk.iter_mut().filter(|lease| lease.node().is_none());
+        try_join_all(out.map(Contender::enter)).await?;
+    }
+    Ok(())
+}
+
+fn look(leases: &[Contender], names: &ChildList, limit: u32) -> Place {
+    let own: HashSet<&[u8]> = leases
+        .iter()
+        .filter_map(|lease| lease.node())
+        .map(|node| name::of(&node.path).as_bytes())
+        .collect();
+    let last = leases.iter().filter_map(Contender::node).max_by_key(|node| node.czxid);
+    let (Some(last), Some(first)) = (last, leases.first()) else { return Place::Missing };
+    let present = names.into_iter().filter(|name| own.contains(name)).count();
+    let rank = names.rank(name::of(&last.path).as_bytes(), first.kind().rule);
+    match rank {
+        Some(rank) if present == leases.len() => {
+            match u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit) {
+                true => Place::Within,
+                false => Place::Behind,
+            }
+        }
+        _ => Place::Missing,
+    }
+}
+
+/// The leases there are; `None` if they have no node to be below.
+async fn list(client: &Client, path: &str) -> Result<Option<ChildList>, LockError> {
+    loop {
+        match client.get_children(path).await {
+            Ok(children) => return Ok(Some(children.names)),
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
+            Err(error) if passes(&error) => pause(&error).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// As [`list`], with a watch for leases that come and go. Only the first in the queue
+/// has one.
+async fn list_and_watch(leases: &[Contender]) -> Result<Option<(ChildList, Watch)>, LockError> {
+    let Some(first) = leases.first() else { return Ok(None) };
+    loop {
+        match first.client().get_children_and_watch(&first.kind().path).await {
+            Ok((children, watch)) => return Ok(Some((children.names, watch))),
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
+            Err(error) if passes(&error) => pause(&error).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn contenders(client: &Client, kinds: &Kinds, permits: u32) -> Vec<Contender> {
+    (0..permits).map(|_| Contender::new(client, &kinds.leases)).collect()
+}
+
+/// Binds what was granted to the lease of the session.
+async fn guards(leases: Vec<Contender>) -> Result<Vec<Guard>, LockError> {
+    let Some(first) = leases.first() else { return Ok(Vec::new()) };
+    let belief = turn::believe(first).await?;
+    let guard = |lease: Contender| match lease.node().cloned() {
+        Some(node) => Ok(Guard::new(lease, node, belief)),
+        // What is within the limit has a node.
+        None => Err(LockError::Vanished { path: lease.kind().path.clone() }),
+    };
+    leases.into_iter().map(guard).collect()
+}
+
+/// Whatever requests the future makes when it is polled leave in one write.
+async fn one_write<T>(client: &Client, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let _one_write = client.batch();
+        future.as_mut().poll(cx)
+    })
+    .await
+}

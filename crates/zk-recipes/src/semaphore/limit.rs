@@ -1,0 +1,96 @@
+//! How many permits there are: a number, or one that everybody shares and may change.
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, pending};
+
+use crate::error::LockError;
+use crate::shared_count::{SharedCount, VersionedCount};
+
+/// Where a semaphore has its limit from.
+#[derive(Clone, Debug)]
+pub(super) enum Limit {
+    Fixed(u32),
+    Shared(SharedCount),
+}
+
+impl Limit {
+    /// What the limit is now.
+    pub(super) async fn read(&self) -> Result<u32, LockError> {
+        match self {
+            Self::Fixed(limit) => Ok(*limit),
+            Self::Shared(count) => Ok(permits(&count.get().await?)),
+        }
+    }
+
+    /// The limit, and what becomes of it.
+    pub(super) async fn follow(&self) -> Result<Followed, LockError> {
+        Ok(match self {
+            Self::Fixed(limit) => Followed { now: *limit, shared: None },
+            Self::Shared(count) => {
+                let (count, seen) = (count.clone(), count.get().await?);
+                Followed { now: permits(&seen), shared: Some(Shared { count, seen, newer: None }) }
+            }
+        })
+    }
+}
+
+/// A limit for as long as an acquisition takes.
+pub(super) struct Followed {
+    now: u32,
+    shared: Option<Shared>,
+}
+
+struct Shared {
+    count: SharedCount,
+    seen: VersionedCount,
+    /// Kept from one wait to the next, so that its watch is set once for each change.
+    newer: Option<BoxFuture<'static, Result<VersionedCount, LockError>>>,
+}
+
+impl Followed {
+    /// The newest limit that was seen.
+    pub(super) fn now(&self) -> u32 {
+        self.now
+    }
+
+    /// Reads the limit again, after a wait during which nobody has looked at it.
+    pub(super) async fn refresh(&mut self) -> Result<(), LockError> {
+        if let Some(shared) = &mut self.shared {
+            let read = shared.count.get().await?;
+            if read.zxid() > shared.seen.zxid() {
+                self.now = permits(&read);
+                (shared.seen, shared.newer) = (read, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a newer limit. Nothing is lost when the future is dropped.
+    pub(super) async fn changed(&mut self) -> Result<(), LockError> {
+        let Some(shared) = &mut self.shared else {
+            return pending().await;
+        };
+        let newer = shared.newer.get_or_insert_with(|| {
+            let (count, before) = (shared.count.clone(), shared.seen.clone());
+            async move { count.changed(&before).await }.boxed()
+        });
+        let told = newer.await;
+        shared.newer = None;
+        shared.seen = told?;
+        self.now = permits(&shared.seen);
+        Ok(())
+    }
+
+    /// Waits until the limit is no smaller than this.
+    pub(super) async fn at_least(&mut self, permits: u32) -> Result<(), LockError> {
+        while self.now() < permits {
+            self.changed().await?;
+        }
+        Ok(())
+    }
+}
+
+/// A count below zero leaves no permits either.
+fn permits(count: &VersionedCount) -> u32 {
+    u32::try_from(count.count()).unwrap_or(0)
+}

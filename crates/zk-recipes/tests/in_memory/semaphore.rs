@@ -1,0 +1,528 @@
+//! Semaphores: order, limits, and what is left behind, which is nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_recipes::session::{Client, SessionEnd};
+use zk_recipes::{Lease, LockError, LossReason, Semaphore, SharedCount};
+use zk_testing::{Cut, Op, Settings, TestServer};
+
+use crate::{Random, T, children, client, polled, settle};
+
+const PATH: &str = "/s";
+
+fn semaphore(client: &Client, max: u32) -> Semaphore {
+    Semaphore::new(client, PATH, max).unwrap()
+}
+
+/// Starts an acquisition, and waits until it has all it can have.
+async fn queue(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Lease, LockError>> {
+    let semaphore = semaphore.clone();
+    let waiting = tokio::spawn(async move { semaphore.acquire_many(permits).await });
+    settle().await;
+    waiting
+}
+
+fn turns(server: &TestServer) -> usize {
+    children(server, "/s/locks").len()
+}
+
+fn leases(server: &TestServer) -> usize {
+    children(server, "/s/leases").len()
+}
+
+async fn expect_nothing_left(server: &TestServer, what: &str) {
+    settle().await;
+    assert_eq!((turns(server), leases(server)), (0, 0), "{what}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_go_to_those_who_came_first_whatever_they_want() {
+    let server = TestServer::in_memory();
+    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let first = semaphore(&holder, 3).acquire_many(2).await.unwrap();
+    let second = semaphore(&other, 3).acquire().await.unwrap();
+    assert!(second.token().unwrap() > first.token().unwrap());
+    let wants_two = queue(&semaphore(&other, 3), 2).await;
+    let wants_one = queue(&semaphore(&holder, 3), 1).await;
+    assert_eq!((turns(&server), leases(&server)), (2, 3 + 2));
+
+    second.release().await.unwrap();
+    settle().await;
+    assert!(!wants_two.is_finished() && !wants_one.is_finished(), "nobody is overtaken");
+    first.release().await.unwrap();
+    let two = wants_two.await.unwrap().unwrap();
+    let one = wants_one.await.unwrap().unwrap();
+    assert_eq!((two.permits(), one.permits()), (2, 1));
+    assert!(two.token().unwrap() < one.token().unwrap());
+    assert_eq!((turns(&server), leases(&server)), (0, 3));
+    drop((two, one));
+    expect_nothing_left(&server, "released").await;
+}
+
+/// With Curator, who takes them one by one, both have some and wait for ever.
+#[tokio::test(start_paused = true)]
+async fn two_that_want_five_of_six_each_come_one_after_the_other() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    for _ in 0..20 {
+        let acquire = async |client: &Client| {
+            let lease = semaphore(client, 6).acquire_many(5).await.unwrap();
+            assert_eq!(lease.nodes().len(), 5);
+            assert!(lease.is_held());
+            lease.release().await.unwrap();
+        };
+        tokio::join!(acquire(&one), acquire(&other));
+    }
+    expect_nothing_left(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_that_can_never_be_had_is_refused_at_once() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let semaphore = semaphore(&client, 3);
+    for permits in [0, 4, u32::MAX] {
+        let refused = LockError::PermitsOutOfRange { path: PATH.to_owned(), permits, most: 3 };
+        assert!(!refused.is_retryable());
+        assert_eq!(semaphore.acquire_many(permits).await.unwrap_err(), refused);
+        assert_eq!(semaphore.try_acquire_many(permits).await.unwrap_err(), refused);
+        let in_time = semaphore.acquire_many_timeout(permits, T).await;
+        assert_eq!(in_time.unwrap_err(), refused);
+    }
+    let none = Semaphore::new(&client, PATH, 0).unwrap().acquire().await.unwrap_err();
+    assert_eq!(none.to_string(), "/s: 1 permits were asked for, and 0 is the most");
+    assert!(children(&server, "/").iter().all(|name| name == "zookeeper"), "nobody was asked");
+}
+
+/// Curator gives up a lease that it was granted when it cannot give up its turn, to
+/// nobody, and the permit is gone for as long as the session lives.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_cannot_be_given_up_costs_nobody_a_permit() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    for times in 1..=3 {
+        let lost = server.on(Op::Delete).times(times).drop_before_applying();
+        let lease = semaphore(&one, 1).acquire().await.unwrap();
+        assert!(lease.is_held());
+        let next = queue(&semaphore(&other, 1), 1).await;
+        tokio::time::sleep(T / 2).await; // reason: each try is on a connection of its own
+        assert_eq!(lost.count(), times, "the delete of the turn was lost");
+        assert!(!next.is_finished());
+        lease.release().await.unwrap();
+        next.await.unwrap().unwrap().release().await.unwrap();
+        expect_nothing_left(&server, "both released").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_grows_wakes_those_who_wait_and_one_that_shrinks_takes_nothing_back() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let count = SharedCount::new(&other, "/limit", 1).unwrap();
+    let reader = SharedCount::new(&one, "/limit", 1).unwrap();
+    let semaphore = Semaphore::with_shared_limit(&one, PATH, &reader).unwrap();
+    let first = semaphore.acquire().await.unwrap();
+    let second = queue(&semaphore, 1).await;
+    let three_more = queue(&semaphore, 3).await;
+    assert!(!second.is_finished());
+    assert_eq!((turns(&server), leases(&server)), (1, 2), "three are not queued for when one is");
+
+    count.set(2).await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    count.set(5).await.unwrap();
+    let three = three_more.await.unwrap().unwrap();
+    count.set(-1).await.unwrap();
+    settle().await;
+    assert!(first.is_held() && second.is_held() && three.is_held());
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+
+    let next = queue(&semaphore, 1).await;
+    drop((first, second, three));
+    settle().await;
+    assert!(!next.is_finished() && leases(&server) == 0, "there are none to be had");
+    count.set(1).await.unwrap();
+    next.await.unwrap().unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
+/// The one whose turn it is steps back, so that others get what there is.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_shrinks_below_what_the_first_wants_lets_the_next_go_ahead() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let count = SharedCount::new(&client, "/limit", 3).unwrap();
+    let semaphore = Semaphore::with_shared_limit(&client, PATH, &count).unwrap();
+    let holder = semaphore.acquire().await.unwrap();
+    let wants_three = queue(&semaphore, 3).await;
+    let wants_one = queue(&semaphore, 1).await;
+    assert!(!wants_three.is_finished() && !wants_one.is_finished());
+    count.set(2).await.unwrap();
+    let one = wants_one.await.unwrap().unwrap();
+    assert_eq!((turns(&server), leases(&server)), (0, 2));
+    drop((holder, one));
+    count.set(3).await.unwrap();
+    assert_eq!(wants_three.await.unwrap().unwrap().permits(), 3);
+    expect_nothing_left(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_takes_what_is_free_and_not_what_the_first_in_the_queue_waits_for() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (mine, others) = (semaphore(&one, 3), semaphore(&other, 3));
+    let first = mine.try_acquire().await.unwrap().expect("free");
+    let two = others.try_acquire_many(2).await.unwrap().expect("free");
+    assert!(mine.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
+    let waiting = queue(&mine, 2).await;
+    first.release().await.unwrap();
+    settle().await;
+    assert!(others.try_acquire().await.unwrap().is_none(), "one is free, and waited for");
+    two.release().await.unwrap();
+    let lease = waiting.await.unwrap().unwrap();
+    let third = others.try_acquire().await.unwrap().expect("free");
+    assert!(mine.acquire_many_timeout(2, T).await.unwrap().is_none());
+    drop((lease, third));
+    expect_nothing_left(&server, "given up").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_has_data_and_can_be_split_and_participants_are_the_leases() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let semaphore = semaphore(&client, 5).with_data("worker 7");
+    assert_eq!(semaphore.participants().await.unwrap(), []);
+    let mut lease = semaphore.acquire_many(3).await.unwrap();
+    assert_eq!(lease.data().await.unwrap(), "worker 7");
+    let participants = semaphore.participants().await.unwrap();
+    let paths: Vec<&str> = participants.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!(paths, lease.nodes().collect::<Vec<_>>());
+    assert!(paths[2].starts_with("/s/leases/_c_") && paths[2].ends_with("-lease-0000000002"));
+    let tokens: Vec<i64> = lease.tokens().unwrap().into_iter().map(|it| it.get()).collect();
+    assert_eq!(participants.iter().map(|it| it.czxid).collect::<Vec<_>>(), tokens);
+    assert!(tokens.is_sorted());
+    assert_eq!(lease.token().unwrap().get(), tokens[2]);
+    assert_eq!(lease.check().await.unwrap().get(), tokens[2]);
+    assert!(participants.iter().all(|it| it.data == b"worker 7"));
+
+    assert!(lease.split(3).is_none() && lease.split(0).is_none() && lease.split(4).is_none());
+    let part = lease.split(1).unwrap();
+    assert_eq!((lease.permits(), part.permits()), (2, 1));
+    part.release().await.unwrap();
+    assert_eq!((lease.is_held(), leases(&server)), (true, 2));
+    lease.release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_lost_with_one_of_its_nodes_and_its_release_says_so() {
+    let server = TestServer::in_memory();
+    let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let lease = semaphore(&client, 3).acquire_many(3).await.unwrap();
+    let lost = tokio::spawn(lease.lost());
+    settle().await;
+    let middle = lease.nodes().nth(1).unwrap().to_owned();
+    vandal.delete(&middle, None).await.unwrap();
+    assert_eq!(lost.await.unwrap(), LossReason::NodeDeleted);
+    assert!(!lease.is_held() && lease.token().is_err());
+    assert_eq!(lease.release().await, Err(LockError::Lost(LossReason::NodeDeleted)));
+    expect_nothing_left(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_session_gives_back_its_permits_and_its_place() {
+    let server = TestServer::in_memory();
+    let [holder, waiter, last] =
+        [client(&server, 1).await, client(&server, 2).await, client(&server, 3).await];
+    let lease = semaphore(&holder, 2).acquire_many(2).await.unwrap();
+    let second = queue(&semaphore(&waiter, 2), 2).await;
+    let third = queue(&semaphore(&last, 2), 1).await;
+    server.expire(waiter.session_id());
+    let ended = second.await.unwrap().unwrap_err();
+    assert!(!ended.is_retryable(), "{ended}");
+    assert!(!third.is_finished());
+
+    let lost = lease.lost();
+    server.expire(holder.session_id());
+    assert_eq!(lost.await, LossReason::SessionEnded(SessionEnd::Expired));
+    assert!(matches!(lease.release().await, Err(LockError::Lost(_))));
+    third.await.unwrap().unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "expired").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_closed_fails_those_who_wait() {
+    let server = TestServer::in_memory();
+    let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
+    let lease = semaphore(&holder, 1).acquire().await.unwrap();
+    let head = queue(&semaphore(&waiter, 1), 1).await;
+    let behind = queue(&semaphore(&waiter, 1), 1).await;
+    waiter.close().await;
+    assert!(head.await.unwrap().is_err() && behind.await.unwrap().is_err());
+    assert_eq!((turns(&server), leases(&server)), (0, 1));
+    lease.release().await.unwrap();
+}
+
+/// Two that both believe to have the turn must not both keep some permits and wait.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_robbed_of_its_turn_or_its_leases_queues_again() {
+    let server = TestServer::in_memory();
+    let (holder, client_b) = (client(&server, 1).await, client(&server, 2).await);
+    let lease = semaphore(&holder, 6).acquire_many(2).await.unwrap();
+    let first = queue(&semaphore(&client_b, 6), 5).await;
+    let second = queue(&semaphore(&holder, 6), 5).await;
+    let turn = format!("/s/locks/{}", children(&server, "/s/locks")[0]);
+    holder.delete(&turn, None).await.unwrap();
+    settle().await;
+    assert_eq!((turns(&server), leases(&server)), (2, 2 + 5), "one of them has leases");
+    let robbed = format!("/s/leases/{}", children(&server, "/s/leases")[3]);
+    holder.delete(&robbed, None).await.unwrap();
+    settle().await;
+    assert_eq!((turns(&server), leases(&server)), (2, 2 + 5));
+    lease.release().await.unwrap();
+    second.await.unwrap().unwrap().release().await.unwrap();
+    first.await.unwrap().unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
+    let server = TestServer::in_memory();
+    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    // Alone; behind a holder who goes; behind one who waits itself.
+    for (held, waits) in [(0, 0), (2, 0), (2, 2)] {
+        let mut polls = 0;
+        loop {
+            let holder = match held {
+                0 => None,
+                _ => Some(semaphore(&other, 2).acquire_many(held).await.unwrap()),
+            };
+            let ahead = match waits {
+                0 => None,
+                _ => Some(queue(&semaphore(&other, 2), waits).await),
+            };
+            let acquire = {
+                let semaphore = semaphore(&client, 2);
+                tokio::spawn(async move { polled(polls, semaphore.acquire_many(2)).await })
+            };
+            settle().await;
+            drop(holder);
+            if let Some(ahead) = ahead {
+                ahead.await.unwrap().unwrap().release().await.unwrap();
+            }
+            let lease = acquire.await.unwrap();
+            let done = lease.is_some();
+            drop(lease);
+            expect_nothing_left(&server, &format!("{polls} polls, {held} held")).await;
+            if done {
+                break;
+            }
+            polls += 1;
+        }
+        assert!(polls >= 3, "{polls} polls are too few for what there is to do");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_lost_costs_and_leaves_nothing() {
+    let requests = [Op::Create2, Op::CreateContainer, Op::GetChildren2, Op::Delete, Op::Sync];
+    for op in requests {
+        for nth in 1..=4 {
+            for applied in [true, false] {
+                let server = TestServer::in_memory();
+                let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+                let sentence = server.on(op).nth(nth);
+                match applied {
+                    true => sentence.apply_then_drop_reply(),
+                    false => sentence.drop_before_applying(),
+                };
+                let what = format!("{op:?} {nth} {applied}");
+                let lease = semaphore(&client, 3).acquire_many(3).await.unwrap();
+                settle().await;
+                assert_eq!((turns(&server), leases(&server)), (0, 3), "{what}");
+                assert!(semaphore(&other, 3).try_acquire().await.unwrap().is_none(), "{what}");
+                lease.release().await.unwrap();
+                expect_nothing_left(&server, &what).await;
+            }
+        }
+    }
+}
+
+/// The server removes containers that are empty, at whatever moment that is.
+#[tokio::test(start_paused = true)]
+async fn parents_that_are_reaped_in_between_are_made_again() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let semaphore = semaphore(&client, 2);
+    let mut moment = 0;
+    loop {
+        semaphore.acquire_many(2).await.unwrap().release().await.unwrap();
+        let mut polls = 0;
+        let acquire = semaphore.acquire_many(2);
+        let mut acquire = std::pin::pin!(acquire);
+        let lease = std::future::poll_fn(|cx| {
+            if polls == moment {
+                server.reap_containers();
+            }
+            polls += 1;
+            acquire.as_mut().poll(cx)
+        });
+        lease.await.unwrap().release().await.unwrap();
+        expect_nothing_left(&server, &format!("reaped before poll {moment}")).await;
+        if polls <= moment {
+            break;
+        }
+        moment += 1;
+    }
+    assert!(moment >= 2, "{moment}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_cost_what_the_documentation_says() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let semaphore = semaphore(&client, 9);
+    semaphore.acquire().await.unwrap().release().await.unwrap(); // makes the path
+    settle().await;
+    let counted = server.on_any_request().always().delay(Duration::ZERO);
+    let mut before = 0;
+    let mut cost = async || {
+        settle().await;
+        let (now, earlier) = (counted.count(), before);
+        before = now;
+        now - earlier
+    };
+    let one = semaphore.acquire().await.unwrap();
+    assert_eq!(cost().await, 2 + 2 + 1, "a create and a list, twice, and a delete");
+    let three = semaphore.acquire_many(3).await.unwrap();
+    assert_eq!(cost().await, 2 + 4 + 1);
+    let tried = semaphore.try_acquire().await.unwrap().expect("free");
+    assert_eq!(cost().await, 2);
+    tried.release().await.unwrap();
+    one.release().await.unwrap();
+    three.release().await.unwrap();
+    assert_eq!(cost().await, 1 + 1 + 3);
+}
+
+/// Many clients that take some and give them back, while connections are cut, answers
+/// lost and sessions ended.
+#[tokio::test(start_paused = true)]
+async fn whatever_breaks_there_are_never_more_permits_than_the_limit() {
+    for seed in 0..SEEDS {
+        let server = TestServer::in_memory_with(Settings::new().seed(seed));
+        let _faults = [
+            server.on(Op::Create2).with_probability(0.02).always().apply_then_drop_reply(),
+            server.on(Op::Create2).with_probability(0.02).always().drop_before_applying(),
+            server.on(Op::Delete).with_probability(0.03).always().apply_then_drop_reply(),
+            server.on(Op::GetChildren2).with_probability(0.02).always().drop_before_applying(),
+            server.on_notification().with_probability(0.02).always().drop_before_applying(),
+        ];
+        let world = Arc::new(World::default());
+        let worker = |id| tokio::spawn(work(server.clone(), seed, id, world.clone()));
+        let workers: Vec<_> = (0..WORKERS).map(worker).collect();
+        let trouble = tokio::spawn(trouble(server.clone(), seed, world.clone()));
+        let mut granted = 0;
+        for worker in workers {
+            granted += worker.await.unwrap();
+        }
+        trouble.abort();
+        assert!(granted > WORKERS * ROUNDS / 2, "seed {seed}: {granted} granted");
+        server.clear_faults();
+        tokio::time::sleep(3 * T).await; // reason: sessions that were left expire
+        assert_eq!((turns(&server), leases(&server)), (0, 0), "seed {seed}");
+    }
+}
+
+#[derive(Default)]
+struct World {
+    /// Who holds what, and in which session.
+    held: Mutex<HashMap<u32, (i64, Lease)>>,
+    /// Sessions that ended before their time, which nobody can know beforehand.
+    killed: Mutex<HashSet<i64>>,
+}
+
+impl World {
+    /// The permits of all who may believe to hold theirs.
+    fn permits(&self) -> usize {
+        let (held, killed) = (self.held.lock().unwrap(), self.killed.lock().unwrap());
+        held.values()
+            .filter(|(session_id, lease)| lease.is_held() && !killed.contains(session_id))
+            .map(|(_, lease)| lease.permits())
+            .sum()
+    }
+}
+
+/// How many acquisitions were granted.
+async fn work(server: TestServer, seed: u64, id: u32, world: Arc<World>) -> u32 {
+    let mut random = Random::new(seed << 16 | u64::from(id));
+    let mut sessions = 0;
+    let mut granted = 0;
+    let mut rounds = 0;
+    while rounds < ROUNDS {
+        sessions += 1;
+        let session_seed = u128::from(seed) << 64 | u128::from(id) << 32 | sessions;
+        let client = client(&server, session_seed).await;
+        let semaphore = semaphore(&client, LIMIT);
+        while rounds < ROUNDS && client.ended().is_none() {
+            rounds += 1;
+            let permits = 1 + random.below(LIMIT);
+            let acquired = match random.below(4) {
+                0 => semaphore.try_acquire_many(permits).await,
+                1 => {
+                    let patience = random.ms(3_000);
+                    semaphore.acquire_many_timeout(permits, patience).await
+                }
+                _ => semaphore.acquire_many(permits).await.map(Some),
+            };
+            let Ok(Some(lease)) = acquired else { continue };
+            granted += 1;
+            world.held.lock().unwrap().insert(id, (client.session_id(), lease));
+            let permits = world.permits();
+            assert!(permits <= LIMIT as usize, "seed {seed}: {permits} of {LIMIT}");
+            // reason: holders hold for a while, in virtual time
+            tokio::time::sleep(random.ms(500)).await;
+            let (_, lease) = world.held.lock().unwrap().remove(&id).unwrap();
+            match random.below(2) {
+                0 => drop(lease),
+                _ => drop(lease.release().await),
+            }
+        }
+        client.close().await;
+    }
+    granted
+}
+
+async fn trouble(server: TestServer, seed: u64, world: Arc<World>) {
+    let mut random = Random::new(!seed);
+    loop {
+        // reason: trouble comes at moments of its own, in virtual time
+        tokio::time::sleep(random.ms(4_000)).await;
+        let ids = server.connections();
+        match random.below(4) {
+            0 => ids.cut(Cut::Rst),
+            1 => {
+                ids.stall();
+                // reason: it lasts, up to beyond the lease
+                tokio::time::sleep(random.ms(12_000)).await;
+                ids.resume();
+            }
+            _ => {
+                let alive: Vec<i64> =
+                    server.with(|truth| truth.sessions().map(|it| it.id).collect());
+                if let Some(id) = random.pick(&alive) {
+                    world.killed.lock().unwrap().insert(*id);
+                    server.expire(*id);
+                }
+            }
+        }
+    }
+}
+
+const SEEDS: u64 = 30;
+const WORKERS: u32 = 8;
+const ROUNDS: u32 = 12;
+const LIMIT: u32 = 4;
