@@ -23,13 +23,8 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What was understood, put down in full, is understood in the same way. Unless brackets, which are
-/// for addresses with colons, were put around something that is no name without them.
+/// What was understood, put down in full, is understood in the same way.
 fn is_said_again(parsed: &ConnectString) {
-    let bare = |host: &Host| !host.name().contains(':') && host.name().contains(unusual);
-    if parsed.hosts().iter().any(bare) {
-        return;
-    }
     let hosts: Vec<String> = parsed.hosts().iter().map(ToString::to_string).collect();
     let again = format!("{}{}", hosts.join(","), parsed.chroot());
     assert_eq!(again.parse::<ConnectString>().as_ref(), Ok(parsed), "{again:?}");
@@ -57,10 +52,12 @@ fn host(server: &str) -> Option<Host> {
         Some(inside) => inside.split_once(']')?,
         None => server.split_at(server.find(':').unwrap_or(server.len())),
     };
-    if name.is_empty() {
-        return None;
-    }
-    if !server.starts_with('[') && name.contains(unusual) {
+    let is_v6 = || {
+        let address = name.split('%').next().unwrap_or_default();
+        address.parse::<std::net::Ipv6Addr>().is_ok()
+    };
+    let is_name = || !name.is_empty() && !name.contains(unusual);
+    if !(if server.starts_with('[') { is_v6() } else { is_name() }) {
         return None;
     }
     let port = match rest.strip_prefix(':') {

@@ -110,7 +110,9 @@ impl World {
         let hosts = (0..=input.below(3)).map(|at| Host::new(format!("h{at}"), 2181)).collect();
         let timeout = Duration::from_millis(u64::from(input.byte()) * 100);
         let mut settings = Settings::new(hosts, timeout);
-        settings.seed = input.byte().into();
+        let seed = input.byte();
+        settings.seed = seed.into();
+        settings.allow_read_only = seed.is_multiple_of(3);
         settings.frame_len_max = 4096;
         Self {
             now,
@@ -141,7 +143,7 @@ impl World {
                 self.session.unclaim_lease();
                 self.claims -= 1;
             }
-            9 if input.byte() % 2 == 0 => {
+            9 if input.byte().is_multiple_of(2) => {
                 self.session.prune_watches(self.now, &path(input));
             }
             9 => self.add_stream(input),
@@ -351,6 +353,10 @@ impl World {
                 if notice.is_err() {
                     self.streams.remove(&to.number);
                 }
+            }
+            Output::Probe(host) => {
+                let is_read_write = self.waiting.len().is_multiple_of(2);
+                self.session.handle_probed(self.now, &host, is_read_write);
             }
             Output::Event(_) | Output::Standing(_) => {}
         }
