@@ -21,6 +21,8 @@ pub(super) struct Pulse {
     /// starve the lease.
     asked_quorum: Instant,
     heard: Instant,
+    /// The first thing sent since anything was heard.
+    unheard: Option<Instant>,
     up: Instant,
     /// The send time of the last request that was answered, by whomever.
     acked: Option<Instant>,
@@ -35,6 +37,7 @@ impl Pulse {
             sent: now,
             asked_quorum: now,
             heard: now,
+            unheard: None,
             up: now,
             acked: None,
             answered: now,
@@ -44,6 +47,7 @@ impl Pulse {
 
     pub(super) fn sent(&mut self, now: Instant) {
         self.sent = now;
+        self.unheard.get_or_insert(now);
     }
 
     pub(super) fn asked_quorum(&mut self, now: Instant) {
@@ -52,6 +56,7 @@ impl Pulse {
 
     pub(super) fn heard(&mut self, now: Instant) {
         self.heard = now;
+        self.unheard = None;
     }
 
     pub(super) fn acked(&mut self, sent: Instant) {
@@ -74,6 +79,7 @@ impl Pulse {
 
     pub(super) fn link_up(&mut self, now: Instant) {
         (self.sent, self.heard, self.up) = (now, now, now);
+        self.unheard = None;
     }
 
     pub(super) fn is_acked(&self) -> bool {
@@ -150,7 +156,7 @@ impl<H: Handles> Session<H> {
             {
                 self.drop_link(now, LossCause::Silent);
             }
-            Link::Up if self.silence_due() <= now => self.drop_link(now, LossCause::Silent),
+            Link::Up if self.is_silent(now) => self.drop_link(now, LossCause::Silent),
             Link::Up if self.stall_due().is_some_and(|due| due <= now) => {
                 self.drop_link(now, LossCause::Stalled);
             }
@@ -207,7 +213,16 @@ impl<H: Handles> Session<H> {
     /// After two thirds of the timeout without a byte the connection is given up:
     /// a third is left to find another server.
     fn silence_due(&self) -> Instant {
-        self.pulse.heard + self.identity.timeout * 2 / 3
+        let since_asked = self.pulse.unheard.map(|at| at + self.identity.timeout / 3);
+        (self.pulse.heard + self.identity.timeout * 2 / 3)
+            .max(since_asked.unwrap_or(self.pulse.heard))
+    }
+
+    /// A server that was asked nothing, because whoever drives this session stood
+    /// still, is not silent: it is asked first.
+    fn is_silent(&self, now: Instant) -> bool {
+        let asked = self.pulse.unheard.is_some() || self.pulse.ping.is_some();
+        asked && self.silence_due() <= now
     }
 
     /// A server that answers pings and nothing else keeps the connection, and with it

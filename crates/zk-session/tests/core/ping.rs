@@ -84,6 +84,26 @@ fn the_connection_is_given_up_two_thirds_of_the_timeout_after_the_last_byte() {
     world.finish();
 }
 
+/// A runtime that was blocked, a process that was paused: nothing came, and nothing was
+/// asked for.
+#[test]
+fn a_server_that_was_asked_nothing_is_asked_before_it_is_given_up() {
+    let mut world = World::up();
+    world.freeze(T * 3 / 4);
+    world.tick();
+    assert!(world.session.is_connected());
+    let asked = world.now();
+    assert_eq!(world.times(OpCode::Ping), [asked]);
+    world.deliver(&pong());
+    world.freeze(T * 3 / 4);
+    world.tick();
+    assert!(world.session.is_connected(), "asked again");
+    let asked = world.now();
+    assert_eq!(world.advance_to_deadline(), asked + T / 3);
+    assert_eq!(world.cause(), LossCause::Silent);
+    world.finish();
+}
+
 #[test]
 fn a_reply_that_trickles_in_keeps_the_connection() {
     let mut world = World::up();
