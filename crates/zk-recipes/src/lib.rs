@@ -5,9 +5,10 @@
 //! | `InterProcessMutex` | [`Mutex`] |
 //! | `getParticipantNodes` | [`Mutex::participants`] |
 //! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
-//! | `InterProcessReadWriteLock`, `InterProcessMultiLock` | to come, on the engine of `Mutex` |
+//! | `InterProcessReadWriteLock` | to come, on the engine of `Mutex` |
 //! | `InterProcessSemaphoreV2` | [`Semaphore`], [`Lease`] |
-//! | `InterProcessSemaphoreMutex` | to come, likewise |
+//! | `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] |
+//! | `InterProcessMultiLock` | [`MultiLock`] |
 //! | `Revoker`, `Revocable` | to come, likewise |
 //!
 //! # What a lock promises, and what not
@@ -47,21 +48,27 @@ pub mod limits;
 
 mod error;
 mod guard;
+mod lock;
+mod multi_lock;
 mod mutex;
 mod participants;
 mod planted;
 mod queue;
 mod semaphore;
+mod semaphore_mutex;
 mod shared_count;
 mod shared_value;
 
 pub use error::{LockError, LossReason};
 pub use guard::{FencingToken, Guard};
+pub use lock::{Boxed, Held, Lock};
+pub use multi_lock::{LockFailure, MultiGuard, MultiLock, MultiLockError};
 pub use mutex::Mutex;
 pub use participants::Participant;
 #[cfg(zk_planted)]
 pub use planted::Planted;
 pub use semaphore::{Lease, Semaphore};
+pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, Versioned};
 

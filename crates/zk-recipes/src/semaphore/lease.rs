@@ -106,6 +106,11 @@ impl Lease {
             .then(|| Self { client: self.client.clone(), guards: self.guards.split_off(left) })
     }
 
+    /// The guard of a lease of one permit.
+    pub(crate) fn into_guard(mut self) -> Option<Guard> {
+        self.guards.pop()
+    }
+
     /// Gives all permits up and waits until the server has said so.
     ///
     /// # Errors

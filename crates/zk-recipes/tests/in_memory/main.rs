@@ -7,6 +7,7 @@
 )]
 
 mod guard;
+mod multi_lock;
 mod mutex_cost;
 mod semaphore;
 mod shared_value;
@@ -52,6 +53,11 @@ pub(crate) fn children(server: &TestServer, path: &str) -> Vec<String> {
     });
     names.sort_by(|a, b| a.rsplit('-').next().cmp(&b.rsplit('-').next()));
     names
+}
+
+#[allow(clippy::disallowed_methods, reason = "tokio's clock, which the test has stopped")]
+pub(crate) fn now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
 }
 
 /// Lets everybody do what they can do without time passing, or nearly so.

@@ -1,0 +1,304 @@
+//! Several locks as one: Curator's `InterProcessMultiLock`.
+
+use std::fmt;
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{Either, select, select_all};
+
+use crate::error::{LockError, LossReason};
+use crate::guard::FencingToken;
+use crate::lock::{Boxed, Held, Lock};
+
+/// Several locks that are held all together or not at all.
+///
+/// They are taken one after the other, so two that take the same locks in different
+/// orders can wait for each other. [`in_canonical_order`](Self::in_canonical_order)
+/// makes that impossible among all who use it; [`new`](Self::new) keeps the order that
+/// is given. The same lock twice waits for itself.
+///
+/// * One deadline is for all of them. (With Curator it is for each.)
+/// * The first that fails ends it: none of the later ones is asked for. (Curator goes on.)
+/// * While one is waited for, the loss of one that was had already ends it as well.
+/// * What was had is given up in reverse order, and every error is reported.
+///
+/// A [`MultiGuard`] is held as long as all its locks are. Nodes, cost and fairness are
+/// those of the locks it is made of, with a watch for each while the next is acquired.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use zk_recipes::session::Client;
+/// use zk_recipes::{Lock, MultiLock, Mutex, SemaphoreMutex};
+///
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let stock: Arc<dyn Lock> = Arc::new(Mutex::new(&client, "/locks/stock")?);
+/// let ledger: Arc<dyn Lock> = Arc::new(SemaphoreMutex::new(&client, "/locks/ledger")?);
+/// let both = MultiLock::in_canonical_order([stock, ledger]);
+/// if let Some(guard) = both.acquire_timeout(Duration::from_secs(5)).await? {
+///     println!("the ledger's token, then the stock's: {:?}", guard.tokens()?);
+///     guard.release().await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MultiLock {
+    locks: Vec<Arc<dyn Lock>>,
+}
+
+impl MultiLock {
+    /// The locks in this order. All who take several of them must take them in the same
+    /// order, or with a timeout.
+    pub fn new(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
+        Self { locks: locks.into_iter().collect() }
+    }
+
+    /// The locks sorted by path (as bytes), and by kind on the same path. However the
+    /// locks are given, those who use this order cannot wait for each other in a circle.
+    /// The paths are compared as the handles have them: locks of different ensembles, or
+    /// with different chroots, need an order of their own.
+    pub fn in_canonical_order(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
+        let mut this = Self::new(locks);
+        this.locks.sort_by(|a, b| (a.path(), a.kind()).cmp(&(b.path(), b.kind())));
+        this
+    }
+
+    /// The paths of the locks, in the order in which they are taken.
+    pub fn paths(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.locks.iter().map(|lock| lock.path())
+    }
+
+    /// Waits for all the locks, as long as it takes.
+    ///
+    /// # Errors
+    /// The first lock that could not be had, or was lost while the next was waited for,
+    /// and whatever went wrong when those that were had were given up.
+    ///
+    /// # Cancel safety
+    /// Dropping the future, at any point, gives everything up, and leaves no node behind.
+    pub async fn acquire(&self) -> Result<MultiGuard, MultiLockError> {
+        let mut guard = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
+        let mut losses: Vec<Boxed<'static, LossReason>> = Vec::new();
+        for lock in &self.locks {
+            let acquired = {
+                let lost = pin!(first(&mut losses));
+                match select(lock.acquire_boxed(), lost).await {
+                    Either::Left((acquired, _)) => Ok(acquired),
+                    Either::Right((lost, _)) => Err(lost),
+                }
+            };
+            let failure = match acquired {
+                Ok(Ok(held)) => {
+                    losses.push(held.lost_boxed());
+                    guard.held.push((lock.path().to_owned(), held));
+                    continue;
+                }
+                Ok(Err(error)) => LockFailure::new(lock.path(), error),
+                Err((reason, which)) => {
+                    let path = guard.held.get(which).map_or("", |(path, _)| path.as_str());
+                    LockFailure::new(path, LockError::Lost(reason))
+                }
+            };
+            drop(losses);
+            return Err(guard.give_up(failure).await);
+        }
+        Ok(guard)
+    }
+
+    /// Takes all the locks if all are free, and none otherwise.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); also if one that was had could not be given up in
+    /// order, because another was not free.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, MultiLockError> {
+        let mut guard = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
+        for lock in &self.locks {
+            match lock.try_acquire_boxed().await {
+                Ok(Some(held)) => guard.held.push((lock.path().to_owned(), held)),
+                Ok(None) => return guard.release().await.map(|()| None),
+                Err(error) => {
+                    return Err(guard.give_up(LockFailure::new(lock.path(), error)).await);
+                }
+            }
+        }
+        Ok(Some(guard))
+    }
+
+    /// Waits for all the locks, but no longer than `timeout` for all of them together,
+    /// whatever the reason for the waiting. What was had by then is given up in the
+    /// background. With a timeout of zero it does what [`try_acquire`](Self::try_acquire)
+    /// does.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_timeout(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<MultiGuard>, MultiLockError> {
+        if timeout.is_zero() {
+            return self.try_acquire().await; // one look takes time, too
+        }
+        match tokio::time::timeout(timeout, self.acquire()).await {
+            Ok(acquired) => acquired.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Several locks that are held. It is held as long as all of them are; dropping it gives
+/// them up in reverse order, without waiting.
+#[derive(Debug)]
+#[must_use = "the locks are given up when the guard is dropped"]
+pub struct MultiGuard {
+    /// With the path of each lock.
+    held: Vec<(String, Box<dyn Held>)>,
+}
+
+impl MultiGuard {
+    /// The paths of the holder's nodes, in the order of the locks.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<&str> {
+        self.held.iter().flat_map(|(_, held)| held.nodes()).collect()
+    }
+
+    /// The fencing tokens, in the order of the locks, if all are held for certain at this
+    /// moment. Each lock's tokens grow for themselves: a resource must be given the token
+    /// of the lock that protects it.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] once any of the locks may be lost.
+    pub fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
+        let mut tokens = Vec::with_capacity(self.held.len());
+        for (_, held) in &self.held {
+            tokens.extend(held.tokens()?);
+        }
+        Ok(tokens)
+    }
+
+    /// True if all the locks are held for certain at this moment. Asks no server.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held.iter().all(|(_, held)| held.is_held())
+    }
+
+    /// Waits until any of the locks is lost, and tells why; see
+    /// [`Guard::lost`](crate::Guard::lost).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
+        let mut lost: Vec<_> = self.held.iter().map(|(_, held)| held.lost_boxed()).collect();
+        async move { first(&mut lost).await.0 }
+    }
+
+    /// Gives all the locks up, in reverse order, and waits until the servers have said so.
+    ///
+    /// # Errors
+    /// Every lock that was no longer held for certain, or whose release failed otherwise;
+    /// see [`Guard::release`](crate::Guard::release). None is left out for the failure of
+    /// another.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up what is left, without waiting.
+    pub async fn release(mut self) -> Result<(), MultiLockError> {
+        let mut failures = Vec::new();
+        while let Some((path, held)) = self.held.pop() {
+            if let Err(error) = held.release_boxed().await {
+                failures.push(LockFailure { path, error });
+            }
+        }
+        match failures.is_empty() {
+            true => Ok(()),
+            false => Err(MultiLockError { failures }),
+        }
+    }
+
+    /// Releases what was had until this failure.
+    async fn give_up(self, failure: LockFailure) -> MultiLockError {
+        let mut failures = vec![failure];
+        if let Err(error) = self.release().await {
+            failures.extend(error.failures);
+        }
+        MultiLockError { failures }
+    }
+}
+
+impl Drop for MultiGuard {
+    fn drop(&mut self) {
+        while let Some(held) = self.held.pop() {
+            drop(held);
+        }
+    }
+}
+
+/// What went wrong with one of the locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockFailure {
+    /// The path of the lock.
+    pub path: String,
+    /// What went wrong with it.
+    pub error: LockError,
+}
+
+impl LockFailure {
+    fn new(path: &str, error: LockError) -> Self {
+        Self { path: path.to_owned(), error }
+    }
+}
+
+/// Why several locks could not be had together, or not be given up in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultiLockError {
+    failures: Vec<LockFailure>,
+}
+
+impl MultiLockError {
+    /// Everything that went wrong, one failure at least. The first is what ended the
+    /// acquisition, if it was one; the others are in the order of the releases.
+    #[must_use]
+    pub fn failures(&self) -> &[LockFailure] {
+        &self.failures
+    }
+
+    /// True if trying again may help, on the same clients.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.failures.iter().all(|failure| failure.error.is_retryable())
+    }
+}
+
+impl fmt::Display for MultiLockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, LockFailure { path, error }) in self.failures.iter().enumerate() {
+            let separator = if number == 0 { "" } else { "; " };
+            write!(f, "{separator}lock {path}: {error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for MultiLockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.failures.first().map(|failure| &failure.error as _)
+    }
+}
+
+/// Waits for the first of them, and tells which; for ever, if there are none.
+async fn first(losses: &mut [Boxed<'static, LossReason>]) -> (LossReason, usize) {
+    if losses.is_empty() {
+        return pending().await;
+    }
+    let (reason, which, _) = select_all(losses.iter_mut()).await;
+    (reason, which)
+}

@@ -1,0 +1,266 @@
+//! Several locks as one, and the mutex that is a semaphore of one.
+
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+
+use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::{
+    Lock, LockError, LossReason, MultiLock, MultiLockError, Mutex, Semaphore, SemaphoreMutex,
+};
+use zk_testing::TestServer;
+use zk_testing::server::Effect;
+
+use crate::{T, children, client, now, polled, settle};
+
+fn mutex(client: &Client, path: &str) -> Arc<dyn Lock> {
+    Arc::new(Mutex::new(client, path).unwrap())
+}
+
+fn mixed(client: &Client) -> [Arc<dyn Lock>; 3] {
+    [
+        mutex(client, "/c"),
+        Arc::new(SemaphoreMutex::new(client, "/b").unwrap()),
+        Arc::new(Semaphore::new(client, "/a", 2).unwrap()),
+    ]
+}
+
+const QUEUES: [&str; 5] = ["/c", "/b/locks", "/b/leases", "/a/locks", "/a/leases"];
+
+fn nodes(server: &TestServer) -> usize {
+    QUEUES.iter().map(|path| children(server, path).len()).sum()
+}
+
+fn failures(error: &MultiLockError) -> Vec<(&str, &LockError)> {
+    error.failures().iter().map(|failure| (failure.path.as_str(), &failure.error)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_of_any_kind_are_had_in_order_and_given_up_in_reverse() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    for canonical in [false, true] {
+        let locks = match canonical {
+            false => MultiLock::new(mixed(&client)),
+            true => MultiLock::in_canonical_order(mixed(&client)),
+        };
+        let order = if canonical { ["/a", "/b", "/c"] } else { ["/c", "/b", "/a"] };
+        assert_eq!(locks.paths().collect::<Vec<_>>(), order);
+
+        let guard = locks.acquire().await.unwrap();
+        assert!(guard.is_held());
+        let nodes_held: Vec<String> = guard.nodes().iter().map(ToString::to_string).collect();
+        for (node, path) in nodes_held.iter().zip(order) {
+            assert!(node.starts_with(path), "{node} {path}");
+        }
+        let tokens = guard.tokens().unwrap();
+        assert!(tokens.is_sorted() && tokens.len() == 3, "in the order of the locks");
+        assert!(locks.try_acquire().await.unwrap().is_none());
+        settle().await;
+        assert_eq!(nodes(&server), 3);
+
+        let gone = deletions(&server);
+        guard.release().await.unwrap();
+        let mut expected = nodes_held;
+        expected.reverse();
+        assert_eq!(*gone.lock().unwrap(), expected);
+        assert_eq!(nodes(&server), 0);
+    }
+}
+
+/// The paths of the nodes that are deleted from now on.
+fn deletions(server: &TestServer) -> Arc<StdMutex<Vec<String>>> {
+    let gone = Arc::new(StdMutex::new(Vec::new()));
+    let told = gone.clone();
+    server.with(|truth| {
+        truth.observe(move |_, commit| {
+            if let Effect::Deleted(path) = commit.effect {
+                told.lock().unwrap().push(path.to_owned());
+            }
+        });
+    });
+    gone
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_gives_its_locks_up_in_reverse() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
+    settle().await;
+    let gone = deletions(&server);
+    drop(guard);
+    settle().await;
+    let gone: Vec<String> = gone.lock().unwrap().iter().map(|it| it[..2].to_owned()).collect();
+    assert_eq!(gone, ["/a", "/b", "/c"]);
+    assert_eq!(nodes(&server), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn opposite_orders_wait_for_each_other_and_the_canonical_one_does_not() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let there = |client: &Client| [mutex(client, "/x"), mutex(client, "/y")];
+    let back = |client: &Client| [mutex(client, "/y"), mutex(client, "/x")];
+    for _ in 0..20 {
+        let acquire = async |locks: MultiLock| locks.acquire().await.unwrap().release().await;
+        let (a, b) = tokio::join!(
+            acquire(MultiLock::in_canonical_order(there(&one))),
+            acquire(MultiLock::in_canonical_order(back(&other))),
+        );
+        assert_eq!((a, b), (Ok(()), Ok(())));
+    }
+    // The other way round is what the deadline is for.
+    let (a, b) = tokio::join!(
+        async { MultiLock::new(there(&one)).acquire_timeout(T).await.unwrap().is_none() },
+        async { MultiLock::new(back(&other)).acquire_timeout(T).await.unwrap().is_none() },
+    );
+    assert!(a && b, "both hold one and wait for the other: {a} {b}");
+    settle().await;
+    assert_eq!(children(&server, "/x").len() + children(&server, "/y").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_deadline_is_for_all() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = |path: &str| Mutex::new(&other, path).unwrap();
+    let held = [lock("/x").acquire().await.unwrap(), lock("/y").acquire().await.unwrap()];
+    let start = now();
+    let waiting = tokio::spawn(async move {
+        let locks = MultiLock::new(["/x", "/y", "/z"].map(|path| mutex(&one, path)));
+        locks.acquire_timeout(T).await.map(|guard| guard.is_none())
+    });
+    tokio::time::sleep(T * 3 / 4).await; // reason: most of the time goes by for the first
+    let [x, y] = held;
+    x.release().await.unwrap();
+    assert_eq!(waiting.await.unwrap(), Ok(true));
+    assert!(start.elapsed() < T + Duration::from_secs(1), "{:?}", start.elapsed());
+    settle().await;
+    let left = ["/x", "/y", "/z"].map(|path| children(&server, path).len());
+    assert_eq!(left, [0, 1, 0], "only the holder's");
+    y.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_failure_ends_it_and_every_error_is_reported() {
+    let server = TestServer::in_memory();
+    let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    let locks = MultiLock::new(["/x", "/y", "/e", "/z"].map(|path| mutex(&client, path)));
+    let error = locks.acquire().await.unwrap_err();
+    let [("/e", LockError::Client(_))] = failures(&error)[..] else { panic!("{error}") };
+    assert!(error.to_string().contains("lock /e: "), "{error}");
+    assert!(std::error::Error::source(&error).is_some() && !error.is_retryable());
+    settle().await;
+    let left = ["/x", "/y"].map(|path| children(&server, path).len());
+    assert_eq!(left, [0, 0]);
+    assert!(!server.with(|truth| truth.tree().contains("/z")), "the next was not asked for");
+
+    let locks = MultiLock::new(["/x", "/y", "/z"].map(|path| mutex(&client, path)));
+    let guard = locks.acquire().await.unwrap();
+    for node in [guard.nodes()[0], guard.nodes()[2]] {
+        vandal.delete(node, None).await.unwrap();
+    }
+    let lost = LockError::Lost(LossReason::NodeDeleted);
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(failures(&error), [("/z", &lost), ("/x", &lost)]);
+    let told = "lock /z: the lock was lost: somebody deleted the lock's node; lock /x: ";
+    assert!(error.to_string().starts_with(told), "{error}");
+    assert!(children(&server, "/y").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_loss_of_one_is_the_loss_of_all() {
+    let server = TestServer::in_memory();
+    let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    settle().await;
+    vandal.delete(guard.nodes()[1], None).await.unwrap();
+    assert_eq!(lost.await.unwrap(), LossReason::NodeDeleted);
+    assert!(!guard.is_held() && guard.tokens().is_err());
+    assert_eq!(failures(&guard.release().await.unwrap_err()).len(), 1);
+
+    let nothing = MultiLock::new([]).acquire().await.unwrap();
+    assert!(tokio::time::timeout(T, nothing.lost()).await.is_err());
+    nothing.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_lost_while_the_next_is_waited_for_ends_the_wait() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
+    let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
+    let waiting = tokio::spawn(async move { locks.acquire().await.map(drop) });
+    settle().await;
+    let node = format!("/x/{}", children(&server, "/x")[0]);
+    other.delete(&node, None).await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    let lost = LockError::Lost(LossReason::NodeDeleted);
+    assert_eq!(failures(&error), [("/x", &lost), ("/x", &lost)], "its loss, its release");
+    settle().await;
+    assert_eq!(children(&server, "/y").len(), 1, "the holder's");
+    held.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let locks = MultiLock::new(mixed(&client));
+    for polls in 0.. {
+        let guard = polled(polls, locks.acquire()).await;
+        let done = guard.is_some();
+        drop(guard);
+        settle().await;
+        assert_eq!(nodes(&server), 0, "{polls} polls");
+        if done {
+            assert!(polls > 3, "{polls}");
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_semaphore_mutex_has_one_holder_and_its_tokens_grow() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let mine = SemaphoreMutex::new(&one, "/m").unwrap().with_data("mine");
+    let others = SemaphoreMutex::new(&other, "/m").unwrap();
+    assert_eq!(mine.path(), "/m");
+    let mut last = None;
+    for _ in 0..3 {
+        let guard = mine.acquire().await.unwrap();
+        assert!(guard.node().starts_with("/m/leases/_c_"), "{}", guard.node());
+        let participants = mine.participants().await.unwrap();
+        assert_eq!((participants.len(), participants[0].data.as_slice()), (1, &b"mine"[..]));
+        assert!(others.try_acquire().await.unwrap().is_none());
+        assert!(others.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
+        assert!(mine.acquire_timeout(T).await.unwrap().is_none(), "it is not re-entrant");
+        let waiting = tokio::spawn({
+            let others = others.clone();
+            async move { others.acquire().await }
+        });
+        settle().await;
+        let token = guard.token().unwrap();
+        assert!(last < Some(token));
+        guard.release().await.unwrap();
+        let next = waiting.await.unwrap().unwrap();
+        assert!(next.token().unwrap() > token);
+        last = Some(next.token().unwrap());
+        next.release().await.unwrap();
+    }
+    // A mutex on the same path is another lock.
+    let guard = mine.acquire().await.unwrap();
+    Mutex::new(&one, "/m")
+        .unwrap()
+        .try_acquire()
+        .await
+        .unwrap()
+        .expect("free")
+        .release()
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+}
