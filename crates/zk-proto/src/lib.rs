@@ -100,7 +100,7 @@ pub use acl::{Acl, OPEN_ACL, Perms, credential_id, digest_id};
 pub use add_watch::{AddWatch, AddWatchReply, CheckWatches, RemoveWatches, WatchesRequest};
 pub use auth::AuthPacket;
 pub use child_list::{ChildIter, ChildList};
-pub use child_order::{Key, KeyRule, Rank, SortedChildren};
+pub use child_order::{Key, KeyRule, Rank, SortedChildren, is_lock_name};
 pub use children::{ChildrenReply, GetChildren, GetChildren2};
 pub use code::ErrorCode;
 pub use connect::{ConnectReply, ConnectRequest, ConnectResponse};

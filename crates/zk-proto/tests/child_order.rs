@@ -1,7 +1,7 @@
 //! The order of contenders, against the obvious way of finding it and against Curator's rules.
 
 use proptest::prelude::*;
-use zk_proto::{ChildList, Key, KeyRule, Rank};
+use zk_proto::{ChildList, Key, KeyRule, Rank, is_lock_name};
 
 const MUTEX: KeyRule<'_> = KeyRule::new(&["lock-"]);
 const READ_WRITE: KeyRule<'_> = KeyRule::new(&["__READ__", "__WRIT__"]);
@@ -190,4 +190,14 @@ proptest! {
         }
         prop_assert!(contenders.len() <= names.len());
     }
+}
+
+#[test]
+fn a_lock_name_that_could_be_part_of_the_number_is_refused() {
+    for name in ["", "1", "0123456789"] {
+        assert!(!is_lock_name(name));
+        let rule = std::panic::catch_unwind(|| KeyRule::new(&[name]).key(b"x"));
+        assert!(rule.is_err(), "{name:?}");
+    }
+    assert!(is_lock_name("lock-") && is_lock_name("7x"));
 }

@@ -39,6 +39,19 @@ pub use sort::SortedChildren;
 use digits::{DIGITS, parse, write};
 use suffix::Suffixes;
 
+/// Whether a [`KeyRule`] can be made of a lock name: it has something that is not a digit.
+#[must_use]
+pub const fn is_lock_name(name: &str) -> bool {
+    let mut at = 0;
+    while at < name.len() {
+        if !name.as_bytes()[at].is_ascii_digit() {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
 /// What the names of nodes under Curator's protection start with.
 const PROTECTED: &[u8] = b"_c_";
 
@@ -54,10 +67,18 @@ pub struct KeyRule<'a> {
 }
 
 impl<'a> KeyRule<'a> {
-    /// A rule. The lock names must not be empty, and must hold something that is not a digit. Of
-    /// several, none may hold another or a dash.
+    /// A rule. Of several lock names, none may hold another or a dash.
+    ///
+    /// # Panics
+    /// If a lock name is empty, or nothing but digits: where it ends and the number begins could
+    /// not be told. For a constant, that is when it is compiled.
     #[must_use]
     pub const fn new(lock_names: &'a [&'a str]) -> Self {
+        let mut at = 0;
+        while at < lock_names.len() {
+            assert!(is_lock_name(lock_names[at]), "a lock name holds something beside digits");
+            at += 1;
+        }
         Self { lock_names, suffixes: Suffixes::new(lock_names) }
     }
 
