@@ -121,6 +121,18 @@ impl fmt::Display for SessionEnd {
 pub enum ErrorKind {
     /// The server declined the request with this code.
     Server(ErrorCode),
+    /// The server declined one operation of a [`multi`](crate::Client::multi), and so
+    /// applied none of them.
+    RolledBack {
+        /// Which operation, counted from 0.
+        index: usize,
+        /// What it was to do: `create`, `setData`, `delete` or `check`.
+        operation: &'static str,
+        /// To which node, as the caller gave the path.
+        path: String,
+        /// Why the server declined it.
+        code: ErrorCode,
+    },
     /// The connection ended before the answer came. The session may live on.
     ConnectionLost(LossCause),
     /// The session is over.
@@ -151,6 +163,8 @@ pub enum ErrorKind {
     InvalidConnectString(String),
     /// The answer of the server could not be decoded.
     InvalidReply(DecodeError),
+    /// The answer of the server could be decoded, and is none to what was asked.
+    UnfitReply,
 }
 
 /// A failed request: what went wrong, for which operation, and whether the
@@ -195,11 +209,12 @@ impl Error {
         self.inner.outcome
     }
 
-    /// The server's error code, if the server declined the request.
+    /// The server's error code, if the server declined the request; of a transaction,
+    /// the code of the operation that failed.
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
         match self.kind() {
-            ErrorKind::Server(code) => Some(*code),
+            ErrorKind::Server(code) | ErrorKind::RolledBack { code, .. } => Some(*code),
             _ => None,
         }
     }
@@ -208,7 +223,7 @@ impl Error {
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self.kind() {
-            ErrorKind::Server(_) => Fault::Server,
+            ErrorKind::Server(_) | ErrorKind::RolledBack { .. } => Fault::Server,
             ErrorKind::ConnectionLost(cause) | ErrorKind::NoSession(cause) => match cause {
                 LossCause::FrameTooLarge
                 | LossCause::Garbled(_)
@@ -218,7 +233,7 @@ impl Error {
             },
             ErrorKind::TimedOut | ErrorKind::NotReadOnly => Fault::Network,
             ErrorKind::SessionEnded(_) => Fault::Session,
-            ErrorKind::InvalidReply(_) => Fault::Peer,
+            ErrorKind::InvalidReply(_) | ErrorKind::UnfitReply => Fault::Peer,
             ErrorKind::TooLarge { .. }
             | ErrorKind::LimitReached(_)
             | ErrorKind::InvalidPath(_)
@@ -265,6 +280,9 @@ impl fmt::Display for Error {
                     f.write_str("; the chroot of the connect string does not exist")?;
                 }
             }
+            ErrorKind::RolledBack { index, operation, path, code } => {
+                write!(f, "operation [{index}], {operation} {path}: {code}; nothing was applied")?;
+            }
             ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
             ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
             ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
@@ -286,6 +304,7 @@ impl fmt::Display for Error {
             ErrorKind::InvalidReply(error) => {
                 write!(f, "the server's answer cannot be understood: {error}")?;
             }
+            ErrorKind::UnfitReply => f.write_str("the server's answer is none to this request")?,
         }
         match (self.fault(), self.outcome()) {
             (Fault::Server | Fault::Caller, _) => Ok(()),

@@ -47,9 +47,10 @@ mod session_credentials;
 
 pub use crate::core::Stats;
 pub use client::{
-    Batch, Belief, Children, Client, Config, Created, LeaseClaim, LeaseLoss, NodeData, Pending,
-    PendingStream, PendingWatch, Reconnecting, Renewal, SessionEvents, Watch, WatchNews,
-    WatchStream, WatchedEvent,
+    Batch, Belief, Children, Client, Config, Created, EnsembleConfig, LeaseClaim, LeaseLoss,
+    Member, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData, Pending, PendingStream,
+    PendingWatch, ReadOutcome, Reconnecting, Renewal, SessionEvents, Watch, WatchNews, WatchStream,
+    WatchedEvent,
 };
 pub use connect_string::{ConnectString, Host};
 pub use driver::{Connector, Tcp};
@@ -61,6 +62,6 @@ pub use session_credentials::SessionCredentials;
 
 // The vocabulary of the protocol that the client's operations speak.
 pub use proto::{
-    Acl, ChildList, CreateMode, DecodeError, ErrorCode, EventType, Key, KeyRule, OPEN_ACL,
-    PathError, Perms, Rank, SortedChildren, Stat, validate_path,
+    Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType, Key, KeyRule,
+    OPEN_ACL, PathError, Perms, Rank, SortedChildren, Stat, validate_path,
 };

@@ -3,6 +3,8 @@
 mod config;
 mod events;
 mod lease;
+mod multi;
+mod multi_read;
 mod operations;
 mod pending;
 mod reconnecting;
@@ -18,7 +20,9 @@ use std::time::Duration;
 pub use self::config::Config;
 pub use self::events::SessionEvents;
 pub use self::lease::{Belief, LeaseClaim, LeaseLoss};
-pub use self::operations::{Children, Created, NodeData};
+pub use self::multi::{Multi, MultiOutcome};
+pub use self::multi_read::{MultiRead, ReadOutcome};
+pub use self::operations::{Children, Created, EnsembleConfig, Member, NodeAcl, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch, WatchedEvent};
 pub use self::reconnecting::{Reconnecting, Renewal};
 pub use self::watch_stream::{PendingStream, WatchNews, WatchStream};
@@ -57,12 +61,15 @@ pub struct Client {
     session: Arc<OpenSession>,
     /// How long the requests of this handle wait, if not as long as others.
     within: Option<Duration>,
+    /// What stands before the paths of this handle; empty, or a path.
+    chroot: Arc<str>,
 }
 
 /// Closes the session when the last handle on it goes.
 struct OpenSession {
     shared: Arc<Shared>,
-    chroot: String,
+    /// That of the connect string.
+    chroot: Arc<str>,
 }
 
 impl Drop for OpenSession {
@@ -95,8 +102,9 @@ impl Client {
     ) -> (Self, Driver<C>) {
         let shared = Shared::new(settings);
         let driver = Driver::new(shared.clone(), connector);
-        let session = Arc::new(OpenSession { shared, chroot: chroot.to_owned() });
-        (Self { session, within: None }, driver)
+        let chroot: Arc<str> = chroot.into();
+        let session = Arc::new(OpenSession { shared, chroot: chroot.clone() });
+        (Self { session, within: None, chroot }, driver)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -163,8 +171,36 @@ impl Client {
     /// ```
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
-        let within = Some(timeout.min(TIMEOUT_MAX));
-        Self { session: self.session.clone(), within }
+        Self { within: Some(timeout.min(TIMEOUT_MAX)), ..self.clone() }
+    }
+
+    /// A handle on the same session for which `path` is the root: its paths are below
+    /// it, in requests, in what they answer, in events and in errors. It comes on top of
+    /// the chroot that this handle has. The node need not exist; nothing is made. `/` gives
+    /// a handle like this one.
+    ///
+    /// The root of a chroot cannot be deleted, like any root: the server declines with
+    /// `BadArguments`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidPath`].
+    ///
+    /// ```no_run
+    /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
+    /// let tenant = client.chroot("/tenants/7")?;
+    /// let node = tenant.get_data("/config").await?; // that of /tenants/7/config
+    /// # drop(node); Ok(())
+    /// # }
+    /// ```
+    pub fn chroot(&self, path: &str) -> Result<Self, Error> {
+        if let Err(error) = proto::validate_path(path) {
+            return Err(Error::not_applied(ErrorKind::InvalidPath(error)).on("chroot", path));
+        }
+        let chroot = match path {
+            "/" => self.chroot.clone(),
+            path => self.full(path).into(),
+        };
+        Ok(Self { chroot, ..self.clone() })
     }
 
     /// Requests that are made while the batch lives leave in one write, which
@@ -213,11 +249,11 @@ impl Client {
     /// and its watches live on.
     ///
     /// # Errors
-    /// The connect string cannot be understood, or has a chroot that is not the one of
-    /// this handle; the list is as before then. No chroot at all is no error.
+    /// The connect string cannot be understood, or has a chroot that is not the one that
+    /// the session was opened with; the list is as before then. No chroot at all is no error.
     pub fn update_servers(&self, connect_string: &str) -> Result<(), Error> {
         let parsed: ConnectString = connect_string.parse()?;
-        if !parsed.chroot().is_empty() && parsed.chroot() != self.session.chroot {
+        if !parsed.chroot().is_empty() && parsed.chroot() != &*self.session.chroot {
             let why = format!("the chroot cannot be changed to {}", parsed.chroot());
             return Err(Error::not_applied(ErrorKind::InvalidConnectString(why)));
         }
@@ -293,7 +329,7 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("session_id", &format_args!("{:#x}", self.session_id()))
-            .field("chroot", &self.session.chroot)
+            .field("chroot", &self.chroot)
             .finish_non_exhaustive()
     }
 }

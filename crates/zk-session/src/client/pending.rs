@@ -20,12 +20,28 @@ pub(crate) struct Ask<T> {
     pub(crate) path: String,
     /// Bytes of chroot at the front of every path the server names.
     pub(crate) chroot_len: usize,
-    pub(crate) finish: fn(Result<Reply, Failure>, usize) -> Result<T, Failure>,
+    pub(crate) finish: Finish<T>,
 }
 
+/// Decodes an answer.
+pub(crate) enum Finish<T> {
+    /// What takes nothing but the length of the chroot.
+    Plain(fn(Result<Reply, Failure>, usize) -> Result<T, Failure>),
+    /// What has to remember what was asked.
+    Asked(Box<Decoder<T>>),
+}
+
+type Decoder<T> = dyn Fn(Result<Reply, Failure>) -> Result<T, Failure> + Send + Sync;
+
 impl<T> Ask<T> {
-    fn error(&self, (kind, outcome): Failure) -> Error {
-        Error::new(kind, outcome).on(self.operation, self.path.as_str())
+    fn finish(&self, result: Result<Reply, Failure>) -> Result<T, Error> {
+        let finished = match &self.finish {
+            Finish::Plain(finish) => finish(result, self.chroot_len),
+            Finish::Asked(finish) => finish(result),
+        };
+        finished.map_err(|(kind, outcome)| {
+            Error::new(kind, outcome).on(self.operation, self.path.as_str())
+        })
     }
 }
 
@@ -107,8 +123,7 @@ impl<T> Future for Pending<T> {
             State::Done => panic!("`Pending` polled after it was ready"),
         };
         self.state = State::Done;
-        let ask = &self.ask;
-        Poll::Ready((ask.finish)(result, ask.chroot_len).map_err(|failure| ask.error(failure)))
+        Poll::Ready(self.ask.finish(result))
     }
 }
 

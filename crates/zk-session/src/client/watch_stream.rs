@@ -186,7 +186,7 @@ impl Client {
         let (sender, receiver) = notices();
         let (shared, chroot_len) = (self.shared().clone(), ask.chroot_len);
         let stream = WatchStream { receiver, shared, path: full.clone(), chroot_len };
-        let pending = match super::operations::check(&full) {
+        let pending = match super::operations::check(path) {
             Ok(()) => self.submit(ask, |session, to| {
                 session.add_watch(now(), &full, mode, to, sender).map(Some)
             }),

@@ -4,10 +4,13 @@
 
 mod in_memory;
 
+mod chroots;
 mod fault_proxy;
 mod faults_a_client_meets;
 mod memory_streams;
+mod multis;
 mod one_sentence_each;
+mod operations;
 mod paused_clock;
 mod tcp;
 mod watches;

@@ -1,0 +1,245 @@
+//! The transaction: all of its operations are applied, or none.
+
+use std::time::Duration;
+
+use proto::{
+    Acl, Check, Create2, CreateContainer, CreateMode, CreateTtl, Delete, MultiOp, MultiReply,
+    MultiResult, OPEN_ACL, SetData, Stat,
+};
+
+use super::Client;
+use super::operations::{check, check_new};
+use super::pending::{Ask, Finish, Pending, decode, strip};
+use crate::core::{Failure, Reply};
+use crate::error::{ErrorKind, Outcome};
+
+/// A transaction being put together; see [`Client::multi`].
+///
+/// Nothing is sent before [`send`](Self::send).
+#[must_use = "nothing is sent before `send`"]
+#[derive(Clone, Debug)]
+pub struct Multi<'a> {
+    client: Client,
+    ops: Vec<MultiOp<'a>>,
+    /// The first operation that cannot be asked for.
+    refused: Option<(Failure, String)>,
+}
+
+/// What one operation of a transaction has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MultiOutcome {
+    /// A node was created.
+    Created {
+        /// Its path, with the sequence number if it has one.
+        path: String,
+        /// Its Stat right after this operation. Servers before 3.7.2 and 3.8.2 tell it of
+        /// containers and of nodes with a time to live alone.
+        stat: Option<Stat>,
+    },
+    /// A node's data was set; its Stat right after this operation.
+    Set(Stat),
+    /// A node was deleted.
+    Deleted,
+    /// A node was there, and at the version it had to be at.
+    Checked,
+}
+
+/// # Transactions
+impl Client {
+    /// Begins a transaction: operations of which all are applied or none, under one
+    /// transaction number. Later ones see the effect of earlier ones, and nobody else sees
+    /// anything in between.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
+    /// use zk_session::{CreateMode, ErrorCode, ErrorKind};
+    ///
+    /// let moved = client
+    ///     .multi()
+    ///     .check("/queue", None)
+    ///     .create("/done/job-7", b"", CreateMode::Persistent)
+    ///     .delete("/queue/job-7", Some(0))
+    ///     .send()
+    ///     .await;
+    /// match moved {
+    ///     Ok(outcomes) => println!("{outcomes:?}"),
+    ///     Err(error) => match error.kind() {
+    ///         ErrorKind::RolledBack { index: 2, code: ErrorCode::BAD_VERSION, .. } => {
+    ///             println!("somebody has changed the job");
+    ///         }
+    ///         _ => return Err(error),
+    ///     },
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn multi<'a>(&self) -> Multi<'a> {
+        Multi { client: self.clone(), ops: Vec::new(), refused: None }
+    }
+}
+
+impl<'a> Multi<'a> {
+    /// Creates a node that everybody may read, change and delete.
+    pub fn create(self, path: &str, data: &'a [u8], mode: CreateMode) -> Self {
+        self.create_with_acl(path, data, mode, OPEN_ACL)
+    }
+
+    /// Creates a node with an access control list.
+    pub fn create_with_acl(
+        self,
+        path: &str,
+        data: &'a [u8],
+        mode: CreateMode,
+        acl: &'a [Acl],
+    ) -> Self {
+        let checked = check_new(path, mode.is_sequential());
+        let full = self.client.full_new(path, mode.is_sequential()).into();
+        let (data, acl) = (Some(data.into()), acl.into());
+        let op = match mode {
+            CreateMode::Container => CreateContainer { path: full, data, acl, mode }.into(),
+            _ => Create2 { path: full, data, acl, mode }.into(),
+        };
+        self.with(path, checked, op)
+    }
+
+    /// Creates a node that the server removes once it has had no children and no change
+    /// for `ttl`, to the millisecond; see [`Client::create_with_ttl`].
+    pub fn create_with_ttl(self, path: &str, data: &'a [u8], ttl: Duration) -> Self {
+        let full = self.client.full(path).into();
+        let (data, acl, ttl_ms) = (Some(data.into()), OPEN_ACL.into(), ttl_ms(ttl));
+        let op = CreateTtl { path: full, data, acl, sequential: false, ttl_ms };
+        self.with(path, check(path), op.into())
+    }
+
+    /// Replaces a node's data, if its version is the given one; `None` for any.
+    pub fn set_data(self, path: &str, data: &'a [u8], version: Option<i32>) -> Self {
+        let (full, version) = (self.client.full(path).into(), version.unwrap_or(-1));
+        let op = SetData { path: full, data: Some(data.into()), version };
+        self.with(path, check(path), op.into())
+    }
+
+    /// Deletes a node, if its version is the given one; `None` for any.
+    pub fn delete(self, path: &str, version: Option<i32>) -> Self {
+        let (full, version) = (self.client.full_doomed(path).into(), version.unwrap_or(-1));
+        self.with(path, check(path), Delete { path: full, version }.into())
+    }
+
+    /// Makes the transaction depend on a node being there, and at the given version;
+    /// `None` for any.
+    pub fn check(self, path: &str, version: Option<i32>) -> Self {
+        let (full, version) = (self.client.full(path).into(), version.unwrap_or(-1));
+        self.with(path, check(path), Check { path: full, version }.into())
+    }
+
+    /// Sends the transaction. There is one outcome for each operation, in their order. A
+    /// transaction of nothing succeeds, when a quorum of the ensemble has agreed to it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::RolledBack`] names the operation that failed, and says why; nothing
+    /// was applied then. Each may fail as it would by itself.
+    /// [`ErrorKind::InvalidPath`] names the first path that is none, and nothing is sent.
+    pub fn send(self) -> Pending<Vec<MultiOutcome>> {
+        let Self { client, ops, refused } = self;
+        if let Some((failure, path)) = refused {
+            let ask =
+                Ask { path, ..client.ask("multi", "", |result, _| result.map(|_| Vec::new())) };
+            return Pending::new(ask, Err(failure));
+        }
+        let what = match ops.len() {
+            1 => "1 operation".to_owned(),
+            len => format!("{len} operations"),
+        };
+        let request = proto::Multi::new(&ops);
+        let chroot_len = client.chroot.len();
+        let asked: Vec<Asked> = ops.iter().map(|op| Asked::of(op, chroot_len)).collect();
+        let finish = Finish::Asked(Box::new(move |result| finish(result, &asked, chroot_len)));
+        client.request(Ask { operation: "multi of", path: what, chroot_len, finish }, &request)
+    }
+
+    fn with(mut self, path: &str, checked: Result<(), Failure>, op: MultiOp<'a>) -> Self {
+        match checked {
+            Ok(()) => self.ops.push(op),
+            Err(failure) if self.refused.is_none() => {
+                let what = format!("with {} {path}", op.op().name());
+                self.refused = Some((failure, what));
+            }
+            Err(_) => {}
+        }
+        self
+    }
+}
+
+/// More than 34 years are more than a server takes, whatever they are.
+pub(super) fn ttl_ms(ttl: Duration) -> i64 {
+    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// An operation that was sent, for who has to name it.
+struct Asked {
+    operation: &'static str,
+    /// The path as the caller gave it.
+    path: String,
+}
+
+impl Asked {
+    fn of(op: &MultiOp<'_>, chroot_len: usize) -> Self {
+        let operation = match op {
+            MultiOp::Create(_)
+            | MultiOp::Create2(_)
+            | MultiOp::CreateContainer(_)
+            | MultiOp::CreateTtl(_) => CREATE,
+            MultiOp::Delete(_) => DELETE,
+            MultiOp::SetData(_) => SET_DATA,
+            _ => CHECK,
+        };
+        let path = match op {
+            // The root is sent as it is.
+            MultiOp::Delete(op) if op.path == "/" => "/".to_owned(),
+            op => strip(op.path().to_owned(), chroot_len),
+        };
+        Self { operation, path }
+    }
+}
+
+/// A transaction has been applied if there is a success of the right kind for each
+/// operation; the header of the answer does not tell.
+fn finish(
+    result: Result<Reply, Failure>,
+    asked: &[Asked],
+    chroot_len: usize,
+) -> Result<Vec<MultiOutcome>, Failure> {
+    let reply: MultiReply = decode(result)?;
+    if let Some((index, code)) = reply.failure() {
+        let Some(Asked { operation, path }) = asked.get(index) else {
+            return Err(unfit(Outcome::Unknown));
+        };
+        let (operation, path) = (*operation, path.clone());
+        let kind = ErrorKind::RolledBack { index, operation, path, code };
+        return Err((kind, Outcome::NotApplied));
+    }
+    if reply.results.len() != asked.len() {
+        return Err(unfit(Outcome::Unknown));
+    }
+    let outcomes = reply.results.into_iter().zip(asked).map(|(result, asked)| {
+        Ok(match (result, asked.operation) {
+            (MultiResult::Created { path, stat }, CREATE) => {
+                MultiOutcome::Created { path: strip(path, chroot_len), stat }
+            }
+            (MultiResult::Set(stat), SET_DATA) => MultiOutcome::Set(stat),
+            (MultiResult::Deleted, DELETE) => MultiOutcome::Deleted,
+            (MultiResult::Checked, CHECK) => MultiOutcome::Checked,
+            _ => return Err(unfit(Outcome::Unknown)),
+        })
+    });
+    outcomes.collect()
+}
+
+/// An answer that can be read, and is none to what was asked.
+pub(super) fn unfit(outcome: Outcome) -> Failure {
+    (ErrorKind::UnfitReply, outcome)
+}
+
+const CREATE: &str = "create";
+const DELETE: &str = "delete";
+const SET_DATA: &str = "setData";
+const CHECK: &str = "check";

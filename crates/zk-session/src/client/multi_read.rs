@@ -1,0 +1,142 @@
+//! Several reads in one request.
+
+use proto::{
+    ChildList, DataReply, ErrorCode, GetChildren, GetData, MultiReadOp, MultiReadReply,
+    MultiReadResult,
+};
+
+use super::Client;
+use super::multi::unfit;
+use super::operations::{NodeData, check};
+use super::pending::{Ask, Finish, Pending, decode};
+use crate::core::{Failure, Reply};
+use crate::error::Outcome;
+
+/// Several reads being put together; see [`Client::multi_read`].
+///
+/// Nothing is sent before [`send`](Self::send).
+#[must_use = "nothing is sent before `send`"]
+#[derive(Clone, Debug)]
+pub struct MultiRead {
+    client: Client,
+    ops: Vec<MultiReadOp<'static>>,
+    /// The first read that cannot be asked for.
+    refused: Option<(Failure, String)>,
+}
+
+/// What one of several reads gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadOutcome {
+    /// A node's data and Stat.
+    Data(NodeData),
+    /// The names of a node's children, unsorted, without the node's Stat.
+    Children(ChildList),
+}
+
+/// # Several reads at once
+impl Client {
+    /// Begins a request of several reads. They are no transaction: they are answered one
+    /// by one, and a write may come in between.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
+    /// let read = client.multi_read().get_data("/config").get_children("/workers").send().await?;
+    /// for outcome in read {
+    ///     println!("{outcome:?}"); // Ok(Data(..)), Ok(Children(..)), or the server's code
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn multi_read(&self) -> MultiRead {
+        MultiRead { client: self.clone(), ops: Vec::new(), refused: None }
+    }
+}
+
+impl MultiRead {
+    /// Reads a node's data.
+    pub fn get_data(self, path: &str) -> Self {
+        let op = GetData { path: self.client.full(path).into(), watch: false };
+        self.with(path, "getData", op.into())
+    }
+
+    /// Lists a node's children.
+    pub fn get_children(self, path: &str) -> Self {
+        let op = GetChildren { path: self.client.full(path).into(), watch: false };
+        self.with(path, "getChildren", op.into())
+    }
+
+    /// Sends the reads. There is one outcome for each of them, in their order, or what
+    /// the server declined it with: `NoNode`, `NoAuth`.
+    ///
+    /// Servers know this since 3.6.0; an older one declines with `Unimplemented` and closes
+    /// the connection, but not the session.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) names the first path that
+    /// is none, and nothing is sent. The server declines the whole with `Unimplemented`.
+    pub fn send(self) -> Pending<Vec<Result<ReadOutcome, ErrorCode>>> {
+        let Self { client, ops, refused } = self;
+        if let Some((failure, path)) = refused {
+            let ask =
+                Ask { path, ..client.ask("multiRead", "", |result, _| result.map(|_| Vec::new())) };
+            return Pending::new(ask, Err(failure));
+        }
+        let what = match ops.len() {
+            1 => "1 node".to_owned(),
+            len => format!("{len} nodes"),
+        };
+        let request = proto::MultiRead::new(&ops);
+        let asked: Vec<Asked> = ops.iter().map(Asked::of).collect();
+        let finish = Finish::Asked(Box::new(move |result| finish(result, &asked)));
+        let chroot_len = client.chroot.len();
+        client.request(Ask { operation: "multiRead of", path: what, chroot_len, finish }, &request)
+    }
+
+    fn with(mut self, path: &str, operation: &str, op: MultiReadOp<'static>) -> Self {
+        match check(path) {
+            Ok(()) => self.ops.push(op),
+            Err(failure) if self.refused.is_none() => {
+                self.refused = Some((failure, format!("with {operation} {path}")));
+            }
+            Err(_) => {}
+        }
+        self
+    }
+}
+
+/// What kind of read was asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Data,
+    Children,
+}
+
+impl Asked {
+    fn of(op: &MultiReadOp<'_>) -> Self {
+        match op {
+            MultiReadOp::GetData(_) => Self::Data,
+            _ => Self::Children,
+        }
+    }
+}
+
+fn finish(
+    result: Result<Reply, Failure>,
+    asked: &[Asked],
+) -> Result<Vec<Result<ReadOutcome, ErrorCode>>, Failure> {
+    let MultiReadReply { results } = decode(result)?;
+    if results.len() != asked.len() {
+        return Err(unfit(Outcome::NotApplied)); // a read changes nothing
+    }
+    let outcomes = results.into_iter().zip(asked).map(|(result, asked)| {
+        Ok(match (result, asked) {
+            (MultiReadResult::Data(DataReply { data, stat }), Asked::Data) => {
+                Ok(ReadOutcome::Data(NodeData { data, stat }))
+            }
+            (MultiReadResult::Children(names), Asked::Children) => Ok(ReadOutcome::Children(names)),
+            (MultiReadResult::Error(code), _) if !code.is_ok() => Err(code),
+            _ => return Err(unfit(Outcome::NotApplied)),
+        })
+    });
+    outcomes.collect()
+}

@@ -1,0 +1,215 @@
+//! The servers of the ensemble: who they are, and changing that.
+
+use std::borrow::Cow;
+
+use proto::{DataReply, GetData, Reconfig, Stat};
+
+use crate::client::Client;
+use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode};
+use crate::core::{Failure, Reply, WatchKind};
+
+/// The configuration of an ensemble, as its servers keep it in `/zookeeper/config`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnsembleConfig {
+    /// The text as it is.
+    pub text: String,
+    /// The Stat of the node that holds it, whose version says nothing.
+    pub stat: Stat,
+    /// Grows with each change; what [`Client::reconfig`] compares. 0 if the text says none,
+    /// as that of a server that runs alone.
+    pub version: i64,
+    /// The servers; none if the server runs alone. A line that is not understood is
+    /// left out, and still in the text.
+    pub members: Vec<Member>,
+}
+
+/// A server of an ensemble.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The id, as in the server's `myid`.
+    pub id: u64,
+    /// Where the other servers reach it: `host:port:port`; several such separated by `|`.
+    pub peer_address: String,
+    /// True if it has no vote.
+    pub is_observer: bool,
+    /// Where clients reach it, `host:port`, if the configuration says so.
+    pub client_address: Option<String>,
+}
+
+impl EnsembleConfig {
+    /// The servers as [`Client::update_servers`] takes them; `None` if no member says
+    /// where clients reach it.
+    #[must_use]
+    pub fn connect_string(&self) -> Option<String> {
+        let addresses = self.members.iter().filter_map(|it| it.client_address.as_deref());
+        let addresses: Vec<&str> = addresses.collect();
+        (!addresses.is_empty()).then(|| addresses.join(","))
+    }
+
+    fn parse(text: String, stat: Stat) -> Self {
+        let version = text.lines().find_map(|line| line.strip_prefix("version="));
+        let version = version.and_then(|hex| i64::from_str_radix(hex.trim(), 16).ok());
+        let members = text.lines().filter_map(Member::parse).collect();
+        Self { version: version.unwrap_or(0), members, text, stat }
+    }
+}
+
+impl Member {
+    /// `server.<id>=<host>:<port>:<port>[:<role>][;[<host>:]<port>]`
+    fn parse(line: &str) -> Option<Self> {
+        let (id, spec) = line.trim().strip_prefix("server.")?.split_once('=')?;
+        let (peer, client) = match spec.split_once(';') {
+            Some((peer, client)) => (peer, Some(client)),
+            None => (spec, None),
+        };
+        let (peer_address, is_observer) = match peer.rsplit_once(':')? {
+            (address, "participant") => (address, false),
+            (address, "observer") => (address, true),
+            _ => (peer, false),
+        };
+        Some(Self {
+            id: id.parse().ok()?,
+            peer_address: peer_address.to_owned(),
+            is_observer,
+            client_address: client.and_then(|client| client_address(client, peer_address)),
+        })
+    }
+}
+
+/// A server that listens to clients everywhere is reached where its peers reach it.
+fn client_address(client: &str, peer_address: &str) -> Option<String> {
+    let (host, port) = client.rsplit_once(':').unwrap_or(("", client));
+    let is_anywhere = ["", "0.0.0.0", "[::]", "[0:0:0:0:0:0:0:0]"].contains(&host);
+    let host = match is_anywhere {
+        true => peer_address.split('|').next()?.rsplitn(3, ':').nth(2)?,
+        false => host,
+    };
+    Some(format!("{host}:{port}"))
+}
+
+/// # The ensemble
+///
+/// Its configuration is at `/zookeeper/config`, whatever the chroot.
+///
+/// ```no_run
+/// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
+/// let config = client.get_config().await?;
+/// if let Some(servers) = config.connect_string() {
+///     client.update_servers(&servers)?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+impl Client {
+    /// Reads the configuration of the ensemble.
+    ///
+    /// # Errors
+    /// The server declines with `NoAuth`.
+    pub fn get_config(&self) -> Pending<EnsembleConfig> {
+        let request = GetData { path: CONFIG_PATH.into(), watch: false };
+        self.request(ask("getConfig"), &request)
+    }
+
+    /// As [`get_config`](Self::get_config), with a watch that fires when the
+    /// configuration changes. The event's path is that of the node, `/zookeeper/config`.
+    ///
+    /// # Errors
+    /// As [`get_config`](Self::get_config); there is no watch then.
+    pub fn get_config_and_watch(&self) -> PendingWatch<EnsembleConfig> {
+        let request = GetData { path: CONFIG_PATH.into(), watch: true };
+        self.watched(ask("getConfig"), &request, WatchKind::Data)
+    }
+
+    /// Changes members of the ensemble, and gives the new configuration. `joining` are
+    /// servers to add or to change, each as
+    /// `server.<id>=<host>:<port>:<port>[:<role>];<client port>`; `leaving` are ids, of
+    /// which those that are not there are passed over. With a version the configuration
+    /// must still be that one ([`EnsembleConfig::version`]).
+    ///
+    /// # Errors
+    /// The server declines with `ReconfigDisabled` (as shipped, it is), `Unimplemented`
+    /// (it runs alone), `NoAuth` (about writing `/zookeeper/config`), `BadVersion`,
+    /// `BadArguments` (what a server is written as), `ReconfigInProgress`,
+    /// `NewConfigNoQuorum`.
+    pub fn reconfig(
+        &self,
+        joining: &[&str],
+        leaving: &[u64],
+        from_version: Option<i64>,
+    ) -> Pending<EnsembleConfig> {
+        let leaving: Vec<String> = leaving.iter().map(ToString::to_string).collect();
+        let (joining, leaving) = (list(joining), list(&leaving));
+        let from_config = from_version.unwrap_or(Reconfig::ANY_CONFIG);
+        let request = Reconfig { joining, leaving, new_members: None, from_config };
+        self.request(ask("reconfig"), &request)
+    }
+
+    /// As [`reconfig`](Self::reconfig), with the whole list of servers that there are to
+    /// be.
+    ///
+    /// # Errors
+    /// As [`reconfig`](Self::reconfig).
+    pub fn reconfig_members(
+        &self,
+        members: &[&str],
+        from_version: Option<i64>,
+    ) -> Pending<EnsembleConfig> {
+        let from_config = from_version.unwrap_or(Reconfig::ANY_CONFIG);
+        // An empty list is for the server to decline: left out, nothing would be changed.
+        let new_members = Some(members.join(",").into());
+        let request = Reconfig { joining: None, leaving: None, new_members, from_config };
+        self.request(ask("reconfig"), &request)
+    }
+}
+
+/// Servers do not know of chroots there.
+fn ask(operation: &'static str) -> Ask<EnsembleConfig> {
+    Ask { operation, path: CONFIG_PATH.to_owned(), chroot_len: 0, finish: Finish::Plain(finish) }
+}
+
+fn finish(result: Result<Reply, Failure>, _: usize) -> Result<EnsembleConfig, Failure> {
+    let DataReply { data, stat } = decode(result)?;
+    let text = String::from_utf8_lossy(&data.unwrap_or_default()).into_owned();
+    Ok(EnsembleConfig::parse(text, stat))
+}
+
+fn list<T: AsRef<str>>(items: &[T]) -> Option<Cow<'static, str>> {
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    (!items.is_empty()).then(|| items.join(",").into())
+}
+
+const CONFIG_PATH: &str = "/zookeeper/config";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_as_servers_write_it() {
+        let text = "server.1=10.0.0.1:2888:3888:participant;0.0.0.0:2181\n\
+                    server.2=zk2:2888:3888|zk2b:2889:3889:observer;2182\n\
+                    server.3=[fe80::3]:2888:3888:participant;[::]:2183\n\
+                    server.4=zk4:2888:3888:participant;zk4-public:2184\n\
+                    server.5=zk5:2888:3888:participant\n\
+                    server.x=zk6:2888:3888:participant;2186\n\
+                    version=100000002";
+        let config = EnsembleConfig::parse(text.into(), Stat::default());
+        assert_eq!(config.version, 0x1_0000_0002);
+        let ids: Vec<u64> = config.members.iter().map(|member| member.id).collect();
+        assert_eq!(ids, [1, 2, 3, 4, 5]);
+        let observers: Vec<bool> = config.members.iter().map(|it| it.is_observer).collect();
+        assert_eq!(observers, [false, true, false, false, false]);
+        assert_eq!(config.members[1].peer_address, "zk2:2888:3888|zk2b:2889:3889");
+        let servers = "10.0.0.1:2181,zk2:2182,[fe80::3]:2183,zk4-public:2184";
+        assert_eq!(config.connect_string().as_deref(), Some(servers));
+    }
+
+    #[test]
+    fn a_server_that_runs_alone_has_none() {
+        for text in ["", "server.\nversion=\n=;", "server.1=;"] {
+            let config = EnsembleConfig::parse(text.into(), Stat::default());
+            assert_eq!((config.version, config.members.as_slice()), (0, &[][..]), "{text}");
+            assert_eq!(config.connect_string(), None);
+        }
+    }
+}

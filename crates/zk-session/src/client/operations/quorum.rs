@@ -1,0 +1,62 @@
+//! What takes more than the server at the other end.
+
+use proto::{Check, ErrorCode, Multi, MultiReply, MultiResult, Sync, SyncReply};
+
+use super::check;
+use crate::client::Client;
+use crate::client::pending::{Pending, decode};
+use crate::core::{Failure, HEARTBEAT, Reply};
+use crate::error::{ErrorKind, Outcome};
+
+impl Client {
+    /// Makes the server catch up with the leader before it answers reads that this
+    /// client makes after this one. It proves nothing: a leader that has just been
+    /// replaced answers as well; [`check`](Self::check) asks a quorum.
+    ///
+    /// # Errors
+    /// None of its own.
+    pub fn sync(&self, path: &str) -> Pending<()> {
+        let full = self.full(path);
+        let ask = self.ask("sync", path, |result, _| decode::<SyncReply>(result).map(|_| ()));
+        self.checked(ask, &Sync { path: full.into() })
+    }
+
+    /// Asks a quorum of the ensemble whether a node is there, and at the given
+    /// version; `None` for any. It is a transaction without a change, so no server
+    /// answers it out of an old view of the world, as it may do with reads.
+    ///
+    /// # Errors
+    /// The server declines with `NoNode`, `BadVersion`, `NoAuth` (it takes the
+    /// permission to read).
+    pub fn check(&self, path: &str, version: Option<i32>) -> Pending<()> {
+        let full = self.full(path);
+        let ask = self.ask("check", path, finish_check);
+        if let Err(failure) = check(path) {
+            return Pending::new(ask, Err(failure));
+        }
+        let check = Check { path: full.into(), version: version.unwrap_or(-1) };
+        self.request(ask, &Multi::new(&[check.into()]))
+    }
+
+    /// A transaction of nothing; see [`LeaseClaim::renew`](crate::LeaseClaim::renew).
+    pub(in crate::client) fn prove(&self) -> Pending<()> {
+        let ask = self.ask("prove the session on", "/", finish_proof);
+        self.request(ask, &HEARTBEAT)
+    }
+}
+
+/// The answer to a transaction of one check. Only its one result says that the node
+/// is there: a list that has come short must not.
+fn finish_check(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
+    let reply = decode::<MultiReply>(result)?;
+    let code = match reply.results.as_slice() {
+        [MultiResult::Checked] => return Ok(()),
+        [MultiResult::Error(code)] if !code.is_ok() => *code,
+        _ => ErrorCode::RUNTIME_INCONSISTENCY,
+    };
+    Err((ErrorKind::Server(code), Outcome::NotApplied))
+}
+
+fn finish_proof(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
+    decode::<MultiReply>(result).map(|_| ())
+}

@@ -1,0 +1,112 @@
+//! Handles with a chroot of their own.
+
+use zk_session::{
+    Client, CreateMode, ErrorCode, ErrorKind, EventType, PathError, SessionEvent, WatchNews,
+};
+use zk_testing::TestServer;
+
+use crate::in_memory::client_of;
+
+async fn with_nodes(server: &TestServer, paths: &[&str]) -> Client {
+    let client = client_of(server, 0).await;
+    for path in paths {
+        client.create(path, b"", CreateMode::Persistent).await.unwrap();
+    }
+    client
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chroot_is_before_every_path_and_off_every_answer() {
+    let server = TestServer::in_memory();
+    let outside = with_nodes(&server, &["/a", "/a/b", "/apple"]).await;
+    let inside = outside.chroot("/a").unwrap().chroot("/b").unwrap();
+    assert_eq!(inside.session_id(), outside.session_id());
+
+    let created = inside.create("/n", b"x", CreateMode::Ephemeral).await.unwrap();
+    assert_eq!(created.path, "/n");
+    assert!(outside.exists("/a/b/n").await.unwrap().is_some());
+    let numbered = inside.create("/", b"", CreateMode::EphemeralSequential).await.unwrap();
+    assert_eq!(numbered.path, "/0000000001", "below the chroot, and not beside it");
+    assert_eq!(inside.get_children("/").await.unwrap().names.len(), 2);
+    assert_eq!(outside.chroot("/").unwrap().get_children("/a").await.unwrap().names.len(), 1);
+    inside.set_data("/", b"of b", None).await.unwrap();
+    assert_eq!(&outside.get_data("/a/b").await.unwrap().data.unwrap()[..], b"of b");
+    inside.check("/n", Some(0)).await.unwrap();
+    inside.sync("/").await.unwrap();
+    assert!(inside.delete_for_certain("/0000000001").await.unwrap());
+    inside.sweep_for_certain("/", "n");
+    inside.sync("/").await.unwrap();
+    while inside.exists("/n").await.unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_name_the_node_as_the_handle_does() {
+    let server = TestServer::in_memory();
+    let outside = with_nodes(&server, &["/a", "/a/b"]).await;
+    let inside = outside.chroot("/a").unwrap();
+    let (_, changed) = inside.get_data_and_watch("/b").await.unwrap();
+    let (_, listed) = inside.get_children_and_watch("/").await.unwrap();
+    let mut all = inside.watch_recursive("/").await.unwrap();
+
+    let mut events = outside.events();
+    server.connections().cut(zk_testing::Cut::Fin); // what is re-armed carries the chroot (ZOOKEEPER-961)
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    assert_eq!(all.next().await.unwrap().unwrap(), WatchNews::Gap);
+    outside.set_data("/a/b", b"x", None).await.unwrap();
+    assert_eq!(changed.await.unwrap().path, "/b");
+    let Some(Ok(WatchNews::Changed(event))) = all.next().await else { panic!() };
+    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DATA_CHANGED, "/b"));
+    outside.create("/a/c", b"", CreateMode::Persistent).await.unwrap();
+    assert_eq!(listed.await.unwrap().path, "/");
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_name_the_path_as_the_caller_gave_it() {
+    let server = TestServer::in_memory();
+    let outside = with_nodes(&server, &["/a"]).await;
+    let inside = outside.chroot("/a").unwrap();
+    let error = inside.get_data("/none").await.unwrap_err();
+    assert_eq!(error.to_string(), "getData /none: NoNode (-101)");
+    let error = inside.get_data("/x//y").await.unwrap_err();
+    assert_eq!(error.to_string(), "getData /x//y: path has an empty component at byte 3");
+    for path in ["", "a", "/a/", "/a/../b"] {
+        let error = inside.chroot(path).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::InvalidPath(PathError { .. })), "{error}");
+        assert!(error.to_string().starts_with(&format!("chroot {path}: ")), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_root_of_a_chroot_cannot_be_deleted() {
+    let server = TestServer::in_memory();
+    let outside = with_nodes(&server, &["/a"]).await;
+    let inside = outside.chroot("/a").unwrap();
+    let bad = Some(ErrorCode::BAD_ARGUMENTS);
+    assert_eq!(inside.delete("/", None).await.unwrap_err().code(), bad);
+    assert_eq!(inside.delete_for_certain("/").await.unwrap_err().code(), bad);
+    assert!(outside.exists("/a").await.unwrap().is_some());
+}
+
+/// The end of a chroot is that of a component: `/apple` is not below `/a`.
+#[tokio::test(start_paused = true)]
+async fn ephemerals_are_those_below_the_chroot() {
+    let server = TestServer::in_memory();
+    let outside = with_nodes(&server, &["/a"]).await;
+    for path in ["/a/e", "/a/eel", "/a/f", "/apple"] {
+        outside.create(path, b"", CreateMode::Ephemeral).await.unwrap();
+    }
+    let inside = outside.chroot("/a").unwrap();
+    let listed = async |prefix| {
+        let mut paths = inside.ephemerals(prefix).await.unwrap();
+        paths.sort();
+        paths
+    };
+    assert_eq!(listed("/").await, ["/e", "/eel", "/f"]);
+    assert_eq!(listed("/e").await, ["/e", "/eel"]);
+    assert_eq!(listed("/e/").await, [""; 0]);
+    assert_eq!(outside.ephemerals("/").await.unwrap().len(), 4);
+    let error = inside.ephemerals("e").await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{error}");
+}

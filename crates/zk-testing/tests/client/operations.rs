@@ -1,0 +1,80 @@
+//! Operations beyond the plain ones.
+
+use zk_session::{Acl, ClientInfo, CreateMode, ErrorCode, Perms};
+use zk_testing::{Op, TestServer};
+
+use crate::in_memory::client_of;
+
+#[tokio::test(start_paused = true)]
+async fn an_acl_is_read_and_replaced_at_its_own_version() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    client.create("/n", b"", CreateMode::Persistent).await.unwrap();
+    let before = client.get_acl("/n").await.unwrap();
+    assert_eq!((before.acl.as_slice(), before.stat.aversion), (&[Acl::open()][..], 0));
+
+    let reads = [Acl::world(Perms::READ | Perms::ADMIN)];
+    let stat = client.set_acl("/n", &reads, Some(0)).await.unwrap();
+    assert_eq!((stat.aversion, stat.version), (1, 0));
+    assert_eq!(client.get_acl("/n").await.unwrap().acl, reads);
+    let refused = client.set_acl("/n", &reads, Some(0)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "setACL /n: BadVersion (-103)");
+    let refused = client.set_acl("/n", &[], None).await.unwrap_err();
+    assert_eq!(refused.code(), Some(ErrorCode::INVALID_ACL));
+    let refused = client.set_data("/n", b"", None).await.unwrap_err();
+    assert_eq!(refused.code(), Some(ErrorCode::NO_AUTH));
+    let refused = client.get_acl("/none").await.unwrap_err();
+    assert_eq!(refused.to_string(), "getACL /none: NoNode (-101)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_can_ask_who_it_is() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let schemes = |me: &[ClientInfo]| me.iter().map(|it| it.scheme.clone()).collect::<Vec<_>>();
+    assert_eq!(schemes(&client.who_am_i().await.unwrap()), ["ip"]);
+    client.add_auth("digest", "alice:secret").await.unwrap();
+    let me = client.who_am_i().await.unwrap();
+    let alice = ClientInfo { scheme: "digest".into(), user: "alice".into() };
+    assert!(me.len() == 2 && me.contains(&alice), "{me:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn descendants_are_counted() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    for path in ["/a", "/a/b", "/a/b/c", "/a/d", "/ab"] {
+        client.create(path, b"", CreateMode::Persistent).await.unwrap();
+    }
+    assert_eq!(client.all_children_number("/a").await.unwrap(), 3);
+    assert_eq!(client.chroot("/a").unwrap().all_children_number("/b").await.unwrap(), 1);
+    let refused = client.all_children_number("/none").await.unwrap_err();
+    assert_eq!(refused.to_string(), "getAllChildrenNumber /none: NoNode (-101)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_configuration_is_where_it_is_whatever_the_chroot() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    // As long as the name of the node that holds the configuration.
+    client.create("/abcdefghi", b"", CreateMode::Persistent).await.unwrap();
+    let inside = client.chroot("/abcdefghi").unwrap();
+    let (config, changed) = inside.get_config_and_watch().await.unwrap();
+    assert_eq!((config.version, config.members.len()), (0, 0), "it runs alone");
+    assert_eq!(inside.get_config().await.unwrap(), config);
+    let error = inside.reconfig(&[], &[3], None).await.unwrap_err();
+    assert_eq!(error.to_string(), "reconfig /zookeeper/config: ReconfigDisabled (-123)");
+    let error = inside.reconfig_members(&["server.1=a:1:2;3"], Some(7)).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::RECONFIG_DISABLED));
+    drop(changed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_a_server_does_not_know_costs_no_session() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    server.on(Op::WhoAmI).answer(ErrorCode::UNIMPLEMENTED);
+    let error = client.who_am_i().await.unwrap_err();
+    assert_eq!(error.to_string(), "whoAmI on /: Unimplemented (-6)");
+    assert!(client.exists("/").await.unwrap().is_some());
+}
