@@ -5,7 +5,12 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 use zk_recipes::session::{PathError, validate_path};
+
+use crate::failure::Failure;
+use crate::grip::Wanted;
+use crate::lock::Task;
 
 /// Locks and plain operations on ZooKeeper.
 #[derive(Debug, Parser)]
@@ -20,6 +25,8 @@ Examples:
   zk lock /locks/backup -- ./backup.sh        run a command while holding a lock
   zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'somebody else is at it'
   zk participants /locks/backup               who holds it, who waits
+  zk semaphore /licences --permits 3 -- ./solve           at most three at a time
+  zk multilock /locks/from /locks/to -- ./transfer        all of them or none
   zk create /app/config '{\"a\":1}' --parents && zk get /app/config
   zk server                                   an in-memory ZooKeeper, for development only
 
@@ -70,6 +77,12 @@ pub(crate) enum Command {
     /// Run a command while holding a lock.
     Lock(Lock),
 
+    /// Run a command while holding permits of a semaphore.
+    Semaphore(Semaphore),
+
+    /// Run a command while holding several locks, all of them or none.
+    Multilock(Multilock),
+
     /// List who holds a lock and who waits for it, in order.
     ///
     /// One contender a line: the full path of its node, a tab, its data, which by
@@ -77,6 +90,12 @@ pub(crate) enum Command {
     Participants {
         /// The path of the lock.
         path: String,
+        /// It is a semaphore, or a lock with --no-reentrant: list its permits.
+        ///
+        /// One line for each permit that is held. The last may be those that the
+        /// first of those who wait is about to get.
+        #[arg(long)]
+        semaphore: bool,
     },
 
     /// Create a node and print its path.
@@ -148,7 +167,8 @@ impl Command {
     pub(crate) fn check_path(&self) -> Result<(), PathError> {
         match self {
             Self::Lock(Lock { path, .. })
-            | Self::Participants { path }
+            | Self::Semaphore(Semaphore { path, .. })
+            | Self::Participants { path, .. }
             | Self::Get { path }
             | Self::Set { path, .. }
             | Self::Delete { path, .. }
@@ -156,6 +176,9 @@ impl Command {
             | Self::Ls { path }
             | Self::Stat { path }
             | Self::Watch { path } => validate_path(path),
+            Self::Multilock(Multilock { paths, .. }) => {
+                paths.iter().try_for_each(|path| validate_path(path))
+            }
             // The number that is appended may be all of the name.
             Self::Create(Create { path, sequential: true, .. }) => {
                 validate_path(&format!("{path}0"))
@@ -186,9 +209,119 @@ pub(crate) struct Lock {
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
+    /// Use the lock that Java services know as InterProcessSemaphoreMutex.
+    ///
+    /// Its nodes are others, so it does not exclude those who take the lock at the
+    /// same path without this option. They are listed by participants --semaphore.
+    #[arg(long)]
+    pub(crate) no_reentrant: bool,
+
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// The `semaphore` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+All who use the semaphore should say the same MAX: ZooKeeper does not know it. Permits are given to
+those who came first, and N at once to one at a time, so nobody waits for somebody who waits.
+
+The command's environment has ZK_LOCK_NODE, the path of the permit's node, and ZK_FENCING_TOKEN, its
+number. With --take N both have N values, in the same order, with commas in between. Tokens grow in
+the order in which permits are taken, but holders are at work at the same time: only if all take all
+the permits may a resource refuse a token for being smaller than another.
+
+When a permit is lost while the command runs, when signals arrive, and for the exit status: as with
+zk lock; see zk lock --help.")]
+pub(crate) struct Semaphore {
+    /// The path of the semaphore; it is made when it does not exist.
+    pub(crate) path: String,
+
+    /// How many permits there are.
+    #[arg(long, value_name = "MAX", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) permits: u32,
+
+    /// How many of them to take: all or none.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(PERMITS_AT_ONCE_MAX))
+    )]
+    pub(crate) take: u32,
+
+    /// Give up after so long, with exit status 75; 0 for one look.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// The `multilock` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The locks are those of zk lock. They are taken in the order of their paths, whatever the order here,
+so that two of these commands cannot wait for each other; --timeout is for all of them together. One
+that is lost is the loss of all.
+
+The command's environment has ZK_LOCK_NODE, the paths of the nodes, and ZK_FENCING_TOKEN, their
+tokens, with commas in between, in the order of the paths on the command line. Give each resource
+the token of the lock that protects it.
+
+When a lock is lost while the command runs, when signals arrive, and for the exit status: as with
+zk lock; see zk lock --help.")]
+pub(crate) struct Multilock {
+    /// The paths of the locks, each once; they are made when they do not exist.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+
+    /// Give up after so long, with exit status 75; 0 for one look at each.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+impl From<Lock> for Task {
+    fn from(Lock { path, timeout, no_reentrant, command }: Lock) -> Self {
+        let wanted = match no_reentrant {
+            true => Wanted::SemaphoreMutex(path),
+            false => Wanted::Mutex(path),
+        };
+        Self { wanted, timeout, command }
+    }
+}
+
+impl TryFrom<Semaphore> for Task {
+    type Error = Failure;
+
+    fn try_from(semaphore: Semaphore) -> Result<Self, Failure> {
+        let Semaphore { path, permits: max, take, timeout, command } = semaphore;
+        if take > max {
+            let why = format!("--take {take} is more than the --permits {max} there are");
+            return Err(Failure::usage(why));
+        }
+        Ok(Self { wanted: Wanted::Permits { path, max, take }, timeout, command })
+    }
+}
+
+impl TryFrom<Multilock> for Task {
+    type Error = Failure;
+
+    fn try_from(Multilock { paths, timeout, command }: Multilock) -> Result<Self, Failure> {
+        let twice =
+            paths.iter().enumerate().find(|(n, path)| paths.iter().take(*n).any(|p| p == *path));
+        if let Some((_, path)) = twice {
+            let why = format!("{path} is given twice; it would wait for itself");
+            return Err(Failure::usage(why));
+        }
+        Ok(Self { wanted: Wanted::All(paths), timeout, command })
+    }
 }
 
 /// The `create` command.
@@ -250,6 +383,14 @@ pub(crate) struct Server {
         value_parser = clap::value_parser!(u32).range(1..=3_600_000)
     )]
     pub(crate) tick_time: u32,
+}
+
+/// What is wrong with a command line, without the usage that clap puts below it.
+pub(crate) fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = first.trim_start_matches("error:").split_whitespace().collect();
+    format!("{}; see --help", words.join(" "))
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -322,6 +463,10 @@ mod tests {
             vec!["zk", "lock", "/l", "--timeout", "-1", "--", "x"],
             vec!["zk", "lock", "/l", "--timeout", "nan", "--", "x"],
             vec!["zk", "lock", "/l", "--read", "--", "x"],
+            vec!["zk", "semaphore", "/s", "--", "x"],
+            vec!["zk", "semaphore", "/s", "--permits", "0", "--", "x"],
+            vec!["zk", "semaphore", "/s", "--permits", "1", "--take", "4097", "--", "x"],
+            vec!["zk", "multilock", "--", "x"],
             vec!["zk", "create", "/a", "--ephemeral", "--container"],
             vec!["zk", "create", "/a", "--ttl", "0"],
             vec!["zk", "set", "/a"],

@@ -10,7 +10,6 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::process::Command;
-use zk_recipes::{FencingToken, Guard};
 
 use crate::failure::Failure;
 
@@ -37,20 +36,16 @@ enum Reach {
 }
 
 impl Child {
-    /// Starts `command` and tells it of the lock.
-    pub(crate) fn spawn(
-        command: &[OsString],
-        guard: &Guard,
-        token: FencingToken,
-    ) -> Result<Self, Failure> {
+    /// Starts `command` and tells it of what it runs under.
+    pub(crate) fn spawn(command: &[OsString], nodes: &str, tokens: &str) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::other("there is no command to run".to_owned()));
         };
         let mut command = Command::new(program);
         command
             .args(arguments)
-            .env("ZK_LOCK_NODE", guard.node())
-            .env("ZK_FENCING_TOKEN", token.to_string())
+            .env("ZK_LOCK_NODE", nodes)
+            .env("ZK_FENCING_TOKEN", tokens)
             .kill_on_drop(true);
         let reach = match stdin().is_terminal() {
             true => Reach::Process,

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use zk_recipes::session::{Error, ErrorKind, PathError, SessionEnd};
 use zk_recipes::{LockError, LossReason};
 
+use crate::grip::{Refused, Wanted};
+
 /// The command line cannot be understood (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
 /// The ensemble cannot be reached (`EX_UNAVAILABLE`).
@@ -32,8 +34,12 @@ impl Failure {
         Self { code: LOST, message: format!("the lock was lost: {reason}") }
     }
 
-    pub(crate) fn not_in_time(path: &str) -> Self {
-        Self { code: NOT_IN_TIME, message: format!("{path}: the lock was not acquired in time") }
+    pub(crate) fn not_in_time(wanted: &Wanted) -> Self {
+        Self { code: NOT_IN_TIME, message: wanted.not_in_time() }
+    }
+
+    pub(crate) fn usage(message: String) -> Self {
+        Self { code: USAGE, message }
     }
 
     /// Interrupted before there was a command to pass the signal on to; the status
@@ -67,11 +73,19 @@ impl From<PathError> for Failure {
     }
 }
 
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        let code = refused.errors.into_iter().next().map_or(USAGE, |it| Self::from(it).code);
+        Self { code, message: refused.message }
+    }
+}
+
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         match error {
             LockError::Client(error) => error.into(),
             LockError::Lost(reason) => Self::lost(reason),
+            LockError::PermitsOutOfRange { .. } => Self::usage(error.to_string()),
             error => Self::other(error.to_string()),
         }
     }

@@ -1,14 +1,16 @@
-//! `zk lock`: a command runs while the lock is held, and not a moment longer.
+//! `zk lock`, `zk semaphore`, `zk multilock`: a command runs while the lock is held, and
+//! not a moment longer.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zk_recipes::LockError;
 use zk_recipes::session::{Client, Config, ErrorKind, SessionEnd};
-use zk_recipes::{Guard, LockError, Mutex};
 
-use crate::args::Lock;
 use crate::child::Child;
 use crate::failure::Failure;
+use crate::grip::{Grip, Refused, Wanted};
 use crate::signals::{Signals, number};
 
 /// How long a session may take to come about when the lock may take longer.
@@ -17,21 +19,29 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the end of the session may take when the lock is lost, or given up.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-pub(crate) async fn run(config: Config, lock: Lock) -> Result<u8, Failure> {
+/// A command, and what it runs under.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) wanted: Wanted,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) command: Vec<OsString>,
+}
+
+pub(crate) async fn run(config: Config, task: Task) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let (client, guard) = acquire(&config, &lock, &mut signals).await?;
-    let held = hold(&guard, &lock, &mut signals).await;
+    let (client, grip) = acquire(&config, &task, &mut signals).await?;
+    let held = hold(&grip, &task.command, &mut signals).await;
     let code = match held {
         Ok(code) => code,
         Err(failure) => {
             // The news of a loss must not wait for servers that do not answer.
-            drop(guard);
+            drop(grip);
             drop(tokio::time::timeout(GOODBYE, client.close()).await);
             return Err(failure);
         }
     };
     let released = tokio::select! {
-        released = guard.release() => released,
+        released = grip.release() => released,
         // Nobody is made to wait for servers that do not answer: the lock was held
         // until the command had ended, and the node goes with the session.
         _ = signals.next() => return Ok(code),
@@ -40,11 +50,11 @@ pub(crate) async fn run(config: Config, lock: Lock) -> Result<u8, Failure> {
         () = client.close() => {}
         _ = signals.next() => {}
     }
-    match released {
+    match released.err().and_then(|refused| refused.loss()) {
         // It was lost before its release, so perhaps while the command still ran.
-        Err(LockError::Lost(reason)) => Err(Failure::lost(reason)),
+        Some(reason) => Err(Failure::lost(reason)),
         // Whatever else failed, the node goes with the session.
-        Ok(()) | Err(_) => Ok(code),
+        None => Ok(code),
     }
 }
 
@@ -52,10 +62,10 @@ pub(crate) async fn run(config: Config, lock: Lock) -> Result<u8, Failure> {
 /// waits: nothing is lost but the place in the queue.
 async fn acquire(
     config: &Config,
-    lock: &Lock,
+    task: &Task,
     signals: &mut Signals,
-) -> Result<(Client, Guard), Failure> {
-    let deadline = lock.timeout.map(|timeout| clock() + timeout);
+) -> Result<(Client, Grip), Failure> {
+    let deadline = task.timeout.map(|timeout| clock() + timeout);
     loop {
         let left = deadline.map(|deadline| deadline - clock());
         // One look at a lock needs a connection all the same.
@@ -67,15 +77,20 @@ async fn acquire(
             client = config.clone().connect_timeout(connect_timeout).connect() => client?,
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         };
-        let acquired = tokio::select! {
-            acquired = acquire_once(&client, lock, deadline) => acquired,
-            signal = signals.next() => Err(Acquire::Failed(Failure::interrupted(number(signal)))),
+        let timeout = match (task.timeout, deadline) {
+            (Some(Duration::ZERO), _) => task.timeout,
+            // Waiting was asked for, be it so little that the connection has taken it all.
+            (_, deadline) => deadline.map(|end| (end - clock()).max(Duration::from_nanos(1))),
         };
-        let failure = match acquired {
-            Ok(Some(guard)) => return Ok((client, guard)),
-            Err(Acquire::SessionEnded) if deadline.is_none_or(|end| clock() < end) => continue,
-            Ok(None) | Err(Acquire::SessionEnded) => Failure::not_in_time(&lock.path),
-            Err(Acquire::Failed(failure)) => failure,
+        let failure = tokio::select! {
+            acquired = task.wanted.acquire(&client, timeout) => match acquired {
+                Ok(Some(grip)) => return Ok((client, grip)),
+                Ok(None) => Failure::not_in_time(&task.wanted),
+                Err(refused) if !starts_over(&refused) => refused.into(),
+                Err(_) if deadline.is_none_or(|end| clock() < end) => continue,
+                Err(_) => Failure::not_in_time(&task.wanted),
+            },
+            signal = signals.next() => Failure::interrupted(number(signal)),
         };
         // Nobody waits behind the node of a contender that has given up; nor does this
         // process for servers that do not answer.
@@ -84,39 +99,22 @@ async fn acquire(
     }
 }
 
-enum Acquire {
-    SessionEnded,
-    Failed(Failure),
-}
-
-async fn acquire_once(
-    client: &Client,
-    lock: &Lock,
-    deadline: Option<Instant>,
-) -> Result<Option<Guard>, Acquire> {
-    let failed = |failure: Failure| Acquire::Failed(failure);
-    let mutex = Mutex::new(client, &lock.path).map_err(|error| failed(error.into()))?;
-    let acquired = match (lock.timeout, deadline) {
-        (Some(Duration::ZERO), _) => mutex.try_acquire().await,
-        (_, Some(deadline)) => mutex.acquire_timeout(deadline - clock()).await,
-        (_, None) => mutex.acquire().await.map(Some),
-    };
-    acquired.map_err(|error| match &error {
-        LockError::Client(client) => match client.kind() {
-            ErrorKind::SessionEnded(SessionEnd::Expired | SessionEnd::ExpiredLocally) => {
-                Acquire::SessionEnded
-            }
-            _ => failed(error.into()),
-        },
-        _ => failed(error.into()),
+/// The session has ended, or one of several locks was lost while the next was waited for.
+fn starts_over(refused: &Refused) -> bool {
+    refused.errors.first().is_some_and(|error| match error {
+        LockError::Client(error) => matches!(
+            error.kind(),
+            ErrorKind::SessionEnded(SessionEnd::Expired | SessionEnd::ExpiredLocally)
+        ),
+        LockError::Lost(_) => true,
+        _ => false,
     })
 }
 
 /// Runs the command. It has ended when this returns, whatever happens.
-async fn hold(guard: &Guard, lock: &Lock, signals: &mut Signals) -> Result<u8, Failure> {
-    let token = guard.token()?;
-    let mut child = Child::spawn(&lock.command, guard, token)?;
-    let mut lost = std::pin::pin!(guard.lost());
+async fn hold(grip: &Grip, command: &[OsString], signals: &mut Signals) -> Result<u8, Failure> {
+    let mut child = Child::spawn(command, &grip.nodes(), &grip.tokens()?)?;
+    let mut lost = grip.lost();
     loop {
         tokio::select! {
             // After a pause of this process both may be true; the loss says more.

@@ -3,6 +3,7 @@
 mod args;
 mod child;
 mod failure;
+mod grip;
 mod lock;
 mod nodes;
 mod output;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 use zk_recipes::session::{Client, Config};
+use zk_recipes::{Mutex, Semaphore};
 
 use self::args::{Args, Command};
 use self::failure::{Failure, USAGE};
@@ -24,11 +26,17 @@ fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
-            // Nothing can be done about a terminal that is gone.
-            drop(error.print());
             return match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-                _ => ExitCode::from(USAGE),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                    // Nothing can be done about a terminal that is gone.
+                    drop(error.print());
+                    ExitCode::SUCCESS
+                }
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                    drop(error.print());
+                    ExitCode::from(USAGE)
+                }
+                _ => Failure::usage(args::one_line(&error)).report(),
             };
         }
     };
@@ -51,7 +59,9 @@ async fn run(args: Args) -> Result<u8, Failure> {
     let config = Config::new(&args.connect)?.session_timeout(args.session_timeout);
     args.command.check_path()?;
     match args.command {
-        Command::Lock(lock) => return lock::run(config, lock).await,
+        Command::Lock(lock) => return lock::run(config, lock.into()).await,
+        Command::Semaphore(semaphore) => return lock::run(config, semaphore.try_into()?).await,
+        Command::Multilock(locks) => return lock::run(config, locks.try_into()?).await,
         Command::Watch { path } => return watch::run(config, &path, output).await,
         // The session is left to time out, and the node with it.
         Command::Create(create) if create.ephemeral => {
@@ -68,7 +78,14 @@ async fn run(args: Args) -> Result<u8, Failure> {
 
 async fn operate(client: &Client, command: Command, output: Output) -> Result<u8, Failure> {
     match command {
-        Command::Participants { path } => nodes::participants(client, &path, output).await?,
+        Command::Participants { path, semaphore } => {
+            // How many permits there may be does not matter to who has them.
+            let participants = match semaphore {
+                true => Semaphore::new(client, &path, 1)?.participants().await?,
+                false => Mutex::new(client, &path)?.participants().await?,
+            };
+            nodes::print_participants(&participants, output)?;
+        }
         Command::Create(create) => nodes::create(client, create, output).await?,
         Command::Get { path } => nodes::get(client, &path, output).await?,
         Command::Set { path, data, version } => {
@@ -83,7 +100,11 @@ async fn operate(client: &Client, command: Command, output: Output) -> Result<u8
         Command::Exists { path } => nodes::exists(client, &path, output).await?,
         Command::Ls { path } => nodes::ls(client, &path, output).await?,
         Command::Stat { path } => nodes::stat(client, &path, output).await?,
-        Command::Lock(_) | Command::Watch { .. } | Command::Server(_) => {
+        Command::Lock(_)
+        | Command::Semaphore(_)
+        | Command::Multilock(_)
+        | Command::Watch { .. }
+        | Command::Server(_) => {
             return Err(Failure::other("this command opens its own session".to_owned()));
         }
     }

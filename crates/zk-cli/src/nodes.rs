@@ -1,20 +1,18 @@
 //! The plain operations, and the list of a lock's participants.
 
 use serde_json::{Value, json};
-use zk_recipes::Mutex;
+use zk_recipes::Participant;
 use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, Stat};
 
 use crate::args::Create;
 use crate::failure::Failure;
 use crate::output::{Output, data_json, data_text};
 
-pub(crate) async fn participants(
-    client: &Client,
-    path: &str,
+pub(crate) fn print_participants(
+    participants: &[Participant],
     output: Output,
 ) -> Result<(), Failure> {
-    let participants = Mutex::new(client, path)?.participants().await?;
-    let line = |p: &zk_recipes::Participant| format!("{}\t{}", p.path, data_text(&p.data));
+    let line = |p: &Participant| format!("{}\t{}", p.path, data_text(&p.data));
     output.print(participants.iter().map(line), || {
         participants
             .iter()

@@ -10,7 +10,9 @@ mod connect;
 mod exit_status;
 mod json;
 mod locks;
+mod multilocks;
 mod operations;
+mod semaphores;
 mod server;
 mod signals;
 mod watch;
@@ -35,6 +37,11 @@ fn expect_failure(ended: &Ended, code: i32, says: &str) {
         panic!("not one line: {:?}", ended.stderr);
     };
     assert!(line.starts_with("zk: ") && line.contains(says), "{line}");
+}
+
+/// Expects a command line to be refused before anybody is asked.
+fn expect_refused(arguments: &[&str], says: &str) {
+    expect_failure(&Zk::new("127.0.0.2:1").run(arguments), 64, says);
 }
 
 /// For what takes milliseconds on an idle machine.

@@ -1,0 +1,196 @@
+//! What a command runs under: a lock, permits of a semaphore, or several locks.
+
+use std::fmt::{Display, Write as _};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_recipes::session::{Client, PathError};
+use zk_recipes::{
+    FencingToken, Held, Lock, LockError, LossReason, MultiGuard, MultiLock, MultiLockError, Mutex,
+    Semaphore, SemaphoreMutex,
+};
+
+/// What is wanted.
+#[derive(Debug)]
+pub(crate) enum Wanted {
+    Mutex(String),
+    SemaphoreMutex(String),
+    Permits {
+        path: String,
+        max: u32,
+        take: u32,
+    },
+    /// Mutexes at all of these paths, which are all different.
+    All(Vec<String>),
+}
+
+/// What is held.
+pub(crate) enum Grip {
+    One(Box<dyn Held>),
+    All {
+        guard: MultiGuard,
+        /// Where the lock of each path on the command line is among those of the guard.
+        places: Vec<usize>,
+    },
+}
+
+/// Why it is not, or not any more.
+pub(crate) struct Refused {
+    /// None if it is the path that is not one.
+    pub(crate) errors: Vec<LockError>,
+    pub(crate) message: String,
+}
+
+impl Wanted {
+    /// Waits for it, for no longer than `timeout`; for one look, if that is zero.
+    pub(crate) async fn acquire(
+        &self,
+        client: &Client,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Grip>, Refused> {
+        match self {
+            Self::Mutex(path) => one(&Mutex::new(client, path)?, timeout).await,
+            Self::SemaphoreMutex(path) => one(&SemaphoreMutex::new(client, path)?, timeout).await,
+            Self::Permits { path, max, take } => {
+                let semaphore = Semaphore::new(client, path, *max)?;
+                let lease = match timeout {
+                    Some(timeout) => semaphore.acquire_many_timeout(*take, timeout).await?,
+                    None => Some(semaphore.acquire_many(*take).await?),
+                };
+                Ok(lease.map(|lease| Grip::One(Box::new(lease))))
+            }
+            Self::All(paths) => all(client, paths, timeout).await,
+        }
+    }
+
+    /// That it was not had in time.
+    pub(crate) fn not_in_time(&self) -> String {
+        match self {
+            Self::Mutex(path) | Self::SemaphoreMutex(path) => {
+                format!("{path}: the lock was not acquired in time")
+            }
+            Self::Permits { path, take: 1, .. } => {
+                format!("{path}: no permit was acquired in time")
+            }
+            Self::Permits { path, take, .. } => {
+                format!("{path}: {take} permits were not acquired in time")
+            }
+            Self::All(paths) => {
+                format!("{}: the locks were not acquired in time", paths.join(", "))
+            }
+        }
+    }
+}
+
+async fn one(lock: &dyn Lock, timeout: Option<Duration>) -> Result<Option<Grip>, Refused> {
+    let held = match timeout {
+        Some(Duration::ZERO) => lock.try_acquire_boxed().await?,
+        Some(timeout) => match tokio::time::timeout(timeout, lock.acquire_boxed()).await {
+            Ok(acquired) => Some(acquired?),
+            Err(_) => None,
+        },
+        None => Some(lock.acquire_boxed().await?),
+    };
+    Ok(held.map(Grip::One))
+}
+
+/// In the canonical order, so that no two commands can wait for each other.
+async fn all(
+    client: &Client,
+    paths: &[String],
+    timeout: Option<Duration>,
+) -> Result<Option<Grip>, Refused> {
+    let mut locks: Vec<Arc<dyn Lock>> = Vec::with_capacity(paths.len());
+    for path in paths {
+        locks.push(Arc::new(Mutex::new(client, path)?));
+    }
+    let locks = MultiLock::in_canonical_order(locks);
+    let place = |path: &String| locks.paths().position(|it| it == path);
+    let places = paths.iter().filter_map(place).collect();
+    let guard = match timeout {
+        Some(timeout) => locks.acquire_timeout(timeout).await?,
+        None => Some(locks.acquire().await?),
+    };
+    Ok(guard.map(|guard| Grip::All { guard, places }))
+}
+
+impl Grip {
+    /// The paths of the nodes, with commas in between.
+    pub(crate) fn nodes(&self) -> String {
+        match self {
+            Self::One(held) => held.nodes().join(","),
+            Self::All { guard, places } => {
+                let nodes = guard.nodes();
+                list(places.iter().filter_map(|place| nodes.get(*place)))
+            }
+        }
+    }
+
+    /// The fencing tokens, one for each node, in the same order.
+    pub(crate) fn tokens(&self) -> Result<String, LockError> {
+        Ok(match self {
+            Self::One(held) => list(held.tokens()?.into_iter().map(FencingToken::get)),
+            Self::All { guard, places } => {
+                let tokens = guard.tokens()?;
+                list(places.iter().filter_map(|place| tokens.get(*place)))
+            }
+        })
+    }
+
+    pub(crate) fn lost(&self) -> Pin<Box<dyn Future<Output = LossReason> + Send>> {
+        match self {
+            Self::One(held) => held.lost_boxed(),
+            Self::All { guard, .. } => Box::pin(guard.lost()),
+        }
+    }
+
+    pub(crate) async fn release(self) -> Result<(), Refused> {
+        match self {
+            Self::One(held) => Ok(held.release_boxed().await?),
+            Self::All { guard, .. } => Ok(guard.release().await?),
+        }
+    }
+}
+
+impl Refused {
+    /// Why something that was held was lost, if it was.
+    pub(crate) fn loss(&self) -> Option<LossReason> {
+        self.errors.iter().find_map(|error| match error {
+            LockError::Lost(reason) => Some(*reason),
+            _ => None,
+        })
+    }
+}
+
+impl From<LockError> for Refused {
+    fn from(error: LockError) -> Self {
+        Self { message: error.to_string(), errors: vec![error] }
+    }
+}
+
+impl From<MultiLockError> for Refused {
+    fn from(error: MultiLockError) -> Self {
+        let errors = error.failures().iter().map(|failure| failure.error.clone());
+        Self { errors: errors.collect(), message: error.to_string() }
+    }
+}
+
+impl From<PathError> for Refused {
+    fn from(error: PathError) -> Self {
+        Self { errors: Vec::new(), message: error.to_string() }
+    }
+}
+
+fn list(items: impl Iterator<Item = impl Display>) -> String {
+    let mut text = String::new();
+    for item in items {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{item}");
+    }
+    text
+}

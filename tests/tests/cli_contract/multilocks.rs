@@ -1,0 +1,119 @@
+//! `zk multilock`.
+
+use std::thread;
+
+use zk_tests::{HOLD, Journal, poll};
+
+use crate::{LIMIT, expect_failure, expect_refused, zk};
+
+#[test]
+fn a_command_knows_nodes_and_tokens_in_the_order_of_the_paths() {
+    let Some(zk) = zk("multi-known") else { return };
+    let script = r#"echo "$ZK_LOCK_NODE"; echo "$ZK_FENCING_TOKEN"; exit 9"#;
+    for paths in [["/a", "/b/c", "/d"], ["/d", "/a", "/b/c"]] {
+        let mut arguments = vec!["multilock"];
+        arguments.extend(paths);
+        arguments.extend(["--", "sh", "-c", script]);
+        let ended = zk.run(&arguments);
+        assert_eq!((ended.code(), ended.stderr.as_str()), (Some(9), ""), "{ended:?}");
+        let [nodes, tokens] = ended.stdout.lines().collect::<Vec<_>>()[..] else {
+            panic!("{ended:?}");
+        };
+        let nodes: Vec<&str> = nodes.split(',').collect();
+        let tokens: Vec<i64> = tokens.split(',').map(|token| token.parse().unwrap()).collect();
+        assert_eq!((nodes.len(), tokens.len()), (3, 3), "{ended:?}");
+        for (node, path) in nodes.iter().zip(paths) {
+            assert!(node.starts_with(&format!("{path}/_c_")), "{nodes:?}");
+        }
+        // They are taken in the order of the paths' names, which the tokens tell.
+        let mut taken: Vec<_> = paths.iter().zip(&tokens).collect();
+        taken.sort();
+        assert!(taken.is_sorted_by_key(|(_, token)| **token), "{taken:?}");
+        for path in paths {
+            assert_eq!(zk.ok(&["participants", path]), "");
+        }
+    }
+}
+
+#[test]
+fn all_of_them_are_held_or_none() {
+    let Some(zk) = zk("multi-none") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut holder = zk.lock("/b", HOLD);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+    for timeout in ["0", "0.5"] {
+        let arguments = ["multilock", "/a", "/b", "/c", "--timeout", timeout, "--", "echo", "in"];
+        expect_failure(&zk.run(&arguments), 75, "/a, /b, /c: the locks were not acquired in time");
+        for (path, count) in [("/a", 0), ("/b", 1), ("/c", 0)] {
+            assert_eq!(zk.ok(&["participants", path]).lines().count(), count, "{path}");
+        }
+    }
+    holder.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+    let all = ["multilock", "/a", "/b", "/c", "--timeout", "0", "--", "echo", "in"];
+    assert_eq!(zk.ok(&all), "in\n");
+}
+
+#[test]
+fn opposite_orders_do_not_wait_for_each_other() {
+    let Some(zk) = zk("multi-opposite") else { return };
+    thread::scope(|scope| {
+        for paths in [["/a", "/b"], ["/b", "/a"]] {
+            let zk = &zk;
+            scope.spawn(move || {
+                for _ in 0..10 {
+                    zk.ok(&["multilock", paths[0], paths[1], "--timeout", "60", "--", "true"]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn the_loss_of_one_ends_the_command_and_gives_up_all() {
+    let Some(zk) = zk("multi-lost") else { return };
+    let script = "echo ready; exec sleep 1000";
+    let holder = zk.start(&["multilock", "/a", "/b", "--", "sh", "-c", script]);
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    let listed = zk.ok(&["participants", "/a"]);
+    zk.ok(&["delete", listed.split('\t').next().unwrap()]);
+    let ended = holder.wait(LIMIT);
+    assert_eq!(ended.code(), Some(74), "{ended:?}");
+    assert!(ended.stderr.contains("the lock was lost"), "{ended:?}");
+    assert_eq!(zk.ok(&["participants", "/b"]), "");
+}
+
+#[test]
+fn a_signal_is_passed_on_and_all_are_released() {
+    let Some(zk) = zk("multi-signal") else { return };
+    let script = "trap 'exit 5' TERM; echo ready; sleep 1000 & wait";
+    let holder = zk.start(&["multilock", "/a", "/b", "--", "sh", "-c", script]);
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    holder.signal("TERM");
+    assert_eq!(holder.wait(LIMIT).code(), Some(5));
+    assert_eq!(zk.ok(&["participants", "/a"]) + &zk.ok(&["participants", "/b"]), "");
+}
+
+#[test]
+fn a_lock_that_cannot_be_is_named() {
+    let Some(zk) = zk("multi-refused") else { return };
+    let short = zk.clone().option("--session-timeout", "4");
+    short.ok(&["create", "/e", "--ephemeral"]);
+    let ended = zk.run(&["multilock", "/a", "/e", "/z", "--", "true"]);
+    expect_failure(&ended, 1, "lock /e: ");
+    assert_eq!(zk.ok(&["participants", "/a"]), "");
+}
+
+#[test]
+fn a_wrong_use_is_explained_in_one_line() {
+    for (arguments, says) in [
+        (&["multilock", "--", "true"][..], "<PATH>"),
+        (&["multilock", "/a", "/b"], "<CMD>"),
+        (&["multilock", "/a", "/b", "/a", "--", "true"], "/a is given twice"),
+        (&["multilock", "/a", "b", "--", "true"], "path"),
+        (&["multilock", "/a", "/b", "--timeout", "soon", "--", "true"], "'soon'"),
+    ] {
+        expect_refused(arguments, says);
+    }
+}

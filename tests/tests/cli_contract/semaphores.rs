@@ -1,0 +1,163 @@
+//! `zk semaphore`, `zk lock --no-reentrant` and `zk participants --semaphore`.
+
+use zk_tests::{HOLD, Journal, Running, Zk, poll};
+
+use crate::{LIMIT, expect_failure, expect_refused, zk};
+
+#[test]
+fn a_command_knows_the_nodes_and_the_tokens_of_its_permits() {
+    let Some(zk) = zk("permits-known") else { return };
+    let script = r#"echo "$ZK_LOCK_NODE"; echo "$ZK_FENCING_TOKEN"; exit 7"#;
+    for take in [1, 3] {
+        let taken = take.to_string();
+        let ended = zk.run(&[
+            "semaphore",
+            "/a/s",
+            "--permits",
+            "3",
+            "--take",
+            &taken,
+            "--",
+            "sh",
+            "-c",
+            script,
+        ]);
+        assert_eq!((ended.code(), ended.stderr.as_str()), (Some(7), ""), "{ended:?}");
+        let [nodes, tokens] = ended.stdout.lines().collect::<Vec<_>>()[..] else {
+            panic!("{ended:?}");
+        };
+        let nodes: Vec<&str> = nodes.split(',').collect();
+        let tokens: Vec<i64> = tokens.split(',').map(|token| token.parse().unwrap()).collect();
+        assert_eq!((nodes.len(), tokens.len()), (take, take), "{ended:?}");
+        assert!(nodes.iter().all(|node| node.starts_with("/a/s/leases/_c_")), "{nodes:?}");
+        assert!(tokens[0] > 0 && tokens.is_sorted(), "{tokens:?}");
+    }
+    assert_eq!(zk.ok(&["participants", "/a/s", "--semaphore"]), "");
+}
+
+fn hold(zk: &Zk, permits: &str, take: &str) -> Running {
+    zk.start(&["semaphore", "/s", "--permits", permits, "--take", take, "--", "sh", "-c", HOLD])
+}
+
+#[test]
+fn there_are_as_many_permits_as_said_and_participants_lists_them() {
+    let Some(zk) = zk("permits-counted") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut one = hold(&zk, "3", "1");
+    poll(LIMIT, || {
+        (zk.ok(&["participants", "/s", "--semaphore"]).lines().count() == 1).then_some(())
+    })
+    .expect("nobody got in");
+    let two = hold(&zk, "3", "2");
+    let listed = || {
+        let listed = zk.ok(&["participants", "/s", "--semaphore"]);
+        (listed.lines().count() == 3).then_some(listed)
+    };
+    let listed = poll(LIMIT, listed).expect("two more did not get in");
+    for (number, line) in listed.lines().enumerate() {
+        let (node, data) = line.split_once('\t').unwrap();
+        assert!(node.starts_with("/s/leases/_c_"), "{line}");
+        assert!(node.ends_with(&format!("-lease-{number:010}")), "{line}");
+        assert_eq!(data, "127.0.0.1", "{line}");
+    }
+
+    for timeout in ["0", "0.5"] {
+        let taken = ["semaphore", "/s", "--permits", "3", "--timeout", timeout, "--", "echo", "in"];
+        expect_failure(&zk.run(&taken), 75, "/s: no permit was acquired in time");
+    }
+    let three = zk.run(&[
+        "semaphore",
+        "/s",
+        "--permits",
+        "3",
+        "--take",
+        "3",
+        "--timeout",
+        "0",
+        "--",
+        "true",
+    ]);
+    expect_failure(&three, 75, "/s: 3 permits were not acquired in time");
+
+    one.end_input();
+    assert_eq!(one.wait(LIMIT).code(), Some(0));
+    assert_eq!(
+        zk.ok(&["semaphore", "/s", "--permits", "3", "--timeout", "0", "--", "echo", "in"]),
+        "in\n"
+    );
+    two.signal("TERM");
+    assert_eq!(two.wait(LIMIT).code(), Some(128 + 15));
+    assert_eq!(zk.ok(&["ls", "/s/leases"]) + &zk.ok(&["ls", "/s/locks"]), "");
+}
+
+#[test]
+fn the_loss_of_one_of_several_permits_ends_the_command() {
+    let Some(zk) = zk("permit-lost") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let holder = zk.start(&[
+        "semaphore",
+        "/s",
+        "--permits",
+        "3",
+        "--take",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        "echo ready; exec sleep 1000",
+    ]);
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    let listed = zk.ok(&["participants", "/s", "--semaphore"]);
+    let node = listed.lines().nth(1).unwrap().split('\t').next().unwrap();
+    zk.ok(&["delete", node]);
+    let ended = holder.wait(LIMIT);
+    assert_eq!(ended.code(), Some(74), "{ended:?}");
+    assert!(ended.stderr.contains("the lock was lost"), "{ended:?}");
+    assert_eq!(zk.ok(&["ls", "/s/leases"]), "");
+}
+
+#[test]
+fn a_lock_without_reentrance_is_another_one() {
+    let Some(zk) = zk("semaphore-mutex") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut holder = zk.start(&["lock", "/l", "--no-reentrant", "--", "sh", "-c", HOLD]);
+    let entered = poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+    assert!(entered.node.starts_with("/l/leases/_c_"), "{entered:?}");
+    assert_eq!(zk.ok(&["participants", "/l", "--semaphore"]).lines().count(), 1);
+    let held = zk.run(&["lock", "/l", "--no-reentrant", "--timeout", "0", "--", "true"]);
+    expect_failure(&held, 75, "/l: the lock was not acquired in time");
+    let held = zk.run(&["semaphore", "/l", "--permits", "1", "--timeout", "0", "--", "true"]);
+    expect_failure(&held, 75, "/l: no permit was acquired in time");
+    zk.ok(&["lock", "/l", "--timeout", "0", "--", "true"]);
+    holder.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+    assert_eq!(
+        zk.ok(&["lock", "/l", "--no-reentrant", "--timeout", "0", "--", "echo", "in"]),
+        "in\n"
+    );
+}
+
+#[test]
+fn a_wrong_use_is_explained_in_one_line() {
+    for (arguments, says) in [
+        (&["semaphore", "/s", "--", "true"][..], "--permits"),
+        (&["semaphore", "/s", "--permits", "0", "--", "true"], "'0' for '--permits"),
+        (&["semaphore", "/s", "--permits", "2", "--take", "3", "--", "true"], "--take 3"),
+        (&["semaphore", "/s", "--permits", "2", "--take", "0", "--", "true"], "'0' for '--take"),
+        (&["semaphore", "/s", "--permits", "two", "--", "true"], "'two'"),
+        (&["semaphore", "s", "--permits", "2", "--", "true"], "path"),
+        (&["semaphore", "/s", "--permits", "2"], "<CMD>"),
+        (&["semaphore", "--permits", "2", "--", "true"], "<PATH>"),
+        (&["lock", "/l", "--no-reentrant"], "<CMD>"),
+        (&["lock", "/l", "--no-reentrant", "true"], "'true'"),
+        (&["lock", "/l", "--no-reentrant=yes", "--", "true"], "--no-reentrant"),
+        (&["participants", "--semaphore"], "<PATH>"),
+        (&["participants", "s", "--semaphore"], "path"),
+        (&["participants", "/s", "--semaphores"], "--semaphores"),
+    ] {
+        expect_refused(arguments, says);
+    }
+}
