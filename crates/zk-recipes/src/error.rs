@@ -15,6 +15,9 @@ pub enum LossReason {
     LeaseDeadlinePassed,
     /// Somebody deleted the lock's node.
     NodeDeleted,
+    /// Somebody asked for the lock, and it was given up; see
+    /// [`Guard::run_until_revoked`](crate::Guard::run_until_revoked).
+    Revoked,
     /// The guard was released or dropped. Only told to those who still wait for the
     /// loss of a lock that is no longer held.
     Released,
@@ -37,6 +40,7 @@ impl fmt::Display for LossReason {
                 f.write_str("the ensemble did not answer within the lease")
             }
             Self::NodeDeleted => f.write_str("somebody deleted the lock's node"),
+            Self::Revoked => f.write_str("somebody asked for it, and it was given up"),
             Self::Released => f.write_str("the lock was given up"),
         }
     }

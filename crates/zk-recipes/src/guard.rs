@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use zk_session::{Belief, Client, Error, ErrorCode, EventType, Outcome};
+use zk_session::{Belief, Client, Error, ErrorCode, EventType, Multi, Outcome};
 
 use crate::error::{LockError, LossReason};
 use crate::planted::{self, Planted};
 use crate::queue::contender::{Contender, Node};
 use crate::queue::{passes, pause};
+use crate::revocation;
 
 /// A number that only ever grows from one holder of a lock to the next, over the
 /// life of the whole ensemble: the czxid of the holder's node.
@@ -170,6 +171,86 @@ impl Guard {
                 },
             }
         }
+    }
+
+    /// Runs `work` for as long as the lock is held: when it is lost, the work is
+    /// dropped where it stands, which is at an await.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`], also if the lock is lost by the time the work has ended.
+    ///
+    /// # Cancel safety
+    /// That of `work`.
+    ///
+    /// ```no_run
+    /// # use zk_recipes::{LockError, Mutex};
+    /// # async fn example(lock: Mutex, copy: impl Future<Output = u64>) -> Result<(), LockError> {
+    /// let guard = lock.acquire().await?;
+    /// let copied = guard.run(copy).await?;
+    /// println!("{copied} files were copied under the lock");
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub async fn run<W: Future>(&self, work: W) -> Result<W::Output, LockError> {
+        match select(pin!(self.lost()), pin!(work)).await {
+            Either::Left((reason, _)) => Err(LockError::Lost(reason)),
+            Either::Right((done, _)) => self.token().map(|_| done),
+        }
+    }
+
+    /// As [`run`](Self::run), and the work is dropped, too, when somebody asks for the
+    /// lock. The guard is still held then: release it.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and [`LossReason::Revoked`]; why nobody could ask.
+    ///
+    /// # Cancel safety
+    /// That of `work`.
+    pub async fn run_until_revoked<W: Future>(&self, work: W) -> Result<W::Output, LockError> {
+        let revoked = async {
+            match self.revocation().await {
+                Ok(()) => LockError::Lost(LossReason::Revoked),
+                // The guard tells that better, and will.
+                Err(LockError::Vanished { .. }) => std::future::pending().await,
+                Err(error) => error,
+            }
+        };
+        match select(pin!(revoked), pin!(self.run(work))).await {
+            Either::Left((error, _)) => Err(if self.is_held() { error } else { self.lost_error() }),
+            Either::Right((done, _)) => done,
+        }
+    }
+
+    /// Waits until somebody asks for the lock with [`revoke`](crate::revoke), or with
+    /// Curator's `Revoker`; also if that was before the call. Whether the lock is given
+    /// up for it is the holder's decision.
+    ///
+    /// # Errors
+    /// The node or the session has gone; a request fails.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        revocation::asked(self.contender.client().clone(), self.node.path.clone())
+    }
+
+    /// Begins a transaction that is applied only if the lock's node is there: a write
+    /// inside ZooKeeper that nobody can make who has lost the lock, however long it was
+    /// paused. It needs no token.
+    ///
+    /// When the lock is gone the transaction is refused with `NoNode`, for its first
+    /// operation, which is that check: operations added here are counted from 1.
+    ///
+    /// ```no_run
+    /// # use zk_recipes::{LockError, Mutex};
+    /// # async fn example(lock: Mutex) -> Result<(), LockError> {
+    /// let guard = lock.acquire().await?;
+    /// guard.multi().set_data("/stock/book", b"99", None).send().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn multi<'a>(&self) -> Multi<'a> {
+        self.contender.client().multi().check(&self.node.path, None)
     }
 
     /// Gives the lock up and waits until the server has said so.

@@ -9,7 +9,7 @@
 //! | `InterProcessSemaphoreV2` | [`Semaphore`], [`Lease`] |
 //! | `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] |
 //! | `InterProcessMultiLock` | [`MultiLock`] |
-//! | `Revoker`, `Revocable` | to come, likewise |
+//! | `Revoker`, `Revocable` | [`revoke`], [`Guard::revocation`] |
 //!
 //! # What a lock promises, and what not
 //!
@@ -54,6 +54,7 @@ mod mutex;
 mod participants;
 mod planted;
 mod queue;
+mod revocation;
 mod semaphore;
 mod semaphore_mutex;
 mod shared_count;
@@ -67,6 +68,7 @@ pub use mutex::Mutex;
 pub use participants::Participant;
 #[cfg(zk_planted)]
 pub use planted::Planted;
+pub use revocation::revoke;
 pub use semaphore::{Lease, Semaphore};
 pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};

@@ -1,0 +1,67 @@
+//! Asking a holder to give a lock up: Curator's `Revoker`, on the same bytes.
+//!
+//! Whoever may write to the holder's node may ask; it is up to the holder whether it
+//! listens, and when it lets go.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_recipes::{Mutex, revoke};
+//! use zk_recipes::session::Client;
+//!
+//! let client = Client::connect("127.0.0.1:2181").await?;
+//! let lock = Mutex::new(&client, "/locks/report")?;
+//! if let Some(holder) = lock.participants().await?.first() {
+//!     revoke(&client, &holder.path).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+use zk_session::{Client, ErrorCode, ErrorKind, EventType};
+
+use crate::error::LockError;
+use crate::queue::{passes, pause};
+
+/// What a request to let go looks like on the wire.
+pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
+
+/// Asks the holder, or the waiter, whose node this is to give up; false if there is no
+/// such node any more. Asked again, it is told again.
+///
+/// # Errors
+/// A request fails in a way that trying again does not help, for example `NoAuth`.
+///
+/// # Cancel safety
+/// The holder may or may not have been asked when the future is dropped.
+pub async fn revoke(client: &Client, node: &str) -> Result<bool, LockError> {
+    loop {
+        match client.set_data(node, REVOKE, None).await {
+            Ok(_) => return Ok(true),
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(false),
+            Err(error) if passes(&error) => pause(&error).await,
+            // To ask twice is to ask.
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionLost(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits until somebody asks for the node to be given up, also when that was before
+/// this was called. Ends with an error when the node, or the session, has gone.
+pub(crate) async fn asked(client: Client, node: String) -> Result<(), LockError> {
+    loop {
+        match client.get_data_and_watch(&node).await {
+            Ok((seen, _)) if seen.data.as_deref() == Some(REVOKE) => return Ok(()),
+            Ok((_, watch)) => {
+                if watch.await?.event_type == EventType::NODE_DELETED {
+                    return Err(LockError::Vanished { path: node });
+                }
+            }
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
+                return Err(LockError::Vanished { path: node });
+            }
+            Err(error) if passes(&error) => pause(&error).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

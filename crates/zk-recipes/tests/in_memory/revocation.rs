@@ -1,0 +1,85 @@
+//! Asking a holder to let go, and what a holder does under its lock.
+
+use std::future::pending;
+use std::time::Duration;
+
+use zk_recipes::session::{CreateMode, ErrorCode};
+use zk_recipes::{LockError, LossReason, Mutex, revoke};
+use zk_testing::TestServer;
+
+use crate::client;
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_is_told_also_of_what_was_asked_before_it_listened() {
+    let server = TestServer::in_memory();
+    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = Mutex::new(&holder, "/lock").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert!(revoke(&other, guard.node()).await.unwrap());
+    guard.revocation().await.unwrap();
+    guard.revocation().await.unwrap();
+    assert!(guard.is_held(), "to be asked is not to lose");
+    guard.release().await.unwrap();
+
+    let guard = lock.acquire().await.unwrap();
+    let (told, asked) = tokio::join!(guard.revocation(), revoke(&other, guard.node()));
+    told.unwrap();
+    assert!(asked.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_data_on_the_node_is_no_request_to_let_go() {
+    let server = TestServer::in_memory();
+    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    other.set_data(guard.node(), b"__REVOKE_", None).await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(60), guard.revocation()).await;
+    assert!(told.is_err());
+    let node = guard.node().to_owned();
+    let told = guard.revocation();
+    guard.release().await.unwrap();
+    assert_eq!(told.await, Err(LockError::Vanished { path: node.clone() }));
+    assert!(!revoke(&other, &node).await.unwrap(), "there is nobody to ask");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_ends_with_the_lock() {
+    let server = TestServer::in_memory();
+    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = Mutex::new(&holder, "/lock").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(guard.run(async { 7 }).await, Ok(7));
+    assert_eq!(guard.run_until_revoked(async { 8 }).await, Ok(8));
+    let (worked, _) = tokio::join!(guard.run_until_revoked(pending::<()>()), async {
+        revoke(&other, guard.node()).await.unwrap();
+    });
+    assert_eq!(worked, Err(LockError::Lost(LossReason::Revoked)));
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+
+    let guard = lock.acquire().await.unwrap();
+    let (worked, _) = tokio::join!(guard.run_until_revoked(pending::<()>()), async {
+        other.delete(guard.node(), None).await.unwrap();
+    });
+    assert_eq!(worked, Err(LockError::Lost(LossReason::NodeDeleted)));
+    drop(guard);
+
+    let guard = lock.acquire().await.unwrap();
+    let (worked, _) = tokio::join!(guard.run(pending::<()>()), async {
+        server.expire(holder.session_id());
+    });
+    assert!(matches!(worked, Err(LockError::Lost(_))), "{worked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_under_the_lock_is_refused_once_the_lock_is_gone() {
+    let server = TestServer::in_memory();
+    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    other.create("/stock", b"100", CreateMode::Persistent).await.unwrap();
+    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    guard.multi().set_data("/stock", b"99", None).send().await.unwrap();
+    other.delete(guard.node(), None).await.unwrap();
+    let refused = guard.multi().set_data("/stock", b"98", None).send().await.unwrap_err();
+    assert_eq!(refused.code(), Some(ErrorCode::NO_NODE));
+    assert_eq!(other.get_data("/stock").await.unwrap().data.as_deref(), Some(&b"99"[..]));
+}
