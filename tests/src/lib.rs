@@ -24,6 +24,7 @@
 
 mod clock;
 mod command;
+mod curator;
 mod journal;
 mod lock_runs;
 pub mod raw;
@@ -34,6 +35,7 @@ use std::sync::OnceLock;
 
 pub use clock::{eventually, now, pass};
 pub use command::{Ended, Running, Zk, example, signal};
+pub use curator::Curator;
 pub use journal::{Entry, Journal};
 pub use lock_runs::{HOLD, append_grant, contender_id, contenders};
 pub use scratch::Scratch;

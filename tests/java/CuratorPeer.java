@@ -1,0 +1,216 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.retry.RetryOneTime;
+
+/**
+ * Curator's locks, told what to do: {@code CuratorPeer <connect string>}. Each line of the input is
+ * {@code <actor> <verb> <argument>…}; each actor is a thread of its own, with locks of its own, and
+ * carries out what it is told in order. Each answer is a line {@code <actor> <words>…}.
+ *
+ * <pre>
+ * acquire KIND PATH MAX TAKE TIMEOUT_MS   ok NODE…, or timeout   (MAX and TAKE for a semaphore; a
+ *                                                                 timeout below 0 waits for ever)
+ * release                                 ok
+ * participants KIND PATH                  ok NODE…
+ * loop KIND PATH MAX TAKE ROUNDS JOURNAL  ok                     (lines `enter TAKE` and `exit TAKE`)
+ * count PATH VALUE                        ok                     (sets a SharedCount)
+ * </pre>
+ *
+ * KIND is mutex, read, write, semaphore-mutex or semaphore. What goes wrong is answered
+ * {@code error <exception>}.
+ */
+public final class CuratorPeer {
+    private final CuratorFramework client;
+    private final Map<String, ExecutorService> actors = new ConcurrentHashMap<>();
+    private final Map<String, Holder> holders = new ConcurrentHashMap<>();
+
+    private CuratorPeer(CuratorFramework client) {
+        this.client = client;
+    }
+
+    public static void main(String[] args) throws Exception {
+        CuratorFramework client =
+                CuratorFrameworkFactory.newClient(args[0], 20_000, 20_000, new RetryOneTime(100));
+        client.start();
+        client.blockUntilConnected();
+        CuratorPeer peer = new CuratorPeer(client);
+        System.out.println("ready");
+        BufferedReader input =
+                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            String[] words = line.split(" ");
+            peer.actors
+                    .computeIfAbsent(words[0], name -> Executors.newSingleThreadExecutor())
+                    .execute(() -> peer.answer(words));
+        }
+        // With the session go the locks.
+        client.close();
+        System.exit(0);
+    }
+
+    private void answer(String[] words) {
+        String said;
+        try {
+            said = String.join(" ", carryOut(words));
+        } catch (Throwable thrown) {
+            said = "error " + thrown.toString().replace('\n', ' ');
+        }
+        synchronized (System.out) {
+            System.out.println(words[0] + " " + said);
+        }
+    }
+
+    private List<String> carryOut(String[] words) throws Exception {
+        List<String> said = new ArrayList<>(List.of("ok"));
+        String actor = words[0];
+        switch (words[1]) {
+            case "acquire": {
+                Holder holder = holder(words);
+                List<String> nodes = holder.acquire(Long.parseLong(words[6]));
+                if (nodes == null) {
+                    return List.of("timeout");
+                }
+                holders.put(actor, holder);
+                said.addAll(nodes);
+                break;
+            }
+            case "release":
+                holders.remove(actor).release();
+                break;
+            case "participants":
+                said.addAll(participants(words[2], words[3]));
+                break;
+            case "loop": {
+                Holder holder = holder(words);
+                for (int round = 0; round < Integer.parseInt(words[6]); round++) {
+                    holder.acquire(-1);
+                    append(words[7], "enter " + words[5]);
+                    Thread.yield();
+                    append(words[7], "exit " + words[5]);
+                    holder.release();
+                }
+                break;
+            }
+            case "count": {
+                int value = Integer.parseInt(words[3]);
+                try (SharedCount count = new SharedCount(client, words[2], value)) {
+                    count.start();
+                    count.setCount(value);
+                }
+                break;
+            }
+            default:
+                throw new IllegalArgumentException(words[1]);
+        }
+        return said;
+    }
+
+    private interface Holder {
+        /** The nodes, as far as Curator tells them; null after the timeout. */
+        List<String> acquire(long timeoutMs) throws Exception;
+
+        void release() throws Exception;
+    }
+
+    private Holder holder(String[] words) {
+        String path = words[3];
+        switch (words[2]) {
+            case "mutex":
+                return of(new InterProcessMutex(client, path));
+            case "read":
+                return of(new InterProcessReadWriteLock(client, path).readLock());
+            case "write":
+                return of(new InterProcessReadWriteLock(client, path).writeLock());
+            case "semaphore-mutex":
+                return of(new InterProcessSemaphoreMutex(client, path));
+            case "semaphore":
+                return permits(path, Integer.parseInt(words[4]), Integer.parseInt(words[5]));
+            default:
+                throw new IllegalArgumentException(words[2]);
+        }
+    }
+
+    private static Holder of(InterProcessLock lock) {
+        return new Holder() {
+            @Override
+            public List<String> acquire(long timeoutMs) throws Exception {
+                if (timeoutMs < 0) {
+                    lock.acquire();
+                    return List.of();
+                }
+                return lock.acquire(timeoutMs, TimeUnit.MILLISECONDS) ? List.of() : null;
+            }
+
+            @Override
+            public void release() throws Exception {
+                lock.release();
+            }
+        };
+    }
+
+    private Holder permits(String path, int max, int take) {
+        InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, max);
+        return new Holder() {
+            private Collection<Lease> leases;
+
+            @Override
+            public List<String> acquire(long timeoutMs) throws Exception {
+                leases = timeoutMs < 0
+                        ? semaphore.acquire(take)
+                        : semaphore.acquire(take, timeoutMs, TimeUnit.MILLISECONDS);
+                if (leases == null) {
+                    return null;
+                }
+                List<String> names = new ArrayList<>();
+                for (Lease lease : leases) {
+                    names.add(lease.getNodeName());
+                }
+                return names;
+            }
+
+            @Override
+            public void release() {
+                semaphore.returnAll(leases);
+            }
+        };
+    }
+
+    private Collection<String> participants(String kind, String path) throws Exception {
+        switch (kind) {
+            case "mutex":
+                return new InterProcessMutex(client, path).getParticipantNodes();
+            case "read":
+                return new InterProcessReadWriteLock(client, path).readLock().getParticipantNodes();
+            case "write":
+                return new InterProcessReadWriteLock(client, path).writeLock().getParticipantNodes();
+            default:
+                return new InterProcessSemaphoreV2(client, path, 1).getParticipantNodes();
+        }
+    }
+
+    private static void append(String journal, String line) throws Exception {
+        byte[] bytes = (line + "\n").getBytes(StandardCharsets.UTF_8);
+        Files.write(Path.of(journal), bytes, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+    }
+}

@@ -1,0 +1,131 @@
+//! Java's Curator, told what to do line by line.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use xtask::zookeeper::Distribution;
+
+use crate::or_skip;
+
+/// Where Debian puts the jars of Curator.
+const DEBIAN_JARS: &str = "/usr/share/java";
+const JARS: [&str; 4] =
+    ["curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "guava.jar"];
+
+/// How long anything may take; far beyond what it does.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A Java process with a session of Curator's; `tests/java/CuratorPeer.java` tells what it can be
+/// told. Dropping it ends the process.
+#[derive(Debug)]
+pub struct Curator {
+    process: Child,
+    input: Option<ChildStdin>,
+    answers: Receiver<String>,
+    /// Answers that came while another actor's was waited for.
+    early: HashMap<String, Vec<String>>,
+}
+
+impl Curator {
+    /// Starts it; `None`, after saying why on standard error, without Java or Curator.
+    pub fn start(connect_string: &str) -> Option<Self> {
+        let distribution = or_skip(Distribution::find())?;
+        let jars = JARS.map(|jar| Path::new(DEBIAN_JARS).join(jar));
+        if let Some(missing) = jars.iter().find(|jar| !jar.exists()) {
+            eprintln!("SKIPPED: no Curator here (libcurator-recipes-java): {}", missing.display());
+            return None;
+        }
+        let mut class_path = distribution.class_path().to_owned();
+        for jar in jars {
+            class_path.push(":");
+            class_path.push(jar);
+        }
+        Self::run(distribution.java(), &class_path, connect_string)
+    }
+
+    fn run(java: &Path, class_path: &OsStr, connect_string: &str) -> Option<Self> {
+        let mut process = Command::new(java)
+            .args(["-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"])
+            .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+            .arg("-cp")
+            .arg(class_path)
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("java/CuratorPeer.java"))
+            .arg(connect_string)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (tell, answers) = channel();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                // It fails when nobody listens any more.
+                let _ = tell.send(line);
+            }
+        });
+        let errors = BufReader::new(process.stderr.take().unwrap());
+        let errors = thread::spawn(move || errors.lines().map_while(Result::ok).collect());
+        let input = process.stdin.take();
+        let this = Self { process, input, answers, early: HashMap::new() };
+        match this.answers.recv_timeout(LIMIT) {
+            Ok(line) if line == "ready" => Some(this),
+            Err(RecvTimeoutError::Disconnected) => {
+                let said: Vec<String> = errors.join().unwrap();
+                let said = said.join("\n");
+                assert!(said.contains("jdk.compiler"), "CuratorPeer does not start: {said}");
+                eprintln!("SKIPPED: Java without a compiler");
+                None
+            }
+            unexpected => panic!("CuratorPeer is not ready: {unexpected:?}"),
+        }
+    }
+
+    /// Tells an actor something, without waiting for the answer.
+    pub fn tell(&mut self, actor: &str, what: &str) {
+        let input = self.input.as_mut().unwrap();
+        writeln!(input, "{actor} {what}").unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Waits for the next answer of an actor: its words.
+    pub fn answer(&mut self, actor: &str) -> Vec<String> {
+        loop {
+            if let Some(line) = self.early.get_mut(actor).filter(|lines| !lines.is_empty()) {
+                return line.remove(0).split(' ').map(str::to_owned).collect();
+            }
+            let line = self.answers.recv_timeout(LIMIT);
+            let line = line.unwrap_or_else(|error| panic!("no answer of {actor}: {error}"));
+            let (from, said) = line.split_once(' ').expect("an actor and what it says");
+            self.early.entry(from.to_owned()).or_default().push(said.to_owned());
+        }
+    }
+
+    /// Tells an actor something and waits for its answer.
+    pub fn ask(&mut self, actor: &str, what: &str) -> Vec<String> {
+        self.tell(actor, what);
+        self.answer(actor)
+    }
+
+    /// Tells an actor something that must go well; what it says besides `ok`.
+    pub fn ok(&mut self, actor: &str, what: &str) -> Vec<String> {
+        let mut said = self.ask(actor, what);
+        assert_eq!(said[0], "ok", "{actor} {what}: {said:?}");
+        said.remove(0);
+        said
+    }
+}
+
+impl Drop for Curator {
+    fn drop(&mut self) {
+        // Both fail only for a process that has ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
