@@ -191,6 +191,12 @@ impl Error {
         Self::new(kind, Outcome::NotApplied)
     }
 
+    /// The same, about more than the one request that failed.
+    pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
+        self.inner.outcome = outcome;
+        self
+    }
+
     /// Names the operation and the path, for the message.
     pub(crate) fn on(mut self, operation: &'static str, path: impl Into<String>) -> Self {
         self.inner.context = Some((operation, path.into()));
@@ -277,7 +283,7 @@ impl fmt::Display for Error {
             ErrorKind::Server(code) => {
                 write!(f, "{code}")?;
                 if self.is_below_nothing() {
-                    f.write_str("; the chroot of the connect string does not exist")?;
+                    f.write_str("; the chroot does not exist")?;
                 }
             }
             ErrorKind::RolledBack { index, operation, path, code } => {
@@ -307,6 +313,9 @@ impl fmt::Display for Error {
             ErrorKind::UnfitReply => f.write_str("the server's answer is none to this request")?,
         }
         match (self.fault(), self.outcome()) {
+            (Fault::Server | Fault::Caller, Outcome::Unknown) => {
+                f.write_str(" (an earlier attempt may have been applied)")
+            }
             (Fault::Server | Fault::Caller, _) => Ok(()),
             _ if matches!(self.kind(), ErrorKind::NoSession(_)) => Ok(()),
             (_, Outcome::Applied) => f.write_str(" (the request was applied)"),
@@ -337,10 +346,7 @@ mod tests {
                 .on(operation, path)
                 .to_string()
         };
-        assert_eq!(
-            missing("create", "/a"),
-            "create /a: NoNode (-101); the chroot of the connect string does not exist"
-        );
+        assert_eq!(missing("create", "/a"), "create /a: NoNode (-101); the chroot does not exist");
         assert_eq!(missing("create", "/a/b"), "create /a/b: NoNode (-101)");
         assert_eq!(missing("getData", "/a"), "getData /a: NoNode (-101)");
     }

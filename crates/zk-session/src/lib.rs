@@ -48,9 +48,9 @@ mod session_credentials;
 pub use crate::core::Stats;
 pub use client::{
     Batch, Belief, Children, Client, Config, Created, EnsembleConfig, LeaseClaim, LeaseLoss,
-    Member, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData, Pending, PendingStream,
-    PendingWatch, ReadOutcome, Reconnecting, Renewal, SessionEvents, Watch, WatchNews, WatchStream,
-    WatchedEvent,
+    Member, Multi, MultiOutcome, MultiRead, NewNode, NodeAcl, NodeData, Parents, Pending,
+    PendingStream, PendingWatch, ReadOutcome, Reconnecting, Renewal, Retry, RetryPolicy,
+    SessionEvents, Watch, WatchNews, WatchStream, WatchedEvent,
 };
 pub use connect_string::{ConnectString, Host};
 pub use driver::{Connector, Tcp};

@@ -48,6 +48,15 @@ pub const CONNECT_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// row; the pause is drawn uniformly below the step.
 pub const BACKOFF_STEP: Duration = Duration::from_millis(20);
 
+/// How often the creation of one node goes on after the connection was lost or its
+/// parent was missing. Each takes a reconnect, or somebody who removes the parent just
+/// then; what meets so many in a row meets them for ever.
+pub const CREATE_ATTEMPTS_MAX: u32 = 16;
+
+/// The shortest pause before a request is repeated, however the policy is set: a loop
+/// without a pause would hold its thread while a server refuses at once.
+pub const RETRY_PAUSE_MIN: Duration = Duration::from_millis(1);
+
 /// The largest back-off step: a lock holder must be back well within its lease.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(1);
 

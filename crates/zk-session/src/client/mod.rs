@@ -5,9 +5,12 @@ mod events;
 mod lease;
 mod multi;
 mod multi_read;
+mod new_node;
 mod operations;
 mod pending;
 mod reconnecting;
+mod retry;
+mod retry_policy;
 mod watch_stream;
 
 use std::fmt;
@@ -22,9 +25,12 @@ pub use self::events::SessionEvents;
 pub use self::lease::{Belief, LeaseClaim, LeaseLoss};
 pub use self::multi::{Multi, MultiOutcome};
 pub use self::multi_read::{MultiRead, ReadOutcome};
+pub use self::new_node::{NewNode, Parents};
 pub use self::operations::{Children, Created, EnsembleConfig, Member, NodeAcl, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch, WatchedEvent};
 pub use self::reconnecting::{Reconnecting, Renewal};
+pub use self::retry::Retry;
+pub use self::retry_policy::RetryPolicy;
 pub use self::watch_stream::{PendingStream, WatchNews, WatchStream};
 
 use crate::connect_string::ConnectString;

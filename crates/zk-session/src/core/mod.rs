@@ -265,6 +265,24 @@ impl<H: Handles> Session<H> {
         self.rng.uuid()
     }
 
+    /// Draws a number below `bound`, or 0 if that is 0, for whoever has to be out of step
+    /// with others.
+    pub fn draw_below(&mut self, bound: u64) -> u64 {
+        self.rng.below(bound)
+    }
+
+    /// The highest transaction number that this session has been told.
+    #[must_use]
+    pub fn last_zxid(&self) -> i64 {
+        self.identity.last_zxid
+    }
+
+    /// How long callers wait who do not say so.
+    #[must_use]
+    pub fn request_timeout(&self) -> Option<Duration> {
+        self.settings.request_timeout
+    }
+
     /// Something depends on the lease from now on: it is kept fed with heartbeats
     /// until [`unclaim_lease`](Self::unclaim_lease) was called as often.
     pub fn claim_lease(&mut self) {

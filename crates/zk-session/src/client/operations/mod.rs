@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 pub use self::acl::NodeAcl;
 pub use self::ensemble::{EnsembleConfig, Member};
+pub(super) use self::nodes::finish_create;
 pub use self::nodes::{Children, Created, NodeData};
 
 use super::Client;

@@ -193,7 +193,10 @@ impl Client {
     }
 }
 
-fn finish_create(result: Result<Reply, Failure>, chroot_len: usize) -> Result<Created, Failure> {
+pub(in crate::client) fn finish_create(
+    result: Result<Reply, Failure>,
+    chroot_len: usize,
+) -> Result<Created, Failure> {
     let CreateReply { path, stat } = decode(result)?;
     Ok(Created { path: strip(path, chroot_len), stat })
 }

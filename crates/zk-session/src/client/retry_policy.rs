@@ -1,0 +1,160 @@
+//! How often a request is repeated, and after which pauses.
+
+use std::time::Duration;
+
+use crate::limits::RETRY_PAUSE_MIN;
+
+/// When to repeat what has failed, and when to give up: a plain value.
+///
+/// It says nothing about *what* may be repeated; see [`Client::retry`](crate::Client::retry)
+/// for that.
+///
+/// ```
+/// use std::time::Duration;
+/// use zk_session::RetryPolicy;
+///
+/// let second = Duration::from_secs(1);
+/// let patient = RetryPolicy::exponential(second / 50, second); // and never gives up
+/// let bounded = patient.attempts(10).within(60 * second);
+/// let steady = RetryPolicy::fixed(second).within(10 * second);
+/// # let _ = (bounded, steady, RetryPolicy::none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    pauses: Pauses,
+    attempts: Option<u32>,
+    within: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pauses {
+    Fixed(Duration),
+    /// Drawn between half of a step and the whole of it; the step doubles up to a cap.
+    Exponential {
+        first: Duration,
+        cap: Duration,
+    },
+}
+
+impl RetryPolicy {
+    /// Repeats nothing.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self::fixed(RETRY_PAUSE_MIN).attempts(1)
+    }
+
+    /// Repeats for ever, after pauses of one length, at least
+    /// [`RETRY_PAUSE_MIN`](crate::limits::RETRY_PAUSE_MIN).
+    #[must_use]
+    pub const fn fixed(pause: Duration) -> Self {
+        Self { pauses: Pauses::Fixed(pause), attempts: None, within: None }
+    }
+
+    /// Repeats for ever. The pauses begin at `first`, double each time and end at `cap`;
+    /// each is shortened by up to half, by a random number of the session's, so that
+    /// clients that have failed together do not come back together.
+    #[must_use]
+    pub const fn exponential(first: Duration, cap: Duration) -> Self {
+        Self { pauses: Pauses::Exponential { first, cap }, attempts: None, within: None }
+    }
+
+    /// Gives up after so many attempts, the first one included; 0 is taken for 1.
+    #[must_use]
+    pub const fn attempts(self, max: u32) -> Self {
+        Self { attempts: Some(max), ..self }
+    }
+
+    /// Gives up when so much time has passed since the first attempt began. It bounds
+    /// the attempts, too: each waits no longer than what is left
+    /// ([`Client::within`](crate::Client::within)).
+    #[must_use]
+    pub const fn within(self, timeout: Duration) -> Self {
+        Self { within: Some(timeout), ..self }
+    }
+
+    /// The time from the beginning of the first attempt to the end.
+    pub(super) const fn bound(self) -> Option<Duration> {
+        self.within
+    }
+
+    /// The pause after the attempt with that number, counted from 1, that ended so long
+    /// after the first one had begun; `None` to give up. `draw` gives a random number
+    /// below its argument.
+    pub(super) fn pause(
+        self,
+        attempt: u32,
+        elapsed: Duration,
+        draw: impl FnOnce(u64) -> u64,
+    ) -> Option<Duration> {
+        if self.attempts.is_some_and(|max| attempt >= max) {
+            return None;
+        }
+        let pause = match self.pauses {
+            Pauses::Fixed(pause) => pause,
+            Pauses::Exponential { first, cap } => {
+                let factor = 2_u32.saturating_pow(attempt.saturating_sub(1));
+                let step = first.saturating_mul(factor).min(cap);
+                let half = u64::try_from(step.as_nanos() / 2).unwrap_or(u64::MAX);
+                step.saturating_sub(Duration::from_nanos(draw(half.saturating_add(1))))
+            }
+        };
+        let pause = pause.max(RETRY_PAUSE_MIN);
+        let ends_in_time = |bound| elapsed.checked_add(pause).is_some_and(|end| end < bound);
+        self.within.is_none_or(ends_in_time).then_some(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// The pauses up to the end, or the first `len` of them.
+    fn pauses(policy: RetryPolicy, len: u32, draw: fn(u64) -> u64) -> Vec<u128> {
+        let mut elapsed = Duration::ZERO;
+        let pauses = (1..=len).map_while(|attempt| {
+            let pause = policy.pause(attempt, elapsed, draw)?;
+            elapsed += pause;
+            Some(pause.as_millis())
+        });
+        pauses.collect()
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_cap_and_never_give_up() {
+        let policy = RetryPolicy::exponential(10 * MS, 65 * MS);
+        assert_eq!(pauses(policy, 6, |_| 0), [10, 20, 40, 65, 65, 65]);
+        assert_eq!(pauses(policy, 6, |bound| bound - 1), [5, 10, 20, 32, 32, 32]);
+        assert!(policy.pause(u32::MAX, Duration::MAX, |_| 0).is_some());
+        let absurd = RetryPolicy::exponential(Duration::MAX, Duration::MAX);
+        assert!(absurd.pause(u32::MAX, Duration::MAX, |bound| bound - 1).is_some());
+    }
+
+    #[test]
+    fn attempts_are_counted_with_the_first() {
+        let policy = RetryPolicy::fixed(10 * MS);
+        assert_eq!(pauses(policy.attempts(3), 9, |_| 0), [10, 10]);
+        assert_eq!(pauses(policy, 3, |_| 0), [10, 10, 10]);
+        for none in [RetryPolicy::none(), policy.attempts(0), policy.attempts(1)] {
+            assert_eq!(pauses(none, 9, |_| 0), [0; 0]);
+        }
+    }
+
+    #[test]
+    fn no_pause_begins_that_would_not_end_in_time() {
+        let policy = RetryPolicy::fixed(10 * MS).within(35 * MS);
+        assert_eq!(pauses(policy, 9, |_| 0), [10, 10, 10]);
+        assert_eq!(pauses(policy.within(Duration::ZERO), 9, |_| 0), [0; 0]);
+    }
+
+    #[test]
+    fn no_loop_goes_without_a_pause() {
+        for policy in [
+            RetryPolicy::fixed(Duration::ZERO),
+            RetryPolicy::exponential(Duration::ZERO, Duration::ZERO),
+        ] {
+            assert_eq!(policy.pause(1, Duration::ZERO, |_| 0), Some(RETRY_PAUSE_MIN));
+        }
+    }
+}

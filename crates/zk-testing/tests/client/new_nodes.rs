@@ -1,0 +1,179 @@
+//! Nodes with all that can be said about them.
+
+use std::time::Duration;
+
+use zk_session::{
+    Acl, Client, CreateMode, ErrorCode, ErrorKind, Outcome, Parents, Perms, RetryPolicy,
+};
+use zk_testing::{Op, TestServer};
+
+use crate::in_memory::client_of;
+
+async fn names(client: &Client, path: &str) -> Vec<String> {
+    let children = client.get_children(path).await.unwrap();
+    let mut names: Vec<String> = children.names.names().map(Into::into).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_made_as_it_is_described() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let plain = client.new_node("/p").create().await.unwrap();
+    assert_eq!((plain.path.as_str(), plain.stat.ephemeral_owner), ("/p", 0));
+    let readable = [Acl::world(Perms::READ)];
+    let new = client.new_node("/e-").data(b"x").ephemeral().sequential().acl(&readable);
+    let created = new.create().await.unwrap();
+    assert_eq!(created.path, "/e-0000000001");
+    assert_eq!(created.stat.ephemeral_owner, client.session_id());
+    assert_eq!(client.get_acl(&created.path).await.unwrap().acl, readable);
+    let new = client.new_node("/m-").mode(CreateMode::EphemeralSequential);
+    assert_eq!(new.create().await.unwrap().path, "/m-0000000002");
+    let new = client.new_node("/c-").container().sequential();
+    let container = new.create().await.unwrap().path;
+    assert_eq!(container, "/c-0000000003");
+    let new = client.new_node("/t-").ttl(Duration::from_secs(5)).sequential();
+    assert_eq!(new.create().await.unwrap().path, "/t-0000000004");
+
+    client.new_node(&format!("{container}/a")).create().await.unwrap();
+    client.delete(&format!("{container}/a"), None).await.unwrap();
+    server.skew_clock(10_000);
+    server.reap_containers();
+    assert_eq!(names(&client, "/").await, ["e-0000000001", "m-0000000002", "p", "zookeeper"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_parents_are_made_as_the_caller_wants_them() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let error = client.new_node("/a/b/c").create().await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
+    client.new_node("/a/b/c").parents(Parents::Persistent).create().await.unwrap();
+    let inside = client.chroot("/a").unwrap();
+    inside.new_node("/x/y/z").ephemeral().parents(Parents::Containers).create().await.unwrap();
+    inside.delete("/x/y/z", None).await.unwrap();
+    inside.delete("/b/c", None).await.unwrap();
+    server.reap_containers();
+    server.reap_containers();
+    assert_eq!(names(&client, "/a").await, ["b"], "containers go, persistent nodes stay");
+
+    let nowhere = client.chroot("/nowhere").unwrap();
+    let error = nowhere.new_node("/x/y").parents(Parents::Persistent).create().await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::NO_NODE), "a chroot is not made up");
+    assert_eq!(client.exists("/nowhere").await.unwrap(), None);
+    client.make_path("/a/b/c/d", Parents::Persistent).await.unwrap();
+    client.make_path("/a/b/c/d", Parents::Containers).await.unwrap();
+    for op in [Op::Create2, Op::CreateContainer] {
+        server.on(op).apply_then_drop_reply();
+    }
+    client.make_path("/u/v", Parents::Persistent).await.unwrap();
+    client.make_path("/w/v", Parents::Containers).await.unwrap();
+    assert_eq!(names(&client, "/u").await, ["v"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_protected_node_is_made_once_whatever_is_lost() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    client.create("/q", b"", CreateMode::Persistent).await.unwrap();
+    for (nth, is_applied) in [true, false, true, false].into_iter().enumerate() {
+        let on = server.on(Op::Create2);
+        let fault = if is_applied { on.apply_then_drop_reply() } else { on.drop_before_applying() };
+        server.on(Op::GetChildren2).apply_then_drop_reply();
+        let new = client.new_node("/q/n-").sequential().protected();
+        let new = if nth < 2 { new.ephemeral() } else { new };
+        let created = new.create().await.unwrap();
+        assert_eq!(fault.count(), 1);
+        let name = created.path.strip_prefix("/q/_c_").unwrap();
+        assert_eq!(name.find("-n-"), Some(36), "{name}");
+        assert_eq!(created.stat.ephemeral_owner, if nth < 2 { client.session_id() } else { 0 });
+        let all = names(&client, "/q").await;
+        assert_eq!(all.len(), nth + 1, "{all:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_protected_node_may_be_at_the_top_and_have_missing_parents() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    server.on(Op::Create2).apply_then_drop_reply();
+    let top = client.new_node("/top").protected().create().await.unwrap();
+    assert!(top.path.starts_with("/_c_") && top.path.ends_with("-top"), "{}", top.path);
+    let new = client.new_node("/a/b/").ephemeral().sequential().protected();
+    let error = new.clone().create().await.unwrap_err();
+    assert_eq!((error.code(), error.outcome()), (Some(ErrorCode::NO_NODE), Outcome::NotApplied));
+    let created = new.parents(Parents::Containers).create().await.unwrap();
+    assert!(created.path.starts_with("/a/b/_c_"), "{}", created.path);
+    assert_eq!(names(&client, "/").await.len(), 3, "the top one was made once");
+    let error = client.new_node("no path").protected().create().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{error}");
+}
+
+/// K3, A2: wherever the future is dropped, nothing of it stays.
+#[tokio::test(start_paused = true)]
+async fn a_protected_create_that_is_dropped_leaves_nothing_behind_k3_a2() {
+    for polls in 1..40 {
+        let server = TestServer::in_memory();
+        let client = client_of(&server, 0).await;
+        client.create("/q", b"", CreateMode::Persistent).await.unwrap();
+        server.on(Op::Create2).apply_then_drop_reply();
+        let new = client.new_node("/q/n-").ephemeral().sequential().protected();
+        let mut create = Box::pin(new.create());
+        let mut left = polls;
+        let done = std::future::poll_fn(|cx| {
+            left -= 1;
+            match create.as_mut().poll(cx) {
+                std::task::Poll::Ready(result) => std::task::Poll::Ready(Some(result)),
+                std::task::Poll::Pending if left == 0 => std::task::Poll::Ready(None),
+                std::task::Poll::Pending => std::task::Poll::Pending,
+            }
+        });
+        let done = done.await;
+        drop(create);
+        if let Some(result) = done {
+            result.unwrap();
+            assert!(polls > 2, "it was dropped in the middle, too");
+            return;
+        }
+        for _ in 0..2 {
+            // The second is behind the deletes that the list of the sweep has led to.
+            let patient = client.retry(RetryPolicy::fixed(Duration::from_millis(10)));
+            patient.run(|client| client.sync("/")).await.unwrap();
+        }
+        assert_eq!(names(&client, "/q").await, [""; 0], "dropped after {polls} polls");
+    }
+    panic!("it never came to an end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_protected_create_that_times_out_is_undone() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    server.on(Op::Create2).delay(Duration::from_secs(2));
+    let impatient = client.within(Duration::from_millis(100));
+    let error = impatient.new_node("/n").protected().create().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::Unknown));
+    client.sync("/").await.unwrap();
+    client.sync("/").await.unwrap();
+    assert_eq!(names(&client, "/").await, ["zookeeper"]);
+}
+
+/// CURATOR-604: what bears the id and is another session's is not adopted. Only two
+/// sessions of one seed can draw the same id.
+#[tokio::test(start_paused = true)]
+async fn an_ephemeral_of_another_session_is_not_adopted() {
+    let server = TestServer::in_memory();
+    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let create = async |client: &Client| {
+        let new = client.new_node("/n-").ephemeral().sequential().protected();
+        new.create().await.unwrap()
+    };
+    let theirs = create(&other).await;
+    server.on(Op::Create2).drop_before_applying();
+    let mine = create(&client).await;
+    assert_eq!(mine.path[..44], theirs.path[..44], "the ids are the same");
+    assert_ne!(mine.path, theirs.path);
+    assert_eq!(mine.stat.ephemeral_owner, client.session_id());
+    assert!(client.exists(&theirs.path).await.unwrap().is_some(), "nor is it deleted");
+}

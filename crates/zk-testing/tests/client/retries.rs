@@ -1,0 +1,211 @@
+//! Requests that are repeated, and those that are not.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_session::{
+    Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Fault, Outcome, Retry, RetryPolicy,
+};
+use zk_testing::{Op, TestServer};
+
+use crate::in_memory::client_of;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A client of a server with a node `/n`, and a handle on it that does not give up.
+async fn retrying(server: &TestServer) -> (Client, Retry) {
+    let client = client_of(server, 0).await;
+    client.create("/n", b"0", CreateMode::Persistent).await.unwrap();
+    let retry = client.retry(RetryPolicy::exponential(10 * MS, 80 * MS));
+    (client, retry)
+}
+
+fn unknown<T: std::fmt::Debug>(result: Result<T, Error>) -> Error {
+    let error = result.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    error
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_are_repeated_whatever_becomes_of_them() {
+    let server = TestServer::in_memory();
+    let (_, retry) = retrying(&server).await;
+    let lost = server.on(Op::GetData).times(3).apply_then_drop_reply();
+    assert_eq!(&retry.get_data("/n").await.unwrap().data.unwrap()[..], b"0");
+    assert_eq!(lost.count(), 3);
+    let busy = server.on(Op::Exists).times(2).answer(ErrorCode::THROTTLED_OP);
+    assert!(retry.exists("/n").await.unwrap().is_some());
+    assert_eq!(busy.count(), 2);
+    server.on(Op::GetChildren2).drop_before_applying();
+    assert!(retry.get_children("/n").await.unwrap().names.is_empty());
+    let declined = server.on(Op::GetAcl).answer(ErrorCode::NO_AUTH);
+    let error = retry.run(|client| client.get_acl("/n")).await.unwrap_err();
+    assert_eq!((error.code(), declined.count()), (Some(ErrorCode::NO_AUTH), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_outcome_is_unknown_is_not_repeated() {
+    let server = TestServer::in_memory();
+    let (client, retry) = retrying(&server).await;
+    for applied in [true, false] {
+        let on = server.on(Op::SetData);
+        let fault = if applied { on.apply_then_drop_reply() } else { on.drop_before_applying() };
+        unknown(retry.run(|client| client.set_data("/n", b"1", None)).await);
+        assert_eq!(fault.count(), 1);
+    }
+    server.on(Op::SetData).apply_then_drop_reply();
+    unknown(retry.set_data("/n", b"2", -1).await);
+    assert_eq!(client.exists("/n").await.unwrap().unwrap().version, 2);
+
+    server.on(Op::Create2).apply_then_drop_reply();
+    unknown(retry.create("/n/s-", b"", CreateMode::PersistentSequential).await);
+    assert_eq!(client.get_children("/n").await.unwrap().names.len(), 1, "and not two");
+    let busy = server.on(Op::SetData).times(2).answer(ErrorCode::THROTTLED_OP);
+    retry.run(|client| client.set_data("/n", b"3", None)).await.unwrap();
+    assert_eq!(busy.count(), 2, "that one was certainly not applied");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ephemeral_is_taken_for_ones_own_only_if_it_is() {
+    let server = TestServer::in_memory();
+    let (client, retry) = retrying(&server).await;
+    let create = async |path, data| retry.create(path, data, CreateMode::Ephemeral).await;
+    let lost = server.on(Op::Create2).times(2).apply_then_drop_reply();
+    let Created { path, stat } = create("/e", b"x").await.unwrap();
+    assert_eq!((path.as_str(), stat.ephemeral_owner, lost.count()), ("/e", client.session_id(), 2));
+
+    // The session's own, from before.
+    server.on(Op::Create2).drop_before_applying();
+    let error = unknown(create("/e", b"x").await);
+    assert_eq!(error.code(), Some(ErrorCode::NODE_EXISTS));
+    assert_eq!(
+        error.to_string(),
+        "create /e: NodeExists (-110) (an earlier attempt may have been applied)"
+    );
+
+    // Somebody else's, made while this one was away.
+    let other = client_of(&server, 0).await;
+    server.on(Op::Create2).session(client.session_id()).drop_before_applying();
+    let (mine, theirs) =
+        tokio::join!(create("/f", b"x"), other.create("/f", b"x", CreateMode::Ephemeral));
+    assert_eq!(unknown(mine).code(), Some(ErrorCode::NODE_EXISTS));
+    theirs.unwrap();
+
+    // Without a lost answer nothing has to be looked at.
+    let error = create("/e", b"x").await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.outcome()),
+        (Some(ErrorCode::NODE_EXISTS), Outcome::NotApplied)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_persistent_node_is_nobodys() {
+    let server = TestServer::in_memory();
+    let (client, retry) = retrying(&server).await;
+    server.on(Op::Create2).drop_before_applying();
+    retry.create("/p", b"", CreateMode::Persistent).await.unwrap();
+    server.on(Op::Create2).apply_then_drop_reply();
+    let error = unknown(retry.create("/q", b"", CreateMode::Persistent).await);
+    assert_eq!(error.code(), Some(ErrorCode::NODE_EXISTS));
+    assert!(client.exists("/q").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_known_by_the_next_version_and_the_data() {
+    let server = TestServer::in_memory();
+    let (client, retry) = retrying(&server).await;
+    server.on(Op::SetData).apply_then_drop_reply();
+    assert_eq!(retry.set_data("/n", b"1", 0).await.unwrap().version, 1);
+    server.on(Op::SetData).drop_before_applying();
+    assert_eq!(retry.set_data("/n", b"2", 1).await.unwrap().version, 2);
+
+    let other = client_of(&server, 0).await;
+    server.on(Op::SetData).session(client.session_id()).drop_before_applying();
+    let (mine, theirs) =
+        tokio::join!(retry.set_data("/n", b"3", 2), other.set_data("/n", b"other", Some(2)));
+    theirs.unwrap();
+    assert_eq!(unknown(mine).code(), Some(ErrorCode::BAD_VERSION));
+    let error = retry.set_data("/n", b"other", 2).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotApplied, "nothing was lost, so nothing is taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_finds_nothing_after_a_loss_has_succeeded() {
+    let server = TestServer::in_memory();
+    let (client, retry) = retrying(&server).await;
+    let lost = server.on(Op::Delete).apply_then_drop_reply();
+    retry.delete("/n", Some(0)).await.unwrap();
+    assert_eq!((lost.count(), client.exists("/n").await.unwrap()), (1, None));
+    let error = retry.delete("/n", None).await.unwrap_err();
+    assert_eq!((error.code(), error.outcome()), (Some(ErrorCode::NO_NODE), Outcome::NotApplied));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_is_kept_to() {
+    let server = TestServer::in_memory();
+    let (client, _) = retrying(&server).await;
+    let busy = server.on(Op::Exists).always().answer(ErrorCode::THROTTLED_OP);
+    let times = async |policy: RetryPolicy| {
+        let (before, began) = (busy.count(), now());
+        let error = client.retry(policy).exists("/n").await.unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::THROTTLED_OP));
+        (busy.count() - before, began.elapsed())
+    };
+    assert_eq!(times(RetryPolicy::none()).await.0, 1);
+    let (count, took) = times(RetryPolicy::fixed(10 * MS).attempts(4)).await;
+    assert!(count == 4 && took >= 30 * MS && took < 40 * MS, "{count} in {took:?}");
+    let (count, took) = times(RetryPolicy::fixed(10 * MS).within(55 * MS)).await;
+    assert!((5..=6).contains(&count) && took < 55 * MS, "{count} in {took:?}");
+    let (count, took) = times(RetryPolicy::exponential(10 * MS, 40 * MS).attempts(5)).await;
+    assert!(count == 5 && took >= 55 * MS && took < 115 * MS, "{count} in {took:?}");
+}
+
+/// Attempts are bounded, too: a server that is silent does not prolong the time.
+#[tokio::test(start_paused = true)]
+async fn the_time_is_up_in_the_middle_of_an_attempt() {
+    let server = TestServer::in_memory();
+    let (client, _) = retrying(&server).await;
+    server.on(Op::Exists).always().never_answer();
+    let began = now();
+    let policy = RetryPolicy::fixed(10 * MS).within(300 * MS);
+    let error = client.retry(policy).exists("/n").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::TimedOut);
+    assert!(began.elapsed() >= 300 * MS && began.elapsed() < 310 * MS, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_is_the_end_of_repeating() {
+    let server = TestServer::in_memory();
+    let (client, _) = retrying(&server).await;
+    server.on(Op::Exists).always().answer(ErrorCode::THROTTLED_OP);
+    let retry = client.retry(RetryPolicy::fixed(Duration::from_secs(3600)));
+    let began = now();
+    let (result, ()) = tokio::join!(retry.exists("/n"), async {
+        tokio::time::sleep(100 * MS).await; // reason: a time in the middle of the pause
+        client.close().await;
+    });
+    assert_eq!(result.unwrap_err().fault(), Fault::Session);
+    assert!(began.elapsed() < Duration::from_secs(1), "and not after the pause");
+}
+
+/// The pauses come out of the session's seed.
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_gives_the_same_pauses() {
+    let mut took = Vec::new();
+    for _ in 0..2 {
+        let server = TestServer::in_memory();
+        let (client, _) = retrying(&server).await;
+        server.on(Op::Exists).times(6).answer(ErrorCode::THROTTLED_OP);
+        let began = now();
+        let policy = RetryPolicy::exponential(100 * MS, Duration::from_secs(2));
+        client.retry(policy).exists("/n").await.unwrap();
+        took.push(began.elapsed());
+    }
+    assert_eq!(took[0], took[1]);
+}
+
+#[allow(clippy::disallowed_methods, reason = "the paused clock, which moves while everybody waits")]
+fn now() -> Instant {
+    Instant::now()
+}
