@@ -47,6 +47,9 @@ pub trait Held: fmt::Debug + Send + Sync {
     /// Waits until the lock is lost; see [`Guard::lost`].
     fn lost_boxed(&self) -> Boxed<'static, LossReason>;
 
+    /// Waits until somebody asks for the lock; see [`Guard::revocation`].
+    fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>>;
+
     /// Gives the lock up and waits until the server has said so; see [`Guard::release`].
     fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>>;
 }
@@ -66,6 +69,10 @@ impl Held for Guard {
 
     fn lost_boxed(&self) -> Boxed<'static, LossReason> {
         Box::pin(self.lost())
+    }
+
+    fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>> {
+        Box::pin(self.revocation())
     }
 
     fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>> {
@@ -88,6 +95,10 @@ impl Held for Lease {
 
     fn lost_boxed(&self) -> Boxed<'static, LossReason> {
         Box::pin(self.lost())
+    }
+
+    fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>> {
+        Box::pin(self.revocation())
     }
 
     fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>> {

@@ -201,6 +201,24 @@ impl MultiGuard {
         async move { first(&mut lost).await.0 }
     }
 
+    /// Waits until somebody asks for any of the locks; see
+    /// [`Guard::revocation`](crate::Guard::revocation).
+    ///
+    /// # Errors
+    /// One of the nodes, or a session, has gone; a request fails.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        let asked: Vec<_> = self.held.iter().map(|(_, held)| held.revocation_boxed()).collect();
+        async move {
+            match asked.is_empty() {
+                true => pending().await,
+                false => select_all(asked).await.0,
+            }
+        }
+    }
+
     /// Gives all the locks up, in reverse order, and waits until the servers have said so.
     ///
     /// # Errors

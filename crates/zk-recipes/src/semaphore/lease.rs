@@ -1,10 +1,11 @@
 //! What a holder of permits holds.
 
 use std::future::Future;
+use std::pin::pin;
 
 use bytes::Bytes;
-use futures::future::{join_all, select_all};
-use zk_session::Client;
+use futures::future::{Either, join_all, select, select_all};
+use zk_session::{Client, Multi};
 
 use crate::error::{LockError, LossReason};
 use crate::guard::{FencingToken, Guard};
@@ -96,6 +97,39 @@ impl Lease {
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let lost: Vec<_> = self.guards.iter().map(|guard| Box::pin(guard.lost())).collect();
         async move { select_all(lost).await.0 }
+    }
+
+    /// Runs `work` for as long as all permits are held; see [`Guard::run`].
+    ///
+    /// # Errors
+    /// [`LockError::Lost`], also if a permit is lost by the time the work has ended.
+    ///
+    /// # Cancel safety
+    /// That of `work`.
+    pub async fn run<W: Future>(&self, work: W) -> Result<W::Output, LockError> {
+        match select(pin!(self.lost()), pin!(work)).await {
+            Either::Left((reason, _)) => Err(LockError::Lost(reason)),
+            Either::Right((done, _)) => self.token().map(|_| done),
+        }
+    }
+
+    /// Waits until somebody asks for any of the permits; see [`Guard::revocation`].
+    ///
+    /// # Errors
+    /// One of the nodes, or the session, has gone; a request fails.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        let asked: Vec<_> = self.guards.iter().map(|guard| Box::pin(guard.revocation())).collect();
+        async move { select_all(asked).await.0 }
+    }
+
+    /// Begins a transaction that is applied only if the nodes of all permits are there;
+    /// see [`Guard::multi`]. Its first operations are those checks, one for each permit.
+    pub fn multi<'a>(&self) -> Multi<'a> {
+        let checks = self.client.multi();
+        self.guards.iter().fold(checks, |checks, guard| checks.check(guard.node(), None))
     }
 
     /// Takes some of the permits out of this lease, the ones that were taken last;

@@ -181,6 +181,12 @@ async fn the_loss_of_one_is_the_loss_of_all() {
     assert!(!guard.is_held() && guard.tokens().is_err());
     assert_eq!(failures(&guard.release().await.unwrap_err()).len(), 1);
 
+    let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
+    let asked = tokio::spawn(guard.revocation());
+    assert_eq!(zk_recipes::revoke(&vandal, guard.nodes()[2]).await, Ok(true));
+    assert_eq!(asked.await.unwrap(), Ok(()));
+    guard.release().await.unwrap();
+
     let nothing = MultiLock::new([]).acquire().await.unwrap();
     assert!(tokio::time::timeout(T, nothing.lost()).await.is_err());
     nothing.release().await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, SessionEnd};
+use zk_recipes::session::{Client, CreateMode, SessionEnd};
 use zk_recipes::{Lease, LockError, LossReason, Semaphore, SharedCount};
 use zk_testing::{Cut, Op, Settings, TestServer};
 
@@ -167,6 +167,52 @@ async fn a_limit_that_shrinks_below_what_the_first_wants_lets_the_next_go_ahead(
     drop((holder, one));
     count.set(3).await.unwrap();
     assert_eq!(wants_three.await.unwrap().unwrap().permits(), 3);
+    expect_nothing_left(&server, "released").await;
+}
+
+/// It was in the queue all the time, and has not looked at the limit for as long.
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_first_goes_by_the_limit_that_is_then() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let count = SharedCount::new(&client, "/limit", 2).unwrap();
+    let semaphore = Semaphore::with_shared_limit(&client, PATH, &count).unwrap();
+    let holder = semaphore.acquire().await.unwrap();
+    let wants_two = queue(&semaphore, 2).await;
+    let wants_one = queue(&semaphore, 1).await;
+    count.set(1).await.unwrap();
+    settle().await;
+    assert!(!wants_one.is_finished() && !wants_two.is_finished(), "the only one is held");
+    drop(holder);
+    wants_one.await.unwrap().unwrap().release().await.unwrap();
+    count.set(2).await.unwrap();
+    wants_two.await.unwrap().unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_can_be_asked_for_and_ends_the_work_and_the_writes_under_it() {
+    let server = TestServer::in_memory();
+    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lease = semaphore(&client, 2).with_data("mine").acquire_many(2).await.unwrap();
+    client.create("/book", b"1", CreateMode::Persistent).await.unwrap();
+    assert_eq!(lease.run(async { 7 }).await, Ok(7));
+    lease.multi().set_data("/book", b"2", None).send().await.unwrap();
+    let nodes: Vec<String> = lease.nodes().map(str::to_owned).collect();
+    let asked = tokio::spawn(lease.revocation());
+    assert_eq!(zk_recipes::revoke(&other, &nodes[1]).await, Ok(true));
+    assert_eq!(asked.await.unwrap(), Ok(()));
+    assert!(lease.is_held(), "to be asked is not to lose it");
+    assert_eq!(lease.data().await.unwrap(), "mine", "it was the other that was asked for");
+
+    let vandal = async {
+        other.delete(&nodes[0], None).await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    assert_eq!(lease.run(vandal).await, Err(LockError::Lost(LossReason::NodeDeleted)));
+    assert!(lease.multi().set_data("/book", b"3", None).send().await.is_err());
+    assert_eq!(client.get_data("/book").await.unwrap().data.as_deref(), Some(&b"2"[..]));
+    assert!(lease.release().await.is_err());
     expect_nothing_left(&server, "released").await;
 }
 
