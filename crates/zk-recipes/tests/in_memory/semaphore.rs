@@ -427,6 +427,27 @@ async fn parents_that_are_reaped_in_between_are_made_again() {
     assert!(moment >= 2, "{moment}");
 }
 
+/// A server that has counted to the end repeats itself, or goes on with negative numbers.
+#[tokio::test(start_paused = true)]
+async fn numbers_that_are_used_up_are_refused_and_leave_nothing() {
+    for parent in ["/s/locks", "/s/leases"] {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        let semaphore = semaphore(&client, 2);
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+        settle().await;
+        assert!(server.set_sequence(parent, i32::MAX - 2));
+        for _ in 0..6 {
+            let refused = semaphore.acquire_many(2).await.unwrap_err();
+            assert!(matches!(refused, LockError::SequenceExhausted { .. }), "{parent}: {refused}");
+            if parent == "/s/leases" {
+                assert!(semaphore.try_acquire().await.is_err(), "{parent}");
+            }
+            expect_nothing_left(&server, parent).await;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn permits_cost_what_the_documentation_says() {
     let server = TestServer::in_memory();
