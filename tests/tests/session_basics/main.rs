@@ -7,6 +7,7 @@
 )]
 
 mod auth;
+mod every_operation;
 mod life;
 mod operations;
 mod relay;

@@ -1,0 +1,241 @@
+//! The operations beyond the plain ones, and what a real server declines.
+
+use std::time::Duration;
+
+use zk_recipes::session::{
+    Acl, Client, ClientInfo, Config, CreateMode, Error, ErrorCode, ErrorKind, LossCause,
+    MultiOutcome, Outcome, Parents, Perms, ReadOutcome,
+};
+use zk_tests::{Settings, connect, or_skip, shared_zookeeper, zookeeper_with};
+
+use crate::client;
+
+fn refusal<T>(result: Result<T, Error>) -> Option<ErrorCode> {
+    result.err().and_then(|error| error.code())
+}
+
+/// What each operation takes, tried with each permission alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_operation_takes_its_own_permission() {
+    let Some(client) = client("acl-matrix").await else { return };
+    let perms = [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
+    let no_auth = |allowed| if allowed { None } else { Some(ErrorCode::NO_AUTH) };
+    for (nth, perm) in perms.into_iter().enumerate() {
+        let path = format!("/n{nth}");
+        let child = format!("{path}/child");
+        client.create(&path, b"", CreateMode::Persistent).await.unwrap();
+        client.create(&child, b"", CreateMode::Persistent).await.unwrap();
+        let acl = [Acl::world(perm)];
+        client.set_acl(&path, &acl, Some(0)).await.unwrap();
+        let has = |it| no_auth(perm == it);
+        assert_eq!(refusal(client.get_data(&path).await), has(Perms::READ), "{perm:?}");
+        assert_eq!(refusal(client.get_children(&path).await), has(Perms::READ), "{perm:?}");
+        assert_eq!(refusal(client.check(&path, None).await), has(Perms::READ), "{perm:?}");
+        let set = client.set_data(&path, b"x", None).await;
+        assert_eq!(refusal(set), has(Perms::WRITE), "{perm:?}");
+        let created = client.create(&format!("{path}/b"), b"", CreateMode::Persistent).await;
+        assert_eq!(refusal(created), has(Perms::CREATE), "{perm:?}");
+        assert_eq!(refusal(client.delete(&child, None).await), has(Perms::DELETE), "{perm:?}");
+        let either = no_auth([Perms::READ, Perms::ADMIN].contains(&perm));
+        assert_eq!(refusal(client.get_acl(&path).await), either, "{perm:?}");
+        let changed = client.set_acl(&path, &acl, Some(1)).await;
+        assert_eq!(refusal(changed), has(Perms::ADMIN), "{perm:?}");
+    }
+    let acl = [Acl::auth(Perms::ALL)];
+    assert_eq!(refusal(client.set_acl("/", &acl, None).await), Some(ErrorCode::INVALID_ACL));
+    assert_eq!(refusal(client.set_acl("/", &[], None).await), Some(ErrorCode::INVALID_ACL));
+    client.add_auth("digest", "alice:secret").await.unwrap();
+    let alice = ClientInfo { scheme: "digest".into(), user: "alice".into() };
+    assert!(client.who_am_i().await.unwrap().contains(&alice));
+    let stat = client.set_acl("/", &acl, Some(0)).await.unwrap();
+    assert_eq!(stat.aversion, 1);
+    let told = client.get_acl("/").await.unwrap();
+    assert_eq!(told.acl, [Acl::digest(Perms::ALL, "alice", "secret")]);
+    assert_eq!(refusal(client.set_acl("/", &acl, Some(0)).await), Some(ErrorCode::BAD_VERSION));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_is_applied_whole_or_not_at_all() {
+    let Some(client) = client("multi").await else { return };
+    let inside = {
+        client.create("/a", b"", CreateMode::Persistent).await.unwrap();
+        client.chroot("/a").unwrap()
+    };
+    let outcomes = inside
+        .multi()
+        .create("/n", b"", CreateMode::Persistent)
+        .create("/", b"", CreateMode::EphemeralSequential)
+        .create("/c", b"", CreateMode::Container)
+        .create_with_ttl("/t", b"", Duration::from_secs(60))
+        .set_data("/n", b"x", Some(0))
+        .check("/n", Some(1))
+        .delete("/n", Some(1))
+        .send()
+        .await
+        .unwrap();
+    let paths: Vec<&str> = outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            MultiOutcome::Created { path, .. } => Some(path.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(paths, ["/n", "/0000000001", "/c", "/t"]);
+    assert!(matches!(outcomes[4], MultiOutcome::Set(stat) if stat.version == 1));
+    assert_eq!(outcomes[5..], [MultiOutcome::Checked, MultiOutcome::Deleted]);
+
+    let multi = inside.multi().delete("/c", None).check("/t", Some(0)).delete("/none", None);
+    let error = multi.create("/d", b"", CreateMode::Persistent).send().await.unwrap_err();
+    let ErrorKind::RolledBack { index: 2, operation: "delete", path, code } = error.kind() else {
+        panic!("{error}")
+    };
+    assert_eq!((path.as_str(), *code), ("/none", ErrorCode::NO_NODE));
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    assert!(
+        inside.exists("/c").await.unwrap().is_some()
+            && inside.exists("/d").await.unwrap().is_none()
+    );
+
+    assert_eq!(inside.multi().send().await.unwrap(), []);
+    assert_eq!(inside.multi_read().send().await.unwrap(), []);
+    let reads = inside.multi_read().get_data("/c").get_children("/none").get_children("/");
+    let outcomes = reads.send().await.unwrap();
+    assert!(matches!(&outcomes[0], Ok(ReadOutcome::Data(node)) if node.stat.version == 0));
+    assert_eq!(outcomes[1], Err(ErrorCode::NO_NODE));
+    assert!(matches!(&outcomes[2], Ok(ReadOutcome::Children(names)) if names.len() == 3));
+    assert_eq!(inside.ephemerals("/").await.unwrap(), ["/0000000001"]);
+    assert_eq!(client.all_children_number("/").await.unwrap(), 4);
+    assert_eq!(refusal(inside.delete("/", None).await), Some(ErrorCode::BAD_ARGUMENTS));
+    assert!(client.exists("/a").await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_the_server_removes_by_itself() {
+    let Some(server) = zookeeper_with(&Settings::default().container_check_ms(100)) else { return };
+    let client = connect(&server.connect_string(), Duration::from_secs(20)).await;
+    let container = client.new_node("/c-").container().sequential().create().await.unwrap().path;
+    let child = format!("{container}/a/b");
+    let new = client.new_node(&child).ttl(Duration::from_millis(50)).parents(Parents::Containers);
+    let protected = new.sequential().protected().create().await.unwrap();
+    assert!(protected.path.starts_with(&format!("{container}/a/_c_")), "{}", protected.path);
+    // The node outlives its time, then the containers have been without a child.
+    let (_, gone) = client.get_children_and_watch("/").await.unwrap();
+    gone.await.unwrap();
+    assert_eq!(client.exists(&container).await.unwrap(), None);
+    let endless = client.new_node("/t").ttl(Duration::from_secs(1 << 40)).create().await;
+    assert_eq!(refusal(endless), Some(ErrorCode::BAD_ARGUMENTS));
+    let none = client.new_node("/t").ttl(Duration::ZERO).create().await;
+    assert_eq!(refusal(none), Some(ErrorCode::BAD_ARGUMENTS));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_was_not_set_up_for_is_declined() {
+    let settings = Settings::default()
+        .config("extendedTypesEnabled", "false")
+        .config("reconfigEnabled", "true")
+        .config("enforceQuota", "true");
+    let Some(server) = zookeeper_with(&settings) else { return };
+    let client = connect(&server.connect_string(), Duration::from_secs(20)).await;
+    let ttl = client.new_node("/t").ttl(Duration::from_secs(9)).create().await;
+    assert_eq!(refusal(ttl), Some(ErrorCode::UNIMPLEMENTED));
+    let error = client.reconfig(&[], &[1], None).await;
+    assert_eq!(refusal(error), Some(ErrorCode::UNIMPLEMENTED), "it runs alone");
+    let config = client.get_config().await.unwrap();
+    assert_eq!((config.text.as_str(), config.version, config.members.len()), ("", 0, 0));
+
+    client.create("/q", b"", CreateMode::Persistent).await.unwrap();
+    let limits = b"count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=2";
+    let quota = "/zookeeper/quota/q";
+    client.create(quota, b"", CreateMode::Persistent).await.unwrap();
+    let multi = client.multi();
+    let limits_node = format!("{quota}/zookeeper_limits");
+    let stats_node = format!("{quota}/zookeeper_stats");
+    let multi = multi.create(&limits_node, limits, CreateMode::Persistent);
+    let multi = multi.create(&stats_node, b"count=1,bytes=0", CreateMode::Persistent);
+    multi.send().await.unwrap();
+    client.create("/q/a", b"", CreateMode::Persistent).await.unwrap();
+    let one_more = client.create("/q/b", b"", CreateMode::Persistent).await;
+    assert_eq!(refusal(one_more), Some(ErrorCode::QUOTA_EXCEEDED));
+    let too_long = client.set_data("/q/a", &[0; 11], None).await.unwrap_err();
+    assert_eq!(too_long.to_string(), "setData /q/a: QuotaExceeded (-125)");
+    let multi = client.multi().check("/q", None).set_data("/q/a", &[0; 11], None);
+    let error = multi.send().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::RolledBack { index: 1, .. }), "{error}");
+    client.set_data("/q/a", &[0; 10], None).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_leave_and_join() {
+    let settings = Settings::default()
+        .tick_ms(500)
+        .config("reconfigEnabled", "true")
+        .jvm_flag("-Dzookeeper.skipACL=yes");
+    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    let leader = ensemble.leader().unwrap();
+    let leaving = ensemble.follower().unwrap();
+    let address = ensemble.server(leader).address().to_string();
+    let client = connect(&address, Duration::from_secs(5)).await;
+    client.create("/abcdefghi", b"", CreateMode::Persistent).await.unwrap();
+    let inside = client.chroot("/abcdefghi").unwrap();
+    let (config, changed) = inside.get_config_and_watch().await.unwrap();
+    assert_eq!(config.members.len(), 3, "{}", config.text);
+    for server in ensemble.servers() {
+        let servers = config.connect_string().unwrap();
+        assert!(servers.contains(&server.address().to_string()), "{servers}");
+    }
+    let old = inside.reconfig(&[], &[1], Some(config.version + 1)).await;
+    assert_eq!(refusal(old), Some(ErrorCode::BAD_VERSION));
+    let bad = inside.reconfig(&["server.9=nonsense"], &[], None).await;
+    assert_eq!(refusal(bad), Some(ErrorCode::BAD_ARGUMENTS));
+
+    let gone = config.members.iter().find(|member| {
+        member.client_address == Some(ensemble.server(leaving).address().to_string())
+    });
+    let id = gone.unwrap().id;
+    let now = inside.reconfig(&[], &[id], Some(config.version)).await.unwrap();
+    assert!(now.version > config.version && now.members.len() == 2, "{}", now.text);
+    assert_eq!(changed.await.unwrap().path, "/zookeeper/config", "whatever the chroot");
+    let members: Vec<&str> =
+        config.text.lines().filter(|line| line.starts_with("server.")).collect();
+    let back = client.reconfig_members(&members, None).await;
+    // Whether the third has caught up already is up to it.
+    match back {
+        Ok(config) => assert_eq!(config.members.len(), 3),
+        Err(error) => assert_eq!(error.code(), Some(ErrorCode::NEW_CONFIG_NO_QUORUM), "{error}"),
+    }
+    let config = client.get_config().await.unwrap();
+    client.update_servers(&config.connect_string().unwrap()).unwrap();
+}
+
+/// A request of exactly `jute.maxbuffer` is taken and one byte more is not sent; an answer may be
+/// larger than that, up to the client's own limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limit_of_a_mebibyte_both_ways() {
+    let (Some(server), Some(client)) = (shared_zookeeper(), client("mebibyte").await) else {
+        return;
+    };
+    let mode = CreateMode::Persistent;
+    let error = client.create("/big", &vec![7; 1 << 20], mode).await.unwrap_err();
+    let ErrorKind::TooLarge { len, max } = *error.kind() else { panic!("{error}") };
+    let largest = vec![7; (1 << 20) - (len - max)];
+    let error = client.create("/big", &[&largest[..], &[7]].concat(), mode).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { len, max } if *len == max + 1), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    client.create("/big", &largest, mode).await.unwrap();
+    assert_eq!(client.get_data("/big").await.unwrap().data.unwrap(), largest);
+
+    client.create("/many", b"", mode).await.unwrap();
+    let name = "n".repeat(10_000);
+    let create = |nth| client.create(&format!("/many/{name}{nth:03}"), b"", mode);
+    let created: Vec<_> = (0..120).map(create).collect();
+    for created in created {
+        created.await.unwrap();
+    }
+    let children = client.get_children("/many").await.unwrap();
+    assert_eq!(children.names.len(), 120, "in an answer of 1.2 MB");
+    let config = Config::new(&(server.connect_string() + "/mebibyte")).unwrap();
+    let narrow: Client = config.frame_len_max(1 << 20).connect().await.unwrap();
+    let error = narrow.get_children("/many").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::ConnectionLost(LossCause::FrameTooLarge));
+    assert!(narrow.exists("/many").await.unwrap().is_some());
+}
