@@ -2,34 +2,24 @@
 //! contender has been gone for a while.
 
 use super::{passes, pause};
-use zk_session::{Client, CreateMode, Error, ErrorCode, Outcome};
+use zk_session::{Client, Error, Fault, Outcome, Parents};
 
 /// Makes `path` and what is missing above it. Nodes that are there are left as
-/// they are, whatever their kind.
+/// they are, whatever their kind. A chroot that is missing is not made: a lock in a place
+/// made up by a typing error would lock nothing out.
 pub(crate) async fn make(client: &Client, path: &str) -> Result<(), Error> {
-    let mut missing = vec![path];
-    while let Some(path) = missing.last() {
-        match client.create(path, b"", CreateMode::Container).await {
-            Ok(_) => {
-                missing.pop();
-            }
-            Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {
-                missing.pop();
-            }
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => match above(path) {
-                Some(parent) => missing.push(parent),
-                // There is always a root; what is missing is the chroot, and a lock
-                // in a place made up by a typing error would lock nothing out.
-                None => return Err(error),
-            },
+    loop {
+        match client.make_path(path, Parents::Containers).await {
             // Making it twice makes it once.
-            Err(error) if passes(&error) || error.outcome() == Outcome::Unknown => {
-                pause(&error).await;
-            }
-            Err(error) => return Err(error),
+            Err(error) if passes(&error) || may_be_made(&error) => pause(&error).await,
+            result => return result,
         }
     }
-    Ok(())
+}
+
+/// True if its answer was lost, or did not come in time, and the session lives on.
+fn may_be_made(error: &Error) -> bool {
+    error.outcome() == Outcome::Unknown && error.fault() != Fault::Session
 }
 
 /// The path one level up, if that is not the root.
