@@ -83,6 +83,15 @@ pub(crate) enum Command {
     /// Run a command while holding several locks, all of them or none.
     Multilock(Multilock),
 
+    /// Ask the holder of a node to give up what it holds.
+    ///
+    /// A holder that listens, as zk lock --revocable does, ends its work and gives up;
+    /// others go on. Java services are asked in the same way, and ask in the same way.
+    Revoke {
+        /// The node, as `participants` lists it.
+        node: String,
+    },
+
     /// List who holds a lock and who waits for it, in order.
     ///
     /// One contender a line: the full path of its node, a tab, its data, which by
@@ -168,6 +177,7 @@ impl Command {
         match self {
             Self::Lock(Lock { path, .. })
             | Self::Semaphore(Semaphore { path, .. })
+            | Self::Revoke { node: path }
             | Self::Participants { path, .. }
             | Self::Get { path }
             | Self::Set { path, .. }
@@ -215,6 +225,11 @@ pub(crate) struct Lock {
     /// same path without this option. They are listed by participants --semaphore.
     #[arg(long)]
     pub(crate) no_reentrant: bool,
+
+    /// Give the lock up when somebody asks for it: end the command as if the lock were
+    /// lost, exit status 74.
+    #[arg(long)]
+    pub(crate) revocable: bool,
 
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -288,12 +303,12 @@ pub(crate) struct Multilock {
 }
 
 impl From<Lock> for Task {
-    fn from(Lock { path, timeout, no_reentrant, command }: Lock) -> Self {
+    fn from(Lock { path, timeout, no_reentrant, revocable, command }: Lock) -> Self {
         let wanted = match no_reentrant {
             true => Wanted::SemaphoreMutex(path),
             false => Wanted::Mutex(path),
         };
-        Self { wanted, timeout, command }
+        Self { wanted, timeout, revocable, command }
     }
 }
 
@@ -306,7 +321,8 @@ impl TryFrom<Semaphore> for Task {
             let why = format!("--take {take} is more than the --permits {max} there are");
             return Err(Failure::usage(why));
         }
-        Ok(Self { wanted: Wanted::Permits { path, max, take }, timeout, command })
+        let wanted = Wanted::Permits { path, max, take };
+        Ok(Self { wanted, timeout, revocable: false, command })
     }
 }
 
@@ -320,7 +336,7 @@ impl TryFrom<Multilock> for Task {
             let why = format!("{path} is given twice; it would wait for itself");
             return Err(Failure::usage(why));
         }
-        Ok(Self { wanted: Wanted::All(paths), timeout, command })
+        Ok(Self { wanted: Wanted::All(paths), timeout, revocable: false, command })
     }
 }
 

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_recipes::LockError;
 use zk_recipes::session::{Client, Config, ErrorKind, SessionEnd};
+use zk_recipes::{LockError, LossReason};
 
 use crate::child::Child;
 use crate::failure::Failure;
@@ -24,13 +24,15 @@ const GOODBYE: Duration = Duration::from_millis(500);
 pub(crate) struct Task {
     pub(crate) wanted: Wanted,
     pub(crate) timeout: Option<Duration>,
+    /// It ends when somebody asks for the lock.
+    pub(crate) revocable: bool,
     pub(crate) command: Vec<OsString>,
 }
 
 pub(crate) async fn run(config: Config, task: Task) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let (client, grip) = acquire(&config, &task, &mut signals).await?;
-    let held = hold(&grip, &task.command, &mut signals).await;
+    let held = hold(&client, &grip, &task, &mut signals).await;
     let code = match held {
         Ok(code) => code,
         Err(failure) => {
@@ -112,9 +114,22 @@ fn starts_over(refused: &Refused) -> bool {
 }
 
 /// Runs the command. It has ended when this returns, whatever happens.
-async fn hold(grip: &Grip, command: &[OsString], signals: &mut Signals) -> Result<u8, Failure> {
-    let mut child = Child::spawn(command, &grip.nodes(), &grip.tokens()?)?;
+async fn hold(
+    client: &Client,
+    grip: &Grip,
+    task: &Task,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let nodes = grip.nodes();
+    let mut child = Child::spawn(&task.command, &nodes, &grip.tokens()?)?;
     let mut lost = grip.lost();
+    let mut asked_for = std::pin::pin!(async {
+        // Why nobody can ask any more, the loss tells better.
+        let asked = task.revocable && zk_recipes::revocation(client, &nodes).await.is_ok();
+        if !asked {
+            std::future::pending().await
+        }
+    });
     loop {
         tokio::select! {
             // After a pause of this process both may be true; the loss says more.
@@ -122,6 +137,10 @@ async fn hold(grip: &Grip, command: &[OsString], signals: &mut Signals) -> Resul
             reason = &mut lost => {
                 child.end().await;
                 return Err(Failure::lost(reason));
+            }
+            () = &mut asked_for => {
+                child.end().await;
+                return Err(Failure::lost(LossReason::Revoked));
             }
             code = child.wait() => return code,
             signal = signals.next() => child.signal(signal),

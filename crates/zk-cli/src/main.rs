@@ -86,6 +86,7 @@ async fn operate(client: &Client, command: Command, output: Output) -> Result<u8
             };
             nodes::print_participants(&participants, output)?;
         }
+        Command::Revoke { node } => nodes::revoke(client, &node).await?,
         Command::Create(create) => nodes::create(client, create, output).await?,
         Command::Get { path } => nodes::get(client, &path, output).await?,
         Command::Set { path, data, version } => {

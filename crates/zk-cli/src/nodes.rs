@@ -29,6 +29,13 @@ pub(crate) fn print_participants(
     })
 }
 
+pub(crate) async fn revoke(client: &Client, node: &str) -> Result<(), Failure> {
+    match zk_recipes::revoke(client, node).await? {
+        true => Ok(()),
+        false => Err(Failure::other(format!("{node}: nobody holds it, there is no such node"))),
+    }
+}
+
 pub(crate) async fn create(client: &Client, create: Create, output: Output) -> Result<(), Failure> {
     if create.parents {
         create_parents(client, &create.path).await?;

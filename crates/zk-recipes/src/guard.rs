@@ -14,7 +14,7 @@ use crate::error::{LockError, LossReason};
 use crate::planted::{self, Planted};
 use crate::queue::contender::{Contender, Node};
 use crate::queue::{passes, pause};
-use crate::revocation;
+use crate::revocation::revocation;
 
 /// A number that only ever grows from one holder of a lock to the next, over the
 /// life of the whole ensemble: the czxid of the holder's node.
@@ -231,7 +231,7 @@ impl Guard {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        revocation::asked(self.contender.client().clone(), self.node.path.clone())
+        revocation(self.contender.client(), &self.node.path)
     }
 
     /// Begins a transaction that is applied only if the lock's node is there: a write

@@ -68,7 +68,7 @@ pub use mutex::Mutex;
 pub use participants::Participant;
 #[cfg(zk_planted)]
 pub use planted::Planted;
-pub use revocation::revoke;
+pub use revocation::{revocation, revoke};
 pub use semaphore::{Lease, Semaphore};
 pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};

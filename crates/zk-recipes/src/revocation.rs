@@ -46,9 +46,22 @@ pub async fn revoke(client: &Client, node: &str) -> Result<bool, LockError> {
     }
 }
 
-/// Waits until somebody asks for the node to be given up, also when that was before
-/// this was called. Ends with an error when the node, or the session, has gone.
-pub(crate) async fn asked(client: Client, node: String) -> Result<(), LockError> {
+/// Waits until somebody asks for this node, of a guard or of a permit, to be given up;
+/// also if that was before the call. See [`Guard::revocation`](crate::Guard::revocation).
+///
+/// # Errors
+/// [`LockError::Vanished`] when the node has gone; the session has; a request fails.
+///
+/// # Cancel safety
+/// Nothing is lost when the future is dropped.
+pub fn revocation(
+    client: &Client,
+    node: &str,
+) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+    asked(client.clone(), node.to_owned())
+}
+
+async fn asked(client: Client, node: String) -> Result<(), LockError> {
     loop {
         match client.get_data_and_watch(&node).await {
             Ok((seen, _)) if seen.data.as_deref() == Some(REVOKE) => return Ok(()),

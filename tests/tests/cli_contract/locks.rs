@@ -82,3 +82,39 @@ fn a_lock_is_refused_where_there_can_be_none() {
     let ended = zk.run(&["lock", "/ephemeral", "--", "true"]);
     expect_failure(&ended, 1, "NoChildrenForEphemerals");
 }
+
+#[test]
+fn a_holder_that_listens_gives_up_when_it_is_asked() {
+    let Some(zk) = zk("revocable") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let holder =
+        zk.start(&["lock", "/l", "--revocable", "--", "sh", "-c", "echo ready; sleep 1000"]);
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    let listed = zk.ok(&["participants", "/l"]);
+    let node = listed.split_whitespace().next().unwrap();
+    assert_eq!(zk.ok(&["revoke", node]), "");
+    let ended = holder.wait(LIMIT);
+    assert_eq!(ended.code(), Some(74), "{ended:?}");
+    assert_eq!(ended.stderr, "zk: the lock was lost: somebody asked for it, and it was given up\n");
+    assert_eq!(zk.ok(&["ls", "/l"]), "");
+    let nobody = zk.run(&["revoke", node]);
+    assert_eq!(nobody.code(), Some(1));
+    assert_eq!(nobody.stderr, format!("zk: {node}: nobody holds it, there is no such node\n"));
+}
+
+#[test]
+fn a_holder_that_does_not_listen_goes_on() {
+    let Some(zk) = zk("not-revocable") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut holder = zk.lock("/l", "echo ready; cat >/dev/null");
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    let listed = zk.ok(&["participants", "/l"]);
+    let node = listed.split_whitespace().next().unwrap();
+    zk.ok(&["revoke", node]);
+    assert_eq!(zk.ok(&["get", node]), "__REVOKE__");
+    assert!(!holder.has_ended());
+    holder.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+}
