@@ -9,6 +9,7 @@
 mod guard;
 mod multi_lock;
 mod mutex_cost;
+mod other_clients;
 mod revocation;
 mod semaphore;
 mod shared_value;

@@ -1,0 +1,263 @@
+//! The bugs of the other Rust clients, each by its number in the list of what was seen of them:
+//! K of `zookeeper-client` 0.11, A of `zookeeper-async` 5.0. Those of their decoders (K7 to K9, A6)
+//! are in `zk-proto/tests/other_clients.rs`; K10 is unsafe code, of which there is none here.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use zk_recipes::session::{CreateMode, ErrorKind, SessionEvent, WatchNews};
+use zk_recipes::{LockError, LossReason, Mutex};
+use zk_testing::{Cut, Op, TestServer};
+
+use crate::{T, client, config};
+
+/// Virtual time in which everybody does what there is to do.
+async fn settle() {
+    // reason: the clock is stopped; this is the word for "until nothing happens".
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+fn contenders(server: &TestServer) -> usize {
+    server.with(|truth| truth.tree().node("/lock").map_or(0, |node| node.children().count()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn k1_persistent_and_recursive_watches_live_on_over_a_reconnect() {
+    let server = TestServer::in_memory();
+    let (watcher, writer) = (client(&server, 1).await, client(&server, 2).await);
+    writer.create("/a", b"", CreateMode::Persistent).await.unwrap();
+    let mut one = watcher.watch("/a").await.unwrap();
+    let mut all = watcher.watch_recursive("/").await.unwrap();
+    server.connection_of(watcher.session_id()).cut(Cut::Rst);
+    assert_eq!(one.next().await.unwrap().unwrap(), WatchNews::Gap);
+    assert_eq!(all.next().await.unwrap().unwrap(), WatchNews::Gap);
+    writer.set_data("/a", b"x", None).await.unwrap();
+    for stream in [&mut one, &mut all] {
+        let news = stream.next().await.unwrap().unwrap();
+        assert!(matches!(&news, WatchNews::Changed(event) if event.path == "/a"), "{news:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k2_more_watched_paths_than_fit_a_frame_cost_no_session() {
+    let server = TestServer::in_memory();
+    let (watcher, writer) = (client(&server, 1).await, client(&server, 2).await);
+    let path = |n: u32| format!("/{n:0>200}");
+    let mut watches = Vec::new();
+    for n in 0..2_000 {
+        watches.push(watcher.exists_and_watch(&path(n)).await.unwrap().1);
+    }
+    let session_id = watcher.session_id();
+    let mut events = watcher.events();
+    server.connection_of(session_id).cut(Cut::Rst);
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    assert_eq!(watcher.exists(&path(0)).await.unwrap(), None);
+    assert_eq!(watcher.session_id(), session_id);
+    for n in [0, 1_999] {
+        writer.create(&path(n), b"", CreateMode::Persistent).await.unwrap();
+        watches.remove(if n == 0 { 0 } else { watches.len() - 1 }).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k3_a_lock_that_is_cancelled_while_its_node_is_made_leaves_none() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    for polls in 1..4 {
+        let mut acquire = Box::pin(lock.acquire());
+        for _ in 0..polls {
+            let held = poll_fn(|cx| Poll::Ready(acquire.as_mut().poll(cx).is_ready())).await;
+            if held {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(acquire);
+        settle().await;
+        assert_eq!(contenders(&server), 0, "after {polls} polls");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k4_an_unlock_over_a_connection_that_breaks_in_any_way_is_carried_out() {
+    for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+        server.on(Op::Delete).cut_request_after(7, how);
+        drop(guard);
+        while contenders(&server) > 0 {
+            settle().await;
+        }
+        assert!(client.ended().is_none(), "{how:?}: by the session, not by its end");
+    }
+}
+
+/// A guard cannot be cloned, and the handles that can be hold no lock.
+#[tokio::test(start_paused = true)]
+async fn k5_dropping_a_clone_of_a_handle_unlocks_nothing() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    drop(lock.clone());
+    drop(client.clone());
+    drop(lock);
+    settle().await;
+    guard.check().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn k6_a_lock_whose_creation_is_cut_off_is_had_and_leaves_one_node() {
+    for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        let lock = Mutex::new(&client, "/lock").unwrap();
+        lock.acquire().await.unwrap().release().await.unwrap();
+        server.next_reply_to(Op::Create2).by(how).apply_then_drop_reply();
+        let guard = lock.acquire().await.unwrap();
+        assert_eq!(contenders(&server), 1, "{how:?}");
+        guard.check().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k11_what_waits_is_bounded_and_says_so() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    server.refuse_connects(0);
+    server.connection_of(client.session_id()).cut(Cut::Rst);
+    settle().await;
+    let data = vec![0; 900_000];
+    let mut queued = Vec::new();
+    let refused = loop {
+        let mut write = Box::pin(client.set_data("/a", &data, None));
+        match poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx))).await {
+            Poll::Pending => queued.push(write),
+            Poll::Ready(answer) => break answer.unwrap_err(),
+        }
+        assert!(queued.len() < 1_000, "without a bound");
+    };
+    assert!(matches!(refused.kind(), ErrorKind::LimitReached(_)), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn k12_paths_that_were_watched_are_forgotten() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    for n in 0..100 {
+        let path = format!("/n{n}");
+        client.create(&path, b"", CreateMode::Persistent).await.unwrap();
+        let (_, fires) = client.get_data_and_watch(&path).await.unwrap();
+        let (_, dropped) = client.get_data_and_watch("/").await.unwrap();
+        drop(dropped);
+        client.delete(&path, None).await.unwrap();
+        fires.await.unwrap();
+    }
+    // reason: virtual time, for the last removal to go out.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let stats = client.stats();
+    assert_eq!((stats.in_flight, stats.queued), (0, 0), "{stats:?}");
+    assert_eq!(stats.one_shot_watches, 0, "{stats:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a1_sixteen_contenders_all_get_their_turn() {
+    let server = TestServer::in_memory();
+    let mut turns = Vec::new();
+    for seed in 0..16 {
+        let client = client(&server, seed).await;
+        turns.push(tokio::spawn(async move {
+            let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+            guard.check().await.unwrap();
+            guard.release().await.unwrap();
+        }));
+    }
+    for turn in turns {
+        turn.await.unwrap();
+    }
+    assert_eq!(contenders(&server), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a2_a_waiter_that_is_cancelled_or_fails_leaves_no_node() {
+    let server = TestServer::in_memory();
+    let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
+    let _guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    let lock = Mutex::new(&waiter, "/lock").unwrap();
+    assert!(lock.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    let task = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    settle().await;
+    assert_eq!(contenders(&server), 2);
+    task.abort();
+    settle().await;
+    assert_eq!(contenders(&server), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a3_a_waiter_that_is_cancelled_leaves_the_client_usable() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert!(lock.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
+    guard.release().await.unwrap(); // fires the watch of the one who has gone
+    lock.acquire().await.unwrap().release().await.unwrap();
+    client.exists("/").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a4_a_session_that_expired_is_over_and_its_lock_lost() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+    let session_id = client.session_id();
+    server.expire(session_id);
+    assert!(matches!(guard.lost().await, LossReason::SessionEnded(_)));
+    let told = client.create("/a", b"", CreateMode::Ephemeral).await.unwrap_err();
+    assert!(matches!(told.kind(), ErrorKind::SessionEnded(_)), "{told}");
+    assert_eq!(client.session_id(), session_id, "no other one in its place");
+    assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a5_a_waiter_hears_of_what_happened_while_it_was_cut_off() {
+    let server = TestServer::in_memory();
+    let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
+    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    let mut events = waiter.events();
+    let lock = Mutex::new(&waiter, "/lock").unwrap();
+    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap().token() });
+    while contenders(&server) < 2 {
+        settle().await;
+    }
+    server.refuse_connects(0);
+    server.connection_of(waiter.session_id()).cut(Cut::Rst);
+    while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
+    guard.release().await.unwrap();
+    server.accept_connects(0);
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a7_an_unlock_that_fails_is_an_error_and_a_short_timeout_no_storm() {
+    let server = TestServer::in_memory();
+    let client = config(1)
+        .session_timeout(Duration::from_millis(900))
+        .connect_through(crate::InMemory(server.clone()))
+        .await
+        .unwrap();
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+    // reason: virtual time in which a storm would show.
+    tokio::time::sleep(T).await;
+    assert_eq!(client.stats().connections_lost, 0);
+    server.expire(client.session_id());
+    assert!(guard.release().await.is_err());
+}
