@@ -99,6 +99,13 @@ impl LockError {
     }
 }
 
+/// So that a function that makes a lock and takes it can use `?` for both.
+impl From<zk_session::PathError> for LockError {
+    fn from(error: zk_session::PathError) -> Self {
+        Self::Client(error.into())
+    }
+}
+
 impl From<zk_session::Error> for LockError {
     fn from(error: zk_session::Error) -> Self {
         Self::Client(error)

@@ -274,6 +274,12 @@ impl Error {
     }
 }
 
+impl From<PathError> for Error {
+    fn from(error: PathError) -> Self {
+        Self::not_applied(ErrorKind::InvalidPath(error))
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((operation, path)) = &self.inner.context {
