@@ -55,6 +55,7 @@ pub struct Guard {
     contender: Contender,
     node: Node,
     belief: Belief,
+    token: FencingToken,
     /// What the clock cannot tell of the node, shared with those who wait for its loss.
     fate: Arc<Fate>,
 }
@@ -62,7 +63,14 @@ pub struct Guard {
 impl Guard {
     /// `contender` must be first in its queue.
     pub(crate) fn new(contender: Contender, node: Node, belief: Belief) -> Self {
-        Self { contender, node, belief, fate: Arc::default() }
+        let token = FencingToken(node.czxid);
+        Self { contender, node, belief, token, fate: Arc::default() }
+    }
+
+    /// With the token of the guard whose place this one takes.
+    pub(crate) fn with_token(mut self, token: FencingToken) -> Self {
+        self.token = token;
+        self
     }
 
     /// The path of the holder's node.
@@ -81,7 +89,7 @@ impl Guard {
             true if Planted::TokenIsSequence.is_on() => {
                 Ok(FencingToken(planted::sequence_token(&self.node.path)))
             }
-            true => Ok(FencingToken(self.node.czxid)),
+            true => Ok(self.token),
             false => Err(LockError::Lost(self.loss())),
         }
     }
@@ -272,6 +280,31 @@ impl Guard {
             true => Ok(()),
             false => Err(LockError::Lost(LossReason::NodeDeleted)),
         }
+    }
+
+    /// Tells those who wait for the loss that the lock is given up, ahead of the node's
+    /// end, which another transaction than a release is to bring.
+    pub(crate) fn retire(&self) {
+        self.fate.set(Fate::RELEASED);
+    }
+
+    /// The node has gone with that transaction.
+    pub(crate) fn forget_node(&mut self) {
+        self.contender.forget_node();
+    }
+
+    /// The node was found to be gone: the lock is lost.
+    pub(crate) fn found_deleted(&self) -> LockError {
+        self.fate.set(Fate::DELETED);
+        LockError::Lost(LossReason::NodeDeleted)
+    }
+
+    pub(crate) fn contender(&self) -> &Contender {
+        &self.contender
+    }
+
+    pub(crate) fn belief(&self) -> Belief {
+        self.belief
     }
 
     fn loss(&self) -> LossReason {

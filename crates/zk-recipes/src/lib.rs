@@ -5,7 +5,7 @@
 //! | `InterProcessMutex` | [`Mutex`] |
 //! | `getParticipantNodes` | [`Mutex::participants`] |
 //! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
-//! | `InterProcessReadWriteLock` | to come, on the engine of `Mutex` |
+//! | `InterProcessReadWriteLock` | [`RwLock`] |
 //! | `InterProcessSemaphoreV2` | [`Semaphore`], [`Lease`] |
 //! | `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] |
 //! | `InterProcessMultiLock` | [`MultiLock`] |
@@ -14,10 +14,12 @@
 //! # What a lock promises, and what not
 //!
 //! * At most one [`Guard`] of a path is valid at any moment, by its own careful
-//!   clock. A guard is lost *before* the server can give the lock away: its
-//!   validity rests on what a **quorum** has agreed to, never on a connection that
-//!   is up, and it asks the clock whenever it is asked.
-//! * Every holder has a [`FencingToken`] larger than that of every holder before.
+//!   clock; of a [`RwLock`] one writer's, or any number of readers'. A guard is lost
+//!   *before* the server can give the lock away: its validity rests on what a
+//!   **quorum** has agreed to, never on a connection that is up, and it asks the clock
+//!   whenever it is asked.
+//! * Every holder has a [`FencingToken`] larger than that of every holder before, where
+//!   one holds at a time.
 //! * Nothing can be promised about a holder that was paused and does not ask again
 //!   before it acts. Only a resource that checks the token is safe from it.
 //! * Whatever happens, no node is left behind: not by a dropped future, not by a
@@ -55,6 +57,7 @@ mod participants;
 mod planted;
 mod queue;
 mod revocation;
+mod rwlock;
 mod semaphore;
 mod semaphore_mutex;
 mod shared_count;
@@ -69,6 +72,7 @@ pub use participants::Participant;
 #[cfg(zk_planted)]
 pub use planted::Planted;
 pub use revocation::{revocation, revoke};
+pub use rwlock::{ReadLock, RwLock, WriteGuard, WriteLock};
 pub use semaphore::{Lease, Semaphore};
 pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use crate::error::{LockError, LossReason};
 use crate::guard::{FencingToken, Guard};
 use crate::mutex::Mutex;
+use crate::rwlock::{ReadLock, WriteGuard, WriteLock};
 use crate::semaphore::{Lease, Semaphore};
 use crate::semaphore_mutex::SemaphoreMutex;
 
@@ -80,6 +81,32 @@ impl Held for Guard {
     }
 }
 
+impl Held for WriteGuard {
+    fn nodes(&self) -> Vec<&str> {
+        vec![self.node()]
+    }
+
+    fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
+        self.token().map(|token| vec![token])
+    }
+
+    fn is_held(&self) -> bool {
+        Guard::is_held(self)
+    }
+
+    fn lost_boxed(&self) -> Boxed<'static, LossReason> {
+        Box::pin(self.lost())
+    }
+
+    fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>> {
+        Box::pin(self.revocation())
+    }
+
+    fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>> {
+        Box::pin((*self).release())
+    }
+}
+
 impl Held for Lease {
     fn nodes(&self) -> Vec<&str> {
         Self::nodes(self).collect()
@@ -132,5 +159,7 @@ macro_rules! lock {
 }
 
 lock!(Mutex, "mutex");
+lock!(ReadLock, "read lock");
+lock!(WriteLock, "write lock");
 lock!(Semaphore, "semaphore");
 lock!(SemaphoreMutex, "semaphore mutex");

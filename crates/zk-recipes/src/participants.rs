@@ -4,7 +4,7 @@ use zk_session::{Client, ErrorCode, KeyRule, NodeData};
 
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
-use crate::queue::name::sequence;
+use crate::queue::name::{contains, sequence};
 use crate::queue::parents;
 
 /// One contender for a lock.
@@ -19,7 +19,8 @@ pub struct Participant {
     pub sequence: Option<u32>,
     /// The session that owns the node.
     pub session_id: i64,
-    /// What its fencing token is, or will be.
+    /// What its fencing token is, or will be; of a reader that was a writer, see
+    /// [`WriteGuard::downgrade`](crate::WriteGuard::downgrade), larger than that.
     pub czxid: i64,
 }
 
@@ -30,13 +31,33 @@ pub(crate) async fn participants(
     path: &str,
     rule: KeyRule<'_>,
 ) -> Result<Vec<Participant>, LockError> {
+    listed(client, path, rule, |name| rule.is_contender(name)).await
+}
+
+/// As [`participants`], of those only whose names hold `text`, which is how Curator tells
+/// readers from writers.
+pub(crate) async fn participants_named(
+    client: &Client,
+    path: &str,
+    rule: KeyRule<'_>,
+    text: &str,
+) -> Result<Vec<Participant>, LockError> {
+    listed(client, path, rule, |name| contains(name, text)).await
+}
+
+async fn listed(
+    client: &Client,
+    path: &str,
+    rule: KeyRule<'_>,
+    wanted: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<Participant>, LockError> {
     let children = match client.get_children(path).await {
         Ok(children) => children.names,
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
     let sorted = children.sorted(rule);
-    let names: Vec<&[u8]> = sorted.iter().filter(|name| rule.is_contender(name)).collect();
+    let names: Vec<&[u8]> = sorted.iter().filter(|name| wanted(name)).collect();
 
     let mut participants = Vec::with_capacity(names.len());
     for chunk in names.chunks(PARTICIPANTS_CHUNK) {

@@ -2,15 +2,15 @@
 
 use zk_session::{ChildList, KeyRule};
 
+use super::name::contains;
+
 /// What a kind of contender waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// To be the first of all, where whoever is first stays so: mutexes.
     FirstForGood,
     /// To be the first of all: writers.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the read-write lock is to come"))]
     First,
-    #[cfg_attr(not(test), expect(dead_code, reason = "the read-write lock is to come"))]
     /// For those ahead whose names contain this to be gone: readers, for writers.
     /// Curator looks for the text anywhere in the name, and so does this.
     Behind(&'static str),
@@ -60,10 +60,6 @@ impl<'a> InTheWay<'a> {
     fn one(nearest: Option<&'a [u8]>) -> Self {
         Self { nearest: [nearest, None], all_named: false }
     }
-}
-
-fn contains(name: &[u8], text: &str) -> bool {
-    name.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
 #[cfg(test)]

@@ -104,9 +104,7 @@ impl Contender {
     /// There is at most one node whatever happens: after a lost answer the node is
     /// looked for, by the id in its name, before another one is made.
     pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
-        let data = self.kind.data.clone().unwrap_or_else(|| local_address(&self.client));
-        let name = format!("{}{}", self.protection, self.kind.lock_name);
-        let path = parents::child(&self.kind.path, &name);
+        let (data, path) = (self.data(), self.path_asked_for(""));
         let mut parent_attempts = 0;
         if Planted::AdoptDeadSessionsNode.is_on() && self.find().await? {
             return Ok(None);
@@ -153,6 +151,29 @@ impl Contender {
         }
     }
 
+    /// What the node's data is to be.
+    pub(crate) fn data(&self) -> Vec<u8> {
+        self.kind.data.clone().unwrap_or_else(|| local_address(&self.client))
+    }
+
+    /// The path of the node as far as it is up to this end, and then `sequence`.
+    pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
+        let name = format!("{}{}{sequence}", self.protection, self.kind.lock_name);
+        parents::child(&self.kind.path, &name)
+    }
+
+    /// From now on there may be a node of the path asked for, which somebody else than
+    /// [`enter`](Self::enter) makes.
+    pub(crate) fn expect_node(&mut self) {
+        self.state = State::Asked;
+    }
+
+    /// There is none, and there will be none: it was not made, or has gone with a
+    /// transaction.
+    pub(crate) fn forget_node(&mut self) {
+        self.state = State::Out;
+    }
+
     /// Looks for the node of a create whose answer was lost.
     async fn find(&mut self) -> Result<bool, LockError> {
         loop {
@@ -195,7 +216,7 @@ impl Contender {
 
     /// The node is ours if this session owns it; a node that another session left
     /// behind is as good as gone already (CURATOR-604).
-    fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
+    pub(crate) fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
         let number = sequence(name::of(&path), self.kind.rule);
         self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
         let is_own = stat.ephemeral_owner == self.client.session_id();
@@ -247,7 +268,7 @@ impl Drop for Contender {
 }
 
 /// True when the session is over: nothing is left to look for.
-fn is_final(error: &zk_session::Error) -> bool {
+pub(crate) fn is_final(error: &zk_session::Error) -> bool {
     error.fault() == zk_session::Fault::Session
 }
 

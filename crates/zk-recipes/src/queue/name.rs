@@ -23,6 +23,11 @@ pub(crate) fn sequence(name: &str, rule: KeyRule<'_>) -> Option<u32> {
     }
 }
 
+/// Looks for a text anywhere in a name.
+pub(crate) fn contains(name: &[u8], text: &str) -> bool {
+    name.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

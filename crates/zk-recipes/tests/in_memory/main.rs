@@ -6,11 +6,13 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod downgrade;
 mod guard;
 mod multi_lock;
 mod mutex_cost;
 mod other_clients;
 mod revocation;
+mod rwlock;
 mod semaphore;
 mod shared_value;
 mod wire;

@@ -113,6 +113,7 @@ fn opcodes(mut bytes: &[u8]) -> Vec<i32> {
 
 pub(crate) const CLOSE: i32 = -11;
 pub(crate) const DELETE: i32 = 2;
+pub(crate) const EXISTS: i32 = 3;
 pub(crate) const GET_DATA: i32 = 4;
 pub(crate) const PING: i32 = 11;
 pub(crate) const GET_CHILDREN2: i32 = 12;

@@ -1,0 +1,145 @@
+//! A reader at the place of a writer.
+//!
+//! It is made by a transaction that checks the write node, so that a writer that has lost
+//! its lock can never put a reader in ahead of the one who has it now. The name is known
+//! in full beforehand: when the answer is lost the node is looked for by it, and adopted
+//! if this session owns it.
+
+use zk_session::{CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome};
+
+use super::{READ, WRITE};
+use crate::error::LockError;
+use crate::guard::Guard;
+use crate::queue::admission::Admission;
+use crate::queue::contender::{Contender, Kind, is_final};
+use crate::queue::{passes, pause};
+
+/// How long the digits are that a server ends names with.
+const DIGITS: usize = 10;
+
+/// What becomes of the write node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteNode {
+    /// The writer goes on writing.
+    Stays,
+    /// It is deleted by the transaction that makes the read node.
+    Goes,
+}
+
+/// Makes a reader with the number of the writer's node.
+pub(super) async fn beside(writer: &Guard, write_node: WriteNode) -> Result<Guard, LockError> {
+    let token = writer.token()?;
+    if write_node == WriteNode::Goes {
+        // Before the node's end is heard of, which comes ahead of the answer.
+        writer.retire();
+    }
+    let kind = writer.contender().kind().clone();
+    let kind = Kind { lock_name: READ, admission: Admission::Behind(WRITE), ..kind };
+    let mut reader = Contender::new(writer.contender().client(), &kind);
+    make(&mut reader, writer, write_node).await?;
+    match reader.node().cloned() {
+        // The two share a session, so what is to be believed of it they share as well.
+        Some(node) if holds(writer) => {
+            Ok(Guard::new(reader, node, writer.belief()).with_token(token))
+        }
+        _ => Err(lost(writer)),
+    }
+}
+
+async fn make(
+    reader: &mut Contender,
+    writer: &Guard,
+    write_node: WriteNode,
+) -> Result<(), LockError> {
+    let client = reader.client().clone();
+    let (number, data) = (number(writer.node()), reader.data());
+    let path = reader.path_asked_for(number);
+    while holds(writer) {
+        let (made, seen) = {
+            let _one_write = client.batch();
+            let mut multi = writer.multi().create(&path, &data, CreateMode::Ephemeral);
+            if write_node == WriteNode::Goes {
+                multi = multi.delete(writer.node(), None);
+            }
+            // Servers before 3.7.2 and 3.8.2 do not tell the new node's Stat.
+            (multi.send(), client.exists(&path))
+        };
+        reader.expect_node();
+        let (made, seen) = (made.await, seen.await);
+        let error = match made {
+            Ok(_) => match seen {
+                Ok(Some(stat)) => return reader.take(Created { path, stat }),
+                Ok(None) => return Err(writer.found_deleted()),
+                Err(error) => error,
+            },
+            Err(error) if error.outcome() == Outcome::NotApplied => {
+                reader.forget_node();
+                if is_check_failed(&error) {
+                    return Err(writer.found_deleted());
+                }
+                if !passes(&error) {
+                    return Err(told(writer, error));
+                }
+                pause(&error).await;
+                continue;
+            }
+            Err(error) => error,
+        };
+        if is_final(&error) {
+            return Err(told(writer, error));
+        }
+        if find(reader, writer, &path).await? {
+            return Ok(());
+        }
+    }
+    Err(lost(writer))
+}
+
+/// Looks for the node of a transaction whose answer was lost.
+async fn find(reader: &mut Contender, writer: &Guard, path: &str) -> Result<bool, LockError> {
+    let client = reader.client().clone();
+    while holds(writer) {
+        // The sync brings a server up that is behind, and orders the look after what the
+        // old connection still had in the pipes.
+        let (synced, seen) = {
+            let _one_write = client.batch();
+            (client.sync(path), client.exists(path))
+        };
+        match (synced.await, seen.await) {
+            (Ok(()), Ok(Some(stat))) => {
+                reader.take(Created { path: path.to_owned(), stat })?;
+                return Ok(true);
+            }
+            (Ok(()), Ok(None)) => {
+                reader.forget_node();
+                return Ok(false);
+            }
+            (Err(error), _) | (_, Err(error)) if passes(&error) => pause(&error).await,
+            (Err(error), _) | (_, Err(error)) => return Err(told(writer, error)),
+        }
+    }
+    Err(lost(writer))
+}
+
+/// The digits at the end of a write node's path. The server's, so they are ASCII.
+fn number(path: &str) -> &str {
+    path.len().checked_sub(DIGITS).and_then(|at| path.get(at..)).unwrap_or_default()
+}
+
+fn holds(writer: &Guard) -> bool {
+    writer.contender().claim().holds(writer.belief())
+}
+
+fn lost(writer: &Guard) -> LockError {
+    LockError::Lost(writer.contender().claim().loss().into())
+}
+
+/// Of a lost lock that is what there is to be told.
+fn told(writer: &Guard, error: Error) -> LockError {
+    if holds(writer) { error.into() } else { lost(writer) }
+}
+
+/// The first operation, which is the check, found no write node.
+fn is_check_failed(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::RolledBack { index: 0, code: ErrorCode::NO_NODE, .. })
+}

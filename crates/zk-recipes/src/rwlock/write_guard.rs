@@ -1,0 +1,95 @@
+//! What a writer holds.
+
+use std::ops::Deref;
+
+use super::downgrade::{WriteNode, beside};
+use crate::error::LockError;
+use crate::guard::Guard;
+
+/// The write side of an [`RwLock`](super::RwLock), held: a [`Guard`], with all its
+/// methods, that can become a reader's.
+///
+/// Dropping it gives the lock up without waiting, as with every guard.
+#[derive(Debug)]
+#[must_use = "the lock is given up when the guard is dropped"]
+pub struct WriteGuard {
+    guard: Guard,
+}
+
+impl WriteGuard {
+    pub(super) fn new(guard: Guard) -> Self {
+        Self { guard }
+    }
+
+    /// Gives up writing and goes on reading: the readers that wait come in, and no writer
+    /// can have been in between.
+    ///
+    /// One transaction checks that the write node is there, makes a read node with the
+    /// same number, so that all who wait stay behind it, and deletes the write node. The
+    /// guard keeps the writer's token, which is what its place in the queue says: larger
+    /// than that of every writer before it, and smaller than that of every one after it.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] if the write lock was, or may have been, lost before the reader
+    /// had its node: somebody else may have written. Otherwise a failed request. On any
+    /// error the lock is given up altogether. Trouble with the connection is waited out
+    /// for as long as the lock is held.
+    ///
+    /// # Cancel safety
+    /// Dropping the future, at any point, gives the lock up altogether, and leaves no node
+    /// behind.
+    ///
+    /// ```no_run
+    /// # async fn example(lock: zk_recipes::RwLock) -> Result<(), zk_recipes::LockError> {
+    /// let writing = lock.write().acquire().await?;
+    /// writing.multi().set_data("/prices/bread", b"3.20", None).send().await?;
+    /// let reading = writing.downgrade().await?;
+    /// // the price is still 3.20
+    /// reading.release().await
+    /// # }
+    /// ```
+    pub async fn downgrade(mut self) -> Result<Guard, LockError> {
+        let reader = beside(&self.guard, WriteNode::Goes).await?;
+        self.guard.forget_node();
+        Ok(reader)
+    }
+
+    /// Takes the read side as well, without waiting, as Curator's holders of the write
+    /// lock can. The two guards are given up in any order; while this one is held nobody
+    /// else is let in. A downgrade in two steps; [`downgrade`](Self::downgrade) is one.
+    ///
+    /// # Errors
+    /// As [`downgrade`](Self::downgrade), except that this guard is left as it is.
+    ///
+    /// # Cancel safety
+    /// Dropping the future, at any point, leaves no read node behind.
+    pub async fn read(&self) -> Result<Guard, LockError> {
+        beside(&self.guard, WriteNode::Stays).await
+    }
+
+    /// Gives the lock up and waits until the server has said so; see [`Guard::release`].
+    ///
+    /// # Errors
+    /// As [`Guard::release`].
+    ///
+    /// # Cancel safety
+    /// The lock is given up by the call; dropping the future only stops the waiting.
+    pub async fn release(self) -> Result<(), LockError> {
+        self.guard.release().await
+    }
+}
+
+impl Deref for WriteGuard {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.guard
+    }
+}
+
+/// For code that is handed guards of any kind. There is no way back.
+impl From<WriteGuard> for Guard {
+    fn from(guard: WriteGuard) -> Self {
+        guard.guard
+    }
+}

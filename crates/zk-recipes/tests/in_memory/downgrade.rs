@@ -1,0 +1,274 @@
+//! A writer that becomes a reader: nobody writes in between, whatever happens to it.
+
+use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::{LockError, LossReason};
+use zk_testing::{Cut, Op, TestServer};
+
+use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
+use crate::wire::{EXISTS, MULTI, recorded_client};
+use crate::{T, children, client, polled, settle};
+
+const UUID: &str = "_c_00000000-0000-4000-8000-000000000000-";
+
+#[tokio::test(start_paused = true)]
+async fn readers_come_in_beside_it_and_writers_wait_for_it() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let writing = rw(&one).with_data(*b"mine").write().acquire().await.unwrap();
+    let token = writing.token().unwrap();
+    let early_reader = queue_reader(&other).await;
+    let writer = queue_writer(&other).await;
+    let late_reader = queue_reader(&other).await;
+
+    let reading = writing.downgrade().await.unwrap();
+    assert_eq!(reading.token(), Ok(token));
+    assert_eq!(reading.check().await, Ok(token));
+    let early_reader = early_reader.await.unwrap();
+    settle().await;
+    assert!(!writer.is_finished() && !late_reader.is_finished());
+    let kinds = ["__READ__", "__READ__", "__WRIT__", "__READ__"];
+    let expected: Vec<String> =
+        kinds.iter().enumerate().map(|(at, kind)| format!("{kind}{at:010}")).collect();
+    assert_eq!(queue(&server), expected);
+    let node = one.get_data(reading.node()).await.unwrap();
+    assert_eq!(node.data.as_deref(), Some(&b"mine"[..]));
+    assert_eq!(node.stat.ephemeral_owner, one.session_id());
+
+    early_reader.release().await.unwrap();
+    settle().await;
+    assert!(!writer.is_finished(), "the reader that was a writer is still there");
+    reading.release().await.unwrap();
+    let writer = writer.await.unwrap();
+    assert!(writer.token().unwrap() > token, "also of a reader whose node is younger");
+    writer.release().await.unwrap();
+    late_reader.await.unwrap().release().await.unwrap();
+    expect_nobody(&server, "all have gone").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_one_round_trip() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let writing = rw(&client).write().acquire().await.unwrap();
+    record.take();
+    let reading = writing.downgrade().await.unwrap();
+    assert_eq!(record.take(), [[MULTI, EXISTS]]);
+    settle().await;
+    assert_eq!(record.take(), [[0; 0]; 0], "there is nothing to clean up");
+    reading.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_loss_of_the_writer_is_told_that_it_was_given_up() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let writing = rw(&client).write().acquire().await.unwrap();
+    let lost = tokio::spawn(writing.lost());
+    settle().await;
+    let reading = writing.downgrade().await.unwrap();
+    assert_eq!(lost.await.unwrap(), LossReason::Released);
+    let lost = tokio::spawn(reading.lost());
+    settle().await;
+    client.delete(reading.node(), None).await.unwrap();
+    assert_eq!(lost.await.unwrap(), LossReason::NodeDeleted);
+}
+
+/// The node was taken away, and another writer is in: a read node with the old number
+/// would be ahead of it, which is what Curator makes.
+#[tokio::test(start_paused = true)]
+async fn a_writer_without_its_node_puts_no_reader_ahead_of_the_next() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    for takes_both in [false, true] {
+        let stale = rw(&one).write().acquire().await.unwrap();
+        let next = queue_writer(&other).await;
+        other.delete(stale.node(), None).await.unwrap();
+        let next = next.await.unwrap();
+        assert!(stale.is_held(), "nobody has told it");
+        let refused = match takes_both {
+            true => stale.read().await.map(drop),
+            false => stale.downgrade().await.map(drop),
+        };
+        assert_eq!(refused, Err(LockError::Lost(LossReason::NodeDeleted)));
+        settle().await;
+        assert_eq!(queue(&server).len(), 1);
+        assert!(queue(&server)[0].starts_with("__WRIT__"));
+        next.release().await.unwrap();
+    }
+    expect_nobody(&server, "all have gone").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_whose_session_is_over_puts_no_reader_ahead_of_the_next() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let stale = rw(&one).write().acquire().await.unwrap();
+    let next = queue_writer(&other).await;
+    assert!(server.expire(one.session_id()));
+    let refused = stale.downgrade().await.unwrap_err();
+    assert!(matches!(refused, LockError::Lost(LossReason::SessionEnded(_))), "{refused}");
+    let next = next.await.unwrap();
+    settle().await;
+    assert_eq!(queue(&server), ["__WRIT__0000000001"]);
+    next.release().await.unwrap();
+}
+
+/// The connection is gone for so long that the lock may be somebody else's.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_is_cut_off_hears_of_the_loss_and_leaves_nothing() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let writing = rw(&one).write().acquire().await.unwrap();
+    let next = queue_writer(&other).await;
+    server.refuse_connects(0);
+    server.connection_of(one.session_id()).cut(Cut::Silence);
+    let downgrading = tokio::spawn(writing.downgrade());
+    let next = next.await.unwrap();
+    let refused = downgrading.await.unwrap().unwrap_err();
+    assert!(matches!(refused, LockError::Lost(_)), "{refused}");
+    assert_eq!(queue(&server), ["__WRIT__0000000001"]);
+    next.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_looked_for() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    for times in 1..=3 {
+        for was_applied in [true, false] {
+            let writing = rw(&one).write().acquire().await.unwrap();
+            let token = writing.token().unwrap();
+            let next = queue_writer(&other).await;
+            let lost = server.on(Op::Multi).session(one.session_id()).times(times);
+            let lost = match was_applied {
+                true => lost.apply_then_drop_reply(),
+                false => lost.drop_before_applying(),
+            };
+            let reading = writing.downgrade().await.unwrap();
+            assert!(lost.count() >= 1, "no answer was lost");
+            lost.cancel();
+            assert_eq!(reading.check().await, Ok(token));
+            settle().await;
+            assert_eq!(queue(&server).len(), 2, "one reader, one writer: {:?}", queue(&server));
+            assert!(!next.is_finished());
+            reading.release().await.unwrap();
+            next.await.unwrap().release().await.unwrap();
+            expect_nobody(&server, "all have gone").await;
+        }
+    }
+}
+
+/// A node of the very name that is another session's is not adopted. (The names of a
+/// client's nodes follow from its seed.)
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_not_its_own_is_not_taken_for_the_reader() {
+    let name = {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        drop(rw(&client).write().acquire().await.unwrap().downgrade().await.unwrap());
+        children(&server, PATH).pop().unwrap()
+    };
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let writing = rw(&one).write().acquire().await.unwrap();
+    let path = format!("{PATH}/{name}");
+    other.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
+    let lost = server.on(Op::Multi).session(one.session_id()).drop_before_applying();
+    let refused = writing.downgrade().await.unwrap_err();
+    assert_eq!(lost.count(), 1);
+    assert_eq!(refused, LockError::Vanished { path });
+    settle().await;
+    assert_eq!(children(&server, PATH), [name], "nor is it deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_that_is_dropped_at_any_poll_leaves_no_node() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let mut completed = 0;
+    for loses_an_answer in [false, true] {
+        for polls in 0..16 {
+            let writing = rw(&one).write().acquire().await.unwrap();
+            let fault = loses_an_answer
+                .then(|| server.on(Op::Multi).session(one.session_id()).apply_then_drop_reply());
+            let reading = polled(polls, writing.downgrade()).await;
+            completed += usize::from(reading.is_some());
+            if let Some(reading) = reading {
+                reading.release().await.unwrap();
+            }
+            // reason: virtual time; a connection that was cut is made again
+            tokio::time::sleep(T / 4).await;
+            if let Some(fault) = fault {
+                fault.cancel();
+            }
+            expect_nobody(&server, &format!("after {polls} polls")).await;
+        }
+    }
+    assert!(completed > 2, "some polls are enough: {completed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_both_sides_leaves_the_writer_when_it_is_dropped_at_any_poll() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let writing = rw(&one).write().acquire().await.unwrap();
+    let mut completed = 0;
+    for polls in 0..8 {
+        completed += usize::from(polled(polls, writing.read()).await.is_some());
+        settle().await;
+        assert_eq!(queue(&server), ["__WRIT__0000000000"], "after {polls} polls");
+        writing.check().await.unwrap();
+    }
+    assert!(completed > 0);
+}
+
+/// A node of somebody who speaks Curator's language.
+async fn foreign(client: &Client, kind: &str, number: Option<&str>) -> String {
+    let path = format!("{PATH}/{UUID}{kind}{}", number.unwrap_or_default());
+    let mode = match number {
+        Some(_) => CreateMode::Ephemeral,
+        None => CreateMode::EphemeralSequential,
+    };
+    client.create(&path, b"", mode).await.unwrap().path
+}
+
+/// As Curator does it since 5.5.
+#[tokio::test(start_paused = true)]
+async fn a_reader_with_its_writers_number_keeps_out_writers_that_waited_before_it_came() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
+    let write_node = foreign(&one, "__WRIT__", None).await;
+    let writer = queue_writer(&other).await;
+    let reader = queue_reader(&other).await;
+    let read_node = foreign(&one, "__READ__", Some("0000000000")).await;
+    one.delete(&write_node, None).await.unwrap();
+    settle().await;
+    assert!(!writer.is_finished(), "the list has to be looked at again");
+    one.delete(&read_node, None).await.unwrap();
+    let writer = writer.await.unwrap();
+    assert!(!reader.is_finished());
+    writer.release().await.unwrap();
+    drop(reader.await.unwrap());
+}
+
+/// As Curator up to 5.4 does it.
+#[tokio::test(start_paused = true)]
+async fn a_reader_with_a_later_number_keeps_out_writers_that_came_after_it() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
+    let write_node = foreign(&one, "__WRIT__", None).await;
+    let reader = queue_reader(&other).await;
+    let read_node = foreign(&one, "__READ__", None).await;
+    assert!(read_node.ends_with("__READ__0000000002"), "{read_node}");
+    let writer = queue_writer(&other).await;
+    assert_eq!(rw(&one).read().participants().await.unwrap().len(), 2);
+    one.delete(&write_node, None).await.unwrap();
+    let reader = reader.await.unwrap();
+    reader.release().await.unwrap();
+    settle().await;
+    assert!(!writer.is_finished(), "one reader is left");
+    one.delete(&read_node, None).await.unwrap();
+    drop(writer.await.unwrap());
+}

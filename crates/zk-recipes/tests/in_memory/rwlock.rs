@@ -1,0 +1,414 @@
+//! The read-write lock: who is let in beside whom, in which order, and for how much.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::{Guard, Lock, LockError, MultiLock, RwLock, WriteGuard};
+use zk_testing::{Cut, TestServer};
+
+use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, GET_DATA, recorded_client};
+use crate::{Random, children, client, polled, settle};
+
+pub(crate) const PATH: &str = "/rw";
+
+pub(crate) fn rw(client: &Client) -> RwLock {
+    RwLock::new(client, PATH).unwrap()
+}
+
+/// Queues a reader, and waits until it has settled down.
+pub(crate) async fn queue_reader(client: &Client) -> JoinHandle<Guard> {
+    let lock = rw(client);
+    let waiting = tokio::spawn(async move { lock.read().acquire().await.unwrap() });
+    settle().await;
+    waiting
+}
+
+/// Queues a writer, and waits until it has settled down.
+pub(crate) async fn queue_writer(client: &Client) -> JoinHandle<WriteGuard> {
+    let lock = rw(client);
+    let waiting = tokio::spawn(async move { lock.write().acquire().await.unwrap() });
+    settle().await;
+    waiting
+}
+
+/// Kind and number of each node, in the order of the queue.
+pub(crate) fn queue(server: &TestServer) -> Vec<String> {
+    let mut queue: Vec<String> =
+        children(server, PATH).iter().map(|name| name[name.len() - 18..].to_owned()).collect();
+    queue.sort_by_key(|entry| entry[8..].to_owned());
+    queue
+}
+
+pub(crate) async fn expect_nobody(server: &TestServer, what: &str) {
+    settle().await;
+    assert_eq!(children(server, PATH), [""; 0], "{what}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn same_owner_read_read() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = rw(&client);
+    let first = lock.read().acquire().await.unwrap();
+    let second = lock.read().try_acquire().await.unwrap().expect("readers share");
+    assert_ne!(first.node(), second.node());
+    assert!(first.is_held() && second.is_held());
+    first.release().await.unwrap();
+    assert!(second.is_held(), "each has a hold of its own");
+    assert!(lock.write().try_acquire().await.unwrap().is_none());
+    second.release().await.unwrap();
+    lock.write().try_acquire().await.unwrap().expect("it is free").release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn same_owner_write_read() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let writing = rw(&one).write().acquire().await.unwrap();
+    let writer = queue_writer(&other).await;
+    let reading = writing.read().await.unwrap();
+    assert_eq!(reading.token(), writing.token());
+    assert_eq!(queue(&server).len(), 3);
+    writing.release().await.unwrap();
+    settle().await;
+    assert_eq!(queue(&server), ["__READ__0000000000", "__WRIT__0000000001"]);
+    assert!(!writer.is_finished(), "a reader is at the place where the writer was");
+    reading.check().await.unwrap();
+    reading.release().await.unwrap();
+    drop(writer.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owner_read_read() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let first = rw(&one).read().acquire().await.unwrap();
+    let second = rw(&other).read().acquire().await.unwrap();
+    assert!(first.is_held() && second.is_held());
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    expect_nobody(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owner_read_write() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let readers = [rw(&one).read().acquire().await, rw(&one).read().acquire().await];
+    assert!(rw(&other).write().try_acquire().await.unwrap().is_none());
+    let writer = queue_writer(&other).await;
+    for reader in readers {
+        assert!(!writer.is_finished());
+        reader.unwrap().release().await.unwrap();
+        settle().await;
+    }
+    assert!(writer.await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owner_write_read() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let writing = rw(&one).write().acquire().await.unwrap();
+    assert!(rw(&other).read().try_acquire().await.unwrap().is_none());
+    let readers = [queue_reader(&other).await, queue_reader(&one).await];
+    assert!(readers.iter().all(|reader| !reader.is_finished()));
+    writing.release().await.unwrap();
+    for reader in readers {
+        assert!(reader.await.unwrap().is_held());
+    }
+    expect_nobody(&server, "dropped").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owner_write_write() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let first = rw(&one).write().acquire().await.unwrap();
+    assert!(rw(&other).write().try_acquire().await.unwrap().is_none());
+    let second = queue_writer(&other).await;
+    assert!(!second.is_finished());
+    let token = first.token().unwrap();
+    first.release().await.unwrap();
+    assert!(second.await.unwrap().token().unwrap() > token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_does_not_overtake_a_writer_that_waits() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let reading = rw(&one).read().acquire().await.unwrap();
+    let writer = queue_writer(&other).await;
+    let late = queue_reader(&one).await;
+    assert!(rw(&one).read().try_acquire().await.unwrap().is_none());
+    assert!(!late.is_finished());
+    writer.abort();
+    let late = late.await.unwrap();
+    assert!(reading.is_held() && late.is_held(), "the writer has given up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_side_lists_its_own() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = rw(&one).with_data(*b"one");
+    assert_eq!(lock.participants().await.unwrap(), []);
+    let reading = lock.read().acquire().await.unwrap();
+    let _writer = queue_writer(&other).await;
+    let _reader = queue_reader(&other).await;
+    one.create("/rw/a-stranger", b"", CreateMode::Persistent).await.unwrap();
+
+    let nodes = |participants: Vec<zk_recipes::Participant>| -> Vec<(String, Option<u32>)> {
+        let entry = |it: &zk_recipes::Participant| (it.path[44..52].to_owned(), it.sequence);
+        participants.iter().map(entry).collect()
+    };
+    let (read, write) = ("__READ__".to_owned(), "__WRIT__".to_owned());
+    let readers = lock.read().participants().await.unwrap();
+    assert_eq!(
+        (readers[0].path.as_str(), readers[0].data.as_slice()),
+        (reading.node(), &b"one"[..])
+    );
+    assert_eq!(nodes(readers), [(read.clone(), Some(0)), (read.clone(), Some(2))]);
+    assert_eq!(nodes(lock.write().participants().await.unwrap()), [(write.clone(), Some(1))]);
+    let all = nodes(lock.participants().await.unwrap());
+    assert_eq!(all, [(read.clone(), Some(0)), (write, Some(1)), (read, Some(2))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_costs_one_write_and_a_waiter_one_watch() {
+    let server = TestServer::in_memory();
+    let holder = client(&server, 1).await;
+    let (other, record) = recorded_client(&server, 2).await;
+    rw(&holder).write().acquire().await.unwrap().release().await.unwrap(); // makes the path
+    let reading = rw(&other).read().acquire().await.unwrap();
+    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    reading.release().await.unwrap();
+    assert_eq!(record.take(), [[DELETE]]);
+
+    let writing = rw(&holder).write().acquire().await.unwrap();
+    let waiting = queue_reader(&other).await;
+    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![GET_DATA]]);
+    writing.release().await.unwrap();
+    drop(waiting.await.unwrap());
+    settle().await;
+    // In front of it somebody might have come in: it looks. Then it is dropped.
+    assert_eq!(record.take(), [[GET_CHILDREN2], [DELETE]]);
+}
+
+/// With Curator every reader watches the first writer, and all of them wake, list and watch
+/// again at every writer's exit.
+#[tokio::test(start_paused = true)]
+async fn readers_sleep_until_the_last_writer_ahead_of_them_is_gone() {
+    const READERS: usize = 20;
+    let server = TestServer::in_memory();
+    let writers = client(&server, 1).await;
+    let (readers, record) = recorded_client(&server, 2).await;
+    let first = rw(&writers).write().acquire().await.unwrap();
+    let second = queue_writer(&writers).await;
+    let mut waiting = Vec::new();
+    for _ in 0..READERS {
+        waiting.push(queue_reader(&readers).await);
+    }
+    assert_eq!(record.count(), 3 * READERS, "each: create, list, watch");
+
+    first.release().await.unwrap();
+    let second = second.await.unwrap();
+    settle().await;
+    assert_eq!(record.count(), 0, "the exit of the first writer is nothing to them");
+
+    second.release().await.unwrap();
+    let mut guards = Vec::new();
+    for reader in waiting {
+        guards.push(reader.await.unwrap());
+    }
+    assert_eq!(record.count(), READERS, "each lists once");
+    assert!(guards.iter().all(Guard::is_held));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_wakes_when_the_one_before_it_goes_and_not_before() {
+    let server = TestServer::in_memory();
+    let others = client(&server, 1).await;
+    let (writer, record) = recorded_client(&server, 2).await;
+    let mut readers = Vec::new();
+    for _ in 0..10 {
+        readers.push(rw(&others).read().acquire().await.unwrap());
+    }
+    let waiting = queue_writer(&writer).await;
+    assert_eq!(record.count(), 3);
+    let last = readers.pop().unwrap();
+    for reader in readers {
+        reader.release().await.unwrap();
+    }
+    settle().await;
+    assert_eq!(record.count(), 0);
+    last.release().await.unwrap();
+    drop(waiting.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_in_time_leaves_nothing_behind() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let writing = rw(&one).write().acquire().await.unwrap();
+    for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_secs(1)] {
+        let lock = rw(&other);
+        assert!(lock.read().acquire_timeout(timeout).await.unwrap().is_none());
+        assert!(lock.write().acquire_timeout(timeout).await.unwrap().is_none());
+        settle().await;
+        assert_eq!(queue(&server).len(), 1, "{timeout:?}");
+    }
+    writing.release().await.unwrap();
+    let lock = rw(&other);
+    assert!(lock.read().acquire_timeout(Duration::ZERO).await.unwrap().is_some());
+    assert!(lock.write().acquire_timeout(Duration::from_secs(1)).await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_is_dropped_at_any_poll_leaves_no_node() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    for is_held in [false, true] {
+        let holding = match is_held {
+            true => Some(rw(&one).write().acquire().await.unwrap()),
+            false => None,
+        };
+        for polls in 0..12 {
+            // Who only waits is not polled any more, and is dropped by the timeout.
+            let (lock, limit) = (rw(&other), Duration::from_secs(1));
+            drop(tokio::time::timeout(limit, polled(polls, lock.read().acquire())).await);
+            drop(tokio::time::timeout(limit, polled(polls, lock.write().acquire())).await);
+            settle().await;
+            assert_eq!(queue(&server).len(), usize::from(is_held), "after {polls} polls");
+        }
+        drop(holding);
+        expect_nobody(&server, "given up").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_that_are_used_up_are_refused_on_both_sides() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    rw(&one).read().acquire().await.unwrap().release().await.unwrap();
+    assert!(server.set_sequence(PATH, i32::MAX - 2));
+    for _ in 0..5 {
+        for client in [&one, &other] {
+            let read = rw(client).read().acquire().await.unwrap_err();
+            assert!(matches!(read, LockError::SequenceExhausted { .. }), "{read}");
+            let write = rw(client).write().try_acquire().await.unwrap_err();
+            assert!(matches!(write, LockError::SequenceExhausted { .. }), "{write}");
+        }
+    }
+    expect_nobody(&server, "refused").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_multi_lock_has_the_sides_of_several_locks() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let locks: [Arc<dyn Lock>; 2] = [
+        Arc::new(RwLock::new(&one, "/b").unwrap().write().clone()),
+        Arc::new(RwLock::new(&one, "/a").unwrap().read().clone()),
+    ];
+    let held = MultiLock::in_canonical_order(locks).acquire().await.unwrap();
+    let free = |path: &str| RwLock::new(&other, path).unwrap();
+    assert!(free("/a").read().try_acquire().await.unwrap().is_some());
+    assert!(free("/a").write().try_acquire().await.unwrap().is_none());
+    assert!(free("/b").read().try_acquire().await.unwrap().is_none());
+    held.release().await.unwrap();
+    assert!(free("/b").write().try_acquire().await.unwrap().is_some());
+}
+
+/// What is inside at the moment, and who came in, in order.
+#[derive(Default)]
+struct Inside {
+    readers: usize,
+    writers: usize,
+    /// The number of each, and whether it came to write.
+    admitted: Vec<(String, bool)>,
+}
+
+/// Everybody takes random turns, some of them as readers who were writers; connections are
+/// cut meanwhile. Nobody is inside with a writer, and whoever came earlier gets in earlier,
+/// unless both are readers.
+#[tokio::test(start_paused = true)]
+async fn turns_are_taken_in_order_and_writers_are_alone() {
+    for seed in 0..20 {
+        let server = TestServer::in_memory();
+        let inside = Arc::new(Mutex::new(Inside::default()));
+        let (mut tasks, mut sessions) = (Vec::new(), Vec::new());
+        for contender in 0..6_u32 {
+            let client = client(&server, u128::from(100 * seed + u64::from(contender))).await;
+            sessions.push(client.session_id());
+            let random = Random::new(1_000 * seed + u64::from(contender));
+            tasks.push(tokio::spawn(take_turns(client, random, inside.clone())));
+        }
+        let mut random = Random::new(seed);
+        while !tasks.iter().all(JoinHandle::is_finished) {
+            tokio::time::sleep(random.ms(400)).await; // reason: virtual time between two faults
+            if let Some(session_id) = random.pick(&sessions) {
+                server.connection_of(*session_id).cut(Cut::Rst);
+            }
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let admitted = std::mem::take(&mut inside.lock().unwrap().admitted);
+        assert_eq!(admitted.len(), 6 * 10, "seed {seed}");
+        for (at, (number, writes)) in admitted.iter().enumerate() {
+            for (earlier, earlier_writes) in &admitted[..at] {
+                let may_overtake = !writes && !earlier_writes;
+                assert!(may_overtake || earlier < number, "seed {seed}: {earlier}, {number}");
+            }
+        }
+        expect_nobody(&server, "all have gone").await;
+    }
+}
+
+async fn take_turns(client: Client, mut random: Random, inside: Arc<Mutex<Inside>>) {
+    for _ in 0..10 {
+        // reason: virtual time, in which others do what they do
+        tokio::time::sleep(random.ms(50)).await;
+        if random.below(3) > 0 {
+            let guard = rw(&client).read().acquire().await.unwrap();
+            read(&inside, guard, &mut random, true).await;
+            continue;
+        }
+        let guard = rw(&client).write().acquire().await.unwrap();
+        {
+            let mut inside = inside.lock().unwrap();
+            assert_eq!((inside.readers, inside.writers), (0, 0));
+            inside.writers = 1;
+            inside.admitted.push((number(&guard), true));
+        }
+        tokio::time::sleep(random.ms(20)).await; // reason: the hold, in virtual time
+        inside.lock().unwrap().writers = 0;
+        if random.below(2) == 0 {
+            guard.release().await.unwrap();
+        } else {
+            let guard = guard.downgrade().await.unwrap();
+            read(&inside, guard, &mut random, false).await;
+        }
+    }
+}
+
+async fn read(inside: &Mutex<Inside>, guard: Guard, random: &mut Random, is_new: bool) {
+    {
+        let mut inside = inside.lock().unwrap();
+        assert_eq!(inside.writers, 0);
+        inside.readers += 1;
+        if is_new {
+            inside.admitted.push((number(&guard), false));
+        }
+    }
+    tokio::time::sleep(random.ms(20)).await; // reason: the hold, in virtual time
+    inside.lock().unwrap().readers -= 1;
+    guard.release().await.unwrap();
+}
+
+fn number(guard: &Guard) -> String {
+    guard.node()[guard.node().len() - 10..].to_owned()
+}
