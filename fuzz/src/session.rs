@@ -314,6 +314,7 @@ impl World {
                 self.session.poll_transmit(&mut bytes);
             }
             if bytes.is_empty() {
+                self.session.check_invariants();
                 break;
             }
             assert!(self.peer.open, "it writes only to a connection");

@@ -66,6 +66,11 @@ impl<T> Inflight<T> {
         std::mem::take(&mut self.ring).into_iter().flatten()
     }
 
+    /// The requests that were not answered yet, oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.ring.iter().flatten()
+    }
+
     /// The places taken, which is what the limit on requests counts.
     pub(super) fn len(&self) -> usize {
         self.ring.len()

@@ -53,6 +53,7 @@ mod handles;
 mod hosts;
 mod inbound;
 mod inflight;
+mod invariants;
 mod lease;
 mod link;
 mod outbound;

@@ -7,6 +7,7 @@ impl World {
         for _ in 0..100_000 {
             let some = self.drain_outputs() | self.transmit();
             if !(some | self.serve_next()) {
+                self.session.check_invariants();
                 return;
             }
         }

@@ -1,0 +1,64 @@
+//! What is true of a session between any two calls. For tests: nothing depends on it.
+
+use super::link::Link;
+use super::{Handles, Session};
+use crate::limits::{CHORES_MAX, CREDENTIALS_MAX, REQUESTS_MAX};
+
+impl<H: Handles> Session<H> {
+    /// Looks through the whole state, after the outputs were drained.
+    ///
+    /// # Panics
+    /// If something is not as it must be, whatever was done to the session.
+    #[doc(hidden)]
+    pub fn check_invariants(&self) {
+        assert!(self.outputs.is_empty(), "the outputs are drained after each call");
+        match self.link {
+            Link::Ended(_) => self.check_nothing_is_left(),
+            Link::Up => self.check_link_is_up(),
+            Link::Waiting { .. } | Link::Connecting { .. } | Link::Handshaking { .. } => {
+                assert_eq!(self.inflight.len(), 0, "what was under way is told with the loss");
+                assert!(self.search.is_none(), "nothing is probed without a connection");
+            }
+        }
+        assert!(self.queue.len() <= REQUESTS_MAX);
+        assert!(self.chores.len() <= CHORES_MAX);
+        assert!(self.credentials.len() <= CREDENTIALS_MAX);
+        assert_eq!(
+            self.poll_timeout().is_none(),
+            self.ended().is_some(),
+            "a deadline till the end"
+        );
+        self.check_lease_is_covered();
+    }
+
+    fn check_link_is_up(&self) {
+        assert!(
+            self.identity.session_id != 0 || self.search.is_some(),
+            "no session, and connected"
+        );
+        assert_eq!(self.queue.len(), 0, "nothing waits for a connection that is there");
+        let mut last = None;
+        for sent in self.inflight.iter() {
+            assert!(last < Some(sent.offset), "requests are in the stream in their order");
+            last = Some(sent.offset);
+        }
+    }
+
+    /// The lease never reaches beyond the timeout after something that was sent.
+    fn check_lease_is_covered(&self) {
+        if let Some((until, fed)) = self.lease.valid_until().zip(self.lease.fed()) {
+            assert!(until <= fed + self.identity.timeout, "a lease beyond the timeout");
+        }
+        let no_belief = self.ended().is_some() || self.closing.is_some();
+        if let (true, Some(fed)) = (no_belief, self.lease.fed()) {
+            assert_eq!(self.lease(fed), None, "nothing is believed once the end has begun");
+        }
+    }
+
+    fn check_nothing_is_left(&self) {
+        assert_eq!((self.inflight.len(), self.queue.len()), (0, 0));
+        assert_eq!((self.chores.len(), self.watches.len()), (0, 0));
+        assert_eq!((self.queue.bytes(), self.outbound.unwritten()), (0, 0));
+        assert!(self.credentials.is_empty() && self.search.is_none());
+    }
+}
