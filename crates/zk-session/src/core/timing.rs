@@ -219,9 +219,11 @@ impl<H: Handles> Session<H> {
     }
 
     /// A server that was asked nothing, because whoever drives this session stood
-    /// still, is not silent: it is asked first.
+    /// still, is not silent: it is asked first. One that has closeSession is asked nothing
+    /// more, and has been asked, whatever else it has said since.
     fn is_silent(&self, now: Instant) -> bool {
-        let asked = self.pulse.unheard.is_some() || self.pulse.ping.is_some();
+        let unanswered = self.pulse.unheard.is_some() || self.pulse.ping.is_some();
+        let asked = unanswered || self.closing.is_some();
         asked && self.silence_due() <= now
     }
 

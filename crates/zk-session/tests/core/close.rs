@@ -42,6 +42,24 @@ fn what_is_asked_later_is_refused() {
     world.finish();
 }
 
+/// A server that says something after it was told to close, and then nothing any more, is given
+/// up like any other: the deadline for that must not stay in the past.
+#[test]
+fn a_server_that_falls_silent_over_the_close_is_given_up() {
+    let mut world = World::with(|settings| settings.close_timeout = ms(60_000));
+    world.bring_up();
+    world.create("/a");
+    world.close();
+    let create = world.take(OpCode::Create2);
+    world.serve(&create);
+    let due = world.advance_to_deadline();
+    world.settle();
+    assert!(world.deadline() > Some(due), "{:?} at {due:?}", world.deadline());
+    assert!(matches!(world.events().pop(), Some(SessionEvent::Suspended { .. })));
+    world.bring_up();
+    assert_eq!(world.ops(), [OpCode::CloseSession]);
+}
+
 #[test]
 fn closing_twice_is_closing_once() {
     let mut world = World::up();
