@@ -219,6 +219,21 @@ pub(crate) struct Lock {
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
+    /// Share the lock with others who say --read: the side of readers.
+    ///
+    /// The lock at PATH is a read-write lock then, which Java services know as
+    /// InterProcessReadWriteLock; all who use the path should say --read or --write.
+    /// Readers wait for the writers that came before them. Their tokens are larger
+    /// than those of earlier writers, and in no order among each other.
+    #[arg(long, conflicts_with_all = ["write", "no_reentrant"])]
+    pub(crate) read: bool,
+
+    /// Have the lock alone, beside others who say --read: the side of writers.
+    ///
+    /// As --read, for those who wait for everybody who came before them.
+    #[arg(long, conflicts_with = "no_reentrant")]
+    pub(crate) write: bool,
+
     /// Use the lock that Java services know as InterProcessSemaphoreMutex.
     ///
     /// Its nodes are others, so it does not exclude those who take the lock at the
@@ -303,10 +318,13 @@ pub(crate) struct Multilock {
 }
 
 impl From<Lock> for Task {
-    fn from(Lock { path, timeout, no_reentrant, revocable, command }: Lock) -> Self {
-        let wanted = match no_reentrant {
-            true => Wanted::SemaphoreMutex(path),
-            false => Wanted::Mutex(path),
+    fn from(lock: Lock) -> Self {
+        let Lock { path, timeout, read, write, no_reentrant, revocable, command } = lock;
+        let wanted = match (read, write, no_reentrant) {
+            (true, _, _) => Wanted::Read(path),
+            (_, true, _) => Wanted::Write(path),
+            (_, _, true) => Wanted::SemaphoreMutex(path),
+            (false, false, false) => Wanted::Mutex(path),
         };
         Self { wanted, timeout, revocable, command }
     }
@@ -478,7 +496,10 @@ mod tests {
             vec!["zk", "lock", "/l", "echo"],
             vec!["zk", "lock", "/l", "--timeout", "-1", "--", "x"],
             vec!["zk", "lock", "/l", "--timeout", "nan", "--", "x"],
-            vec!["zk", "lock", "/l", "--read", "--", "x"],
+            vec!["zk", "lock", "/l", "--read", "--write", "--", "x"],
+            vec!["zk", "lock", "/l", "--read", "--no-reentrant", "--", "x"],
+            vec!["zk", "lock", "/l", "--write", "--no-reentrant", "--", "x"],
+            vec!["zk", "lock", "/l", "--read=no", "--", "x"],
             vec!["zk", "semaphore", "/s", "--", "x"],
             vec!["zk", "semaphore", "/s", "--permits", "0", "--", "x"],
             vec!["zk", "semaphore", "/s", "--permits", "1", "--take", "4097", "--", "x"],

@@ -9,13 +9,15 @@ use std::time::Duration;
 use zk_recipes::session::{Client, PathError};
 use zk_recipes::{
     FencingToken, Held, Lock, LockError, LossReason, MultiGuard, MultiLock, MultiLockError, Mutex,
-    Semaphore, SemaphoreMutex,
+    RwLock, Semaphore, SemaphoreMutex,
 };
 
 /// What is wanted.
 #[derive(Debug)]
 pub(crate) enum Wanted {
     Mutex(String),
+    Read(String),
+    Write(String),
     SemaphoreMutex(String),
     Permits {
         path: String,
@@ -52,6 +54,8 @@ impl Wanted {
     ) -> Result<Option<Grip>, Refused> {
         match self {
             Self::Mutex(path) => one(&Mutex::new(client, path)?, timeout).await,
+            Self::Read(path) => one(RwLock::new(client, path)?.read(), timeout).await,
+            Self::Write(path) => one(RwLock::new(client, path)?.write(), timeout).await,
             Self::SemaphoreMutex(path) => one(&SemaphoreMutex::new(client, path)?, timeout).await,
             Self::Permits { path, max, take } => {
                 let semaphore = Semaphore::new(client, path, *max)?;
@@ -68,7 +72,10 @@ impl Wanted {
     /// That it was not had in time.
     pub(crate) fn not_in_time(&self) -> String {
         match self {
-            Self::Mutex(path) | Self::SemaphoreMutex(path) => {
+            Self::Mutex(path)
+            | Self::Read(path)
+            | Self::Write(path)
+            | Self::SemaphoreMutex(path) => {
                 format!("{path}: the lock was not acquired in time")
             }
             Self::Permits { path, take: 1, .. } => {

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use zk_recipes::Semaphore;
 use zk_recipes::session::{Client, Config};
-use zk_recipes::{Mutex, Semaphore};
 
 use self::args::{Args, Command};
 use self::failure::{Failure, USAGE};
@@ -82,7 +82,7 @@ async fn operate(client: &Client, command: Command, output: Output) -> Result<u8
             // How many permits there may be does not matter to who has them.
             let participants = match semaphore {
                 true => Semaphore::new(client, &path, 1)?.participants().await?,
-                false => Mutex::new(client, &path)?.participants().await?,
+                false => nodes::contenders(client, &path).await?,
             };
             nodes::print_participants(&participants, output)?;
         }

@@ -1,12 +1,24 @@
 //! The plain operations, and the list of a lock's participants.
 
 use serde_json::{Value, json};
-use zk_recipes::Participant;
 use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, Stat};
+use zk_recipes::{LockError, Mutex, Participant, RwLock};
 
 use crate::args::Create;
 use crate::failure::Failure;
 use crate::output::{Output, data_json, data_text};
+
+/// Of a mutex or a read-write lock, which the names of its nodes tell.
+pub(crate) async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, LockError> {
+    let contenders = Mutex::new(client, path)?.participants().await?;
+    let has_sides =
+        |it: &Participant| it.path.contains("-__READ__") || it.path.contains("-__WRIT__");
+    match contenders.iter().any(has_sides) {
+        // Their order is another one.
+        true => RwLock::new(client, path)?.participants().await,
+        false => Ok(contenders),
+    }
+}
 
 pub(crate) fn print_participants(
     participants: &[Participant],

@@ -12,6 +12,7 @@ mod json;
 mod locks;
 mod multilocks;
 mod operations;
+mod read_write_locks;
 mod semaphores;
 mod server;
 mod signals;
