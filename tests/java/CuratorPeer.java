@@ -32,6 +32,8 @@ import org.apache.curator.retry.RetryOneTime;
  * acquire KIND PATH MAX TAKE TIMEOUT_MS   ok NODE…, or timeout   (MAX and TAKE for a semaphore; a
  *                                                                 timeout below 0 waits for ever)
  * release                                 ok
+ * read-too                                ok                     (a writer takes the read side as well)
+ * release-write                           ok                     (and goes on as a reader only)
  * participants KIND PATH                  ok NODE…
  * loop KIND PATH MAX TAKE ROUNDS JOURNAL  ok                     (lines `enter TAKE` and `exit TAKE`)
  * count PATH VALUE                        ok                     (sets a SharedCount)
@@ -98,6 +100,15 @@ public final class CuratorPeer {
             case "release":
                 holders.remove(actor).release();
                 break;
+            case "read-too":
+                ((Sides) holders.get(actor)).lock.readLock().acquire();
+                break;
+            case "release-write": {
+                InterProcessReadWriteLock lock = ((Sides) holders.get(actor)).lock;
+                lock.writeLock().release();
+                holders.put(actor, of(lock.readLock()));
+                break;
+            }
             case "participants":
                 said.addAll(participants(words[2], words[3]));
                 break;
@@ -141,7 +152,7 @@ public final class CuratorPeer {
             case "read":
                 return of(new InterProcessReadWriteLock(client, path).readLock());
             case "write":
-                return of(new InterProcessReadWriteLock(client, path).writeLock());
+                return new Sides(new InterProcessReadWriteLock(client, path));
             case "semaphore-mutex":
                 return of(new InterProcessSemaphoreMutex(client, path));
             case "semaphore":
@@ -152,21 +163,39 @@ public final class CuratorPeer {
     }
 
     private static Holder of(InterProcessLock lock) {
-        return new Holder() {
-            @Override
-            public List<String> acquire(long timeoutMs) throws Exception {
-                if (timeoutMs < 0) {
-                    lock.acquire();
-                    return List.of();
-                }
-                return lock.acquire(timeoutMs, TimeUnit.MILLISECONDS) ? List.of() : null;
-            }
+        return new Single(lock);
+    }
 
-            @Override
-            public void release() throws Exception {
-                lock.release();
+    private static class Single implements Holder {
+        private final InterProcessLock single;
+
+        Single(InterProcessLock single) {
+            this.single = single;
+        }
+
+        @Override
+        public List<String> acquire(long timeoutMs) throws Exception {
+            if (timeoutMs < 0) {
+                single.acquire();
+                return List.of();
             }
-        };
+            return single.acquire(timeoutMs, TimeUnit.MILLISECONDS) ? List.of() : null;
+        }
+
+        @Override
+        public void release() throws Exception {
+            single.release();
+        }
+    }
+
+    /** A writer, who may become a reader. */
+    private static final class Sides extends Single {
+        final InterProcessReadWriteLock lock;
+
+        Sides(InterProcessReadWriteLock lock) {
+            super(lock.writeLock());
+            this.lock = lock;
+        }
     }
 
     private Holder permits(String path, int max, int take) {
