@@ -5,6 +5,9 @@
 //! in full beforehand: when the answer is lost the node is looked for by it, and adopted
 //! if this session owns it.
 
+use std::pin::pin;
+
+use futures::future::{Either, select};
 use zk_session::{CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome};
 
 use super::{READ, WRITE};
@@ -26,7 +29,8 @@ pub(super) enum WriteNode {
     Goes,
 }
 
-/// Makes a reader with the number of the writer's node.
+/// Makes a reader with the number of the writer's node, unless the writer is lost in the
+/// meantime.
 pub(super) async fn beside(writer: &Guard, write_node: WriteNode) -> Result<Guard, LockError> {
     let token = writer.token()?;
     if write_node == WriteNode::Goes {
@@ -36,7 +40,11 @@ pub(super) async fn beside(writer: &Guard, write_node: WriteNode) -> Result<Guar
     let kind = writer.contender().kind().clone();
     let kind = Kind { lock_name: READ, admission: Admission::Behind(WRITE), ..kind };
     let mut reader = Contender::new(writer.contender().client(), &kind);
-    make(&mut reader, writer, write_node).await?;
+    let lost_meanwhile = pin!(writer.contender().claim().lost(writer.belief()));
+    match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {
+        Either::Left((made, _)) => made?,
+        Either::Right((loss, _)) => return Err(LockError::Lost(loss.into())),
+    }
     match reader.node().cloned() {
         // The two share a session, so what is to be believed of it they share as well.
         Some(node) if holds(writer) => {
@@ -54,7 +62,7 @@ async fn make(
     let client = reader.client().clone();
     let (number, data) = (number(writer.node()), reader.data());
     let path = reader.path_asked_for(number);
-    while holds(writer) {
+    loop {
         let (made, seen) = {
             let _one_write = client.batch();
             let mut multi = writer.multi().create(&path, &data, CreateMode::Ephemeral);
@@ -92,13 +100,12 @@ async fn make(
             return Ok(());
         }
     }
-    Err(lost(writer))
 }
 
 /// Looks for the node of a transaction whose answer was lost.
 async fn find(reader: &mut Contender, writer: &Guard, path: &str) -> Result<bool, LockError> {
     let client = reader.client().clone();
-    while holds(writer) {
+    loop {
         // The sync brings a server up that is behind, and orders the look after what the
         // old connection still had in the pipes.
         let (synced, seen) = {
@@ -118,7 +125,6 @@ async fn find(reader: &mut Contender, writer: &Guard, path: &str) -> Result<bool
             (Err(error), _) | (_, Err(error)) => return Err(told(writer, error)),
         }
     }
-    Err(lost(writer))
 }
 
 /// The digits at the end of a write node's path. The server's, so they are ASCII.

@@ -6,7 +6,7 @@ use zk_testing::{Cut, Op, TestServer};
 
 use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
 use crate::wire::{EXISTS, MULTI, recorded_client};
-use crate::{T, children, client, polled, settle};
+use crate::{T, children, client, now, polled, settle};
 
 const UUID: &str = "_c_00000000-0000-4000-8000-000000000000-";
 
@@ -128,6 +128,43 @@ async fn a_writer_that_is_cut_off_hears_of_the_loss_and_leaves_nothing() {
     assert!(matches!(refused, LockError::Lost(_)), "{refused}");
     assert_eq!(queue(&server), ["__WRIT__0000000001"]);
     next.release().await.unwrap();
+}
+
+/// The session lives on, and the reader's node was made; but for a while nobody could know.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_may_have_lost_its_lock_is_no_reader_though_its_node_was_made() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let writing = rw(&one).write().acquire().await.unwrap();
+    let lost = server.on(Op::Multi).session(one.session_id()).apply_then_drop_reply();
+    server.refuse_connects(0);
+    let before = now();
+    let refused = writing.downgrade().await.unwrap_err();
+    assert_eq!(refused, LockError::Lost(LossReason::LeaseDeadlinePassed));
+    assert!(
+        now() - before <= T * 3 / 4,
+        "it is told when the lease ends, not when the session does"
+    );
+    assert_eq!((lost.count(), queue(&server)), (1, vec!["__READ__0000000000".to_owned()]));
+    server.accept_connects(0);
+    // reason: virtual time, in which the client finds its way back
+    tokio::time::sleep(T / 5).await;
+    one.exists("/").await.expect("the session lives on");
+    expect_nobody(&server, "the node is taken away again").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_over_the_downgrade_ends_the_lock() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let writing = rw(&one).write().acquire().await.unwrap();
+    let next = queue_writer(&other).await;
+    let ended = server.on(Op::Multi).session(one.session_id()).apply_then_expire_session();
+    let refused = writing.downgrade().await.unwrap_err();
+    assert!(matches!(refused, LockError::Lost(LossReason::SessionEnded(_))), "{refused}");
+    assert_eq!(ended.count(), 1);
+    drop(next.await.unwrap());
+    expect_nobody(&server, "all have gone").await;
 }
 
 #[tokio::test(start_paused = true)]
