@@ -1,5 +1,9 @@
 //! A writer that becomes a reader: nobody writes in between, whatever happens to it.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
 use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{LockError, LossReason};
 use zk_testing::{Cut, Op, TestServer};
@@ -151,6 +155,25 @@ async fn a_writer_that_may_have_lost_its_lock_is_no_reader_though_its_node_was_m
     tokio::time::sleep(T / 5).await;
     one.exists("/").await.expect("the session lives on");
     expect_nobody(&server, "the node is taken away again").await;
+}
+
+/// The answer was there in time, and its task looks at it when the lease is over.
+#[tokio::test(start_paused = true)]
+async fn who_looks_too_late_is_no_reader() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let writing = rw(&one).write().acquire().await.unwrap();
+    let mut downgrade = pin!(writing.downgrade());
+    let pending = poll_fn(|cx| Poll::Ready(downgrade.as_mut().poll(cx).is_pending())).await;
+    assert!(pending);
+    settle().await;
+    assert_eq!(queue(&server), ["__READ__0000000000"]);
+    server.refuse_connects(0);
+    server.connection_of(one.session_id()).cut(Cut::Rst);
+    // reason: virtual time; longer than the lease, and not as long as the session
+    tokio::time::sleep(T * 4 / 5).await;
+    let refused = downgrade.await.unwrap_err();
+    assert_eq!(refused, LockError::Lost(LossReason::LeaseDeadlinePassed));
 }
 
 #[tokio::test(start_paused = true)]
