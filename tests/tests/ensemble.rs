@@ -8,15 +8,17 @@
 
 use std::time::Duration;
 
+use tokio::sync::Mutex;
 use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, EventType, Outcome, SessionEvent};
 use zk_tests::{Ensemble, connect, ensemble};
 
 /// The old leader takes the session's connection with it, and an election goes by.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_its_nodes_and_its_watches_survive_the_death_of_the_leader() {
+    let _alone = ONE_AT_A_TIME.lock().await;
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     let leader = ensemble.leader().unwrap();
-    let client = connect_first_to(&ensemble, leader).await;
+    let client = connect_first_to(&ensemble, leader, PATIENT).await;
     let session_id = client.session_id();
     let created = client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     let (_, watch) = client.get_data_and_watch("/e").await.unwrap();
@@ -41,10 +43,11 @@ async fn a_session_its_nodes_and_its_watches_survive_the_death_of_the_leader() {
 /// No byte comes any more, and no end of the stream either.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_moves_on_from_a_server_that_stands_still() {
+    let _alone = ONE_AT_A_TIME.lock().await;
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     for role in [Ensemble::follower, Ensemble::leader] {
         let server = role(&ensemble).unwrap();
-        let client = connect_first_to(&ensemble, server).await;
+        let client = connect_first_to(&ensemble, server, TIMEOUT).await;
         let session_id = client.session_id();
         client.create("/s", b"", CreateMode::Ephemeral).await.unwrap();
 
@@ -61,9 +64,10 @@ async fn a_session_moves_on_from_a_server_that_stands_still() {
 /// Whatever is said of the outcome of a write must be true when the dust has settled.
 #[tokio::test(flavor = "multi_thread")]
 async fn outcomes_are_true_over_the_death_of_the_leader() {
+    let _alone = ONE_AT_A_TIME.lock().await;
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     let leader = ensemble.leader().unwrap();
-    let client = connect_first_to(&ensemble, leader).await;
+    let client = connect_first_to(&ensemble, leader, PATIENT).await;
     let make = |n: usize| client.create(&format!("/n{n}"), b"", CreateMode::Persistent);
     make(0).await.unwrap();
     let asked: Vec<_> = (1..=WRITES).map(make).collect();
@@ -91,9 +95,10 @@ async fn outcomes_are_true_over_the_death_of_the_leader() {
 /// away; and the session is there again with the majority.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_waits_for_a_majority() {
+    let _alone = ONE_AT_A_TIME.lock().await;
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     let all = ensemble.connect_string();
-    let client = connect(&all, Duration::from_secs(20)).await;
+    let client = connect(&all, PATIENT).await;
     let session_id = client.session_id();
     client.create("/m", b"", CreateMode::Ephemeral).await.unwrap();
     let down = [ensemble.leader().unwrap(), ensemble.follower().unwrap()];
@@ -140,9 +145,9 @@ async fn back(client: &Client) {
 }
 
 /// A client of the whole ensemble that has begun at the given server.
-async fn connect_first_to(ensemble: &Ensemble, server: usize) -> Client {
+async fn connect_first_to(ensemble: &Ensemble, server: usize, timeout: Duration) -> Client {
     for _ in 0..DRAWS {
-        let client = connect(&ensemble.connect_string(), TIMEOUT).await;
+        let client = connect(&ensemble.connect_string(), timeout).await;
         let connections = ensemble.server(server).four_letter("cons").unwrap();
         if connections.contains(&format!("sid=0x{:x},", client.session_id())) {
             return client;
@@ -158,8 +163,13 @@ async fn connect_to_all_but(ensemble: &Ensemble, server: usize) -> Client {
     connect(&others.join(","), TIMEOUT).await
 }
 
-const TICK_MS: u32 = 1000;
+/// Three servers each: several ensembles at once hold each other up.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+const TICK_MS: u32 = 2000;
 const TIMEOUT: Duration = Duration::from_secs(12);
-const LIMIT: Duration = Duration::from_secs(60);
+/// Outlasts an election on a busy machine, which a session ends itself for otherwise.
+const PATIENT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(120);
 const DRAWS: usize = 60;
 const WRITES: usize = 2_000;
