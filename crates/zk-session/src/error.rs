@@ -155,6 +155,15 @@ pub enum ErrorKind {
         /// The maximum in bytes.
         max: usize,
     },
+    /// The answer is larger than this client accepts
+    /// ([`Config::frame_len_max`](crate::Config::frame_len_max)), and has cost the
+    /// connection. Asked for again it would be so again.
+    AnswerTooLarge {
+        /// The length of the answer's frame in bytes.
+        len: usize,
+        /// The maximum in bytes.
+        max: usize,
+    },
     /// A limit of the session, named here, is reached.
     LimitReached(&'static str),
     /// The path is not one that ZooKeeper accepts.
@@ -241,6 +250,7 @@ impl Error {
             ErrorKind::SessionEnded(_) => Fault::Session,
             ErrorKind::InvalidReply(_) | ErrorKind::UnfitReply => Fault::Peer,
             ErrorKind::TooLarge { .. }
+            | ErrorKind::AnswerTooLarge { .. }
             | ErrorKind::LimitReached(_)
             | ErrorKind::InvalidPath(_)
             | ErrorKind::InvalidConnectString(_) => Fault::Caller,
@@ -252,16 +262,30 @@ impl Error {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         let transient = match self.kind() {
-            ErrorKind::Server(code) => *code == ErrorCode::THROTTLED_OP,
+            ErrorKind::Server(code) | ErrorKind::RolledBack { code, .. } => {
+                PASSING_CODES.contains(code)
+            }
             ErrorKind::ConnectionLost(_)
             | ErrorKind::NoSession(_)
             | ErrorKind::TimedOut
-            | ErrorKind::LimitReached(_) => true,
+            | ErrorKind::NotReadOnly => true,
+            // Credentials are never taken back.
+            ErrorKind::LimitReached(limit) => *limit != "CREDENTIALS_MAX",
             _ => false,
         };
         transient && self.outcome() == Outcome::NotApplied
     }
 }
+
+/// What a server says when it cannot now: it is throttling, without a quorum, or not the one
+/// that the session is with any more; or the ensemble is just being changed.
+const PASSING_CODES: [ErrorCode; 5] = [
+    ErrorCode::THROTTLED_OP,
+    ErrorCode::NOT_READ_ONLY,
+    ErrorCode::SESSION_MOVED,
+    ErrorCode::RECONFIG_IN_PROGRESS,
+    ErrorCode::NEW_CONFIG_NO_QUORUM,
+];
 
 impl Error {
     /// True if what is missing can only be the chroot: the parent of a node at the top
@@ -308,6 +332,16 @@ impl fmt::Display for Error {
             ErrorKind::LimitReached(limit @ "CREDENTIALS_MAX") => {
                 write!(f, "too many credentials on one session ({limit})")?;
             }
+            ErrorKind::AnswerTooLarge { len, max } => write!(
+                f,
+                "an answer of {len} bytes; this client takes at most {max} (frame_len_max)"
+            )?,
+            ErrorKind::LimitReached(limit @ "WATCHES_MAX") => {
+                write!(f, "too many watches on one session ({limit})")?;
+            }
+            ErrorKind::LimitReached(limit @ "CHORES_MAX") => {
+                write!(f, "too many nodes still to be removed for certain ({limit})")?;
+            }
             ErrorKind::LimitReached(limit) => {
                 write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
             }
@@ -344,6 +378,30 @@ impl std::error::Error for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_pass_is_retryable_and_what_cannot_is_not() {
+        let passes = |kind: ErrorKind| Error::not_applied(kind).is_retryable();
+        assert!(PASSING_CODES.into_iter().all(|code| passes(ErrorKind::Server(code))));
+        assert!(passes(ErrorKind::NotReadOnly) && passes(ErrorKind::LimitReached("REQUESTS_MAX")));
+        assert!(!passes(ErrorKind::LimitReached("CREDENTIALS_MAX")));
+        assert!(!passes(ErrorKind::AnswerTooLarge { len: 2, max: 1 }));
+        assert!(!passes(ErrorKind::Server(ErrorCode::NO_NODE)));
+        let moved = ErrorKind::Server(ErrorCode::SESSION_MOVED);
+        assert!(!Error::new(moved, Outcome::Unknown).is_retryable(), "an earlier attempt may have");
+    }
+
+    #[test]
+    fn limits_are_told_by_what_they_are_for() {
+        let told = |limit| Error::not_applied(ErrorKind::LimitReached(limit)).to_string();
+        assert!(told("WATCHES_MAX").starts_with("too many watches"));
+        assert!(told("CREDENTIALS_MAX").starts_with("too many credentials"));
+        assert!(told("CHORES_MAX").contains("removed"));
+        assert!(told("REQUESTS_MAX").ends_with("slow down"));
+        let large = Error::not_applied(ErrorKind::AnswerTooLarge { len: 12, max: 10 });
+        let text = "an answer of 12 bytes; this client takes at most 10 (frame_len_max)";
+        assert_eq!(large.to_string(), text);
+    }
 
     #[test]
     fn a_missing_chroot_is_named() {

@@ -81,7 +81,8 @@ pub enum SessionEvent {
     CleanUpFailed {
         /// The path of the node, as the server knows it.
         path: String,
-        /// What the server said.
+        /// What the server said; `MarshallingError` if its answer was larger than this
+        /// client accepts.
         code: ErrorCode,
     },
     /// So many events were not read in time and are lost to this subscriber.

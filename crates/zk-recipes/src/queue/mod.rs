@@ -19,16 +19,18 @@ mod vigil;
 
 /// True for trouble that is waited out: the request was not applied, and made again
 /// it waits until there is a connection. A client at its limits is not waited out:
-/// it would refuse again at once, for ever, without ever letting go of the thread.
+/// it would refuse again at once, for ever, without ever letting go of the thread; and
+/// so would one that is on a read-only server.
 pub(crate) fn passes(error: &zk_session::Error) -> bool {
-    error.is_retryable() && !matches!(error.kind(), zk_session::ErrorKind::LimitReached(_))
+    use zk_session::ErrorKind::{LimitReached, NotReadOnly};
+    error.is_retryable() && !matches!(error.kind(), LimitReached(_) | NotReadOnly)
 }
 
-/// Lets trouble that [`passes`] pass. A server that throttles answers at once, and
-/// asking again at once is what it throttles for; anything else has taken its time,
+/// Lets trouble that [`passes`] pass. A server that declines, as one that throttles,
+/// answers at once, and must not be asked again at once; anything else has taken its time,
 /// or waits for a connection by itself.
 pub(crate) async fn pause(error: &zk_session::Error) {
-    if error.code() == Some(zk_session::ErrorCode::THROTTLED_OP) {
+    if error.code().is_some() && passes(error) {
         tokio::time::sleep(THROTTLED_PAUSE).await;
     }
 }

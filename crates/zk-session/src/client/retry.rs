@@ -251,7 +251,7 @@ impl<'a> Attempts<'a> {
         let is_unknown = error.outcome() == Outcome::Unknown;
         let may_pass = match is_unknown {
             true => self.repeats_unknown && error.fault() != Fault::Session,
-            false => passes(&error),
+            false => error.is_retryable(),
         };
         self.is_unknown |= is_unknown;
         let Self { retry: Retry { client, policy }, .. } = self;
@@ -269,16 +269,4 @@ impl<'a> Attempts<'a> {
             None => Err(error),
         }
     }
-}
-
-/// True for what was not applied, and may be when it is asked for once more.
-fn passes(error: &Error) -> bool {
-    let transient = [
-        ErrorCode::NOT_READ_ONLY,
-        ErrorCode::SESSION_MOVED,
-        ErrorCode::RECONFIG_IN_PROGRESS,
-        ErrorCode::NEW_CONFIG_NO_QUORUM,
-    ];
-    let is_transient = error.code().is_some_and(|code| transient.contains(&code));
-    error.is_retryable() || (is_transient && error.outcome() == Outcome::NotApplied)
 }

@@ -100,10 +100,12 @@ impl<R> Chores<R> {
         self.retry_at = None;
     }
 
-    /// Takes out everybody who waits, for the end of the session.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = R> + use<R> {
+    /// Takes out everybody who waits, for the end of the session, after the answers
+    /// that were on their way were lost; and whether the chore was ever sent.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (R, bool)> + use<R> {
         self.unsent.clear();
-        std::mem::take(&mut self.tasks).into_values().filter_map(|task| task.waiter)
+        let tasks = std::mem::take(&mut self.tasks).into_values();
+        tasks.filter_map(|task| Some((task.waiter?, task.repeated)))
     }
 }
 

@@ -26,8 +26,9 @@ impl<H: Handles> Session<H> {
                 self.fail(to, &kind, Outcome::NotApplied);
             }
         }
-        for to in self.chores.drain() {
-            self.fail(to, &kind, Outcome::Unknown);
+        for (to, was_sent) in self.chores.drain() {
+            let outcome = if was_sent { Outcome::Unknown } else { Outcome::NotApplied };
+            self.fail(to, &kind, outcome);
         }
         let (one_shots, streams) = self.watches.drain();
         let one_shots = one_shots.into_iter().map(|to| Output::Watch { to, result: Err(end) });

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::rng::Rng;
 use crate::connect_string::Host;
+use crate::error::LossCause;
 use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, BEHIND_SKIP};
 use crate::planted::Planted;
 
@@ -26,6 +27,9 @@ struct Entry {
     host: Host,
     /// Passed over until then, if there is anybody else.
     skip_until: Option<Instant>,
+    /// The last attempt brought no connection that held for a while: those go first
+    /// that did, or that were not tried yet.
+    is_doubtful: bool,
 }
 
 /// What a new list means for the connection there is.
@@ -81,6 +85,15 @@ impl Hosts {
     /// The current host has served for a while.
     pub(super) fn succeeded(&mut self) {
         self.failures = 0;
+        self.hosts[self.current].is_doubtful = false;
+    }
+
+    /// The current host has not served, or not for long.
+    pub(super) fn missed(&mut self, cause: LossCause) {
+        // Not if it was left for another one.
+        if !matches!(cause, LossCause::Rebalanced | LossCause::ReadOnly) {
+            self.hosts[self.current].is_doubtful = true;
+        }
     }
 
     /// The current host takes connections and will not have the session: it is behind
@@ -99,7 +112,9 @@ impl Hosts {
         let count = self.hosts.len();
         let lap = (1..=count).map(|step| (self.current + step) % count);
         let awaited = |entry: &Entry| entry.skip_until.is_some_and(|until| until > now);
-        let next = lap.clone().find(|index| !awaited(&self.hosts[*index]));
+        let known =
+            lap.clone().find(|at| !awaited(&self.hosts[*at]) && !self.hosts[*at].is_doubtful);
+        let next = known.or_else(|| lap.clone().find(|at| !awaited(&self.hosts[*at])));
         self.current = next.unwrap_or((self.current + 1) % count);
         if Planted::SpinOnReconnect.is_on() {
             return Duration::from_millis(1);
@@ -167,7 +182,7 @@ impl Hosts {
 
 impl Entry {
     fn new(host: Host) -> Self {
-        Self { host, skip_until: None }
+        Self { host, skip_until: None, is_doubtful: false }
     }
 }
 

@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use proto::{ErrorCode, ReplyHeader, xid};
+use proto::{ErrorCode, FrameError, ReplyHeader, xid};
 
 use super::handles::{Owner, Sent};
 use super::link::Link;
 use super::{Handles, Output, Reply, Session};
 use crate::SessionEnd;
 use crate::error::{ErrorKind, LossCause, Outcome};
+use crate::limits::HANDSHAKE_LEN_MAX;
 use crate::planted::Planted;
 
 impl<H: Handles> Session<H> {
@@ -25,10 +26,22 @@ impl<H: Handles> Session<H> {
                 buffer.clear();
                 return;
             }
-            let result = match proto::split_frame(buffer, self.settings.frame_len_max) {
+            let max = match self.link {
+                Link::Up => self.settings.frame_len_max,
+                _ => self.settings.frame_len_max.min(HANDSHAKE_LEN_MAX),
+            };
+            let result = match proto::split_frame(buffer, max) {
                 Ok(Some(frame)) => self.frame(now, &frame),
-                Ok(None) => return,
-                Err(_) => Err(LossCause::FrameTooLarge),
+                Ok(None) => {
+                    if self.is_connected() {
+                        self.pulse.heard_part(now, buffer.len());
+                    }
+                    return;
+                }
+                Err(error) => {
+                    self.refuse_answer(&error, buffer);
+                    Err(LossCause::FrameTooLarge)
+                }
             };
             if let Err(cause) = result {
                 self.drop_link(now, cause);
@@ -51,7 +64,9 @@ impl<H: Handles> Session<H> {
                 self.notification(now, header.zxid, &body)
             }
             xid::PING => {
-                if let (true, Some(sent)) = (Planted::LeaseFedByPings.is_on(), self.pulse.ping) {
+                if let (true, Some(sent)) =
+                    (Planted::LeaseFedByPings.is_on(), self.pulse.unanswered_ping())
+                {
                     self.lease.quorum_answered(sent, now);
                 }
                 let round_trip = self.pulse.ponged(now);
@@ -62,6 +77,28 @@ impl<H: Handles> Session<H> {
                 Some(sent) => self.reply(now, sent, &header, body),
                 None => Err(LossCause::UnknownXid(xid)),
             },
+        }
+    }
+
+    /// Tells the one whose answer it is that it is too large: asked for again it would
+    /// be so again, and cost everybody the connection each time. It can be told by the
+    /// number in front, which has come along in all but the oddest of cases.
+    fn refuse_answer(&mut self, error: &FrameError, buffer: &[u8]) {
+        let (Link::Up, FrameError::TooLong { len, max }) = (&self.link, *error) else { return };
+        let Some(xid) = buffer.get(4..).and_then(<[u8]>::first_chunk) else { return };
+        let Some(sent) = self.inflight.take(i32::from_be_bytes(*xid)) else { return };
+        self.deadlines.met(sent.due);
+        match sent.owner {
+            Owner::Caller(to) => {
+                let outcome = match sent.op.is_write() {
+                    true => Outcome::Unknown,
+                    false => Outcome::NotApplied,
+                };
+                let result = Err((ErrorKind::AnswerTooLarge { len, max }, outcome));
+                self.outputs.push_back(Output::Reply { to, result });
+            }
+            Owner::Chore(number) => self.give_up_chore(number),
+            _ => {}
         }
     }
 

@@ -69,9 +69,13 @@ impl<H: Handles> Session<H> {
         }
         let rebalance = self.hosts.update(hosts, &mut self.rng);
         if rebalance == Rebalance::Move && !matches!(self.link, Link::Waiting { .. }) {
-            // Not at once: whoever calls this may not know what the socket has taken, by
-            // which it is decided what may have been applied.
-            self.move_at = Some(now);
+            match self.link {
+                // Not at once: whoever calls this may not know what the socket has taken,
+                // by which it is decided what may have been applied.
+                Link::Up => self.move_at = Some(now),
+                // Nothing was asked of that one yet, and its answer is none of the next.
+                _ => self.drop_link(now, LossCause::Rebalanced),
+            }
         }
     }
 
@@ -90,8 +94,9 @@ impl<H: Handles> Session<H> {
         }
         // A server that takes the session and then closes, over and over, is no
         // better than one that closes at once.
-        if was_up && self.pulse.up_for(now) >= BACKOFF_MAX {
-            self.hosts.succeeded();
+        match was_up && self.pulse.up_for(now) >= BACKOFF_MAX {
+            true => self.hosts.succeeded(),
+            false => self.hosts.missed(cause),
         }
         self.move_at = None;
         self.search = None;

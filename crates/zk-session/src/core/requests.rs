@@ -1,6 +1,6 @@
 //! What the client asks of the session.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use proto::{
@@ -13,7 +13,7 @@ use super::deadlines::{Due, Place, Ticket};
 use super::handles::{Handle, Owner, Sent, Waiter, WatchOf};
 use super::link::Link;
 use super::outbound::Queued;
-use super::watches::{PendingWatch, Watcher};
+use super::watches::{PendingWatch, Watcher, rearm_len};
 use super::{Failure, Handles, Output, Reply, Session, WatchKind};
 use crate::error::{ErrorKind, Outcome};
 use crate::limits::{CHORES_MAX, CREDENTIALS_MAX, QUEUED_BYTES_MAX, REQUESTS_MAX, WATCHES_MAX};
@@ -60,7 +60,11 @@ impl<H: Handles> Session<H> {
         to: impl Into<Waiter<H::Reply>>,
         watch: Option<(WatchKind, H::Watch)>,
     ) -> Result<Ticket, Failure> {
-        self.admit(proto::request_frame_len(request), watch.is_some())?;
+        let frame_len = proto::request_frame_len(request);
+        match (&watch, request.path()) {
+            (Some(_), Some(path)) => self.admit(frame_len.max(rearm_len(path)), true)?,
+            _ => self.admit(frame_len, watch.is_some())?,
+        }
         if self.is_read_only() && needs_quorum(R::OP) {
             return Err((ErrorKind::NotReadOnly, Outcome::NotApplied));
         }
@@ -400,7 +404,11 @@ impl<H: Handles> Session<H> {
     ) {
         use proto::ErrorCode as Code;
         if code == Code::THROTTLED_OP {
-            self.chores.postpone(number, now + self.identity.timeout / 10);
+            // Not all who were told so at the same moment, at the same moment again.
+            let pause = self.identity.timeout / 10;
+            let jitter = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+            let jitter = Duration::from_micros(self.rng.below(jitter));
+            self.chores.postpone(number, now + pause + jitter);
             return;
         }
         let Some(Task { chore, waiter, due, repeated }) = self.chores.finish(number) else {
@@ -422,6 +430,24 @@ impl<H: Handles> Session<H> {
                 self.outputs.push_back(Output::Reply { to, result });
             }
             None if code.is_ok() || gone => {}
+            None => {
+                let (Chore::Delete { path } | Chore::Sweep { parent: path, .. }) = chore;
+                self.event(SessionEvent::CleanUpFailed { path, code });
+            }
+        }
+    }
+
+    /// The answer to a chore can never be taken: sent again it would cost the next
+    /// connection, too.
+    pub(super) fn give_up_chore(&mut self, number: Ticket) {
+        let Some(Task { chore, waiter, due, .. }) = self.chores.finish(number) else { return };
+        self.deadlines.met(due);
+        let code = proto::ErrorCode::MARSHALLING_ERROR;
+        match waiter {
+            Some(to) => {
+                let result = Err((ErrorKind::Server(code), Outcome::Unknown));
+                self.outputs.push_back(Output::Reply { to, result });
+            }
             None => {
                 let (Chore::Delete { path } | Chore::Sweep { parent: path, .. }) = chore;
                 self.event(SessionEvent::CleanUpFailed { path, code });

@@ -28,7 +28,12 @@ pub(super) struct Pulse {
     acked: Option<Instant>,
     /// When a request other than a ping was last answered.
     answered: Instant,
-    pub(super) ping: Option<Instant>,
+    /// The oldest ping that is not answered, and how many others there are.
+    ping: Option<Instant>,
+    more_pings: u32,
+    /// When a part of a frame last came, and whether the rest of it is still owed.
+    part: Option<Instant>,
+    is_in_frame: bool,
 }
 
 impl Pulse {
@@ -42,7 +47,31 @@ impl Pulse {
             acked: None,
             answered: now,
             ping: None,
+            more_pings: 0,
+            part: None,
+            is_in_frame: false,
         }
+    }
+
+    /// Everything that has come was looked at; so much is the beginning of a frame.
+    pub(super) fn heard_part(&mut self, now: Instant, len: usize) {
+        self.is_in_frame = len > 0;
+        if self.is_in_frame {
+            self.part = Some(now);
+        }
+    }
+
+    pub(super) fn pinged(&mut self, now: Instant) {
+        match self.ping {
+            None => self.ping = Some(now),
+            Some(_) => self.more_pings += 1,
+        }
+        self.sent(now);
+    }
+
+    /// When the oldest ping was sent that is not answered.
+    pub(super) fn unanswered_ping(&self) -> Option<Instant> {
+        self.ping
     }
 
     pub(super) fn sent(&mut self, now: Instant) {
@@ -72,7 +101,11 @@ impl Pulse {
     /// A ping was answered; how long that took.
     pub(super) fn ponged(&mut self, now: Instant) -> Option<Duration> {
         self.heard = now;
-        let sent = self.ping.take()?;
+        let sent = self.ping?;
+        match self.more_pings {
+            0 => self.ping = None,
+            _ => self.more_pings -= 1, // this one was sent later: never taken for too new
+        }
         self.acked(sent);
         Some(now.saturating_duration_since(sent))
     }
@@ -80,6 +113,7 @@ impl Pulse {
     pub(super) fn link_up(&mut self, now: Instant) {
         (self.sent, self.heard, self.up) = (now, now, now);
         self.unheard = None;
+        self.is_in_frame = false;
     }
 
     pub(super) fn is_acked(&self) -> bool {
@@ -92,7 +126,7 @@ impl Pulse {
     }
 
     pub(super) fn link_lost(&mut self) {
-        self.ping = None;
+        (self.ping, self.more_pings, self.is_in_frame) = (None, 0, false);
     }
 }
 
@@ -171,8 +205,7 @@ impl<H: Handles> Session<H> {
         }
         if self.ping_due().is_some_and(|due| due <= now) {
             self.outbound.append(|out| proto::encode_request(xid::PING, &Ping, out));
-            self.pulse.sent(now);
-            self.pulse.ping = Some(now);
+            self.pulse.pinged(now);
         }
         if self.probe_due().is_some_and(|at| at <= now) {
             self.send_probe(now);
@@ -187,11 +220,14 @@ impl<H: Handles> Session<H> {
     }
 
     /// After a third of the timeout without a word from us a ping is due, so that
-    /// one may be lost before the session is in danger.
+    /// one may be lost before the session is in danger. One that was not answered is
+    /// enough, unless its answer is held up by a long reply: the server, which does not
+    /// count what it sends, must go on hearing of us.
     fn ping_due(&self) -> Option<Instant> {
         let interval = (self.identity.timeout / 3).min(PING_INTERVAL_MAX);
         // closeSession is the last word on a connection.
-        let silent = self.pulse.ping.is_some() || self.closing.is_some();
+        let is_asked = self.pulse.ping.is_some() && !self.pulse.is_in_frame;
+        let silent = is_asked || self.closing.is_some();
         (!silent).then(|| self.pulse.sent + interval)
     }
 
@@ -234,24 +270,29 @@ impl<H: Handles> Session<H> {
     ///
     /// Not sooner: a slow commit delays everything behind it, pings included, and
     /// moving costs the outcome of whatever is under way. Not while answers come,
-    /// however long the queue in front of the oldest request. And not when there is no
+    /// however long the queue in front of the oldest request, or parts of one. And not when there is no
     /// other server: a connection to the same one would be no better, and the answers
     /// may still come; who cannot wait has [`Settings::request_timeout`].
     ///
     /// [`Settings::request_timeout`]: super::Settings::request_timeout
     fn stall_due(&self) -> Option<Instant> {
         let oldest = self.inflight.oldest().filter(|_| self.hosts.count() > 1)?;
-        Some(oldest.at.max(self.pulse.answered) + self.identity.timeout)
+        let heard_of =
+            self.pulse.part.map_or(self.pulse.answered, |at| at.max(self.pulse.answered));
+        Some(oldest.at.max(heard_of) + self.identity.timeout)
     }
 
     /// A session that nobody has acknowledged for 4/3 of its timeout is over,
     /// whether or not a server ever comes back to say so (ZOOKEEPER-4508). A
     /// session that never was cannot expire (ZOOKEEPER-4921), nor can that of a
     /// read-only server, on which nothing rests.
+    ///
+    /// A part of a reply counts like an acknowledgement: what else the server has
+    /// acknowledged waits behind it, for longer than the timeout if the line is slow.
     fn expiry_due(&self) -> Option<Instant> {
         if self.identity.session_id == 0 {
             return None;
         }
-        self.pulse.acked.map(|sent| sent + self.identity.timeout * 4 / 3)
+        self.pulse.acked.max(self.pulse.part).map(|at| at + self.identity.timeout * 4 / 3)
     }
 }

@@ -11,7 +11,7 @@ use proto::{
 
 use super::deadlines::Ticket;
 use super::handles::{Owner, Waiter, WatchOf};
-use super::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher};
+use super::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
 use super::{Failure, Handles, Notice, Output, Session, WatchKind, WatchedEvent};
 use crate::error::LossCause;
 use crate::limits::{REMOVAL_DELAY, REMOVALS_AT_ONCE};
@@ -33,7 +33,7 @@ impl<H: Handles> Session<H> {
         stream: H::Stream,
     ) -> Result<Ticket, Failure> {
         let request = AddWatch { path: path.into(), mode };
-        self.admit(proto::request_frame_len(&request), true)?;
+        self.admit(rearm_len(path), true)?; // longer than the request itself
         let watcher = Watcher::Stream(mode, stream);
         let watch =
             PendingWatch { path: path.into(), watcher, is_given_up: false, is_covered: false };

@@ -241,6 +241,58 @@ fn a_new_list_moves_who_has_to_and_says_why() {
 }
 
 #[test]
+fn a_handshake_with_a_server_that_is_left_has_no_effect() {
+    let mut world = World::with(|settings| settings.hosts = vec![Host::new("old", 1)]);
+    let write = world.create("/a");
+    world.open();
+    world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);
+    world.settle();
+    world.respond(&acceptance(6000)); // it had been on its way
+    assert!(!world.session.is_connected() && world.events().is_empty());
+    world.bring_up();
+    assert_eq!(world.attempts().last().unwrap().1.name(), "new");
+    assert_eq!(world.session.stats(world.instant()).connected_to.unwrap().name(), "new");
+    assert!(world.ops() == [OpCode::Create2] && world.reply(write).is_none());
+    world.finish();
+}
+
+/// A server that has served is gone back to before those that could not be reached.
+#[test]
+fn the_last_server_that_served_is_remembered() {
+    for seed in 0..20 {
+        let mut world = three(seed);
+        world.open();
+        let mut last = world.attempts().pop().unwrap().1;
+        for _ in 0..2 {
+            world.cut_for(unreachable());
+            world.open();
+            last = world.attempts().pop().unwrap().1;
+        }
+        world.respond(&acceptance(6000)); // the third, after two that were not there
+        world.answered.insert(OpCode::Ping.code());
+        world.advance(T);
+        world.cut();
+        world.open();
+        assert_eq!(world.attempts().pop().unwrap().1, last, "the only one that ever served");
+
+        // It takes the session and does not keep it: now all are alike, and take turns.
+        world.respond(&acceptance(6000));
+        let mut turns = BTreeSet::new();
+        for _ in 0..3 {
+            world.cut_for(unreachable());
+            world.open();
+            turns.insert(world.attempts().pop().unwrap().1.to_string());
+        }
+        assert_eq!(turns.len(), 3);
+        world.finish();
+    }
+}
+
+fn unreachable() -> LossCause {
+    LossCause::Unreachable(std::io::ErrorKind::ConnectionRefused)
+}
+
+#[test]
 fn an_attempt_at_a_server_that_is_no_longer_in_the_list_is_given_up() {
     let mut world = three(4);
     world.open(); // the handshake is under way

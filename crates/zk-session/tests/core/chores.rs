@@ -1,7 +1,9 @@
 //! What must be removed from the server, whatever happens meanwhile.
 
+use std::collections::BTreeSet;
+
 use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat};
-use zk_session::{ErrorKind, Outcome, SessionEnd, SessionEvent};
+use zk_session::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ended, ms};
 
@@ -41,7 +43,7 @@ fn a_node_that_was_gone_before_is_told_from_one_that_an_attempt_may_have_deleted
     let n = world.delete_for_certain("/a");
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &()); // was not attempted
-    world.advance(T / 10);
+    world.advance(T / 5);
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::NO_NODE, &());
     assert_eq!(*world.failure(n), gone);
@@ -95,10 +97,61 @@ fn a_busy_server_is_asked_again_later() {
     world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
     world.advance(T / 10 - ms(1));
     assert_eq!(world.ops(), []);
-    world.advance(ms(1));
+    world.advance(T / 10);
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::OK, &());
     assert!(world.is_ok(n));
+    world.finish();
+}
+
+#[test]
+fn those_whom_a_busy_server_has_sent_away_do_not_come_back_together() {
+    let pause = |seed| {
+        let mut world = World::with(|settings| settings.seed = seed);
+        world.bring_up();
+        world.delete_for_certain("/a");
+        let frame = world.take(OpCode::Delete);
+        world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+        world.advance(T);
+        let times = world.times(OpCode::Delete);
+        world.finish();
+        times[1] - times[0]
+    };
+    let pauses: BTreeSet<_> = (0..20).map(pause).collect();
+    assert!(pauses.len() > 15, "{pauses:?}");
+    assert!(pauses.iter().all(|it| (T / 10..T / 5).contains(it)));
+}
+
+#[test]
+fn an_answer_that_is_too_large_is_not_asked_for_again() {
+    let mut world = World::with(|settings| settings.frame_len_max = 1000);
+    world.bring_up();
+    world.sweep("/p", "_c_1");
+    let patient = world.delete_for_certain("/a");
+    world.take(OpCode::Sync);
+    let list = world.take(OpCode::GetChildren2);
+    world.deliver(&[&1001_i32.to_be_bytes()[..], &list.xid.to_be_bytes()].concat());
+    assert_eq!(world.cause(), LossCause::FrameTooLarge);
+    let code = ErrorCode::MARSHALLING_ERROR;
+    let failed = SessionEvent::CleanUpFailed { path: "/p".to_owned(), code };
+    assert!(world.events().contains(&failed));
+    world.bring_up();
+    let frame = world.take(OpCode::Delete); // the others go on
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(patient) && world.ops().is_empty());
+    world.finish();
+}
+
+#[test]
+fn one_that_was_never_sent_was_not_applied() {
+    let mut world = World::up();
+    let sent = world.delete_for_certain("/a");
+    world.servers = Servers::Refuse;
+    world.cut();
+    let unsent = world.delete_for_certain("/b");
+    world.advance(T * 2);
+    assert_eq!(world.outcome(sent), Outcome::Unknown);
+    assert_eq!(world.outcome(unsent), Outcome::NotApplied);
     world.finish();
 }
 

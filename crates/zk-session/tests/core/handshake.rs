@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use proto::{ErrorCode, OpCode, ReplyHeader};
+use zk_session::limits::HANDSHAKE_LEN_MAX;
 use zk_session::{LossCause, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, Wire, World, acceptance, ended, ms, rejection};
@@ -183,6 +184,24 @@ fn a_first_frame_that_is_neither_costs_the_connection() {
         assert!(!world.session.is_connected());
         world.finish();
     }
+}
+
+#[test]
+fn what_is_far_too_long_for_an_answer_is_none_and_nothing_of_it_is_kept() {
+    let mut world = World::new();
+    for len in [HANDSHAKE_LEN_MAX, 2 << 20] {
+        world.open();
+        let mut response = acceptance(6000);
+        response.password = vec![1; len].into();
+        world.respond(&response);
+        assert!(!world.session.is_connected());
+        assert_eq!(world.session.last_loss(), Some(LossCause::FrameTooLarge));
+    }
+    world.open();
+    assert_eq!(world.last_connect().password[..], [0; 16]);
+    world.respond(&acceptance(6000));
+    assert!(world.session.is_connected());
+    world.finish();
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use proto::{FRAME_LEN_MAX_SERVER, OpCode, SetData};
+use proto::{AddWatchMode, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, SetData, SetWatches2};
+use zk_session::core::WatchKind;
 use zk_session::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
 use zk_session::{ErrorKind, LossCause, Outcome};
 
@@ -109,6 +110,68 @@ fn a_frame_too_long_for_the_client_costs_the_connection() {
     let kind = ErrorKind::ConnectionLost(LossCause::FrameTooLarge);
     assert_eq!(*world.failure(read), (kind, Outcome::NotApplied));
     assert!(world.incoming.is_empty());
+    world.finish();
+}
+
+/// It is told to who has asked for it: to nobody else, whose requests may succeed next time.
+#[test]
+fn an_answer_too_large_is_told_to_who_asked_for_it() {
+    let mut world = World::with(|settings| settings.frame_len_max = 1000);
+    world.bring_up();
+    let (read, large, write) = (world.get("/a"), world.get("/b"), world.create("/c"));
+    world.take(OpCode::GetData);
+    let frame = world.take(OpCode::GetData);
+    world.deliver(&[&1001_i32.to_be_bytes()[..], &frame.xid.to_be_bytes()].concat());
+    let too_large = ErrorKind::AnswerTooLarge { len: 1001, max: 1000 };
+    assert_eq!(*world.failure(large), (too_large.clone(), Outcome::NotApplied));
+    let lost = ErrorKind::ConnectionLost(LossCause::FrameTooLarge);
+    assert_eq!(*world.failure(read), (lost.clone(), Outcome::NotApplied));
+    assert_eq!(*world.failure(write), (lost.clone(), Outcome::Unknown));
+
+    // What says no number that was asked for blames nobody.
+    for head in [-1_i32, 0, 999] {
+        world.bring_up();
+        let read = world.get("/a");
+        world.deliver(&[&1001_i32.to_be_bytes()[..], &head.to_be_bytes()].concat());
+        assert_eq!(*world.failure(read), (lost.clone(), Outcome::NotApplied));
+    }
+    world.bring_up();
+    let write = world.create("/d");
+    let frame = world.take(OpCode::Create2);
+    world.deliver(&[&1001_i32.to_be_bytes()[..], &frame.xid.to_be_bytes()].concat());
+    assert_eq!(*world.failure(write), (too_large, Outcome::Unknown));
+    world.finish();
+}
+
+/// The frame that arms a watch again is longer than the request that has set it.
+#[test]
+fn a_watch_that_could_not_be_armed_again_is_refused() {
+    let mut world = World::up();
+    let empty = SetWatches2 { persistent: vec!["".into()], ..SetWatches2::default() };
+    let longest = FRAME_LEN_MAX_SERVER - proto::request_frame_len(&empty);
+    let path = |len: usize| format!("/{}", "x".repeat(len - 1));
+    let refused = world.try_submit(&get(&path(longest + 1), true), Some(WatchKind::Data));
+    assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    world.submit(&get(&path(longest + 1), false), None); // as such it is not too long
+    world.take(OpCode::GetData);
+    let n = world.submit(&get(&path(longest), true), Some(WatchKind::Data));
+    let frame = world.take(OpCode::GetData);
+    let reply = proto::DataReply { data: None, stat: proto::Stat::default() };
+    world.answer(&frame, 9, ErrorCode::OK, &reply);
+    let stream = world.stream(AddWatchMode::Persistent, &path(longest));
+    let frame = world.take(OpCode::AddWatch);
+    world.answer(&frame, 9, ErrorCode::OK, &proto::AddWatchReply { err: ErrorCode::OK });
+    assert!(world.is_ok(n) && world.is_ok(stream));
+    let to = world.number();
+    let mode = AddWatchMode::Persistent;
+    let path = path(longest + 1);
+    let refused = world.session.add_watch(world.instant(), &path, mode, to.clone(), to);
+    assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    world.cut();
+    world.bring_up();
+    let lens: Vec<usize> = world.frames.iter().map(|frame| frame.body.len() + 8).collect();
+    assert!(lens.iter().all(|len| *len <= FRAME_LEN_MAX_SERVER), "{lens:?}");
+    assert_eq!(lens.iter().max(), Some(&FRAME_LEN_MAX_SERVER));
     world.finish();
 }
 

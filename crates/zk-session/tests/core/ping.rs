@@ -1,10 +1,10 @@
 //! Signs of life, in both directions.
 
-use bytes::BytesMut;
-use proto::{ErrorCode, EventType, OpCode};
-use zk_session::LossCause;
+use bytes::{Bytes, BytesMut};
+use proto::{DataReply, ErrorCode, EventType, OpCode, Stat};
+use zk_session::{Host, LossCause, SessionEnd};
 
-use crate::harness::{T, World, acceptance, ms, pong};
+use crate::harness::{Servers, T, World, acceptance, ms, pong};
 use crate::server;
 
 #[test]
@@ -106,17 +106,50 @@ fn a_server_that_was_asked_nothing_is_asked_before_it_is_given_up() {
 
 #[test]
 fn a_reply_that_trickles_in_keeps_the_connection() {
-    let mut world = World::up();
-    let read = world.get("/a");
-    let frame = world.take(OpCode::GetData);
-    let mut out = BytesMut::new();
-    server::reply(&mut out, frame.xid, 7, ErrorCode::OK, &());
-    for byte in &out {
-        world.advance(ms(300));
-        world.deliver(&[*byte]);
+    for hosts in [1, 3] {
+        let mut world = World::with(|settings| {
+            settings.hosts = (0..hosts).map(|n| Host::new("h", n)).collect();
+        });
+        world.bring_up();
+        let read = world.get("/a");
+        let frame = world.take(OpCode::GetData);
+        let mut out = BytesMut::new();
+        let data = Some(Bytes::from_static(&[7; 100]));
+        let reply = DataReply { data, stat: Stat::default() };
+        server::reply(&mut out, frame.xid, 7, ErrorCode::OK, &reply);
+        for byte in &out {
+            world.advance(ms(300));
+            world.deliver(&[*byte]);
+        }
+        assert!(world.now() > T * 9 && world.session.is_connected());
+        assert!(world.is_ok(read));
+
+        // The server, which has not been answering, has been hearing of the client.
+        let pings = world.times(OpCode::Ping);
+        assert!(pings.len() > 9 && pings.windows(2).all(|pair| pair[1] - pair[0] <= T / 2));
+        let long_ago = world.now();
+        for _ in &pings {
+            world.deliver(&pong());
+        }
+        world.advance(T / 3);
+        assert!(*world.times(OpCode::Ping).last().unwrap() >= long_ago, "and it goes on");
+        world.advance(T);
+        assert_eq!(world.cause(), LossCause::Silent, "until there is silence");
+        world.finish();
     }
-    assert!(world.now() > T * 2 / 3 && world.session.is_connected());
-    assert!(world.is_ok(read));
+}
+
+#[test]
+fn a_session_whose_reply_never_comes_to_an_end_is_over_in_time() {
+    let mut world = World::up();
+    world.get("/a");
+    world.advance(ms(3000));
+    world.deliver(&100_i32.to_be_bytes());
+    world.servers = Servers::Refuse;
+    world.advance(T * 4 / 3 - ms(1));
+    assert_eq!(world.session.ended(), None);
+    world.advance(ms(1));
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally));
     world.finish();
 }
 

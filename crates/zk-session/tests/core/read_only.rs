@@ -1,7 +1,7 @@
 //! On a server without a quorum.
 
-use proto::{ConnectResponse, ErrorCode, OpCode};
-use zk_session::core::WatchKind;
+use proto::{AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SetWatches2};
+use zk_session::core::{Notice, WatchKind};
 use zk_session::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
 use zk_session::{ErrorKind, Host, LossCause, Outcome, SessionEvent};
 
@@ -156,6 +156,35 @@ fn others_are_asked_ever_more_rarely_and_the_first_that_takes_writes_is_gone_to(
     let count = probes(&world).len();
     world.advance(T);
     assert_eq!(probes(&world).len(), count, "the search is over");
+    world.finish();
+}
+
+/// Watches need no quorum: they are set, re-armed and removed there as elsewhere.
+#[test]
+fn streams_are_had_and_given_up_there_as_elsewhere() {
+    let mut world = connected(1);
+    let [one, all] = [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive]
+        .map(|mode| world.stream(mode, if mode == AddWatchMode::Persistent { "/a" } else { "/b" }));
+    for n in [one, all] {
+        let frame = world.take(OpCode::AddWatch);
+        world.answer(&frame, 9, ErrorCode::OK, &AddWatchReply { err: ErrorCode::OK });
+        assert!(world.is_ok(n));
+    }
+    world.drop_watch(one, "/a");
+    world.advance(ms(100));
+    let frame = world.take(OpCode::RemoveWatches);
+    assert_eq!(frame.path(), "/a");
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.notify(proto::EventType::NODE_CREATED, "/b/c");
+    world.cut();
+
+    // The next one has a quorum, and knows of nothing.
+    world.bring_up();
+    let rearmed: SetWatches2<'_> = world.frames[0].read();
+    assert_eq!(rearmed.persistent_recursive, ["/b"]);
+    assert!(rearmed.persistent.is_empty());
+    let told = world.told(all);
+    assert!(matches!(told[..], [Ok(Notice::Event(_)), Ok(Notice::Gap)]), "{told:?}");
     world.finish();
 }
 

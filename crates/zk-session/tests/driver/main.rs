@@ -106,8 +106,9 @@ async fn an_answer_larger_than_allowed_costs_the_connection() {
     let client = config.connect_through(ensemble.clone()).await.unwrap();
     client.set_data("/n", &[7; 20_000], None).await.unwrap();
     let error = client.get_data("/n").await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::ConnectionLost(LossCause::FrameTooLarge));
-    assert_eq!((error.fault(), error.outcome()), (Fault::Peer, Outcome::NotApplied));
+    assert!(matches!(error.kind(), ErrorKind::AnswerTooLarge { len: 20_000.., max: 10_000 }));
+    assert_eq!((error.fault(), error.outcome()), (Fault::Caller, Outcome::NotApplied));
+    assert!(!error.is_retryable(), "{error}");
     assert!(client.exists("/n").await.unwrap().is_some(), "on another connection");
     client.close().await;
 }

@@ -24,7 +24,7 @@ use proto::AddWatchMode;
 
 pub(super) use self::armed::Armed;
 pub(super) use self::fire::Fired;
-pub(super) use self::rearm::Rearm;
+pub(super) use self::rearm::{Rearm, rearm_len};
 pub(super) use self::removal::Step;
 
 use self::path_watches::{List, PathWatches, is_recursive};

@@ -1,6 +1,6 @@
 //! What is asked of a new server to get all watches back.
 
-use proto::{AddWatchMode, SetWatches, SetWatches2};
+use proto::{AddWatchMode, RequestHeader, SetWatches, SetWatches2};
 
 use super::path_watches::{List, PathWatches};
 use super::{Armed, Watches};
@@ -15,6 +15,13 @@ pub(in crate::core) enum Rearm<'a> {
     /// Known since 3.6.0, as are the watches it is needed for. An older server
     /// closes the connection over it.
     All(SetWatches2<'a>),
+}
+
+/// The length of the frame that arms a watch on this path and nothing else: header,
+/// zxid, five lists, the path. Longer than that of the request that sets it, so a watch
+/// may have to be refused whose request would fit.
+pub(in crate::core) fn rearm_len(path: &str) -> usize {
+    RequestHeader::LEN + 8 + 5 * 4 + 4 + path.len()
 }
 
 impl<W: Handle, S: Handle + Clone> Watches<W, S> {
