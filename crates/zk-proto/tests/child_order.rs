@@ -198,6 +198,18 @@ fn a_lock_name_that_could_be_part_of_the_number_is_refused() {
         assert!(!is_lock_name(name));
         let rule = std::panic::catch_unwind(|| KeyRule::new(&[name]).key(b"x"));
         assert!(rule.is_err(), "{name:?}");
+        assert!(std::panic::catch_unwind(|| KeyRule::named(name).key(b"x")).is_err(), "{name:?}");
     }
     assert!(is_lock_name("lock-") && is_lock_name("7x"));
+}
+
+#[test]
+fn a_rule_may_be_made_of_a_name_that_is_no_constant() {
+    for name in ["lock-", "job 7 of many-"] {
+        let rule = KeyRule::named(name);
+        assert_eq!(rule, KeyRule::new(&[name]));
+        let child = format!("_c_x-{name}0000000042");
+        assert_eq!(rule.key(child.as_bytes()), Key::Number(42));
+        assert!(rule.is_contender(child.as_bytes()) && !rule.is_contender(b"0000000042"));
+    }
 }

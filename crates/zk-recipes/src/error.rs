@@ -68,6 +68,17 @@ pub enum LockError {
         /// The node that got the number.
         node: String,
     },
+    /// An owner that reads wants to write, and would wait for itself. Give up the read
+    /// side first, and look again at what was read: somebody else may have been first.
+    WouldDeadlock {
+        /// The path of the lock, from the root of the ensemble.
+        path: String,
+    },
+    /// A text that cannot stand before the numbers in the names of a lock's nodes.
+    InvalidLockName {
+        /// The text.
+        name: String,
+    },
     /// A shared count's node has data that is not four bytes.
     NotACount {
         /// The path of the node.
@@ -92,6 +103,8 @@ impl LockError {
             Self::Client(error) => error.is_retryable(),
             Self::Lost(LossReason::SessionEnded(_))
             | Self::SequenceExhausted { .. }
+            | Self::WouldDeadlock { .. }
+            | Self::InvalidLockName { .. }
             | Self::NotACount { .. }
             | Self::PermitsOutOfRange { .. } => false,
             Self::Lost(_) | Self::Vanished { .. } => true,
@@ -124,6 +137,16 @@ impl fmt::Display for LockError {
                 f,
                 "{node}: the sequence numbers below this path are used up; \
                  delete the path while nobody uses the lock"
+            ),
+            Self::WouldDeadlock { path } => write!(
+                f,
+                "{path}: the owner reads, and would wait for itself if it asked to write; \
+                 give up the read lock first"
+            ),
+            Self::InvalidLockName { name } => write!(
+                f,
+                "{name:?} cannot be a lock's name: it must not be empty, nothing but digits, \
+                 or hold a slash or a control character"
             ),
             Self::NotACount { path } => {
                 write!(f, "{path}: the data of a count are four bytes, and these are not")

@@ -4,15 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use zk_session::{Belief, Client, Error, ErrorCode, EventType, Multi, Outcome};
+use zk_session::{ErrorCode, Multi, Outcome};
 
 use crate::error::{LockError, LossReason};
-use crate::planted::{self, Planted};
-use crate::queue::contender::{Contender, Node};
+use crate::hold::{Fate, Hold, deleted};
+use crate::queue::contender::Node;
 use crate::queue::{passes, pause};
 use crate::revocation::revocation;
 
@@ -27,6 +26,15 @@ use crate::revocation::revocation;
 pub struct FencingToken(i64);
 
 impl FencingToken {
+    pub(crate) fn of(node: &Node) -> Self {
+        Self(node.czxid)
+    }
+
+    /// One that is no czxid.
+    pub(crate) fn planted(number: i64) -> Self {
+        Self(number)
+    }
+
     /// The number.
     #[must_use]
     pub fn get(self) -> i64 {
@@ -49,34 +57,25 @@ impl fmt::Display for FencingToken {
 ///
 /// Dropping the guard gives the lock up without waiting. The node is deleted even
 /// if the connection is down at the moment, as soon as it is back.
+///
+/// An [`Owner`](crate::Owner) who enters a lock that it holds gets another guard of the
+/// same hold: one node, one token, lost together, and given up with the last of them.
 #[derive(Debug)]
 #[must_use = "the lock is given up when the guard is dropped"]
 pub struct Guard {
-    contender: Contender,
-    node: Node,
-    belief: Belief,
-    token: FencingToken,
-    /// What the clock cannot tell of the node, shared with those who wait for its loss.
-    fate: Arc<Fate>,
+    /// Shared with the other guards of the same owner.
+    hold: Arc<Hold>,
 }
 
 impl Guard {
-    /// `contender` must be first in its queue.
-    pub(crate) fn new(contender: Contender, node: Node, belief: Belief) -> Self {
-        let token = FencingToken(node.czxid);
-        Self { contender, node, belief, token, fate: Arc::default() }
-    }
-
-    /// With the token of the guard whose place this one takes.
-    pub(crate) fn with_token(mut self, token: FencingToken) -> Self {
-        self.token = token;
-        self
+    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+        Self { hold }
     }
 
     /// The path of the holder's node.
     #[must_use]
     pub fn node(&self) -> &str {
-        &self.node.path
+        &self.hold.node().path
     }
 
     /// The fencing token, if the lock is held for certain at this moment, which is
@@ -85,20 +84,13 @@ impl Guard {
     /// # Errors
     /// [`LockError::Lost`] once the lock may be lost.
     pub fn token(&self) -> Result<FencingToken, LockError> {
-        match self.is_held() {
-            true if Planted::TokenIsSequence.is_on() => {
-                Ok(FencingToken(planted::sequence_token(&self.node.path)))
-            }
-            true => Ok(self.token),
-            false => Err(LockError::Lost(self.loss())),
-        }
+        self.hold.token()
     }
 
     /// True if the lock is held for certain at this moment. Asks no server.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        let is_held = self.fate.known().is_none() && self.contender.claim().holds(self.belief);
-        is_held || Planted::HolderIgnoresExpiry.is_on()
+        self.hold.is_held()
     }
 
     /// Asks a quorum of the ensemble: true proof, at the price of a transaction, that
@@ -112,36 +104,34 @@ impl Guard {
     pub async fn check(&self) -> Result<FencingToken, LockError> {
         loop {
             self.token()?;
-            let client = self.contender.client();
+            let (client, node) = (self.hold.client(), self.hold.node());
             // The read comes behind the transaction, so it sees at least as much. It is
             // there for a node that somebody made again under the very name.
             let (checked, own) = {
                 let _one_write = client.batch();
-                (client.check(&self.node.path, None), client.exists(&self.node.path))
+                (client.check(&node.path, None), client.exists(&node.path))
             };
             let error = match (checked.await, own.await) {
-                (Ok(()), Ok(Some(stat))) if stat.czxid == self.node.czxid => {
+                (Ok(()), Ok(Some(stat))) if stat.czxid == node.czxid => {
                     return self.token();
                 }
-                (Ok(()), Ok(_)) => {
-                    self.fate.set(Fate::DELETED);
-                    return Err(self.lost_error());
-                }
+                (Ok(()), Ok(_)) => return Err(self.hold.found_deleted()),
                 (Err(error), _) | (_, Err(error)) => error,
             };
             if error.code() == Some(ErrorCode::NO_NODE) {
-                self.fate.set(Fate::DELETED);
+                self.hold.fate().set(Fate::DELETED);
             }
             // A transaction without a change may be repeated, whatever became of it.
             if !passes(&error) && error.outcome() != Outcome::Unknown {
-                return Err(if self.is_held() { error.into() } else { self.lost_error() });
+                return Err(if self.is_held() { error.into() } else { self.hold.lost_error() });
             }
             pause(&error).await;
         }
     }
 
     /// Waits until the lock is lost, and tells why. Of a guard that is released or
-    /// dropped in the meantime it says [`LossReason::Released`].
+    /// dropped in the meantime, with all that its owner has of the same hold, it says
+    /// [`LossReason::Released`].
     ///
     /// Once this or [`check`](Self::check) has told that the node was deleted, the
     /// guard knows it too, for good.
@@ -163,9 +153,9 @@ impl Guard {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
-        let lease = self.contender.claim().lost(self.belief);
-        let (client, node) = (self.contender.client().clone(), self.node.clone());
-        let fate = self.fate.clone();
+        let lease = self.hold.contender().claim().lost(self.hold.belief());
+        let (client, node) = (self.hold.client().clone(), self.hold.node().clone());
+        let fate = self.hold.fate().clone();
         async move {
             if let Some(reason) = fate.known() {
                 return reason;
@@ -224,7 +214,9 @@ impl Guard {
             }
         };
         match select(pin!(revoked), pin!(self.run(work))).await {
-            Either::Left((error, _)) => Err(if self.is_held() { error } else { self.lost_error() }),
+            Either::Left((error, _)) => {
+                Err(if self.is_held() { error } else { self.hold.lost_error() })
+            }
             Either::Right((done, _)) => done,
         }
     }
@@ -239,7 +231,7 @@ impl Guard {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        revocation(self.contender.client(), &self.node.path)
+        revocation(self.hold.client(), &self.hold.node().path)
     }
 
     /// Begins a transaction that is applied only if the lock's node is there: a write
@@ -258,10 +250,12 @@ impl Guard {
     /// # }
     /// ```
     pub fn multi<'a>(&self) -> Multi<'a> {
-        self.contender.client().multi().check(&self.node.path, None)
+        self.hold.multi()
     }
 
-    /// Gives the lock up and waits until the server has said so.
+    /// Gives the lock up and waits until the server has said so. A guard whose owner has
+    /// others of the same hold is just that, one less: it asks no server, and tells
+    /// whether the lock is held for certain at this moment.
     ///
     /// # Errors
     /// [`LockError::Lost`] if the lock was no longer held for certain when this was
@@ -271,97 +265,19 @@ impl Guard {
     ///
     /// # Cancel safety
     /// The lock is given up by the call; dropping the future only stops the waiting.
-    pub async fn release(mut self) -> Result<(), LockError> {
+    pub async fn release(self) -> Result<(), LockError> {
         let held = self.token();
-        self.fate.set(Fate::RELEASED);
-        let was_there = self.contender.leave().await;
-        held?;
-        match was_there? {
-            true => Ok(()),
-            false => Err(LockError::Lost(LossReason::NodeDeleted)),
+        match Arc::into_inner(self.hold) {
+            Some(hold) => hold.give_up().await,
+            None => held.map(drop), // the others go on holding it
         }
     }
 
-    /// Tells those who wait for the loss that the lock is given up, ahead of the node's
-    /// end, which another transaction than a release is to bring.
-    pub(crate) fn retire(&self) {
-        self.fate.set(Fate::RELEASED);
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.hold
     }
 
-    /// The node has gone with that transaction.
-    pub(crate) fn forget_node(&mut self) {
-        self.contender.forget_node();
-    }
-
-    /// The node was found to be gone: the lock is lost.
-    pub(crate) fn found_deleted(&self) -> LockError {
-        self.fate.set(Fate::DELETED);
-        LockError::Lost(LossReason::NodeDeleted)
-    }
-
-    pub(crate) fn contender(&self) -> &Contender {
-        &self.contender
-    }
-
-    pub(crate) fn belief(&self) -> Belief {
-        self.belief
-    }
-
-    fn loss(&self) -> LossReason {
-        self.fate.known().unwrap_or_else(|| self.contender.claim().loss().into())
-    }
-
-    fn lost_error(&self) -> LockError {
-        LockError::Lost(self.loss())
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.fate.set(Fate::RELEASED);
-    }
-}
-
-/// What became of a guard's node. The first word is the last.
-#[derive(Debug, Default)]
-struct Fate(AtomicU8);
-
-impl Fate {
-    const DELETED: u8 = 1;
-    const RELEASED: u8 = 2;
-
-    /// Remembers it, unless something is known already; what is known then.
-    fn set(&self, fate: u8) -> LossReason {
-        // An error says that there was a word before.
-        let _ = self.0.compare_exchange(0, fate, Ordering::AcqRel, Ordering::Acquire);
-        self.known().unwrap_or(LossReason::Released)
-    }
-
-    fn known(&self) -> Option<LossReason> {
-        match self.0.load(Ordering::Acquire) {
-            0 => None,
-            Self::DELETED => Some(LossReason::NodeDeleted),
-            _ => Some(LossReason::Released),
-        }
-    }
-}
-
-/// Waits until the node is gone. Trouble with the session is not this one's to
-/// tell: it is waited out.
-pub(crate) async fn deleted(client: Client, node: Node) {
-    loop {
-        let failed: Error = match client.exists_and_watch(&node.path).await {
-            Ok((Some(stat), watch)) if stat.czxid == node.czxid => match watch.await {
-                Ok(event) if event.event_type == EventType::NODE_DELETED => return,
-                Ok(_) => continue,
-                Err(error) => error,
-            },
-            Ok(_) => return,
-            Err(error) => error,
-        };
-        if !passes(&failed) {
-            futures::future::pending::<()>().await;
-        }
-        pause(&failed).await;
+    pub(crate) fn into_hold(self) -> Arc<Hold> {
+        self.hold
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | Curator | here |
 //! |---|---|
-//! | `InterProcessMutex` | [`Mutex`] |
+//! | `InterProcessMutex` | [`Mutex`], re-entrant for an [`Owner`] |
 //! | `getParticipantNodes` | [`Mutex::participants`] |
 //! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
 //! | `InterProcessReadWriteLock` | [`RwLock`] |
@@ -49,10 +49,13 @@
 pub mod limits;
 
 mod error;
+mod gate;
 mod guard;
+mod hold;
 mod lock;
 mod multi_lock;
 mod mutex;
+mod owner;
 mod participants;
 mod planted;
 mod queue;
@@ -68,6 +71,7 @@ pub use guard::{FencingToken, Guard};
 pub use lock::{Boxed, Held, Lock};
 pub use multi_lock::{LockFailure, MultiGuard, MultiLock, MultiLockError};
 pub use mutex::Mutex;
+pub use owner::Owner;
 pub use participants::Participant;
 #[cfg(zk_planted)]
 pub use planted::Planted;

@@ -17,7 +17,8 @@ use crate::lock::{Boxed, Held, Lock};
 /// They are taken one after the other, so two that take the same locks in different
 /// orders can wait for each other. [`in_canonical_order`](Self::in_canonical_order)
 /// makes that impossible among all who use it; [`new`](Self::new) keeps the order that
-/// is given. The same lock twice waits for itself.
+/// is given. The same lock twice waits for itself, unless both handles are of one
+/// [`Owner`](crate::Owner): then it is held once, with a guard for each mention.
 ///
 /// * One deadline is for all of them. (With Curator it is for each.)
 /// * The first that fails ends it: none of the later ones is asked for. (Curator goes on.)

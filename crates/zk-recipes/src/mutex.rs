@@ -18,32 +18,30 @@
 
 use std::time::Duration;
 
-use zk_session::{Belief, Client, KeyRule};
+use zk_session::{Acl, Client};
 
 use crate::error::LockError;
+use crate::gate::Gate;
 use crate::guard::Guard;
+use crate::owner::Owner;
 use crate::participants::{Participant, participants};
 use crate::queue::admission::Admission;
-use crate::queue::contender::{Contender, Kind};
-use crate::queue::turn;
+use crate::queue::kind::Kind;
+use crate::queue::name;
 
 /// What stands before the sequence number in the names of a mutex's nodes.
 const LOCK_NAME: &str = "lock-";
-
-/// How they are ordered.
-const RULE: KeyRule<'static> = KeyRule::new(&[LOCK_NAME]);
 
 /// A lock that one holder has at a time, first come, first served, over all
 /// processes that name the same path; Java services with Curator's
 /// `InterProcessMutex` included.
 ///
 /// The handle is cheap to clone and may be shared by many tasks, each of which
-/// queues for itself. It is **not re-entrant**: a task that acquires a lock it
-/// already holds waits for itself. (Re-entry by an explicit owner is to come.)
+/// queues for itself. It is **not re-entrant** as it is: a task that acquires a lock it
+/// already holds waits for itself. With [`owned_by`](Self::owned_by) it is.
 #[derive(Clone, Debug)]
 pub struct Mutex {
-    client: Client,
-    kind: Kind,
+    gate: Gate,
 }
 
 impl Mutex {
@@ -54,28 +52,58 @@ impl Mutex {
     /// The path is not one that ZooKeeper accepts.
     pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
         zk_session::validate_path(path)?;
-        Ok(Self { client: client.clone(), kind: kind(path.to_owned()) })
+        Ok(Self { gate: Gate::new(client, kind(path.to_owned())) })
     }
 
     /// Data for the nodes of this handle, which other contenders can read. By
     /// default it is this end's address, as with Curator.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.kind.data = Some(data.into());
+        self.gate.kind_mut().set_data(data);
+        self
+    }
+
+    /// Who may do what with the nodes of this handle, and with what is missing of the
+    /// lock's path; by default everybody everything, as with Curator. All contenders need
+    /// to read each other's nodes, to create in the path, and to delete what is theirs
+    /// from it.
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.gate.kind_mut().set_acl(acl);
+        self
+    }
+
+    /// Another text than `lock-` before the number in the names of the lock's nodes. All
+    /// contenders have to use the same: the number is found by it, and others than these
+    /// are ordered by their whole name.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidLockName`] if it is empty, nothing but digits, or holds a slash
+    /// or something else that no name of a node may hold.
+    pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
+        self.gate.kind_mut().lock_name = name::checked(name.into())?.into();
+        Ok(self)
+    }
+
+    /// On behalf of an owner, who is let in again while it holds the lock.
+    #[must_use]
+    pub fn owned_by(mut self, owner: &Owner) -> Self {
+        self.gate = self.gate.owned_by(owner);
         self
     }
 
     /// The path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.kind.path
+        &self.gate.kind().path
     }
 
     /// Waits for the lock, as long as it takes.
     ///
     /// # Errors
     /// The session ends, the server declines (for example with `NoAuth`), the
-    /// sequence numbers are used up. Trouble with the connection is waited out.
+    /// sequence numbers are used up. Trouble with the connection is waited out. With an
+    /// owner that has guards of a hold that is lost: [`LockError::Lost`].
     ///
     /// # Ordering
     /// First come, first served, by the order in which the server saw the nodes.
@@ -84,9 +112,7 @@ impl Mutex {
     /// Dropping the future, at any point, takes the contender out of the queue and
     /// leaves no node behind, even if the connection is down at that moment.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
-        let mut contender = Contender::new(&self.client, &self.kind);
-        let belief = turn::wait(&mut contender).await?;
-        self.guard(contender, belief)
+        self.gate.acquire().await
     }
 
     /// Takes the lock if nobody has it or waits for it.
@@ -98,11 +124,7 @@ impl Mutex {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        let mut contender = Contender::new(&self.client, &self.kind);
-        match turn::look_once(&mut contender).await? {
-            Some(belief) => self.guard(contender, belief).map(Some),
-            None => Ok(None),
-        }
+        self.gate.try_acquire().await
     }
 
     /// Waits for the lock, but no longer than `timeout`, whatever the reason for
@@ -115,13 +137,7 @@ impl Mutex {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
-        if timeout.is_zero() {
-            return self.try_acquire().await; // one look takes time, too
-        }
-        match tokio::time::timeout(timeout, self.acquire()).await {
-            Ok(acquired) => acquired.map(Some),
-            Err(_) => Ok(None),
-        }
+        self.gate.acquire_timeout(timeout).await
     }
 
     /// The holder and those who wait, in order; nobody if the path does not exist.
@@ -129,19 +145,12 @@ impl Mutex {
     /// # Errors
     /// A failed request.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.client, &self.kind.path, self.kind.rule).await
-    }
-
-    fn guard(&self, contender: Contender, belief: Belief) -> Result<Guard, LockError> {
-        match contender.node().cloned() {
-            Some(node) => Ok(Guard::new(contender, node, belief)),
-            // Whoever has a turn has a node.
-            None => Err(LockError::Vanished { path: self.kind.path.clone() }),
-        }
+        let kind = self.gate.kind();
+        participants(self.gate.client(), &kind.path, kind.rule()).await
     }
 }
 
 /// A mutex's nodes below `path`.
 pub(crate) fn kind(path: String) -> Kind {
-    Kind { path, lock_name: LOCK_NAME, rule: RULE, admission: Admission::FirstForGood, data: None }
+    Kind::new(path, LOCK_NAME, Admission::FirstForGood)
 }

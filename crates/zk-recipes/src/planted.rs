@@ -6,7 +6,7 @@
 
 use zk_session::ChildList;
 
-use crate::queue::contender::Kind;
+use crate::queue::kind::Kind;
 
 /// A bug that a client had, with where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_session::{Client, PathError};
+use zk_session::{Acl, Client, PathError};
 
 use crate::error::LockError;
 use crate::guard::Guard;
@@ -56,6 +56,13 @@ impl SemaphoreMutex {
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.semaphore = self.semaphore.with_data(data);
+        self
+    }
+
+    /// Who may do what with the nodes; see [`Semaphore::with_acl`].
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.semaphore = self.semaphore.with_acl(acl);
         self
     }
 

@@ -17,7 +17,7 @@
 //! ```
 
 use bytes::Bytes;
-use zk_session::{Client, CreateMode, Error, ErrorCode, Outcome, PathError, Stat};
+use zk_session::{Client, CreateMode, Error, ErrorCode, OPEN_ACL, Outcome, PathError, Stat};
 
 use crate::error::LockError;
 use crate::queue::{parents, passes, pause};
@@ -174,7 +174,7 @@ impl SharedValue {
             Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
                 match parents::above(&self.path) {
-                    Some(parent) => Ok(parents::make(&self.client, parent).await?),
+                    Some(parent) => Ok(parents::make(&self.client, parent, OPEN_ACL).await?),
                     None => Err(error.into()), // it is the chroot that is missing
                 }
             }

@@ -63,5 +63,5 @@ pub use session_credentials::SessionCredentials;
 // The vocabulary of the protocol that the client's operations speak.
 pub use proto::{
     Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType, Key, KeyRule,
-    OPEN_ACL, PathError, Perms, Rank, SortedChildren, Stat, validate_path,
+    OPEN_ACL, PathError, Perms, Rank, SortedChildren, Stat, is_lock_name, validate_path,
 };

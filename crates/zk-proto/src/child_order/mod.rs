@@ -62,8 +62,15 @@ const PROTECTED: &[u8] = b"_c_";
 /// `__WRIT__`, and both of its sides use both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyRule<'a> {
-    lock_names: &'a [&'a str],
+    lock_names: LockNames<'a>,
     suffixes: Option<Suffixes>,
+}
+
+/// One is kept by itself, so that a rule can be made of a text that is not a constant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LockNames<'a> {
+    One(&'a str),
+    All(&'a [&'a str]),
 }
 
 impl<'a> KeyRule<'a> {
@@ -79,7 +86,29 @@ impl<'a> KeyRule<'a> {
             assert!(is_lock_name(lock_names[at]), "a lock name holds something beside digits");
             at += 1;
         }
-        Self { lock_names, suffixes: Suffixes::new(lock_names) }
+        let suffixes = Suffixes::new(lock_names);
+        match lock_names {
+            [one] => Self { lock_names: LockNames::One(one), suffixes },
+            _ => Self { lock_names: LockNames::All(lock_names), suffixes },
+        }
+    }
+
+    /// A rule of one lock name.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new); see [`is_lock_name`].
+    #[must_use]
+    pub const fn named(lock_name: &'a str) -> Self {
+        assert!(is_lock_name(lock_name), "a lock name holds something beside digits");
+        let suffixes = Suffixes::new(&[lock_name]);
+        Self { lock_names: LockNames::One(lock_name), suffixes }
+    }
+
+    fn lock_names(&self) -> &[&'a str] {
+        match &self.lock_names {
+            LockNames::One(name) => std::slice::from_ref(name),
+            LockNames::All(names) => names,
+        }
     }
 
     /// The key of a name.
@@ -106,7 +135,7 @@ impl<'a> KeyRule<'a> {
     pub fn is_contender(&self, name: &[u8]) -> bool {
         self.number(name).is_some()
             || name.starts_with(PROTECTED)
-            || self.lock_names.iter().any(|lock_name| last(name, lock_name.as_bytes()).is_some())
+            || self.lock_names().iter().any(|lock_name| last(name, lock_name.as_bytes()).is_some())
     }
 
     /// The number of a name that ends in a lock name and ten digits, as nearly all do. No lock name
@@ -115,7 +144,7 @@ impl<'a> KeyRule<'a> {
         let (front, digits) = name.split_last_chunk::<DIGITS>()?;
         let named = match self.suffixes.and_then(|suffixes| suffixes.end(front)) {
             Some(named) => named,
-            None => self.lock_names.iter().any(|name| front.ends_with(name.as_bytes())),
+            None => self.lock_names().iter().any(|name| front.ends_with(name.as_bytes())),
         };
         if named && self.stands_apart(front) { parse(digits) } else { None }
     }
@@ -124,9 +153,9 @@ impl<'a> KeyRule<'a> {
     /// where Curator finds the first of them and so not the second. In the names that it makes itself
     /// there is a dash before the lock name, or nothing; any others are looked at the long way.
     fn stands_apart(&self, front: &[u8]) -> bool {
-        let several = self.lock_names.len() > 1;
+        let several = self.lock_names().len() > 1;
         !several
-            || self.lock_names.iter().all(|lock_name| {
+            || self.lock_names().iter().all(|lock_name| {
                 let before = front.len().checked_sub(lock_name.len() + 1);
                 before.is_none_or(|at| front.get(at) == Some(&b'-'))
             })
@@ -134,7 +163,7 @@ impl<'a> KeyRule<'a> {
 
     /// Where the text that decides begins, the long way. It goes on to the end of the name.
     fn text_start(&self, name: &[u8]) -> usize {
-        self.lock_names.iter().fold(0, |start, lock_name| {
+        self.lock_names().iter().fold(0, |start, lock_name| {
             let rest = name.get(start..).unwrap_or_default();
             last(rest, lock_name.as_bytes()).map_or(start, |at| start + at + lock_name.len())
         })

@@ -1,31 +1,17 @@
 //! One node in the queue: put in once, found again after a lost answer, and taken
 //! out for certain.
 
-use zk_session::{
-    Children, Client, CreateMode, Created, ErrorCode, KeyRule, LeaseClaim, Outcome, Watch,
-};
+use std::sync::Arc;
+
+use zk_session::{Children, Client, CreateMode, Created, ErrorCode, LeaseClaim, Outcome, Watch};
 
 use super::admission::Admission;
+use super::kind::Kind;
 use super::name::{self, protection, sequence};
 use super::{parents, passes, pause};
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::planted::{self, Planted};
-
-/// What a lock's nodes are like.
-#[derive(Clone, Debug)]
-pub(crate) struct Kind {
-    /// The node the queue lives in.
-    pub(crate) path: String,
-    /// What stands before the sequence number in the names of these nodes.
-    pub(crate) lock_name: &'static str,
-    /// How they and their like are ordered.
-    pub(crate) rule: KeyRule<'static>,
-    /// Whom they wait for.
-    pub(crate) admission: Admission,
-    /// The nodes' data; this end's address if `None`, as Curator has it.
-    pub(crate) data: Option<Vec<u8>>,
-}
 
 /// A contender for a lock, from before its node exists until it is gone.
 ///
@@ -34,7 +20,7 @@ pub(crate) struct Kind {
 #[derive(Debug)]
 pub(crate) struct Contender {
     client: Client,
-    kind: Kind,
+    kind: Arc<Kind>,
     protection: String,
     claim: LeaseClaim,
     state: State,
@@ -62,7 +48,7 @@ pub(crate) struct Node {
 }
 
 impl Contender {
-    pub(crate) fn new(client: &Client, kind: &Kind) -> Self {
+    pub(crate) fn new(client: &Client, kind: &Arc<Kind>) -> Self {
         let id = planted::id_for_life(kind).unwrap_or_else(|| client.draw_uuid());
         Self {
             client: client.clone(),
@@ -83,7 +69,7 @@ impl Contender {
         &self.client
     }
 
-    pub(crate) fn kind(&self) -> &Kind {
+    pub(crate) fn kind(&self) -> &Arc<Kind> {
         &self.kind
     }
 
@@ -112,7 +98,8 @@ impl Contender {
         loop {
             let (created, listed) = {
                 let _one_write = self.client.batch();
-                let created = self.client.create(&path, &data, CreateMode::EphemeralSequential);
+                let mode = CreateMode::EphemeralSequential;
+                let created = self.client.create_with_acl(&path, &data, mode, self.kind.acl());
                 // Who counts many of them asks for one list for all.
                 let listed = (self.kind.admission != Admission::Counted)
                     .then(|| self.client.get_children(&self.kind.path));
@@ -143,7 +130,7 @@ impl Contender {
             let attempts_max = planted::parent_attempts_max().unwrap_or(PARENT_ATTEMPTS_MAX);
             if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < attempts_max {
                 parent_attempts += 1;
-                parents::make(&self.client, &self.kind.path).await?;
+                parents::make(&self.client, &self.kind.path, self.kind.acl()).await?;
             } else if !passes(&error) {
                 return Err(error.into());
             }
@@ -152,8 +139,8 @@ impl Contender {
     }
 
     /// What the node's data is to be.
-    pub(crate) fn data(&self) -> Vec<u8> {
-        self.kind.data.clone().unwrap_or_else(|| local_address(&self.client))
+    pub(crate) fn data(&self) -> Arc<[u8]> {
+        self.kind.data.clone().unwrap_or_else(|| local_address(&self.client).into())
     }
 
     /// The path of the node as far as it is up to this end, and then `sequence`.
@@ -217,7 +204,7 @@ impl Contender {
     /// The node is ours if this session owns it; a node that another session left
     /// behind is as good as gone already (CURATOR-604).
     pub(crate) fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
-        let number = sequence(name::of(&path), self.kind.rule);
+        let number = sequence(name::of(&path), self.kind.rule());
         self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
         let is_own = stat.ephemeral_owner == self.client.session_id();
         if !is_own && !Planted::AdoptDeadSessionsNode.is_on() {

@@ -12,6 +12,7 @@ use crate::limits::THROTTLED_PAUSE;
 
 pub(crate) mod admission;
 pub(crate) mod contender;
+pub(crate) mod kind;
 pub(crate) mod name;
 pub(crate) mod parents;
 pub(crate) mod turn;

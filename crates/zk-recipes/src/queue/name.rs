@@ -1,12 +1,23 @@
 //! The names of lock nodes, as Curator forms them:
 //! `_c_<uuid>-<lock name><sequence>`.
 
-use zk_session::{Key, KeyRule};
+use zk_session::{Key, KeyRule, is_lock_name, validate_path};
+
+use crate::error::LockError;
 
 /// What every name of one attempt to create a node starts with, by which the
 /// node is found again when the answer to its creation was lost.
 pub(crate) fn protection(uuid: &str) -> String {
     format!("_c_{uuid}-")
+}
+
+/// The text that is to stand before the numbers, if it can.
+pub(crate) fn checked(lock_name: String) -> Result<String, LockError> {
+    let may_stand_in_a_name = || validate_path(&format!("/{lock_name}0")).is_ok();
+    match is_lock_name(&lock_name) && !lock_name.contains('/') && may_stand_in_a_name() {
+        true => Ok(lock_name),
+        false => Err(LockError::InvalidLockName { name: lock_name }),
+    }
 }
 
 /// The last component of a path.
@@ -37,6 +48,17 @@ mod tests {
         let prefix = protection("0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de");
         assert_eq!(prefix, "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-");
         assert_eq!(prefix.len(), 40);
+    }
+
+    #[test]
+    fn a_lock_name_is_part_of_a_name_and_not_a_number() {
+        for name in ["lock-", "a", "job 7", "__x__", "-", "7a"] {
+            assert_eq!(checked(name.to_owned()).as_deref(), Ok(name));
+        }
+        for name in ["", "7", "0000000000", "a/b", "/", "a\u{0}", "\u{f000}"] {
+            let refused = Err(LockError::InvalidLockName { name: name.to_owned() });
+            assert_eq!(checked(name.to_owned()), refused);
+        }
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //! contender has been gone for a while.
 
 use super::{passes, pause};
-use zk_session::{Client, Error, Fault, Outcome, Parents};
+use zk_session::{Acl, Client, Error, Fault, Outcome, Parents};
 
 /// Makes `path` and what is missing above it. Nodes that are there are left as
 /// they are, whatever their kind. A chroot that is missing is not made: a lock in a place
 /// made up by a typing error would lock nothing out.
-pub(crate) async fn make(client: &Client, path: &str) -> Result<(), Error> {
+pub(crate) async fn make(client: &Client, path: &str, acl: &[Acl]) -> Result<(), Error> {
     loop {
-        match client.make_path(path, Parents::Containers).await {
+        match client.make_path_with_acl(path, Parents::Containers, acl).await {
             // Making it twice makes it once.
             Err(error) if passes(&error) || may_be_made(&error) => pause(&error).await,
             result => return result,

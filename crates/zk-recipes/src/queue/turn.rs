@@ -124,7 +124,7 @@ async fn look(contender: &Contender, listed: Option<Children>) -> Result<Option<
         let named = named.map(|name| parents::child(&kind.path, &name)).collect();
         return Ok(Some(Ahead { named, all_named: false }));
     }
-    let in_the_way = kind.admission.in_the_way(&children.names, own.as_bytes(), kind.rule);
+    let in_the_way = kind.admission.in_the_way(&children.names, own.as_bytes(), kind.rule());
     Ok(in_the_way.map(|in_the_way| Ahead {
         named: in_the_way
             .nearest

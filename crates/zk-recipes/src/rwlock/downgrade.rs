@@ -6,6 +6,7 @@
 //! if this session owns it.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures::future::{Either, select};
 use zk_session::{CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome};
@@ -13,8 +14,11 @@ use zk_session::{CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome};
 use super::{READ, WRITE};
 use crate::error::LockError;
 use crate::guard::Guard;
+use crate::hold::Hold;
+use crate::owner::{Entrance, Side};
 use crate::queue::admission::Admission;
-use crate::queue::contender::{Contender, Kind, is_final};
+use crate::queue::contender::{Contender, is_final};
+use crate::queue::kind::Kind;
 use crate::queue::{passes, pause};
 
 /// How long the digits are that a server ends names with.
@@ -31,43 +35,53 @@ pub(super) enum WriteNode {
 
 /// Makes a reader with the number of the writer's node, unless the writer is lost in the
 /// meantime.
-pub(super) async fn beside(writer: &Guard, write_node: WriteNode) -> Result<Guard, LockError> {
+pub(super) async fn beside(writer: &Hold, write_node: WriteNode) -> Result<Hold, LockError> {
     let token = writer.token()?;
     if write_node == WriteNode::Goes {
         // Before the node's end is heard of, which comes ahead of the answer.
         writer.retire();
     }
-    let kind = writer.contender().kind().clone();
-    let kind = Kind { lock_name: READ, admission: Admission::Behind(WRITE), ..kind };
-    let mut reader = Contender::new(writer.contender().client(), &kind);
+    let kind = Kind::clone(writer.contender().kind());
+    let kind = Kind { lock_name: READ.into(), admission: Admission::Behind(WRITE), ..kind };
+    let mut reader = Contender::new(writer.client(), &Arc::new(kind));
     let lost_meanwhile = pin!(writer.contender().claim().lost(writer.belief()));
     match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {
         Either::Left((made, _)) => made?,
         Either::Right((loss, _)) => return Err(LockError::Lost(loss.into())),
     }
-    match reader.node().cloned() {
+    match holds(writer) {
         // The two share a session, so what is to be believed of it they share as well.
-        Some(node) if holds(writer) => {
-            Ok(Guard::new(reader, node, writer.belief()).with_token(token))
-        }
-        _ => Err(lost(writer)),
+        true => Ok(Hold::new(reader, writer.belief())?.with_token(token)),
+        false => Err(lost(writer)),
     }
+}
+
+/// As [`beside`], for a writer that goes on writing, on behalf of its owner.
+pub(crate) async fn beside_for_owner(
+    writer: &Guard,
+    entrance: Entrance,
+) -> Result<Guard, LockError> {
+    let reader = beside(writer.hold(), WriteNode::Stays).await?;
+    Ok(entrance.admit(Side::Shared, reader))
 }
 
 async fn make(
     reader: &mut Contender,
-    writer: &Guard,
+    writer: &Hold,
     write_node: WriteNode,
 ) -> Result<(), LockError> {
     let client = reader.client().clone();
-    let (number, data) = (number(writer.node()), reader.data());
+    let kind = reader.kind().clone();
+    let acl = kind.acl();
+    let (number, data) = (number(&writer.node().path), reader.data());
     let path = reader.path_asked_for(number);
     loop {
         let (made, seen) = {
             let _one_write = client.batch();
-            let mut multi = writer.multi().create(&path, &data, CreateMode::Ephemeral);
+            let mode = CreateMode::Ephemeral;
+            let mut multi = writer.multi().create_with_acl(&path, &data, mode, acl);
             if write_node == WriteNode::Goes {
-                multi = multi.delete(writer.node(), None);
+                multi = multi.delete(&writer.node().path, None);
             }
             // Servers before 3.7.2 and 3.8.2 do not tell the new node's Stat.
             (multi.send(), client.exists(&path))
@@ -103,7 +117,7 @@ async fn make(
 }
 
 /// Looks for the node of a transaction whose answer was lost.
-async fn find(reader: &mut Contender, writer: &Guard, path: &str) -> Result<bool, LockError> {
+async fn find(reader: &mut Contender, writer: &Hold, path: &str) -> Result<bool, LockError> {
     let client = reader.client().clone();
     loop {
         // The sync brings a server up that is behind, and orders the look after what the
@@ -132,16 +146,16 @@ fn number(path: &str) -> &str {
     path.len().checked_sub(DIGITS).and_then(|at| path.get(at..)).unwrap_or_default()
 }
 
-fn holds(writer: &Guard) -> bool {
+fn holds(writer: &Hold) -> bool {
     writer.contender().claim().holds(writer.belief())
 }
 
-fn lost(writer: &Guard) -> LockError {
+fn lost(writer: &Hold) -> LockError {
     LockError::Lost(writer.contender().claim().loss().into())
 }
 
 /// Of a lost lock that is what there is to be told.
-fn told(writer: &Guard, error: Error) -> LockError {
+fn told(writer: &Hold, error: Error) -> LockError {
     if holds(writer) { error.into() } else { lost(writer) }
 }
 

@@ -4,13 +4,15 @@ mod downgrade;
 mod sides;
 mod write_guard;
 
-use zk_session::{Client, KeyRule, PathError};
+use zk_session::{Acl, Client, KeyRule, PathError};
 
 use crate::error::LockError;
+use crate::owner::Owner;
 use crate::participants::{Participant, participants};
 use crate::queue::admission::Admission;
-use crate::queue::contender::Kind;
+use crate::queue::kind::Kind;
 
+pub(crate) use downgrade::beside_for_owner;
 pub use sides::{ReadLock, WriteLock};
 pub use write_guard::WriteGuard;
 
@@ -35,14 +37,16 @@ const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
 ///   means when sessions end.
 /// * A writer can become a reader without letting anybody else write in between:
 ///   [`WriteGuard::downgrade`].
-/// * Neither side is re-entrant: a task that holds the lock and acquires it again waits
-///   behind itself. A writer that wants to read as well has [`WriteGuard::read`].
+/// * With [`owned_by`](Self::owned_by) both sides are re-entrant. Without an owner neither
+///   is: a task that holds the lock and acquires it again waits behind itself. A writer
+///   that wants to read as well has [`WriteGuard::read`].
 /// * The two are apart from a [`Mutex`](crate::Mutex), which must not be used on the same
 ///   path.
 ///
 /// # There is no upgrade
 /// A reader that asked for the write lock would wait for itself, and two of them for each
-/// other, for ever; with Curator they do. A reader who has to write gives its guard up,
+/// other, for ever; with Curator they do. Of an [`Owner`] it is known, and it is told
+/// [`LockError::WouldDeadlock`] at once. A reader who has to write gives its guard up,
 /// acquires the write lock, and looks again at what it has read: somebody else may have
 /// been first. A guard has no method that pretends otherwise.
 ///
@@ -108,11 +112,8 @@ impl RwLock {
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
         let kind = |lock_name, admission| Kind {
-            path: path.to_owned(),
-            lock_name,
-            rule: RULE,
-            admission,
-            data: None,
+            rule: Some(RULE),
+            ..Kind::new(path.to_owned(), lock_name, admission)
         };
         Ok(Self {
             client: client.clone(),
@@ -130,6 +131,31 @@ impl RwLock {
             client: self.client,
             read: self.read.with_data(data.clone()),
             write: self.write.with_data(data),
+        }
+    }
+
+    /// Who may do what with the nodes of both sides, and with what is missing of the lock's
+    /// path; by default everybody everything, as with Curator. All contenders need to read
+    /// each other's nodes, to create in the path, and to delete what is theirs from it.
+    #[must_use]
+    pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
+        let acl = acl.into();
+        Self {
+            client: self.client,
+            read: self.read.with_acl(acl.clone()),
+            write: self.write.with_acl(acl),
+        }
+    }
+
+    /// On behalf of an owner, on both sides. What it holds it is given again without a
+    /// request; while it writes it may read as well, in one round trip, as
+    /// [`WriteGuard::read`] does; while it reads it is refused to write.
+    #[must_use]
+    pub fn owned_by(self, owner: &Owner) -> Self {
+        Self {
+            client: self.client,
+            read: self.read.owned_by(owner),
+            write: self.write.owned_by(owner),
         }
     }
 

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use zk_session::{Belief, Client};
+use zk_session::{Acl, Client};
 
 use super::write_guard::WriteGuard;
 use crate::error::LockError;
+use crate::gate::Gate;
 use crate::guard::Guard;
+use crate::owner::Owner;
 use crate::participants::{Participant, participants_named};
-use crate::queue::contender::{Contender, Kind};
-use crate::queue::turn;
+use crate::queue::kind::Kind;
 
 /// The side of an [`RwLock`](super::RwLock) that any number may hold at a time, while
 /// nobody writes.
@@ -17,32 +18,48 @@ use crate::queue::turn;
 /// Cheap to clone, and may be shared by many tasks, each of which queues for itself.
 #[derive(Clone, Debug)]
 pub struct ReadLock {
-    side: Side,
+    gate: Gate,
 }
 
 impl ReadLock {
     pub(super) fn new(client: &Client, kind: Kind) -> Self {
-        Self { side: Side { client: client.clone(), kind } }
+        Self { gate: Gate::new(client, kind) }
     }
 
     /// Data for the nodes of this side; see [`RwLock::with_data`](super::RwLock::with_data).
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.side.kind.data = Some(data.into());
+        self.gate.kind_mut().set_data(data);
+        self
+    }
+
+    /// Who may do what with the nodes of this side; see
+    /// [`RwLock::with_acl`](super::RwLock::with_acl).
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.gate.kind_mut().set_acl(acl);
+        self
+    }
+
+    /// On behalf of an owner; see [`RwLock::owned_by`](super::RwLock::owned_by).
+    #[must_use]
+    pub fn owned_by(mut self, owner: &Owner) -> Self {
+        self.gate = self.gate.owned_by(owner);
         self
     }
 
     /// The path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.side.kind.path
+        &self.gate.kind().path
     }
 
     /// Waits until no writer is ahead, as long as it takes.
     ///
     /// # Errors
     /// The session ends, the server declines (for example with `NoAuth`), the sequence
-    /// numbers are used up. Trouble with the connection is waited out.
+    /// numbers are used up. Trouble with the connection is waited out. With an owner that
+    /// has guards of a hold that is lost: [`LockError::Lost`].
     ///
     /// # Ordering
     /// First come, first served among readers and writers together: a reader waits for the
@@ -52,7 +69,7 @@ impl ReadLock {
     /// Dropping the future, at any point, takes the contender out of the queue and leaves
     /// no node behind, even if the connection is down at that moment.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.side.acquire().await
+        self.gate.acquire().await
     }
 
     /// Takes the lock if no writer has it or waits for it.
@@ -64,7 +81,7 @@ impl ReadLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        self.side.try_acquire().await
+        self.gate.try_acquire().await
     }
 
     /// Waits for the lock, but no longer than `timeout`, whatever the reason for the
@@ -77,7 +94,7 @@ impl ReadLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
-        self.side.acquire_timeout(timeout).await
+        self.gate.acquire_timeout(timeout).await
     }
 
     /// The readers, those who hold the lock and those who wait, in order; nobody if the
@@ -86,7 +103,7 @@ impl ReadLock {
     /// # Errors
     /// A failed request.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        self.side.participants().await
+        participants_of(&self.gate).await
     }
 }
 
@@ -95,32 +112,47 @@ impl ReadLock {
 /// Cheap to clone, and may be shared by many tasks, each of which queues for itself.
 #[derive(Clone, Debug)]
 pub struct WriteLock {
-    side: Side,
+    gate: Gate,
 }
 
 impl WriteLock {
     pub(super) fn new(client: &Client, kind: Kind) -> Self {
-        Self { side: Side { client: client.clone(), kind } }
+        Self { gate: Gate::new(client, kind) }
     }
 
     /// Data for the nodes of this side, and for those of readers that were writers; see
     /// [`RwLock::with_data`](super::RwLock::with_data).
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.side.kind.data = Some(data.into());
+        self.gate.kind_mut().set_data(data);
+        self
+    }
+
+    /// Who may do what with the nodes of this side; see
+    /// [`RwLock::with_acl`](super::RwLock::with_acl).
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.gate.kind_mut().set_acl(acl);
+        self
+    }
+
+    /// On behalf of an owner; see [`RwLock::owned_by`](super::RwLock::owned_by).
+    #[must_use]
+    pub fn owned_by(mut self, owner: &Owner) -> Self {
+        self.gate = self.gate.owned_by(owner);
         self
     }
 
     /// The path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.side.kind.path
+        &self.gate.kind().path
     }
 
     /// Waits until nobody is ahead, as long as it takes.
     ///
     /// # Errors
-    /// As [`ReadLock::acquire`].
+    /// As [`ReadLock::acquire`]; [`LockError::WouldDeadlock`] with an owner that reads.
     ///
     /// # Ordering
     /// First come, first served among readers and writers together. Whoever comes later
@@ -129,18 +161,18 @@ impl WriteLock {
     /// # Cancel safety
     /// As [`ReadLock::acquire`].
     pub async fn acquire(&self) -> Result<WriteGuard, LockError> {
-        self.side.acquire().await.map(WriteGuard::new)
+        self.gate.acquire().await.map(WriteGuard::new)
     }
 
     /// Takes the lock if nobody has it or waits for it.
     ///
     /// # Errors
-    /// As [`ReadLock::try_acquire`].
+    /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`ReadLock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<WriteGuard>, LockError> {
-        Ok(self.side.try_acquire().await?.map(WriteGuard::new))
+        Ok(self.gate.try_acquire().await?.map(WriteGuard::new))
     }
 
     /// Waits for the lock, but no longer than `timeout`; see
@@ -155,7 +187,7 @@ impl WriteLock {
         &self,
         timeout: Duration,
     ) -> Result<Option<WriteGuard>, LockError> {
-        Ok(self.side.acquire_timeout(timeout).await?.map(WriteGuard::new))
+        Ok(self.gate.acquire_timeout(timeout).await?.map(WriteGuard::new))
     }
 
     /// The writers, the one who holds the lock and those who wait, in order; nobody if the
@@ -164,52 +196,12 @@ impl WriteLock {
     /// # Errors
     /// A failed request.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        self.side.participants().await
+        participants_of(&self.gate).await
     }
 }
 
-/// What the two have in common.
-#[derive(Clone, Debug)]
-struct Side {
-    client: Client,
-    kind: Kind,
-}
-
-impl Side {
-    async fn acquire(&self) -> Result<Guard, LockError> {
-        let mut contender = Contender::new(&self.client, &self.kind);
-        let belief = turn::wait(&mut contender).await?;
-        self.guard(contender, belief)
-    }
-
-    async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        let mut contender = Contender::new(&self.client, &self.kind);
-        match turn::look_once(&mut contender).await? {
-            Some(belief) => self.guard(contender, belief).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
-        if timeout.is_zero() {
-            return self.try_acquire().await; // one look takes time, too
-        }
-        match tokio::time::timeout(timeout, self.acquire()).await {
-            Ok(acquired) => acquired.map(Some),
-            Err(_) => Ok(None),
-        }
-    }
-
-    async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        let Kind { path, rule, lock_name, .. } = &self.kind;
-        participants_named(&self.client, path, *rule, lock_name).await
-    }
-
-    fn guard(&self, contender: Contender, belief: Belief) -> Result<Guard, LockError> {
-        match contender.node().cloned() {
-            Some(node) => Ok(Guard::new(contender, node, belief)),
-            // Whoever has a turn has a node.
-            None => Err(LockError::Vanished { path: self.kind.path.clone() }),
-        }
-    }
+/// Those of them whose names tell that they are of this side.
+async fn participants_of(gate: &Gate) -> Result<Vec<Participant>, LockError> {
+    let kind = gate.kind();
+    participants_named(gate.client(), &kind.path, kind.rule(), &kind.lock_name).await
 }

@@ -1,10 +1,12 @@
 //! What a writer holds.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
-use super::downgrade::{WriteNode, beside};
+use super::downgrade::{WriteNode, beside, beside_for_owner};
 use crate::error::LockError;
 use crate::guard::Guard;
+use crate::owner::{Side, Way};
 
 /// The write side of an [`RwLock`](super::RwLock), held: a [`Guard`], with all its
 /// methods, that can become a reader's.
@@ -29,6 +31,9 @@ impl WriteGuard {
     /// guard keeps the writer's token, which is what its place in the queue says: larger
     /// than that of every writer before it, and smaller than that of every one after it.
     ///
+    /// An owner that has other guards of the write side goes on writing: this one alone
+    /// becomes a reader's. If it reads already it gets another guard of that.
+    ///
     /// # Errors
     /// [`LockError::Lost`] if the write lock was, or may have been, lost before the reader
     /// had its node: somebody else may have written. Otherwise a failed request. On any
@@ -48,15 +53,36 @@ impl WriteGuard {
     /// reading.release().await
     /// # }
     /// ```
-    pub async fn downgrade(mut self) -> Result<Guard, LockError> {
-        let reader = beside(&self.guard, WriteNode::Goes).await?;
-        self.guard.forget_node();
-        Ok(reader)
+    pub async fn downgrade(self) -> Result<Guard, LockError> {
+        let entrance = match self.guard.hold().slot().cloned() {
+            Some(slot) => Some(slot.entrance().await),
+            None => None,
+        };
+        let reads = match &entrance {
+            Some(entrance) => entrance.enter_again(Side::Shared)?,
+            None => None,
+        };
+        // From here on nobody can enter the write side again.
+        let reader = match (Arc::try_unwrap(self.guard.into_hold()), reads) {
+            (Ok(writer), Some(guard)) => return writer.give_up().await.map(|()| guard),
+            (Err(_), Some(guard)) => return Ok(guard),
+            (Err(writer), None) => beside(&writer, WriteNode::Stays).await?,
+            (Ok(mut writer), None) => {
+                let reader = beside(&writer, WriteNode::Goes).await?;
+                writer.forget_node();
+                reader
+            }
+        };
+        Ok(match entrance {
+            Some(entrance) => entrance.admit(Side::Shared, reader),
+            None => Guard::new(Arc::new(reader)),
+        })
     }
 
     /// Takes the read side as well, without waiting, as Curator's holders of the write
     /// lock can. The two guards are given up in any order; while this one is held nobody
     /// else is let in. A downgrade in two steps; [`downgrade`](Self::downgrade) is one.
+    /// An owner that reads already gets another guard of that, without a request.
     ///
     /// # Errors
     /// As [`downgrade`](Self::downgrade), except that this guard is left as it is.
@@ -64,7 +90,18 @@ impl WriteGuard {
     /// # Cancel safety
     /// Dropping the future, at any point, leaves no read node behind.
     pub async fn read(&self) -> Result<Guard, LockError> {
-        beside(&self.guard, WriteNode::Stays).await
+        let writer = self.guard.hold();
+        let Some(slot) = writer.slot().cloned() else {
+            let reader = beside(writer, WriteNode::Stays).await?;
+            return Ok(Guard::new(Arc::new(reader)));
+        };
+        match slot.way_in(Side::Shared).await? {
+            Way::Held(guard) => Ok(guard),
+            // The writer is this one.
+            Way::Beside(_, entrance) | Way::Queue(entrance) => {
+                beside_for_owner(&self.guard, entrance).await
+            }
+        }
     }
 
     /// Gives the lock up and waits until the server has said so; see [`Guard::release`].

@@ -9,24 +9,27 @@
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures::future::{Either, join, select, try_join_all};
 use zk_session::{ChildList, Client, ErrorCode, Watch};
 
 use super::limit::{Followed, Limit};
 use crate::error::LockError;
-use crate::guard::{Guard, deleted};
+use crate::guard::Guard;
+use crate::hold::{Hold, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
-use crate::queue::contender::{Contender, Kind};
+use crate::queue::contender::Contender;
+use crate::queue::kind::Kind;
 use crate::queue::{name, passes, pause, turn};
 
 /// The nodes of a semaphore.
 #[derive(Clone, Debug)]
 pub(super) struct Kinds {
     /// Of the mutex that orders those who wait.
-    pub(super) turns: Kind,
+    pub(super) turns: Arc<Kind>,
     /// One for each permit.
-    pub(super) leases: Kind,
+    pub(super) leases: Arc<Kind>,
 }
 
 /// Waits for the permits, as long as it takes.
@@ -178,7 +181,7 @@ fn look(leases: &[Contender], names: &ChildList, limit: u32) -> Place {
     let last = leases.iter().filter_map(Contender::node).max_by_key(|node| node.czxid);
     let (Some(last), Some(first)) = (last, leases.first()) else { return Place::Missing };
     let present = names.into_iter().filter(|name| own.contains(name)).count();
-    let rank = names.rank(name::of(&last.path).as_bytes(), first.kind().rule);
+    let rank = names.rank(name::of(&last.path).as_bytes(), first.kind().rule());
     match rank {
         Some(rank) if present == leases.len() => {
             match u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit) {
@@ -224,11 +227,7 @@ fn contenders(client: &Client, kinds: &Kinds, permits: u32) -> Vec<Contender> {
 async fn guards(leases: Vec<Contender>) -> Result<Vec<Guard>, LockError> {
     let Some(first) = leases.first() else { return Ok(Vec::new()) };
     let belief = turn::believe(first).await?;
-    let guard = |lease: Contender| match lease.node().cloned() {
-        Some(node) => Ok(Guard::new(lease, node, belief)),
-        // What is within the limit has a node.
-        None => Err(LockError::Vanished { path: lease.kind().path.clone() }),
-    };
+    let guard = |lease| Hold::new(lease, belief).map(|hold| Guard::new(Arc::new(hold)));
     leases.into_iter().map(guard).collect()
 }
 

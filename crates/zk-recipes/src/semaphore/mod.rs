@@ -4,9 +4,10 @@ mod collect;
 mod lease;
 mod limit;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use zk_session::{Client, KeyRule, PathError};
+use zk_session::{Acl, Client, PathError};
 
 use self::collect::Kinds;
 use self::limit::Limit;
@@ -16,7 +17,7 @@ use crate::limits::PERMITS_AT_ONCE_MAX;
 use crate::mutex;
 use crate::participants::{Participant, participants};
 use crate::queue::admission::Admission;
-use crate::queue::contender::Kind;
+use crate::queue::kind::Kind;
 use crate::queue::parents;
 use crate::shared_count::SharedCount;
 
@@ -24,9 +25,6 @@ pub use self::lease::Lease;
 
 /// What stands before the sequence number in the names of leases.
 const LEASE_NAME: &str = "lease-";
-
-/// How they are ordered.
-const LEASE_RULE: KeyRule<'static> = KeyRule::new(&[LEASE_NAME]);
 
 /// A number of permits, shared by all processes that name the same path; Java services
 /// with Curator's `InterProcessSemaphoreV2` included.
@@ -124,14 +122,9 @@ impl Semaphore {
     fn limited(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
         let kinds = Kinds {
-            turns: mutex::kind(parents::child(path, "locks")),
-            leases: Kind {
-                path: parents::child(path, "leases"),
-                lock_name: LEASE_NAME,
-                rule: LEASE_RULE,
-                admission: Admission::Counted,
-                data: None,
-            },
+            turns: mutex::kind(parents::child(path, "locks")).into(),
+            leases: Kind::new(parents::child(path, "leases"), LEASE_NAME, Admission::Counted)
+                .into(),
         };
         Ok(Self { client: client.clone(), path: path.to_owned(), kinds, limit })
     }
@@ -140,7 +133,19 @@ impl Semaphore {
     /// end's address, as with Curator.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.kinds.leases.data = Some(data.into());
+        Arc::make_mut(&mut self.kinds.leases).set_data(data);
+        self
+    }
+
+    /// Who may do what with the nodes of this handle, those of turns and of leases, and
+    /// with what is missing of the path; by default everybody everything, as with Curator.
+    /// All contenders need to read each other's nodes, to create in both paths, and to
+    /// delete what is theirs from them.
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        let acl = acl.into();
+        Arc::make_mut(&mut self.kinds.turns).set_acl(acl.clone());
+        Arc::make_mut(&mut self.kinds.leases).set_acl(acl);
         self
     }
 
@@ -258,7 +263,8 @@ impl Semaphore {
     /// # Errors
     /// A failed request.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.client, &self.kinds.leases.path, LEASE_RULE).await
+        let leases = &self.kinds.leases;
+        participants(&self.client, &leases.path, leases.rule()).await
     }
 
     fn check_range(&self, permits: u32) -> Result<(), LockError> {

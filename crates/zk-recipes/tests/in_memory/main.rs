@@ -11,10 +11,12 @@ mod guard;
 mod multi_lock;
 mod mutex_cost;
 mod other_clients;
+mod owner;
 mod revocation;
 mod rwlock;
 mod semaphore;
 mod shared_value;
+mod situations;
 mod wire;
 
 use std::future::{Future, ready};

@@ -47,7 +47,7 @@ pub(crate) async fn expect_nobody(server: &TestServer, what: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn same_owner_read_read() {
+async fn without_an_owner_every_acquisition_is_a_reader_of_its_own() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = rw(&client);
@@ -63,7 +63,7 @@ async fn same_owner_read_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn same_owner_write_read() {
+async fn a_writer_puts_a_reader_at_its_own_place() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -78,61 +78,6 @@ async fn same_owner_write_read() {
     reading.check().await.unwrap();
     reading.release().await.unwrap();
     drop(writer.await.unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_owner_read_read() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let first = rw(&one).read().acquire().await.unwrap();
-    let second = rw(&other).read().acquire().await.unwrap();
-    assert!(first.is_held() && second.is_held());
-    first.release().await.unwrap();
-    second.release().await.unwrap();
-    expect_nobody(&server, "released").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_owner_read_write() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let readers = [rw(&one).read().acquire().await, rw(&one).read().acquire().await];
-    assert!(rw(&other).write().try_acquire().await.unwrap().is_none());
-    let writer = queue_writer(&other).await;
-    for reader in readers {
-        assert!(!writer.is_finished());
-        reader.unwrap().release().await.unwrap();
-        settle().await;
-    }
-    assert!(writer.await.unwrap().is_held());
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_owner_write_read() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let writing = rw(&one).write().acquire().await.unwrap();
-    assert!(rw(&other).read().try_acquire().await.unwrap().is_none());
-    let readers = [queue_reader(&other).await, queue_reader(&one).await];
-    assert!(readers.iter().all(|reader| !reader.is_finished()));
-    writing.release().await.unwrap();
-    for reader in readers {
-        assert!(reader.await.unwrap().is_held());
-    }
-    expect_nobody(&server, "dropped").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_owner_write_write() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let first = rw(&one).write().acquire().await.unwrap();
-    assert!(rw(&other).write().try_acquire().await.unwrap().is_none());
-    let second = queue_writer(&other).await;
-    assert!(!second.is_finished());
-    let token = first.token().unwrap();
-    first.release().await.unwrap();
-    assert!(second.await.unwrap().token().unwrap() > token);
 }
 
 #[tokio::test(start_paused = true)]

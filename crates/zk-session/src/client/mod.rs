@@ -209,6 +209,18 @@ impl Client {
         Ok(Self { chroot, ..self.clone() })
     }
 
+    /// True if both are handles on one session, whatever their chroots.
+    #[must_use]
+    pub fn is_same_session(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.session, &other.session)
+    }
+
+    /// A path of this handle from the root of the ensemble, so with the chroot.
+    #[must_use]
+    pub fn full_path(&self, path: &str) -> String {
+        self.full(path)
+    }
+
     /// Requests that are made while the batch lives leave in one write, which
     /// saves a system call at either end. Without one they leave as soon as the
     /// driver gets to run.

@@ -109,10 +109,26 @@ impl Client {
     /// # Cancel safety
     /// Some of the nodes may have been made when the future is dropped.
     pub async fn make_path(&self, path: &str, parents: Parents) -> Result<(), Error> {
+        self.make_path_with_acl(path, parents, OPEN_ACL).await
+    }
+
+    /// As [`make_path`](Self::make_path), with an access control list for all that is made.
+    ///
+    /// # Errors
+    /// As [`make_path`](Self::make_path), and `InvalidACL`.
+    ///
+    /// # Cancel safety
+    /// As [`make_path`](Self::make_path).
+    pub async fn make_path_with_acl(
+        &self,
+        path: &str,
+        parents: Parents,
+        acl: &[Acl],
+    ) -> Result<(), Error> {
         let mut missing = vec![path];
         let mut losses = 0;
         while let Some(path) = missing.last() {
-            let Err(error) = self.create(path, b"", parents.mode()).await else {
+            let Err(error) = self.create_with_acl(path, b"", parents.mode(), acl).await else {
                 missing.pop();
                 continue;
             };

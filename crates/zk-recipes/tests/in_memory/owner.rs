@@ -1,0 +1,410 @@
+//! Owners: who is let in again, who is not, and who waits for whom.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::task::JoinHandle;
+use zk_recipes::session::Client;
+use zk_recipes::{Guard, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
+use zk_testing::{Cut, TestServer};
+
+use crate::wire::{DELETE, recorded_client};
+use crate::{Random, T, children, client, polled, settle};
+
+const PATH: &str = "/lock";
+
+const NOTHING: [[i32; 0]; 0] = [];
+
+fn mutex(client: &Client, owner: &Owner) -> Mutex {
+    Mutex::new(client, PATH).unwrap().owned_by(owner)
+}
+
+fn lost(reason: LossReason) -> LockError {
+    LockError::Lost(reason)
+}
+
+async fn spawned(lock: &Mutex) -> JoinHandle<Result<Guard, LockError>> {
+    let lock = lock.clone();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    settle().await;
+    waiting
+}
+
+/// Polls it once; it has to go on waiting.
+async fn begin<T>(future: Pin<&mut impl Future<Output = T>>) {
+    let mut future = future;
+    let waits = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
+    assert!(waits);
+}
+
+#[tokio::test(start_paused = true)]
+async fn entering_again_costs_no_request() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = mutex(&client, &Owner::new());
+    let outer = lock.acquire().await.unwrap();
+    record.take();
+    let inner = lock.acquire().await.unwrap();
+    let innermost = lock.try_acquire().await.unwrap().expect("it has it already");
+    assert_eq!((inner.node(), inner.token()), (outer.node(), outer.token()));
+    assert!(Mutex::new(&client, PATH).unwrap().try_acquire().await.unwrap().is_none());
+    settle().await;
+    record.take();
+
+    let outer_lost = tokio::spawn(outer.lost());
+    settle().await;
+    record.take();
+    outer.release().await.unwrap();
+    drop(inner);
+    settle().await;
+    assert_eq!(record.take(), NOTHING, "one guard is left");
+    assert!(!outer_lost.is_finished());
+    innermost.check().await.unwrap();
+    record.take();
+    innermost.release().await.unwrap();
+    assert_eq!(record.take(), [[DELETE]]);
+    assert_eq!(outer_lost.await.unwrap(), LossReason::Released);
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_among_several_that_is_dropped_leaves_the_lock() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = mutex(&client, &Owner::new());
+    let mut guards = Vec::new();
+    for _ in 0..5 {
+        guards.push(lock.acquire().await.unwrap());
+    }
+    while let Some(guard) = guards.pop() {
+        settle().await;
+        assert_eq!(children(&server, PATH).len(), 1);
+        guard.check().await.unwrap();
+    }
+    settle().await;
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
+/// Curator knows the thread by the object: another one of the same lock is a stranger to it.
+#[tokio::test(start_paused = true)]
+async fn the_lock_is_the_same_whatever_handle_it_is_taken_by() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    client.create("/apps", b"", zk_recipes::session::CreateMode::Persistent).await.unwrap();
+    let owner = Owner::new();
+    let lock = |client: &Client, path: &str| Mutex::new(client, path).unwrap();
+    let guard = lock(&client, "/apps/lock").owned_by(&owner).acquire().await.unwrap();
+    let within = client.chroot("/apps").unwrap();
+    let again = lock(&within, "/lock").owned_by(&owner.clone()).try_acquire().await.unwrap();
+    let again = again.expect("it is the same lock");
+    assert_eq!(again.token(), guard.token());
+
+    let of_another = lock(&client, "/apps/lock").owned_by(&Owner::new());
+    assert!(of_another.try_acquire().await.unwrap().is_none());
+    let other_path = lock(&client, "/lock").owned_by(&owner).try_acquire().await.unwrap();
+    assert_ne!(other_path.expect("it is free").token(), guard.token());
+    let other_kind = RwLock::new(&client, "/apps/lock").unwrap().owned_by(&owner);
+    let other_kind = other_kind.write().try_acquire().await.unwrap();
+    assert!(other_kind.is_none_or(|writing| writing.node() != guard.node()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_bound_to_its_session() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let owner = Owner::new();
+    let guard = mutex(&one, &owner).acquire().await.unwrap();
+    let elsewhere = mutex(&other, &owner);
+    assert!(elsewhere.try_acquire().await.unwrap().is_none(), "what it has is not of this session");
+    assert!(server.expire(one.session_id()));
+    guard.lost().await;
+    let there = elsewhere.acquire().await.unwrap();
+    let refused = mutex(&one, &owner).acquire().await.unwrap_err();
+    assert!(matches!(refused, LockError::Lost(LossReason::SessionEnded(_))), "{refused}");
+    assert!(there.is_held());
+    drop(guard);
+    let refused = mutex(&one, &owner).acquire().await.unwrap_err();
+    assert!(matches!(refused, LockError::Client(_)), "{refused}");
+    assert!(elsewhere.try_acquire().await.unwrap().is_some(), "the other hold is as it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_is_not_entered_again() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = mutex(&one, &Owner::new());
+    let guard = lock.acquire().await.unwrap();
+    let inner = lock.acquire().await.unwrap();
+    let token = guard.token().unwrap();
+    other.delete(guard.node(), None).await.unwrap();
+    assert_eq!(guard.check().await, Err(lost(LossReason::NodeDeleted)));
+    assert_eq!(inner.token(), guard.token(), "both know it");
+    assert_eq!(lock.acquire().await.unwrap_err(), lost(LossReason::NodeDeleted));
+    assert_eq!(lock.try_acquire().await.unwrap_err(), lost(LossReason::NodeDeleted));
+    assert_eq!(guard.release().await, Err(lost(LossReason::NodeDeleted)));
+    assert_eq!(lock.acquire().await.unwrap_err(), lost(LossReason::NodeDeleted), "one is left");
+    drop(inner);
+    let guard = lock.acquire().await.unwrap();
+    assert!(guard.token().unwrap() > token);
+}
+
+/// The session lives on, and so does the node: to wait for it would be to wait for itself.
+#[tokio::test(start_paused = true)]
+async fn a_hold_whose_lease_has_run_out_is_not_entered_again() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let lock = RwLock::new(&one, PATH).unwrap().owned_by(&Owner::new());
+    let guard = lock.write().acquire().await.unwrap();
+    server.refuse_connects(0);
+    server.connection_of(one.session_id()).cut(Cut::Rst);
+    // reason: virtual time; longer than the lease, and not as long as the session
+    tokio::time::sleep(T * 4 / 5).await;
+    let refused = lost(LossReason::LeaseDeadlinePassed);
+    assert_eq!(lock.write().acquire().await.unwrap_err(), refused);
+    assert_eq!(lock.read().acquire().await.unwrap_err(), refused);
+    assert_eq!(guard.read().await.unwrap_err(), refused);
+    server.accept_connects(0);
+    one.exists("/").await.expect("the session lives on");
+    assert_eq!(lock.write().acquire().await.unwrap_err(), refused, "for good");
+    assert_eq!(guard.release().await, Err(refused));
+    lock.write().acquire().await.unwrap().release().await.unwrap();
+}
+
+/// From the first poll of a release on the lock is given up: whoever comes then queues.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_being_given_up_is_not_entered_again() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let lock = mutex(&one, &Owner::new());
+    let guard = lock.acquire().await.unwrap();
+    let (node, token) = (guard.node().to_owned(), guard.token().unwrap());
+    let mut releasing = pin!(guard.release());
+    begin(releasing.as_mut()).await;
+    let next = lock.acquire().await.unwrap();
+    assert_ne!(next.node(), node);
+    assert!(next.token().unwrap() > token);
+    releasing.await.unwrap();
+    next.check().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_waits_in_the_queue_once() {
+    let server = TestServer::in_memory();
+    let (one, record) = recorded_client(&server, 1).await;
+    let other = client(&server, 2).await;
+    let in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
+    let lock = mutex(&one, &Owner::new());
+    let first = spawned(&lock).await;
+    record.take();
+    let second = spawned(&lock).await;
+    assert!(lock.try_acquire().await.unwrap().is_none(), "it is taken");
+    assert!(lock.acquire_timeout(T / 10).await.unwrap().is_none());
+    assert_eq!(record.count(), 0);
+    assert_eq!(children(&server, PATH).len(), 2);
+    in_the_way.release().await.unwrap();
+    let (first, second) = (first.await.unwrap().unwrap(), second.await.unwrap().unwrap());
+    assert_eq!(first.node(), second.node(), "they share what the first one got");
+    assert_eq!(record.count(), 0);
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_behind_one_that_gives_up_queues_in_its_turn() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
+    let lock = mutex(&one, &Owner::new());
+    let [first, second, third] = [spawned(&lock).await, spawned(&lock).await, spawned(&lock).await];
+    let node = children(&server, PATH).pop();
+    first.abort();
+    settle().await;
+    assert_eq!(children(&server, PATH).len(), 2, "the holder, and the next in its turn");
+    assert_ne!(children(&server, PATH).pop(), node);
+    in_the_way.release().await.unwrap();
+    let (second, third) = (second.await.unwrap().unwrap(), third.await.unwrap().unwrap());
+    assert_eq!(second.node(), third.node());
+}
+
+/// The reader is there first, so the writer of the same owner would wait for it.
+#[tokio::test(start_paused = true)]
+async fn who_wants_to_write_while_its_owner_waits_to_read_is_refused_once_that_reads() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let writing = RwLock::new(&other, PATH).unwrap().write().acquire().await.unwrap();
+    let lock = RwLock::new(&one, PATH).unwrap().owned_by(&Owner::new());
+    let reader = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.read().acquire().await }
+    });
+    settle().await;
+    let writer = tokio::spawn(async move { lock.write().acquire().await.map(drop) });
+    settle().await;
+    assert!(!reader.is_finished() && !writer.is_finished());
+    writing.release().await.unwrap();
+    let reading = reader.await.unwrap().unwrap();
+    assert_eq!(writer.await.unwrap(), Err(LockError::WouldDeadlock { path: PATH.to_owned() }));
+    reading.check().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_closed_fails_all_who_wait_on_behalf_of_one_owner() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let _in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
+    let lock = mutex(&one, &Owner::new());
+    let waiting = [spawned(&lock).await, spawned(&lock).await, spawned(&lock).await];
+    one.close().await;
+    for waiting in waiting {
+        let refused = waiting.await.unwrap().unwrap_err();
+        assert!(matches!(refused, LockError::Client(_)), "{refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_is_dropped_at_any_poll_leaves_the_way_free() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let lock = RwLock::new(&one, PATH).unwrap().owned_by(&Owner::new());
+    let mut completed = 0;
+    for polls in 0..8 {
+        completed += usize::from(polled(polls, lock.write().acquire()).await.is_some());
+        settle().await;
+        let writing = lock.write().try_acquire().await.unwrap().expect("nobody has it");
+        completed += usize::from(polled(polls, lock.read().acquire()).await.is_some());
+        let reading = lock.read().try_acquire().await.unwrap().expect("nobody asks");
+        completed += usize::from(polled(polls, writing.downgrade()).await.is_some());
+        drop(reading);
+        settle().await;
+        assert_eq!(children(&server, PATH), [""; 0], "after {polls} polls");
+    }
+    assert!(completed > 8, "{completed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_remembers_what_it_holds_and_nothing_else() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let owner = Owner::new();
+    let mut guards = Vec::new();
+    for n in 0..3 {
+        let lock = Mutex::new(&one, &format!("/locks/{n}")).unwrap().owned_by(&owner);
+        guards.push(lock.acquire().await.unwrap());
+    }
+    assert_eq!(format!("{owner:?}").matches("/locks/").count(), 3);
+    guards.truncate(1);
+    assert_eq!(format!("{owner:?}"), r#"Owner { paths: ["/locks/0"] }"#);
+    guards.pop().unwrap().release().await.unwrap();
+    assert_eq!(format!("{owner:?}"), "Owner { paths: [] }");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_lock_twice_in_a_multi_lock_of_one_owner() {
+    let server = TestServer::in_memory();
+    let (one, record) = recorded_client(&server, 1).await;
+    let owner = Owner::new();
+    let rw = RwLock::new(&one, "/rw").unwrap().owned_by(&owner);
+    let handle = || -> Arc<dyn Lock> { Arc::new(mutex(&one, &owner)) };
+    let (read, write): (Arc<dyn Lock>, Arc<dyn Lock>) =
+        (Arc::new(rw.read().clone()), Arc::new(rw.write().clone()));
+
+    let both = MultiLock::new([handle(), handle()]);
+    let guard = both.acquire().await.unwrap();
+    assert_eq!(children(&server, PATH).len(), 1);
+    let [first, second] = guard.nodes()[..] else { panic!("two guards of one hold") };
+    assert_eq!(first, second);
+    assert!(guard.is_held());
+    settle().await;
+    record.take();
+    guard.release().await.unwrap();
+    assert_eq!(record.take().concat().iter().filter(|op| **op == DELETE).count(), 1);
+    assert!(both.try_acquire().await.unwrap().is_some());
+
+    let guard = MultiLock::new([write.clone(), read.clone()]).acquire().await.unwrap();
+    assert_eq!(children(&server, "/rw").len(), 2);
+    guard.release().await.unwrap();
+    let refused = MultiLock::new([read, write]).acquire().await.unwrap_err();
+    assert_eq!(refused.failures()[0].error, LockError::WouldDeadlock { path: "/rw".to_owned() });
+    settle().await;
+    assert_eq!((children(&server, PATH).len(), children(&server, "/rw").len()), (0, 0));
+}
+
+/// Three owners with several tasks each, which come and go, give up, and lose connections.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_of_tasks_of_a_few_owners() {
+    for seed in 0..8 {
+        let server = TestServer::in_memory();
+        let inside = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        for number in 0..3u64 {
+            let (one, owner) = (client(&server, u128::from(number) + 1).await, Owner::new());
+            for task in 0..4 {
+                let lock = RwLock::new(&one, PATH).unwrap().owned_by(&owner);
+                let random = Random::new(seed * 100 + number * 10 + task);
+                tasks.push(tokio::spawn(come_and_go(lock, number, random, inside.clone())));
+            }
+        }
+        let mut random = Random::new(seed);
+        for _ in 0..4 {
+            // reason: virtual time, in which things go wrong now and then
+            tokio::time::sleep(random.ms(2_000)).await;
+            server.connections().cut(Cut::Rst);
+        }
+        let mut met = Met::default();
+        for task in tasks {
+            let (let_in, refused) = task.await.unwrap();
+            met = (met.0 + let_in, met.1 + refused);
+        }
+        assert!(met.0 > 100 && met.1 > 0, "seed {seed}: let in and refused {met:?}");
+        // reason: virtual time, in which clean-up finds its way over a new connection
+        tokio::time::sleep(T / 5).await;
+        assert_eq!(children(&server, PATH), [""; 0], "seed {seed}");
+    }
+}
+
+/// Who is inside, and whether to write.
+type Inside = Arc<std::sync::Mutex<Vec<(u64, bool)>>>;
+
+/// How often one was let in, and how often refused because it would wait for itself.
+type Met = (usize, usize);
+
+async fn come_and_go(lock: RwLock, owner: u64, mut random: Random, inside: Inside) -> Met {
+    let mut met = Met::default();
+    for _ in 0..30 {
+        let (patience, writes) = (random.ms(300) + T / 1_000, random.below(3) == 0);
+        let guard = match writes {
+            true => lock.write().acquire_timeout(patience).await.map(|it| it.map(Guard::from)),
+            false => lock.read().acquire_timeout(patience).await,
+        };
+        match guard {
+            Ok(Some(guard)) => {
+                met.0 += 1;
+                let entry = (owner, writes);
+                {
+                    let mut inside = inside.lock().unwrap();
+                    let alone = |other: &(u64, bool)| other.0 == owner || !(writes || other.1);
+                    assert!(inside.iter().all(alone), "{entry:?} beside {inside:?}");
+                    inside.push(entry);
+                }
+                // reason: the hold, in virtual time
+                tokio::time::sleep(random.ms(60)).await;
+                {
+                    let mut inside = inside.lock().unwrap();
+                    let at = inside.iter().position(|other| *other == entry).unwrap();
+                    inside.swap_remove(at);
+                }
+                match random.below(2) {
+                    0 => drop(guard),
+                    _ => guard.release().await.unwrap(),
+                }
+            }
+            Err(LockError::WouldDeadlock { .. }) => met.1 += 1,
+            Ok(None) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    met
+}

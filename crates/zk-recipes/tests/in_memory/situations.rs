@@ -1,0 +1,251 @@
+//! The nine situations of a re-entrant read-write lock: the same owner or another one,
+//! who reads or writes, and wants to read or to write; and coming in again and again.
+
+use std::time::Duration;
+
+use zk_recipes::session::Client;
+use zk_recipes::{LockError, Owner, RwLock};
+use zk_testing::TestServer;
+
+use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
+use crate::wire::{CREATE2, DELETE, EXISTS, GET_CHILDREN2, MULTI, recorded_client};
+use crate::{client, settle};
+
+const NOTHING: [[i32; 0]; 0] = [];
+
+fn own(client: &Client) -> RwLock {
+    rw(client).owned_by(&Owner::new())
+}
+
+#[tokio::test(start_paused = true)]
+async fn same_owner_read_then_read() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = own(&client);
+    let first = lock.read().acquire().await.unwrap();
+    record.take();
+    let second = lock.read().acquire().await.unwrap();
+    let third = lock.read().try_acquire().await.unwrap().expect("it has it already");
+    assert_eq!(record.take(), NOTHING);
+    assert_eq!((first.node(), first.token()), (second.node(), third.token()));
+    first.release().await.unwrap();
+    drop(second);
+    settle().await;
+    assert_eq!(record.take(), NOTHING, "one is left");
+    third.check().await.unwrap();
+    record.take();
+    third.release().await.unwrap();
+    assert_eq!(record.take(), [[DELETE]]);
+    expect_nobody(&server, "released").await;
+}
+
+/// A writer in between does not come between an owner and what it has.
+#[tokio::test(start_paused = true)]
+async fn same_owner_read_then_read_again_beside_a_writer_that_waits() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = own(&one);
+    let first = lock.read().acquire().await.unwrap();
+    let writer = queue_writer(&other).await;
+    let second = lock.read().try_acquire().await.unwrap().expect("it has it already");
+    assert!(own(&one).read().try_acquire().await.unwrap().is_none(), "another owner waits");
+    drop(first);
+    settle().await;
+    assert!(!writer.is_finished());
+    second.release().await.unwrap();
+    drop(writer.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn same_owner_read_then_write() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = own(&client);
+    let reading = lock.read().acquire().await.unwrap();
+    record.take();
+    let refused = || LockError::WouldDeadlock { path: PATH.to_owned() };
+    assert_eq!(lock.write().acquire().await.unwrap_err(), refused());
+    assert_eq!(lock.write().try_acquire().await.unwrap_err(), refused());
+    let timeout = Duration::from_secs(5);
+    assert_eq!(lock.write().acquire_timeout(timeout).await.unwrap_err(), refused());
+    assert!(!refused().is_retryable());
+    assert_eq!(record.take(), NOTHING, "it is told at once");
+    reading.check().await.expect("it goes on reading");
+    reading.release().await.unwrap();
+    lock.write().acquire().await.unwrap().release().await.unwrap();
+    expect_nobody(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn same_owner_write_then_read() {
+    let server = TestServer::in_memory();
+    let (one, record) = recorded_client(&server, 1).await;
+    let other = client(&server, 2).await;
+    let lock = own(&one);
+    let writing = lock.write().acquire().await.unwrap();
+    let writer = queue_writer(&other).await;
+    record.take();
+    let reading = lock.read().acquire().await.unwrap();
+    assert_eq!(record.take(), [[MULTI, EXISTS]]);
+    let again = [
+        lock.read().acquire().await.unwrap(),
+        lock.read().try_acquire().await.unwrap().expect("it has it already"),
+        writing.read().await.unwrap(),
+    ];
+    let writing_again = lock.write().acquire().await.unwrap();
+    assert_eq!(record.take(), NOTHING);
+    assert!(again.iter().all(|guard| guard.node() == reading.node()));
+    assert_eq!(reading.token(), writing.token());
+
+    drop((again, writing_again));
+    writing.release().await.unwrap();
+    settle().await;
+    assert_eq!(queue(&server), ["__READ__0000000000", "__WRIT__0000000001"]);
+    assert!(!writer.is_finished(), "a reader is at the place where the writer was");
+    let refused = lock.write().try_acquire().await.unwrap_err();
+    assert_eq!(refused, LockError::WouldDeadlock { path: PATH.to_owned() }, "it only reads now");
+    reading.release().await.unwrap();
+    drop(writer.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn same_owner_write_then_write() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = own(&client);
+    let first = lock.write().acquire().await.unwrap();
+    record.take();
+    let second = lock.write().acquire().await.unwrap();
+    let third = lock.write().acquire_timeout(Duration::ZERO).await.unwrap().expect("it has it");
+    assert_eq!(record.take(), NOTHING);
+    assert_eq!((first.node(), first.token()), (second.node(), third.token()));
+    first.release().await.unwrap();
+    third.release().await.unwrap();
+    assert_eq!(record.take(), NOTHING);
+    assert!(rw(&client).read().try_acquire().await.unwrap().is_none(), "it still writes");
+    second.release().await.unwrap();
+    expect_nobody(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owner_read_then_read() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let first = own(&one).read().acquire().await.unwrap();
+    let second = own(&other).read().acquire().await.unwrap();
+    let third = own(&one).read().acquire().await.unwrap();
+    assert_eq!(queue(&server).len(), 3, "each has a node of its own");
+    for reader in [first, second, third] {
+        assert!(reader.is_held());
+        reader.release().await.unwrap();
+    }
+    expect_nobody(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owner_read_then_write() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let readers = [own(&one).read().acquire().await, own(&one).read().acquire().await];
+    for client in [&one, &other] {
+        assert!(own(client).write().try_acquire().await.unwrap().is_none());
+    }
+    let writer = queue_writer(&other).await;
+    for reader in readers {
+        assert!(!writer.is_finished());
+        reader.unwrap().release().await.unwrap();
+        settle().await;
+    }
+    assert!(writer.await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owner_write_then_read() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let writing = own(&one).write().acquire().await.unwrap();
+    for client in [&one, &other] {
+        assert!(own(client).read().try_acquire().await.unwrap().is_none());
+    }
+    let readers = [queue_reader(&other).await, queue_reader(&one).await];
+    assert!(readers.iter().all(|reader| !reader.is_finished()));
+    writing.release().await.unwrap();
+    for reader in readers {
+        assert!(reader.await.unwrap().is_held());
+    }
+    expect_nobody(&server, "dropped").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owner_write_then_write() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let first = own(&one).write().acquire().await.unwrap();
+    for client in [&one, &other] {
+        assert!(own(client).write().try_acquire().await.unwrap().is_none());
+    }
+    let second = queue_writer(&other).await;
+    assert!(!second.is_finished());
+    let token = first.token().unwrap();
+    first.release().await.unwrap();
+    assert!(second.await.unwrap().token().unwrap() > token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn coming_in_again_and_again() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = own(&client);
+    drop(lock.write().acquire().await.unwrap()); // makes the path
+    settle().await;
+    record.take();
+    let mut writers = vec![lock.write().acquire().await.unwrap()];
+    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    let mut readers = Vec::new();
+    for _ in 0..50 {
+        writers.push(lock.clone().write().acquire().await.unwrap());
+        readers.push(lock.clone().read().acquire().await.unwrap());
+    }
+    assert_eq!(record.take(), [[MULTI, EXISTS]], "the first reader's");
+    for writer in writers {
+        writer.release().await.unwrap();
+    }
+    assert_eq!(record.take(), [[DELETE]]);
+    assert_eq!(queue(&server).len(), 1);
+    for reader in readers {
+        reader.release().await.unwrap();
+    }
+    assert_eq!(record.take(), [[DELETE]]);
+    expect_nobody(&server, "released").await;
+}
+
+/// Whoever writes more than once becomes a reader once it writes no more.
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_among_several_guards() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = own(&client);
+    let outer = lock.write().acquire().await.unwrap();
+    let inner = lock.write().acquire().await.unwrap();
+    let token = outer.token().unwrap();
+    let reading = inner.downgrade().await.unwrap();
+    assert_eq!(queue(&server).len(), 2, "it goes on writing");
+    outer.check().await.unwrap();
+    record.take();
+    let reading_too = outer.downgrade().await.unwrap();
+    assert_eq!(record.take(), [[DELETE]], "it reads already");
+    assert_eq!(reading.node(), reading_too.node());
+    assert_eq!(queue(&server), ["__READ__0000000000"]);
+    drop(reading_too);
+    assert_eq!(reading.check().await, Ok(token));
+    reading.release().await.unwrap();
+
+    let writing = lock.write().acquire().await.unwrap();
+    record.take();
+    let reading = writing.downgrade().await.unwrap();
+    assert_eq!(record.take(), [[MULTI, EXISTS]]);
+    let again = lock.read().acquire().await.unwrap();
+    assert_eq!(record.take(), NOTHING, "it holds what became of the write side");
+    drop((reading, again));
+    expect_nobody(&server, "dropped").await;
+}
