@@ -92,7 +92,7 @@ impl Contender {
     pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
         let (data, path) = (self.data(), self.path_asked_for(""));
         let mut parent_attempts = 0;
-        if Planted::AdoptDeadSessionsNode.is_on() && self.find().await? {
+        if Planted::AdoptDeadSessionsNode.is_on() && Box::pin(self.find()).await? {
             return Ok(None);
         }
         loop {
@@ -117,7 +117,8 @@ impl Contender {
                 Err(error) => error,
             };
             if error.outcome() == Outcome::Unknown && !is_final(&error) {
-                if !Planted::BlindRecreate.is_on() && self.find().await? {
+                // On the heap, as it is rare: all who wait keep the room for what is not.
+                if !Planted::BlindRecreate.is_on() && Box::pin(self.find()).await? {
                     return Ok(None);
                 }
                 continue;

@@ -8,6 +8,11 @@
 //! connection, and takes it out again; [`turn`] waits until it is first.
 //! [`parents`] makes the path the queue lives in.
 
+use std::future::poll_fn;
+use std::pin::pin;
+
+use zk_session::Client;
+
 use crate::limits::THROTTLED_PAUSE;
 
 pub(crate) mod admission;
@@ -34,4 +39,14 @@ pub(crate) async fn pause(error: &zk_session::Error) {
     if error.code().is_some() && passes(error) {
         tokio::time::sleep(THROTTLED_PAUSE).await;
     }
+}
+
+/// Whatever requests the future makes when it is polled leave in one write.
+pub(crate) async fn one_write<T>(client: &Client, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let _one_write = client.batch();
+        future.as_mut().poll(cx)
+    })
+    .await
 }

@@ -23,7 +23,8 @@ use crate::planted::{self, Planted};
 pub(crate) async fn wait(contender: &mut Contender) -> Result<Belief, LockError> {
     for _ in 0..RESTARTS_MAX {
         let listed = contender.enter().await?;
-        if come_first(contender, listed).await? {
+        let ahead = look(contender, listed).await?;
+        if come_first(contender, ahead).await? {
             return believe(contender).await;
         }
         contender.restart();
@@ -41,59 +42,65 @@ pub(crate) async fn look_once(contender: &mut Contender) -> Result<Option<Belief
 }
 
 /// Waits until nobody is in the way; false if the contender's own node is gone.
+///
+/// Thousands may be waiting here: what is kept over an await is kept by each of them.
 async fn come_first(
     contender: &mut Contender,
-    mut listed: Option<Children>,
+    mut in_the_way: Option<Ahead>,
 ) -> Result<bool, LockError> {
     let looks_ahead = contender.kind().admission.looks_ahead();
-    let own = contender.node().filter(|_| looks_ahead).map(|node| node.path.clone());
+    let own = contender.node().filter(|_| looks_ahead).map(|node| node.path.as_str());
     let mut vigil = Vigil::new(contender.client());
     loop {
-        let Some(ahead) = look(contender, listed.take()).await? else {
+        let Some(ahead) = in_the_way.take() else {
             return Ok(Planted::AbsentIsFirst.is_on());
         };
         if !ahead.named.is_empty() {
-            let nodes = ahead.named.iter().chain(&own).map(String::as_str);
-            vigil.keep(&nodes.collect::<Vec<_>>()).await?;
+            vigil.keep(ahead.named.iter().map(String::as_str).chain(own)).await?;
         }
-        match go_on(&mut vigil, &ahead, own.as_deref()).await? {
-            Next::Look => {}
-            Next::Restart => return Ok(false),
-            Next::Enter => {
-                // Its last word comes with the node's end: it need not be taken back.
-                contender.keep_watch(own.and_then(|own| vigil.take(&own)));
-                return Ok(true);
+        let next = loop {
+            match next(&vigil, &ahead, own) {
+                Next::Wait => vigil.next_gone().await?,
+                next => break next,
             }
+        };
+        match next {
+            Next::Enter => break,
+            Next::Restart => return Ok(false),
+            Next::Look | Next::Wait => in_the_way = look(contender, None).await?,
         }
     }
+    // Its last word comes with the node's end: it need not be taken back.
+    let watch = own.and_then(|own| vigil.take(own));
+    contender.keep_watch(watch);
+    Ok(true)
 }
 
-/// What to do when some of those who were watched are gone.
+/// What to do when some of those who were watched may be gone.
 enum Next {
+    Wait,
     Look,
     Enter,
     Restart,
 }
 
-async fn go_on(vigil: &mut Vigil, ahead: &Ahead, own: Option<&str>) -> Result<Next, LockError> {
-    loop {
-        if ahead.named.is_empty() {
-            return Ok(Next::Enter);
-        }
-        if own.is_some_and(|own| !vigil.watches(own)) {
-            return Ok(Next::Restart);
-        }
-        let left = ahead.named.iter().filter(|node| vigil.watches(node)).count();
-        if ahead.all_named && left == 0 {
-            return Ok(Next::Enter);
-        }
-        if Planted::CancelIsRelease.is_on() && !vigil.watches(&ahead.named[0]) {
-            return Ok(Next::Enter);
-        }
-        if !ahead.all_named && left < ahead.named.len() {
-            return Ok(Next::Look);
-        }
-        vigil.next_gone().await?;
+fn next(vigil: &Vigil, ahead: &Ahead, own: Option<&str>) -> Next {
+    if ahead.named.is_empty() {
+        return Next::Enter;
+    }
+    if own.is_some_and(|own| !vigil.watches(own)) {
+        return Next::Restart;
+    }
+    let left = ahead.named.iter().filter(|node| vigil.watches(node)).count();
+    if ahead.all_named && left == 0 {
+        return Next::Enter;
+    }
+    if Planted::CancelIsRelease.is_on() && !vigil.watches(&ahead.named[0]) {
+        return Next::Enter;
+    }
+    match !ahead.all_named && left < ahead.named.len() {
+        true => Next::Look,
+        false => Next::Wait,
     }
 }
 

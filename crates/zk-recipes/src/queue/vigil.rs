@@ -4,9 +4,10 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-use zk_session::{Client, Error, ErrorCode, EventType, NodeData, Watch};
+use futures::future::try_join_all;
+use zk_session::{Client, ErrorCode, EventType, Watch};
 
-use super::{passes, pause};
+use super::{one_write, passes, pause};
 use crate::error::LockError;
 use crate::planted::Planted;
 
@@ -29,19 +30,17 @@ impl Vigil {
 
     /// Watches these nodes from now on, and no others. What is watched already costs
     /// nothing; the rest is asked for in one write. What is gone is not watched.
-    pub(crate) async fn keep(&mut self, nodes: &[&str]) -> Result<(), LockError> {
-        self.watched.retain(|(node, _)| nodes.contains(&node.as_str()));
-        let missing: Vec<&str> = nodes.iter().copied().filter(|it| !self.watches(it)).collect();
-        let asked: Vec<_> = {
-            let _one_write = self.client.batch();
-            missing.iter().map(|node| self.client.get_data_and_watch(node)).collect()
-        };
-        for (node, answer) in missing.into_iter().zip(asked) {
-            let answer = answer.await;
-            if let Some(watch) = self.settled(node, answer).await? {
-                self.watched.push((node.to_owned(), watch));
-            }
-        }
+    pub(crate) async fn keep<'a>(
+        &mut self,
+        nodes: impl Iterator<Item = &'a str>,
+    ) -> Result<(), LockError> {
+        let mut missing: Vec<&str> = nodes.collect();
+        self.watched.retain(|(node, _)| missing.contains(&node.as_str()));
+        missing.retain(|node| !self.watches(node));
+        let asked = try_join_all(missing.iter().map(|node| watch(&self.client, node)));
+        let watches = one_write(&self.client, asked).await?;
+        let watched = missing.into_iter().zip(watches);
+        self.watched.extend(watched.filter_map(|(node, watch)| Some((node.to_owned(), watch?))));
         Ok(())
     }
 
@@ -72,34 +71,28 @@ impl Vigil {
             if event?.event_type == EventType::NODE_DELETED {
                 return Ok(());
             }
-            let answer = self.client.get_data_and_watch(&node).await;
-            match self.settled(&node, answer).await? {
+            // On the heap: there are many who wait, and hardly ever one whose data change.
+            match Box::pin(watch(&self.client, &node)).await? {
                 Some(watch) => self.watched.push((node, watch)),
                 None => return Ok(()),
             }
         }
     }
+}
 
-    /// The watch of an answer, asked for again while that helps; `None` if there is no
-    /// such node.
-    async fn settled(
-        &self,
-        node: &str,
-        mut answer: Result<(NodeData, Watch), Error>,
-    ) -> Result<Option<Watch>, LockError> {
-        loop {
-            match answer {
-                Ok((_, watch)) => return Ok(Some(watch)),
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
-                    if Planted::LostWakeUpOnNoNode.is_on() {
-                        self.client.exists_and_watch(node).await?.1.await?;
-                    }
-                    return Ok(None);
+/// Watches a node; `None` if it is gone.
+async fn watch(client: &Client, node: &str) -> Result<Option<Watch>, LockError> {
+    loop {
+        match client.get_data_and_watch(node).await {
+            Ok((_, watch)) => return Ok(Some(watch)),
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
+                if Planted::LostWakeUpOnNoNode.is_on() {
+                    client.exists_and_watch(node).await?.1.await?;
                 }
-                Err(error) if passes(&error) => pause(&error).await,
-                Err(error) => return Err(error.into()),
+                return Ok(None);
             }
-            answer = self.client.get_data_and_watch(node).await;
+            Err(error) if passes(&error) => pause(&error).await,
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -7,7 +7,6 @@
 //! set of holders but the last had a lease already when that one looked.
 
 use std::collections::HashSet;
-use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::hold::{Hold, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::queue::contender::Contender;
 use crate::queue::kind::Kind;
-use crate::queue::{name, passes, pause, turn};
+use crate::queue::{name, one_write, passes, pause, turn};
 
 /// The nodes of a semaphore.
 #[derive(Clone, Debug)]
@@ -50,7 +49,8 @@ pub(super) async fn wait(
         turn::wait(&mut own_turn).await?;
         // Below the turn, so that they are taken out before it.
         let mut leases = contenders(client, kinds, permits);
-        match during(&own_turn, &mut leases, &mut limit).await? {
+        // On the heap: of all who wait only the first one needs the room.
+        match Box::pin(during(&own_turn, &mut leases, &mut limit)).await? {
             Turn::Granted => return guards(leases).await,
             Turn::LimitTooLow => {}
             Turn::Lost => restarts += 1,
@@ -229,14 +229,4 @@ async fn guards(leases: Vec<Contender>) -> Result<Vec<Guard>, LockError> {
     let belief = turn::believe(first).await?;
     let guard = |lease| Hold::new(lease, belief).map(|hold| Guard::new(Arc::new(hold)));
     leases.into_iter().map(guard).collect()
-}
-
-/// Whatever requests the future makes when it is polled leave in one write.
-async fn one_write<T>(client: &Client, future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    poll_fn(|cx| {
-        let _one_write = client.batch();
-        future.as_mut().poll(cx)
-    })
-    .await
 }

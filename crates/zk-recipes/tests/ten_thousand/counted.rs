@@ -1,0 +1,157 @@
+//! A connection whose traffic is counted, and futures whose polls are.
+
+use std::future::{Future, ready};
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use zk_recipes::session::{Connector, Host};
+use zk_testing::{MemoryStream, TestServer};
+
+/// Connects to the only server, whose own allocations are not counted.
+#[derive(Clone)]
+pub(crate) struct Counted {
+    server: TestServer,
+    traffic: Traffic,
+}
+
+/// What went over the wire so far.
+#[derive(Clone, Default)]
+pub(crate) struct Traffic(Arc<Mutex<Sums>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sums {
+    /// Requests, without heartbeats.
+    pub(crate) requests: usize,
+    /// How many of them asked for a list.
+    pub(crate) lists: usize,
+    pub(crate) bytes_out: usize,
+    pub(crate) bytes_in: usize,
+}
+
+impl Traffic {
+    /// What went over since the last call.
+    pub(crate) fn take(&self) -> Sums {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn add(&self, change: impl FnOnce(&mut Sums)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Counted {
+    pub(crate) fn new(server: &TestServer, traffic: &Traffic) -> Self {
+        Self { server: server.clone(), traffic: traffic.clone() }
+    }
+}
+
+impl Connector for Counted {
+    type Stream = CountedStream;
+
+    fn connect(
+        &self,
+        _: &Host,
+    ) -> impl Future<Output = io::Result<CountedStream>> + Send + 'static {
+        let traffic = self.traffic.clone();
+        let stream = uncounted(|| self.server.stream(0));
+        ready(stream.map(|stream| CountedStream { stream, traffic, greeted: false }))
+    }
+}
+
+pub(crate) struct CountedStream {
+    stream: MemoryStream,
+    traffic: Traffic,
+    greeted: bool,
+}
+
+impl AsyncRead for CountedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = uncounted(|| Pin::new(&mut self.stream).poll_read(cx, buf));
+        self.traffic.add(|sums| sums.bytes_in += buf.filled().len() - before);
+        read
+    }
+}
+
+impl AsyncWrite for CountedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = uncounted(|| Pin::new(&mut self.stream).poll_write(cx, bytes));
+        assert!(matches!(written, Poll::Ready(Ok(len)) if len == bytes.len()), "it takes it all");
+        // The connect request has no opcode.
+        if std::mem::replace(&mut self.greeted, true) {
+            self.traffic.add(|sums| {
+                sums.bytes_out += bytes.len();
+                count(bytes, sums);
+            });
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+fn count(mut bytes: &[u8], sums: &mut Sums) {
+    const PING: i32 = 11;
+    const GET_CHILDREN2: i32 = 12;
+    const MULTI: i32 = 14;
+    let int = |bytes: &[u8]| i32::from_be_bytes(bytes[..4].try_into().unwrap());
+    while !bytes.is_empty() {
+        let op = int(&bytes[8..]);
+        sums.requests += usize::from(op != PING && op != MULTI);
+        sums.lists += usize::from(op == GET_CHILDREN2);
+        bytes = &bytes[4 + usize::try_from(int(bytes)).unwrap()..];
+    }
+}
+
+fn uncounted<T>(work: impl FnOnce() -> T) -> T {
+    let mut result = None;
+    allocation_counter::opt_out(|| result = Some(work()));
+    result.unwrap()
+}
+
+/// How often some futures were polled.
+#[derive(Clone, Default)]
+pub(crate) struct Polls(Arc<AtomicUsize>);
+
+impl Polls {
+    pub(crate) fn counted<F: Future>(&self, future: F) -> PolledFuture<F> {
+        PolledFuture { count: self.0.clone(), future: Box::pin(future) }
+    }
+
+    /// How often it was since the last call.
+    pub(crate) fn take(&self) -> usize {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+}
+
+pub(crate) struct PolledFuture<F> {
+    count: Arc<AtomicUsize>,
+    future: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for PolledFuture<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.future.as_mut().poll(cx)
+    }
+}

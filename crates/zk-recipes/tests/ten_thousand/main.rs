@@ -1,0 +1,231 @@
+//! Ten thousand waiters in one process, on one session: what each of them takes, and what it
+//! costs to let them through one by one. Counted, under a stopped clock.
+//!
+//! A test binary of its own because it counts allocations. What the server allocates, which is
+//! in this process as well, is left out.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
+mod counted;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use zk_recipes::session::{Client, Config};
+use zk_recipes::{Guard, Lease, Mutex, RwLock, Semaphore, WriteGuard};
+use zk_testing::TestServer;
+
+use counted::{Counted, Polls, Traffic};
+
+const WAITERS: usize = 10_000;
+
+/// What a waiter may take: its task, its future, its watches, its strings.
+const BYTES_MAX: usize = 4_096;
+
+/// How many are let through, of each queue, to see what that costs.
+const HAND_OFFS: usize = 200;
+
+/// A name in a list, with its length in front: `_c_`, a UUID, `-lock-` and ten digits.
+const NAME_LEN: usize = 4 + 55;
+
+/// Most of the time goes into the lists that servers answer with.
+#[test]
+fn ten_thousand_waiters_take_4_kib_each_and_a_hand_off_wakes_two_of_them() {
+    let mut short = World::new();
+    short.queue_up(HAND_OFFS + 100, mutex);
+    let mut long = World::new();
+    let bytes = long.queue_up(WAITERS, mutex);
+    println!("{bytes} bytes for each of {WAITERS} waiters");
+    assert!(bytes <= BYTES_MAX, "{bytes} bytes");
+
+    let [short, long] = [&mut short, &mut long].map(World::let_through);
+    println!("in a short queue {short:?}\nin a long queue  {long:?}");
+    // The next one in line owns the lock by the event, and sleeps over its hold; the one behind
+    // it asks for a list, and wakes again with the answer.
+    assert_eq!((long.polls, long.driver_polls), (short.polls, short.driver_polls));
+    assert!(long.polls <= 4 && long.driver_polls <= 5, "{long:?}");
+    // Out: a list is asked for, a node deleted. In: the event and a list, which is as long as
+    // the queue; it is asked for while the lock is held, and nobody waits for it.
+    assert_eq!((long.requests, long.bytes_out), (short.requests, short.bytes_out));
+    assert_eq!(long.requests, 2);
+    assert!(long.bytes_in <= WAITERS * NAME_LEN + 500, "{long:?}");
+}
+
+/// The other recipes, in shorter queues.
+#[test]
+fn a_waiter_for_any_lock_takes_at_most_4_kib() {
+    let bytes = [
+        ("reader", World::new().queue_up(1_000, reader)),
+        ("writer", World::new().queue_up(1_000, writer)),
+        ("semaphore", World::new().queue_up(1_000, permit)),
+        ("three permits", World::new().queue_up(1_000, permits)),
+    ];
+    println!("{bytes:?}");
+    assert!(bytes.iter().all(|(_, bytes)| *bytes <= BYTES_MAX), "{bytes:?}");
+}
+
+async fn mutex(lock: Locks) {
+    let _held = lock.mutex.acquire().await.unwrap();
+    settle().await;
+}
+
+async fn reader(lock: Locks) {
+    let _held = lock.rw.read().acquire().await.unwrap();
+    settle().await;
+}
+
+async fn writer(lock: Locks) {
+    let _held = lock.rw.write().acquire().await.unwrap();
+    settle().await;
+}
+
+async fn permit(lock: Locks) {
+    let _held = lock.semaphore.acquire().await.unwrap();
+    settle().await;
+}
+
+async fn permits(lock: Locks) {
+    let _held = lock.semaphore.acquire_many(3).await.unwrap();
+    settle().await;
+}
+
+/// The handles, which all waiters of a process share.
+type Locks = Arc<Handles>;
+
+struct Handles {
+    mutex: Mutex,
+    rw: RwLock,
+    semaphore: Semaphore,
+}
+
+impl Handles {
+    fn new(client: &Client) -> Locks {
+        Arc::new(Self {
+            mutex: Mutex::new(client, "/locks/mutex").unwrap(),
+            rw: RwLock::new(client, "/locks/rw").unwrap(),
+            semaphore: Semaphore::new(client, "/locks/semaphore", 3).unwrap(),
+        })
+    }
+
+    /// Holds them all.
+    async fn hold(&self) -> (Guard, WriteGuard, Lease) {
+        let mutex = self.mutex.acquire().await.unwrap();
+        let writer = self.rw.write().acquire().await.unwrap();
+        (mutex, writer, self.semaphore.acquire_many(3).await.unwrap())
+    }
+}
+
+/// A server, a session whose waiters are counted, and another one that holds the locks.
+struct World {
+    runtime: Runtime,
+    locks: Locks,
+    holder: Locks,
+    traffic: Traffic,
+    /// Of the waiters.
+    polls: Polls,
+    driver_polls: Polls,
+    waiters: Vec<JoinHandle<()>>,
+}
+
+/// What it costs, one hand-off with another.
+#[derive(Debug)]
+struct HandOff {
+    polls: usize,
+    driver_polls: usize,
+    requests: usize,
+    bytes_out: usize,
+    bytes_in: usize,
+}
+
+impl World {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let (traffic, polls, driver_polls) =
+            (Traffic::default(), Polls::default(), Polls::default());
+        let (locks, holder) = runtime.block_on(async {
+            let server = TestServer::in_memory();
+            let config = |seed| Config::new("server:1").unwrap().seed(seed);
+            let (client, driver) = config(1).open_undriven(Counted::new(&server, &traffic));
+            tokio::spawn(driver_polls.counted(driver));
+            let uncounted = Counted::new(&server, &Traffic::default());
+            let holder = config(2).connect_through(uncounted).await.unwrap();
+            (Handles::new(&client), Handles::new(&holder))
+        });
+        let waiters = Vec::with_capacity(WAITERS);
+        Self { runtime, locks, holder, traffic, polls, driver_polls, waiters }
+    }
+
+    /// Lets so many wait behind somebody who holds the lock; how many bytes each takes.
+    fn queue_up<F>(&mut self, count: usize, wait: fn(Locks) -> F) -> usize
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let held = self.runtime.block_on(self.holder.hold());
+        self.enter(50, wait); // what is there once for all of them
+        let allocated = allocation_counter::measure(|| self.enter(count - 50, wait));
+        assert!(self.waiters.iter().all(|waiter| !waiter.is_finished()), "the lock is held");
+        drop(held);
+        usize::try_from(allocated.bytes_current).unwrap() / (count - 50)
+    }
+
+    fn enter<F>(&mut self, count: usize, wait: fn(Locks) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Self { runtime, locks, polls, waiters, .. } = self;
+        runtime.block_on(async {
+            for n in 0..count {
+                waiters.push(tokio::spawn(polls.counted(wait(locks.clone()))));
+                // Some at a time: what they are answered is as long as the queue.
+                if n % 50 == 49 {
+                    settle().await;
+                }
+            }
+            settle().await;
+        });
+    }
+
+    /// Lets the first of them through.
+    fn let_through(&mut self) -> HandOff {
+        let through =
+            |waiters: &[JoinHandle<()>]| waiters.iter().filter(|it| it.is_finished()).count();
+        // The first few are not like the others, who know who is ahead of them.
+        let wait_for = |this: &Self, count: usize| {
+            this.runtime.block_on(async {
+                while through(&this.waiters) < count {
+                    settle().await;
+                }
+            });
+        };
+        wait_for(self, 10);
+        let _ = (self.traffic.take(), self.polls.take(), self.driver_polls.take());
+        wait_for(self, 10 + HAND_OFFS);
+        let sums = self.traffic.take();
+        HandOff {
+            polls: self.polls.take() / HAND_OFFS,
+            driver_polls: self.driver_polls.take() / HAND_OFFS,
+            requests: sums.requests / HAND_OFFS,
+            bytes_out: sums.bytes_out / HAND_OFFS,
+            bytes_in: sums.bytes_in / HAND_OFFS,
+        }
+    }
+}
+
+const HOLD: Duration = Duration::from_millis(10);
+
+/// Lets everybody do what they can do without time passing, or nearly so.
+async fn settle() {
+    // reason: the clock is stopped, and goes on when nobody has anything to do
+    tokio::time::sleep(HOLD).await;
+}
