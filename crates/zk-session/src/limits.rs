@@ -39,6 +39,11 @@ pub const CREDENTIALS_MAX: usize = 64;
 /// path. Java's figure, well below the server's frame limit (ZOOKEEPER-706).
 pub const REARM_CHUNK_BYTES: usize = 128 * 1024;
 
+/// Bytes of requests that are given to the connection at a time, and one request more:
+/// what is behind them can be overtaken by a sign of life. On a line so slow that these
+/// take a second, a ping comes a second late.
+pub const HANDED_OVER_BYTES: usize = 128 * 1024;
+
 /// The shortest time one server gets to accept and to answer the handshake.
 /// Java divides the session timeout by the number of hosts, which with nine
 /// hosts leaves no time for a slow name lookup.

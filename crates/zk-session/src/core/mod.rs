@@ -13,7 +13,7 @@
 //!    [`handle_disconnected`](Session::handle_disconnected) if it failed.
 //! 2. Bytes arrive: [`handle_received`](Session::handle_received).
 //! 3. Bytes of [`poll_transmit`](Session::poll_transmit) were written:
-//!    [`handle_written`](Session::handle_written).
+//!    [`handle_written`](Session::handle_written), and ask for more if there are.
 //! 4. The connection ends: [`handle_disconnected`](Session::handle_disconnected).
 //! 5. [`Output::Probe`]: find out, on a connection of its own, whether the server takes
 //!    writes, then call [`handle_probed`](Session::handle_probed).

@@ -1,31 +1,56 @@
 //! Bytes on their way to the server, and requests that wait for a connection.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use proto::OpCode;
 
 use super::deadlines::{Due, Ticket};
 use super::handles::{Handle, Handles, WatchOf};
+use crate::limits::HANDED_OVER_BYTES;
 
 /// The bytes of the current connection that the driver has not taken yet, and
 /// how far the socket has got: a request of which not one byte was written was
 /// certainly not applied.
+///
+/// Signs of life go past whatever waits here: a lease must not be lost, nor a session,
+/// behind megabytes of one's own. So the driver is given [a part](HANDED_OVER_BYTES) at
+/// a time, and what overtakes goes in front of the next one. Positions are counted
+/// without what has overtaken.
 #[derive(Debug)]
 pub(super) struct Outbound {
     buffer: BytesMut,
-    /// Bytes ever put in, over the connection's life.
+    /// Frames that go in front of those in `buffer`.
+    urgent: BytesMut,
+    /// Bytes ever put into `buffer`, over the connection's life.
     encoded: u64,
-    /// Bytes the socket has taken.
+    /// What comes before this position is overtaken by nothing.
+    barrier: u64,
+    /// Bytes the socket has taken, of any kind.
     written: u64,
+    /// Bytes that have overtaken and were given to the driver, or taken by the socket.
+    overtaken: u64,
+    passed: u64,
+    /// Where among all bytes those begin that the socket has not taken, and how many.
+    overtaking: VecDeque<(u64, u64)>,
     /// Frames, over all connections.
     frames: u64,
 }
 
 impl Outbound {
     pub(super) fn new() -> Self {
-        Self { buffer: BytesMut::new(), encoded: 0, written: 0, frames: 0 }
+        Self {
+            buffer: BytesMut::new(),
+            urgent: BytesMut::new(),
+            encoded: 0,
+            barrier: 0,
+            written: 0,
+            overtaken: 0,
+            passed: 0,
+            overtaking: VecDeque::new(),
+            frames: 0,
+        }
     }
 
     /// Appends a frame; returns where in the stream it begins.
@@ -33,8 +58,23 @@ impl Outbound {
         self.frames += 1;
         let (offset, before) = (self.encoded, self.buffer.len());
         encode(&mut self.buffer);
-        self.encoded += u64::try_from(self.buffer.len() - before).unwrap_or(u64::MAX);
+        self.encoded += wide(self.buffer.len() - before);
         offset
+    }
+
+    /// Puts a frame in front of all that waits, but for what is [held](Self::hold).
+    pub(super) fn overtake(&mut self, encode: impl FnOnce(&mut BytesMut)) -> u64 {
+        if self.buffer.is_empty() && self.urgent.is_empty() {
+            return self.append(encode);
+        }
+        self.frames += 1;
+        encode(&mut self.urgent);
+        self.encoded
+    }
+
+    /// Nothing overtakes the frame that was appended last.
+    pub(super) fn hold(&mut self) {
+        self.barrier = self.encoded;
     }
 
     /// Changes what the request that was appended last says about its watch, which is
@@ -46,18 +86,53 @@ impl Outbound {
         }
     }
 
-    /// Hands the bytes over, by swapping when the caller has none left.
-    pub(super) fn take(&mut self, into: &mut BytesMut) {
-        if into.is_empty() {
+    /// Hands the next part over, by swapping when that is all there is and the caller
+    /// has none left; true if there is more.
+    pub(super) fn take(&mut self, into: &mut BytesMut) -> bool {
+        if self.urgent.is_empty() && into.is_empty() && self.buffer.len() <= HANDED_OVER_BYTES {
             std::mem::swap(&mut self.buffer, into);
-        } else {
-            into.extend_from_slice(&self.buffer);
+            return false;
         }
-        self.buffer.clear();
+        let handed = self.encoded - wide(self.buffer.len());
+        let held = usize::try_from(self.barrier.saturating_sub(handed)).unwrap_or(usize::MAX);
+        let is_at_barrier = self.hand_over(held, into) >= held;
+        if is_at_barrier && !self.urgent.is_empty() {
+            let at = self.encoded - wide(self.buffer.len()) + self.overtaken;
+            let len = wide(self.urgent.len());
+            self.overtaking.push_back((at, len));
+            self.overtaken += len;
+            into.extend_from_slice(&std::mem::take(&mut self.urgent));
+        }
+        self.hand_over(usize::MAX, into);
+        !self.buffer.is_empty()
+    }
+
+    /// Whole frames out of the next so many bytes, as long as little lies in front of
+    /// them; how many bytes that are.
+    fn hand_over(&mut self, up_to: usize, into: &mut BytesMut) -> usize {
+        let mut len = 0;
+        while len < up_to.min(self.buffer.len()) && into.len() + len < HANDED_OVER_BYTES {
+            let prefix = self.buffer[len..].first_chunk().map_or(0, |it| u32::from_be_bytes(*it));
+            len = len.saturating_add(4).saturating_add(usize::try_from(prefix).unwrap_or(0));
+        }
+        let len = len.min(self.buffer.len());
+        into.extend_from_slice(&self.buffer[..len]);
+        self.buffer.advance(len);
+        if self.buffer.is_empty() {
+            self.buffer = BytesMut::new(); // it may have been large
+        }
+        len
     }
 
     pub(super) fn wrote(&mut self, len: usize) {
-        self.written += u64::try_from(len).unwrap_or(u64::MAX);
+        self.written += wide(len);
+        while let Some((at, len)) = self.overtaking.front().copied() {
+            if at + len > self.written {
+                return;
+            }
+            self.passed += len;
+            self.overtaking.pop_front();
+        }
     }
 
     pub(super) fn frames(&self) -> u64 {
@@ -66,19 +141,30 @@ impl Outbound {
 
     /// The bytes that the socket has not taken yet.
     pub(super) fn unwritten(&self) -> usize {
-        usize::try_from(self.encoded.saturating_sub(self.written)).unwrap_or(usize::MAX)
+        usize::try_from(self.encoded.saturating_sub(self.position())).unwrap_or(usize::MAX)
     }
 
     /// True if the socket took at least a byte of the frame that begins there.
     pub(super) fn has_left(&self, offset: u64) -> bool {
-        self.written > offset
+        self.position() > offset
+    }
+
+    /// How far the socket has got, without what has overtaken.
+    fn position(&self) -> u64 {
+        let part = self.overtaking.front().map_or(0, |(at, _)| self.written.saturating_sub(*at));
+        self.written - self.passed - part
     }
 
     /// Starts afresh for the next connection.
     pub(super) fn reset(&mut self) {
-        (self.encoded, self.written) = (0, 0);
+        *self =
+            Self { frames: self.frames, buffer: std::mem::take(&mut self.buffer), ..Self::new() };
         self.buffer.clear();
     }
+}
+
+fn wide(len: usize) -> u64 {
+    u64::try_from(len).unwrap_or(u64::MAX)
 }
 
 /// A request that waits for a connection, encoded but for its xid.
@@ -138,5 +224,97 @@ impl<H: Handles> Queue<H> {
         let request = self.requests.remove(&ticket)?;
         self.bytes -= request.frame.len();
         Some(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(name: u8, len: usize) -> Vec<u8> {
+        let mut frame = u32::try_from(len).unwrap().to_be_bytes().to_vec();
+        frame.resize(4 + len, name);
+        frame
+    }
+
+    fn append(out: &mut Outbound, name: u8, len: usize) -> u64 {
+        out.append(|buffer| buffer.extend_from_slice(&frame(name, len)))
+    }
+
+    fn overtake(out: &mut Outbound, name: u8) -> u64 {
+        out.overtake(|buffer| buffer.extend_from_slice(&frame(name, 8)))
+    }
+
+    /// The names of the frames in the order in which they go.
+    fn names(mut bytes: BytesMut) -> String {
+        let mut names = String::new();
+        while !bytes.is_empty() {
+            let len = usize::try_from(bytes.get_u32()).unwrap();
+            names.push(char::from(bytes[0]));
+            bytes.advance(len);
+        }
+        names
+    }
+
+    #[test]
+    fn little_goes_at_once_and_in_its_order() {
+        let (mut out, mut into) = (Outbound::new(), BytesMut::new());
+        overtake(&mut out, b'!');
+        append(&mut out, b'a', 10);
+        append(&mut out, b'b', 10);
+        assert!(!out.take(&mut into));
+        assert_eq!(names(into), "!ab");
+    }
+
+    #[test]
+    fn what_is_urgent_overtakes_what_was_not_handed_over_and_is_not_held() {
+        let (mut out, mut into) = (Outbound::new(), BytesMut::new());
+        let long = HANDED_OVER_BYTES / 2 + 1;
+        for name in *b"abcd" {
+            append(&mut out, name, long);
+        }
+        assert!(out.take(&mut into), "there is more");
+        overtake(&mut out, b'!');
+        assert!(out.take(&mut into) && out.take(&mut into), "enough lies in front of the socket");
+        assert_eq!(names(into.split()), "ab!", "the socket has taken all of it");
+        append(&mut out, b'h', 10);
+        out.hold();
+        append(&mut out, b'e', 10);
+        overtake(&mut out, b'?');
+        overtake(&mut out, b'.');
+        assert!(out.take(&mut into));
+        assert_eq!(names(into.split()), "cd");
+        assert!(!out.take(&mut into));
+        assert_eq!(names(into), "h?.e");
+    }
+
+    /// Which requests have left is told byte by byte, whatever has overtaken them.
+    #[test]
+    fn what_has_overtaken_is_not_taken_for_requests() {
+        let (mut out, mut into) = (Outbound::new(), BytesMut::new());
+        let long = HANDED_OVER_BYTES;
+        let offsets = [append(&mut out, b'a', long), append(&mut out, b'b', 10)];
+        out.take(&mut into);
+        overtake(&mut out, b'!');
+        let late = append(&mut out, b'c', 10);
+        let mut stream = into.split();
+        out.take(&mut into);
+        stream.extend_from_slice(&into);
+        assert_eq!(names(stream.clone()), "a!bc");
+        let starts = [0, 4 + long + 12, 4 + long + 12 + 14];
+        for len in 1..=stream.len() {
+            out.wrote(1);
+            for (offset, start) in offsets.iter().chain([&late]).zip(starts) {
+                assert_eq!(out.has_left(*offset), len > start, "{offset} after {len} bytes");
+            }
+            let left = stream.len() - len;
+            assert!(out.unwritten() <= left && left <= out.unwritten() + 12);
+        }
+        assert_eq!(out.unwritten(), 0);
+        append(&mut out, b'd', 10);
+        overtake(&mut out, b'!');
+        out.reset();
+        assert_eq!(out.unwritten(), 0);
+        assert!(!out.take(&mut into) && out.urgent.is_empty());
     }
 }

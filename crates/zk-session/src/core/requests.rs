@@ -216,9 +216,10 @@ impl<H: Handles> Session<H> {
         self.end(SessionEnd::Closed);
     }
 
-    /// Moves the bytes for the connection behind those in `into`.
-    pub fn poll_transmit(&mut self, into: &mut BytesMut) {
-        self.outbound.take(into);
+    /// Moves bytes for the connection behind those in `into`: the next part of them if
+    /// they are many. True if there are more, for when these were written.
+    pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
+        self.outbound.take(into)
     }
 
     /// The connection has taken so many of the bytes it was given.
@@ -284,6 +285,11 @@ impl<H: Handles> Session<H> {
                 self.outbound.set_last_byte(watch.covered_byte());
             }
         }
+        // A transaction that is answered before them would move the zxid past events
+        // that they still have to bring.
+        if matches!(owner, Owner::Rearm | Owner::Credential(_)) {
+            self.outbound.hold();
+        }
         self.deadlines.put(due, Place::Sent(self.inflight.next_xid()));
         self.inflight.push(Sent { op, at: now, offset, owner, watch, due });
         self.pulse.sent(now);
@@ -337,10 +343,19 @@ impl<H: Handles> Session<H> {
 
     /// Asks a quorum for a sign of life: see [`super::lease`].
     pub(super) fn send_heartbeat(&mut self, now: Instant) {
-        match Planted::LeaseFedBySync.is_on() {
-            true => self.transmit(now, &Sync { path: "/".into() }, Owner::Heartbeat, None),
-            false => self.transmit(now, &HEARTBEAT, Owner::Heartbeat, None),
-        }
+        let xid = self.inflight.next_xid();
+        let (op, offset) = match Planted::LeaseFedBySync.is_on() {
+            true => {
+                let sync = Sync { path: "/".into() };
+                let encode = |out: &mut _| proto::encode_request(xid, &sync, out);
+                (OpCode::Sync, self.outbound.overtake(encode))
+            }
+            false => {
+                let encode = |out: &mut _| proto::encode_request(xid, &HEARTBEAT, out);
+                (OpCode::Multi, self.outbound.overtake(encode))
+            }
+        };
+        self.sent(now, op, offset, Owner::Heartbeat, None, None);
         self.pulse.asked_quorum(now);
     }
 

@@ -204,7 +204,7 @@ impl<H: Handles> Session<H> {
             self.send_heartbeat(now);
         }
         if self.ping_due().is_some_and(|due| due <= now) {
-            self.outbound.append(|out| proto::encode_request(xid::PING, &Ping, out));
+            self.outbound.overtake(|out| proto::encode_request(xid::PING, &Ping, out));
             self.pulse.pinged(now);
         }
         if self.probe_due().is_some_and(|at| at <= now) {

@@ -59,7 +59,7 @@ impl<C: Connector> Driver<C> {
         let progress = self.link.poll_read(cx);
         let probed = self.poll_probe(cx);
         let went_on = !matches!(progress, Progress::None) || probed.is_some();
-        let deadline = {
+        let (deadline, has_more) = {
             let mut session = self.shared.lock();
             let now = now();
             self.link.tell(&mut session, now, progress);
@@ -70,14 +70,15 @@ impl<C: Connector> Driver<C> {
                 session.handle_timeout(now);
             }
             session.poll_outputs(&mut self.outputs);
-            session.poll_transmit(self.link.outgoing());
-            session.poll_timeout()
+            let has_more = session.poll_transmit(self.link.outgoing());
+            (session.poll_timeout(), has_more)
         };
         let link_changed = self.deliver();
         let write_failed = self.link.poll_write(cx);
         let Some(deadline) = deadline else { return Poll::Ready(Round::Ended) };
         let timer_fired = self.poll_timer(cx, deadline);
-        match went_on || link_changed || write_failed || timer_fired {
+        let takes_more = has_more && self.link.outgoing().is_empty();
+        match went_on || link_changed || write_failed || timer_fired || takes_more {
             true => Poll::Ready(Round::Again),
             false => Poll::Pending,
         }

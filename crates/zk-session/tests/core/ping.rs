@@ -1,7 +1,8 @@
 //! Signs of life, in both directions.
 
 use bytes::{Bytes, BytesMut};
-use proto::{DataReply, ErrorCode, EventType, OpCode, Stat};
+use proto::{DataReply, ErrorCode, EventType, OpCode, SetData, Stat};
+use zk_session::core::WatchKind;
 use zk_session::{Host, LossCause, SessionEnd};
 
 use crate::harness::{Servers, T, World, acceptance, ms, pong};
@@ -137,6 +138,69 @@ fn a_reply_that_trickles_in_keeps_the_connection() {
         assert_eq!(world.cause(), LossCause::Silent, "until there is silence");
         world.finish();
     }
+}
+
+/// The signs of life are not behind what waits for a slow line (kazoo: "responses choke pings").
+#[test]
+fn a_lease_and_a_session_are_kept_behind_megabytes() {
+    let mut world = World::up();
+    world.servers = Servers::Serve;
+    world.claim();
+    world.advance(ms(2000));
+    assert!(world.lease().is_some());
+    world.room = 0;
+    let paths: Vec<String> = (0..100).map(|n| format!("/{n}")).collect();
+    let data = vec![0; 100_000];
+    let asked: Vec<u32> = paths
+        .iter()
+        .map(|path| {
+            let data = Some(data.as_slice().into());
+            world.submit(&SetData { path: path.as_str().into(), data, version: -1 }, None)
+        })
+        .collect();
+    let (began, mut pings) = (world.now(), 0);
+    while world.reply(asked[99]).is_none() {
+        world.room = 20_000; // two hundred kilobytes a second
+        world.settle();
+        world.advance(ms(100));
+        assert!(world.session.is_connected() && world.lease().is_some(), "{:?}", world.now());
+        pings = world.times(OpCode::Multi).len();
+    }
+    assert!(world.now() - began > T * 8 && pings > 40, "{pings}");
+    let paths_seen = world.seen.iter().filter(|(_, frame)| frame.op == OpCode::SetData);
+    assert!(paths_seen.map(|(_, frame)| frame.path()).eq(paths), "the order is kept");
+    world.finish();
+}
+
+/// Nothing is answered with the zxid of now before all that happened until now is told.
+#[test]
+fn nothing_overtakes_credentials_and_the_arming_of_watches() {
+    let mut world = World::up();
+    world.claim();
+    world.auth("digest");
+    let path = |n: usize| format!("/{n:0>1000}");
+    let watches: Vec<u32> = (0..1000).map(|n| world.watch(WatchKind::Data, &path(n))).collect();
+    for frame in std::mem::take(&mut world.frames) {
+        if frame.op == OpCode::GetData {
+            let reply = DataReply { data: None, stat: Stat::default() };
+            world.answer(&frame, 9, ErrorCode::OK, &reply);
+        }
+    }
+    assert!(watches.iter().all(|n| world.is_ok(*n)));
+    world.cut();
+    world.room = 45 + 4;
+    world.bring_up();
+    world.set("/behind");
+    world.advance(T / 3); // a ping and a heartbeat are due as well
+    world.room = usize::MAX;
+    world.settle();
+    let ops = world.ops();
+    let armed = ops.iter().rposition(|op| *op == OpCode::SetWatches).unwrap();
+    let proof = ops.iter().position(|op| *op == OpCode::Multi).unwrap();
+    let set = ops.iter().position(|op| *op == OpCode::SetData).unwrap();
+    assert_eq!(ops[0], OpCode::Auth);
+    assert!(armed >= 8 && armed < proof && proof < set, "{ops:?}");
+    world.finish();
 }
 
 #[test]
