@@ -7,7 +7,7 @@ use zk_session::{Config, SessionEnd, SessionEvent, SessionEvents};
 
 use crate::network::Network;
 use crate::process::Process;
-use crate::workload::{Seat, mutex, requests};
+use crate::workload::{Seat, contend, requests};
 use crate::world::World;
 
 /// Fills a place with clients until no more work is to be begun.
@@ -52,7 +52,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
                 rng: rng.fork(),
                 lost_is_watched: Arc::clone(&lost_is_watched),
             };
-            tasks.push(process.spawn(mutex::contend(seat)));
+            tasks.push(process.spawn(contend(seat)));
         }
         if let Some(pause) = world.plan.requests_every {
             let (world, client, rng) = (Arc::clone(&world), client.clone(), rng.fork());

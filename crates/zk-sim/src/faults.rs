@@ -51,7 +51,7 @@ const STRIKES_MAX: u32 = 200;
 
 /// Breaks something every so often.
 pub(crate) async fn strike(world: Arc<World>, mut rng: Rng) {
-    let Some(operator) = operator(&world, &mut rng) else { return };
+    let Some(operator) = outsider(&world, usize::MAX, &mut rng) else { return };
     let total: u64 = world.plan.timed.iter().map(|(_, weight)| weight).sum();
     // Past that many the rest of the run shows what the faults have left behind.
     for _ in 0..if total > 0 { STRIKES_MAX } else { 0 } {
@@ -239,11 +239,11 @@ fn later(world: &Arc<World>, time: Duration, undo: impl FnOnce(&World) + Send + 
     });
 }
 
-/// Somebody with a client of their own, who deletes what they should not.
-fn operator(world: &Arc<World>, rng: &mut Rng) -> Option<Client> {
+/// Somebody with a client of their own: who deletes what they should not, or changes limits.
+pub(crate) fn outsider(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Option<Client> {
     let network = Network {
         world: Arc::clone(world),
-        slot: usize::MAX,
+        slot,
         rng: std::sync::Mutex::new(rng.fork()),
         newest: Arc::default(),
     };

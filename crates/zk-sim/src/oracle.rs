@@ -2,16 +2,23 @@
 //!
 //! | | invariant |
 //! |---|---|
-//! | I1 | at most one valid guard of a path |
+//! | I1 | no more valid guards than a lock allows: one, one writer or readers, so many permits |
 //! | I2 | tokens grow in the order of grants; a valid holder's write is never refused |
 //! | I3 | a valid guard's node is at the leader, owned by its session; lost is final, and told |
-//! | I4 | first come, first served |
+//! | I4 | first come, first served; of permits, up to the limit |
 //! | I5 | no orphan: every lock node belongs to a live attempt, a dead session or a clean-up |
 //! | I6 | liveness: once all is well everybody is served |
 //! | I7 | every request ends once, and what it says of the outcome is true |
 //! | I8 | reconnects are bounded |
 //! | I9 | a session never sees time go back |
 //! | I10 | the same seed takes the same course (held by running some of them twice) |
+//! | I12 | a shared value is set upon what was read, and upon nothing else |
+//! | I13 | who is asked to give a lock up is told, and nobody else is |
+//! | I14 | several locks are given up in the reverse of the order in which they were taken |
+
+mod claims;
+mod permits;
+mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -20,16 +27,23 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use zk_recipes::Guard;
 use zk_testing::server::{Commit, Effect, Tree};
 
+pub(crate) use self::claims::{Claim, Share};
+pub(crate) use self::permits::LIMIT_PATH;
+pub(crate) use self::shared::{COUNT_PATH, VALUE_PATH};
+
+use self::claims::{Tokens, conflict};
+use self::permits::Limits;
+use self::shared::Shared;
 use crate::clock::now;
 use crate::trace::Trace;
+use crate::workload::holding::Holding;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: I1 to I10, or `panic`.
+    /// Which: I1 to I14, or `panic`.
     pub invariant: &'static str,
     /// What was seen.
     pub text: String,
@@ -45,9 +59,11 @@ pub(crate) struct Oracle {
     pub(crate) handoffs: u64,
     pub(crate) target: u64,
     pub(crate) faults: BTreeMap<&'static str, u64>,
-    guards: BTreeMap<u64, Held>,
+    guards: Vec<Held>,
     /// Attempts that go on, by number, with who makes them.
     attempts: BTreeMap<u64, String>,
+    /// Those that may have more nodes than one, and how many.
+    nodes_max: BTreeMap<u64, usize>,
     /// The lock nodes at the leader.
     nodes: BTreeMap<String, LockNode>,
     /// Sessions ended by force, and when: their clients cannot know.
@@ -61,15 +77,22 @@ pub(crate) struct Oracle {
     /// Wakes that fault.
     pub(crate) fresh: Arc<Notify>,
     requests: BTreeMap<String, Made>,
-    register: i64,
-    last_token: i64,
+    /// By lock.
+    tokens: BTreeMap<String, Tokens>,
+    limits: Limits,
+    shared: Shared,
+    /// Lock nodes that somebody was asked to give up.
+    asked_for: BTreeSet<String>,
+    /// Lock nodes of attempts with several, in the order in which they were deleted.
+    deleted: BTreeMap<u64, Vec<String>>,
     connects: BTreeMap<usize, VecDeque<Instant>>,
 }
 
 #[derive(Debug)]
 struct Held {
-    guard: Weak<Guard>,
-    node: String,
+    guard: Weak<dyn Holding>,
+    attempt: u64,
+    claims: Vec<Claim>,
     session: i64,
     timeout: Duration,
     lost: bool,
@@ -79,7 +102,10 @@ struct Held {
 struct LockNode {
     czxid: i64,
     owner: i64,
+    /// 0 for the nodes whose data are not up to their makers.
     attempt: u64,
+    /// Its place among its siblings, as all clients read it.
+    number: u32,
 }
 
 /// What is known of a node that a request beside the locks makes.
@@ -94,6 +120,15 @@ struct Made {
 const CONNECTS_MAX: usize = 60;
 const CONNECTS_WINDOW: Duration = Duration::from_secs(10);
 
+/// The owner of a node that is a container.
+const CONTAINER: i64 = i64::MIN;
+
+/// What is in a node that somebody is asked to give up.
+const REVOKE: &[u8] = b"__REVOKE__";
+
+/// What the names of writers' nodes hold.
+const WRITER: &str = "__WRIT__";
+
 impl Oracle {
     pub(crate) fn new(lock_path: &str, target: u64) -> Self {
         Self {
@@ -104,8 +139,9 @@ impl Oracle {
             handoffs: 0,
             target,
             faults: BTreeMap::new(),
-            guards: BTreeMap::new(),
+            guards: Vec::new(),
             attempts: BTreeMap::new(),
+            nodes_max: BTreeMap::new(),
             nodes: BTreeMap::new(),
             forced: BTreeMap::new(),
             dead: BTreeSet::new(),
@@ -113,8 +149,11 @@ impl Oracle {
             fresh_owners: VecDeque::new(),
             fresh: Arc::default(),
             requests: BTreeMap::new(),
-            register: 0,
-            last_token: 0,
+            tokens: BTreeMap::new(),
+            limits: Limits::default(),
+            shared: Shared::default(),
+            asked_for: BTreeSet::new(),
+            deleted: BTreeMap::new(),
             connects: BTreeMap::new(),
         }
     }
@@ -148,13 +187,51 @@ impl Oracle {
                 self.dead.insert(session);
                 self.nodes.retain(|_, node| node.owner != session);
             }
-            Effect::Created(path) => self.created(tree, path, commit.zxid),
-            Effect::Deleted(path) if self.nodes.remove(path).is_some() => {
-                self.log(format_args!("deleted {path} by {session:#x}"));
+            Effect::Created(path) => {
+                self.created(tree, path, commit.zxid);
+                self.put_shared(tree, path, commit.zxid);
+            }
+            Effect::Changed(path) => self.put_shared(tree, path, commit.zxid),
+            Effect::Deleted(path) => {
+                if let Some(node) = self.nodes.remove(path) {
+                    self.log(format_args!("deleted {path} by {session:#x}"));
+                    if self.nodes_max.contains_key(&node.attempt) {
+                        self.deleted.entry(node.attempt).or_default().push(path.to_owned());
+                    }
+                }
             }
             _ => {}
         }
         self.check();
+    }
+
+    /// What recipes keep in nodes other than a lock's own, or write into those.
+    fn put_shared(&mut self, tree: &Tree, path: &str, zxid: i64) {
+        let Some(data) = tree.node(path).map(|node| node.data().unwrap_or_default()) else {
+            return;
+        };
+        match path {
+            LIMIT_PATH => {
+                self.log(format_args!("the limit is {data:?} from {zxid:#x} on"));
+                self.limits.set(zxid, data);
+            }
+            COUNT_PATH | VALUE_PATH => {
+                self.log(format_args!("put {path} {data:?} at {zxid:#x}"));
+                let put = self.shared.put(path, zxid, data);
+                self.must("I12", put);
+            }
+            _ if data == REVOKE && self.nodes.contains_key(path) => {
+                self.log(format_args!("{path} is asked for"));
+                self.asked_for.insert(path.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn must(&mut self, invariant: &'static str, result: Result<(), String>) {
+        if let Err(text) = result {
+            self.violated(invariant, text);
+        }
     }
 
     fn created(&mut self, tree: &Tree, path: &str, zxid: i64) {
@@ -169,15 +246,25 @@ impl Oracle {
             return;
         };
         let owner = node.stat().ephemeral_owner;
+        if owner == 0 || owner == CONTAINER {
+            return;
+        }
         let data = String::from_utf8_lossy(node.data().unwrap_or_default());
         let attempt = data.rsplit_once('#').and_then(|(_, it)| it.parse().ok()).unwrap_or(0);
         self.trace.line(now(), format_args!("created {path} by {owner:#x} for {data}, {zxid:#x}"));
-        let twin = self.nodes.iter().find(|(_, it)| it.attempt == attempt && it.owner == owner);
-        if let Some((twin, _)) = twin {
-            let text = format!("{data} has two nodes, {twin} and {path}");
+        let twins = self.nodes.iter().filter(|(_, it)| it.attempt == attempt && it.owner == owner);
+        let twins: Vec<&String> = twins.map(|(path, _)| path).collect();
+        let max = self.nodes_max.get(&attempt).copied().unwrap_or(1);
+        // One who has lost some of several makes all of them anew.
+        let is_exempt = attempt == 0 || max > 1 && self.any_operated();
+        if twins.len() >= max && !is_exempt {
+            let text = format!("{data} has one node too many: {path}, beside {twins:?}");
             self.violated("I5", text);
         }
-        self.nodes.insert(path.to_owned(), LockNode { czxid: zxid, owner, attempt });
+        self.nodes.insert(
+            path.to_owned(),
+            LockNode { czxid: zxid, owner, attempt, number: number(path) },
+        );
         self.fresh_owners.push_back(owner);
         self.fresh.notify_one();
     }
@@ -193,88 +280,175 @@ impl Oracle {
         }
     }
 
-    /// An acquisition has returned.
-    pub(crate) fn granted(
+    /// An attempt may have that many nodes at a time.
+    pub(crate) fn may_have(&mut self, attempt: u64, nodes: usize) {
+        self.nodes_max.insert(attempt, nodes);
+    }
+
+    pub(crate) fn fix_limit(&mut self, limit: u32) {
+        self.limits.fix(limit);
+    }
+
+    /// An acquisition has returned. The claims are in the order of the guard's tokens.
+    pub(crate) fn granted<G: Holding>(
         &mut self,
         attempt: u64,
-        guard: &Arc<Guard>,
+        guard: &Arc<G>,
+        claims: Vec<Claim>,
         session: i64,
         timeout: Duration,
     ) {
-        let node = guard.node().to_owned();
-        let token = guard.token().map(|token| token.get());
+        self.had();
+        let tokens = guard.tokens();
+        let nodes: Vec<&str> = claims.iter().map(|claim| claim.node.as_str()).collect();
+        self.log(format_args!("granted #{attempt} {nodes:?}, tokens {tokens:?}"));
+        let guard: Weak<G> = Arc::downgrade(guard);
+        let held = Held { guard, attempt, claims, session, timeout, lost: false };
+        if let Ok(tokens) = tokens
+            && !self.is_exempt(&held)
+        {
+            for (claim, token) in held.claims.iter().zip(tokens) {
+                let tokens = self.tokens.entry(claim.lock.clone()).or_default();
+                let granted = tokens.granted(attempt, claim.share, token);
+                self.must("I2", granted);
+                let in_turn = self.in_turn(attempt, claim);
+                self.must("I4", in_turn);
+            }
+        }
+        self.guards.push(held);
+        self.check();
+    }
+
+    /// One more of what a run is to bring about.
+    pub(crate) fn had(&mut self) {
         self.handoffs += 1;
         if self.handoffs == self.target {
             self.news.notify_one();
         }
-        self.log(format_args!("granted #{attempt} {node}, token {token:?}"));
-        let held = Held { guard: Arc::downgrade(guard), node, session, timeout, lost: false };
-        if let Ok(token) = token
-            && !self.is_exempt(&held)
-        {
-            if token <= self.last_token {
-                let text = format!("#{attempt} got token {token} after {}", self.last_token);
-                self.violated("I2", text);
-            }
-            self.last_token = token;
-            let czxid = self.nodes.get(&held.node).map(|node| node.czxid);
-            let ahead = self.nodes.iter().find(|(_, node)| Some(node.czxid) < czxid);
-            if let Some((ahead, _)) = ahead {
-                let text = format!("#{attempt} was granted with {ahead} before it in the queue");
-                self.violated("I4", text);
-            }
-        }
-        self.guards.insert(attempt, held);
-        self.check();
     }
 
-    /// A holder that has just looked at its guard writes to the register.
-    pub(crate) fn write(&mut self, attempt: u64, token: i64) {
-        let exempt = self.guards.get(&attempt).is_none_or(|held| self.is_exempt(held));
-        if token < self.register && !exempt {
-            let text = format!("#{attempt} holds token {token}, refused for {}", self.register);
-            self.violated("I2", text);
+    /// Looks at who was in the queue before one that has just been granted something.
+    fn in_turn(&self, attempt: u64, claim: &Claim) -> Result<(), String> {
+        let Some(own) = self.nodes.get(&claim.node) else { return Ok(()) };
+        let parent = |path: &str| path.rfind('/').unwrap_or(0);
+        let folder = &claim.node[..=parent(&claim.node)];
+        let mut ahead = self.nodes.iter().filter(|(path, node)| {
+            let is_sibling = path.starts_with(folder) && parent(path) + 1 == folder.len();
+            is_sibling && (node.number, node.czxid) < (own.number, own.czxid)
+        });
+        let in_the_way = match claim.share {
+            Share::Permit => return self.limits.granted(ahead.count() + 1, own.czxid),
+            Share::Alone => ahead.find(|(_, node)| node.attempt != attempt),
+            Share::Read => {
+                ahead.find(|(path, node)| path.contains(WRITER) && node.attempt != attempt)
+            }
+        };
+        match in_the_way {
+            None => Ok(()),
+            Some((path, _)) => Err(format!("#{attempt} was granted with {path} in its way")),
         }
-        self.register = self.register.max(token);
+    }
+
+    /// A holder that has just looked at its guard writes to the register of the lock.
+    pub(crate) fn write(&mut self, attempt: u64, tokens: &[i64]) {
+        let Some(held) = self.guards.iter().find(|held| held.attempt == attempt) else { return };
+        let exempt = self.is_exempt(held);
+        let claims = held.claims.iter().zip(tokens);
+        let alone = claims.filter(|(claim, _)| claim.share == Share::Alone);
+        let writes: Vec<(String, i64)> =
+            alone.map(|(it, token)| (it.lock.clone(), *token)).collect();
+        for (lock, token) in writes {
+            let written = self.tokens.entry(lock).or_default().written(token);
+            if let (Err(register), false) = (written, exempt) {
+                let text = format!("#{attempt} holds token {token}, refused for {register}");
+                self.violated("I2", text);
+            }
+        }
     }
 
     /// I1 and I3, of all guards there are.
     pub(crate) fn check(&mut self) {
         let mut guards = std::mem::take(&mut self.guards);
-        let mut valid: Option<u64> = None;
-        guards.retain(|attempt, held| {
-            let Some(guard) = held.guard.upgrade() else { return false };
-            let is_held = guard.is_held();
-            if !is_held {
-                if !held.lost {
-                    self.log(format_args!("lost #{attempt} {}", held.node));
-                }
-                held.lost = true;
-                return true;
-            }
-            if held.lost {
-                self.violated("I3", format!("#{attempt} was lost and is held again"));
-            }
-            if self.is_exempt(held) {
-                return true;
-            }
-            let there = self.nodes.get(&held.node).is_some_and(|it| it.owner == held.session);
-            if !there {
-                let text = format!("#{attempt} is held, {} is not there", held.node);
-                self.violated("I3", text);
-            }
-            if let Some(other) = valid.replace(*attempt) {
-                self.violated("I1", format!("#{other} and #{attempt} are both held"));
-            }
-            true
-        });
+        guards.retain_mut(|held| self.check_one(held));
+        let valid = guards.iter().filter(|held| !held.lost && !self.is_exempt(held));
+        let valid: Vec<(u64, &Claim)> =
+            valid.flat_map(|held| held.claims.iter().map(|claim| (held.attempt, claim))).collect();
+        let conflict = conflict(&valid);
+        let czxid_of = |node: &str| self.nodes.get(node).map(|node| node.czxid);
+        let permits = self.limits.check(&valid, czxid_of);
+        self.must("I1", conflict.map_or(Ok(()), Err).and(permits));
         self.guards = guards;
+    }
+
+    /// Whether there still is such a guard.
+    fn check_one(&mut self, held: &mut Held) -> bool {
+        let Some(guard) = held.guard.upgrade() else { return false };
+        let (attempt, is_held) = (held.attempt, guard.is_held());
+        if !is_held {
+            if !held.lost {
+                self.log(format_args!("lost #{attempt} {}", held.claims[0].node));
+            }
+            held.lost = true;
+            return true;
+        }
+        if held.lost {
+            self.violated("I3", format!("#{attempt} was lost and is held again"));
+        }
+        if self.is_exempt(held) {
+            return true;
+        }
+        for Claim { node, .. } in &held.claims {
+            let there = self.nodes.get(node).is_some_and(|it| it.owner == held.session);
+            if !there {
+                self.violated("I3", format!("#{attempt} is held, {node} is not there"));
+            }
+        }
+        true
+    }
+
+    /// Somebody was told that its node is asked for.
+    pub(crate) fn was_asked(&mut self, node: &str) {
+        if !self.asked_for.contains(node) {
+            self.violated("I13", format!("{node}: told to give it up, and nobody asked"));
+        }
+    }
+
+    /// Somebody was told that there is no such node.
+    pub(crate) fn is_gone(&mut self, node: &str) {
+        if self.nodes.contains_key(node) {
+            self.violated("I13", format!("{node} is there, and said not to be"));
+        }
+    }
+
+    /// An attempt has given up these nodes, which it had taken in this order.
+    pub(crate) fn gave_up(&mut self, attempt: u64, nodes: &[String]) {
+        let mut deleted = self.deleted.remove(&attempt).unwrap_or_default();
+        deleted.retain(|node| nodes.contains(node));
+        if deleted.len() == nodes.len() && !deleted.iter().rev().eq(nodes) {
+            self.violated("I14", format!("#{attempt} was given up in the order of {deleted:?}"));
+        }
+    }
+
+    /// Judges what was said of the shared value.
+    pub(crate) fn value_read(&mut self, zxid: i64, data: &[u8]) {
+        let read = self.shared.read(zxid, data);
+        self.must("I12", read);
+    }
+
+    pub(crate) fn value_swapped(&mut self, before: i64, zxid: i64, data: &[u8]) {
+        let swapped = self.shared.swapped(before, zxid, data);
+        self.must("I12", swapped);
+    }
+
+    pub(crate) fn value_not_set(&mut self, before: Option<i64>, data: &[u8]) {
+        let not_set = self.shared.not_set(before, data);
+        self.must("I12", not_set);
     }
 
     /// True if somebody did behind the client's back what the protocol gives it no way to know in
     /// time. A session that was ended by force is known to be over after its timeout, at most.
     fn is_exempt(&self, held: &Held) -> bool {
-        self.operated.contains(&held.node)
+        held.claims.iter().any(|claim| self.operated.contains(&claim.node))
             || self.forced.get(&held.session).is_some_and(|at| now() < *at + held.timeout)
     }
 
@@ -355,4 +529,10 @@ impl Oracle {
         let attempts: Vec<&String> = self.attempts.values().collect();
         format!("attempts {attempts:?}, nodes {nodes:?}")
     }
+}
+
+/// The number at the end of a node's name, which its place in the queue is.
+fn number(path: &str) -> u32 {
+    let digits = path.len().checked_sub(10).and_then(|at| path.get(at..));
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }

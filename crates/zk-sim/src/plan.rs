@@ -18,7 +18,11 @@ pub(crate) struct Plan {
     /// How far the last server is behind, if it is not the only one.
     pub(crate) lag: Duration,
     pub(crate) reap_interval: Duration,
+    pub(crate) recipe: Recipe,
     pub(crate) lock_path: &'static str,
+    /// Probability that one who wants a read-write lock is a reader.
+    pub(crate) readers: f64,
+    pub(crate) permits: Permits,
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) latency: Latency,
     /// Hand-offs before the faults end.
@@ -40,6 +44,41 @@ pub(crate) struct Plan {
     /// Probability that the server of a new holder is cut off from the rest, and that the lock is
     /// held for longer than the session lasts then.
     pub(crate) isolate: f64,
+}
+
+/// What all of a seed contend for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recipe {
+    Mutex,
+    RwLock,
+    Semaphore,
+    SemaphoreMutex,
+    MultiLock,
+    Shared,
+    Revocation,
+}
+
+/// How often each recipe is drawn: what they all rest on in half of the seeds.
+const RECIPES: [(Recipe, usize); 7] = [
+    (Recipe::Mutex, 10),
+    (Recipe::RwLock, 3),
+    (Recipe::Semaphore, 3),
+    (Recipe::SemaphoreMutex, 1),
+    (Recipe::MultiLock, 1),
+    (Recipe::Shared, 1),
+    (Recipe::Revocation, 1),
+];
+
+/// The permits of a semaphore.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Permits {
+    /// The limit, or what it is seeded with and comes back to.
+    pub(crate) most: u32,
+    /// Whether it is a shared count, and changes in the mean that often.
+    pub(crate) shared: bool,
+    pub(crate) ruled_every: Duration,
+    /// Probability that somebody wants any number of them, and not one.
+    pub(crate) several: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -144,13 +183,20 @@ impl Plan {
             linger: rng.pick(&[0.0, 0.5, 1.0]),
         };
         let count = rng.between(1, 6);
-        let clients: Vec<ClientPlan> = (0..count)
+        let mut clients: Vec<ClientPlan> = (0..count)
             .map(|_| ClientPlan {
                 timeout: tick * u32::try_from(rng.pick(&[2, 2, 3, 4, 8, 20])).unwrap_or(2),
                 contenders: usize::try_from(rng.between(1, 4)).unwrap_or(1),
                 home: (servers > 1 && rng.chance(0.3)).then(|| rng.index(servers)),
             })
             .collect();
+        let mut draw = Rng::new(seed ^ 0x7265_6369_7065);
+        let recipe = recipe(&mut draw);
+        if recipe == Recipe::MultiLock {
+            // Each waits for a loss while it waits for the next lock, and tokio wakes several of
+            // one client in an order of its own.
+            clients.iter_mut().for_each(|client| client.contenders = 1);
+        }
         let longest_timeout = clients.iter().map(|client| client.timeout).max().unwrap_or(tick);
         let hold = Hold {
             typical: Duration::from_millis(rng.pick(&[0, 0, 1, 5, 20])),
@@ -164,7 +210,15 @@ impl Plan {
             sync_limit: rng.pick(&[2, 5, 10, 30]),
             lag: rng.pick(&[Duration::ZERO, Duration::ZERO, tick / 8]),
             reap_interval: tick * rng.pick(&[1, 5, 60]),
+            recipe,
             lock_path: rng.pick(&["/lock", "/locks/stock", "/a/b/c"]),
+            readers: draw.pick(&[0.3, 0.7, 0.9]),
+            permits: Permits {
+                most: draw.pick(&[1, 2, 3, 5]),
+                shared: draw.chance(0.5),
+                ruled_every: Duration::from_millis(draw.pick(&[10, 100, 1_000])),
+                several: draw.pick(&[0.0, 0.3, 0.8]),
+            },
             clients,
             latency,
             handoffs: rng.between(50, 400),
@@ -197,6 +251,12 @@ impl Plan {
     pub(crate) fn patience(&self) -> Duration {
         self.longest_timeout() * 6 + self.tick * (self.sync_limit + 10) + Duration::from_secs(60)
     }
+}
+
+fn recipe(rng: &mut Rng) -> Recipe {
+    let all: Vec<Recipe> =
+        RECIPES.iter().flat_map(|(recipe, weight)| vec![*recipe; *weight]).collect();
+    rng.pick(&all)
 }
 
 fn rules(rng: &mut Rng, tick: Duration) -> Vec<(Target, Action, f64)> {

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use zk_recipes::{LockError, Mutex};
+use zk_recipes::LockError;
 use zk_session::{Client, Fault};
 
 use crate::client;
 use crate::clock::now;
 use crate::faults::{self, Rules};
 use crate::oracle::Violation;
-use crate::plan::Plan;
+use crate::plan::{Plan, Recipe};
+use crate::workload::{self, semaphore};
 use crate::world::World;
 
 /// What came of a seed.
@@ -84,9 +85,12 @@ async fn simulate(plan: Plan) -> Outcome {
 /// Faults for a while; then everything is mended, and must get well.
 async fn course(world: Arc<World>) {
     let rules = Rules::put_in_force(&world);
-    let clients: Vec<JoinHandle<()>> = (0..world.slots())
+    let mut clients: Vec<JoinHandle<()>> = (0..world.slots())
         .map(|slot| tokio::spawn(client::run(Arc::clone(&world), slot)))
         .collect();
+    if world.plan.recipe == Recipe::Semaphore && world.plan.permits.shared {
+        clients.push(tokio::spawn(semaphore::rule(Arc::clone(&world), world.rng(4))));
+    }
     let strikes = tokio::spawn(faults::strike(Arc::clone(&world), world.rng(1)));
     let expiries = tokio::spawn(faults::expire_owners(Arc::clone(&world), world.rng(2)));
     let longest = (world.plan.longest_timeout() * 15).clamp(LONGEST / 20, LONGEST);
@@ -124,10 +128,9 @@ async fn exam(world: &Arc<World>, slot: usize, client: Client, time: Duration) {
     if client.ended().is_some() {
         return;
     }
-    let Ok(lock) = Mutex::new(&client, world.plan.lock_path) else { return };
-    let lock = lock.with_data(format!("exam of {slot}#{}", world.next_number()));
     let patience = world.plan.patience();
-    let guard = match timeout(patience, lock.acquire()).await {
+    let who = format!("exam of {slot}");
+    let guard = match timeout(patience, workload::exam(world, &client, &who)).await {
         Ok(Ok(guard)) => guard,
         Ok(Err(error)) if matches!(&error, LockError::Client(it) if it.fault() == Fault::Session) =>
         {
@@ -142,8 +145,8 @@ async fn exam(world: &Arc<World>, slot: usize, client: Client, time: Duration) {
         }
     };
     sleep(time).await;
-    if !guard.is_held() {
-        let text = format!("client {slot} lost the lock with all well: {:?}", guard.token());
+    if let Some(guard) = guard.filter(|guard| !guard.is_held()) {
+        let text = format!("client {slot} lost the lock with all well: {:?}", guard.tokens());
         world.oracle().violated("I6", text);
     }
 }

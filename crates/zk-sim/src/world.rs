@@ -41,7 +41,11 @@ impl World {
             .container_check_interval(plan.reap_interval)
             .seed(plan.seed);
         let server = TestServer::in_memory_with(settings);
-        let oracle = Arc::new(Mutex::new(Oracle::new(plan.lock_path, plan.handoffs)));
+        let mut oracle = Oracle::new(plan.lock_path, plan.handoffs);
+        if !plan.permits.shared {
+            oracle.fix_limit(plan.permits.most);
+        }
+        let oracle = Arc::new(Mutex::new(oracle));
         let told = Arc::clone(&oracle);
         server.with(|servers| {
             servers.observe(move |tree, commit| lock(&told).committed(tree, commit));

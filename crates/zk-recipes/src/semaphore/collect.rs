@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures::future::{Either, join, select, try_join_all};
+use futures::future::{Either, join3, select, try_join_all};
 use zk_session::{ChildList, Client, ErrorCode, Watch};
 
 use super::limit::{Followed, Limit};
@@ -67,12 +67,12 @@ pub(super) async fn look_once(
     limit: &Limit,
     permits: u32,
 ) -> Result<Option<Vec<Guard>>, LockError> {
-    let limit = limit.read().await?;
-    if permits > limit {
+    let mut limit = limit.follow().await?;
+    if permits > limit.now() {
         return Ok(None);
     }
     let mut leases = contenders(client, kinds, permits);
-    match enter_and_look(&mut leases, limit).await? {
+    match enter_and_look(&mut leases, &mut limit).await? {
         Place::Within => guards(leases).await.map(Some),
         Place::Behind | Place::Missing => Ok(None),
     }
@@ -94,8 +94,7 @@ async fn during(
 ) -> Result<Turn, LockError> {
     let Some(turn_node) = own_turn.node().cloned() else { return Ok(Turn::Lost) };
     let mut turn_lost = pin!(deleted(own_turn.client().clone(), turn_node));
-    limit.refresh().await?;
-    let mut place = enter_and_look(leases, limit.now()).await?;
+    let mut place = enter_and_look(leases, limit).await?;
     let mut restarts = 0;
     loop {
         if !u32::try_from(leases.len()).is_ok_and(|permits| permits <= limit.now()) {
@@ -108,7 +107,7 @@ async fn during(
             Place::Missing => {
                 restarts += 1;
                 leases.iter_mut().for_each(Contender::restart);
-                place = enter_and_look(leases, limit.now()).await?;
+                place = enter_and_look(leases, limit).await?;
                 continue;
             }
         }
@@ -143,23 +142,28 @@ enum Place {
 }
 
 /// Puts in the leases that are not in, and looks at the list that was asked for in the
-/// same write.
-async fn enter_and_look(leases: &mut [Contender], limit: u32) -> Result<Place, LockError> {
+/// same write, as was the limit: one that was lowered before the leases came is not to be
+/// exceeded by them.
+async fn enter_and_look(
+    leases: &mut [Contender],
+    limit: &mut Followed,
+) -> Result<Place, LockError> {
     let Some(first) = leases.first() else { return Ok(Place::Within) };
     let (client, path) = (first.client().clone(), first.kind().path.clone());
     let listed = one_write(&client, async {
-        let (entered, listed) =
-            join(enter(leases), async { client.get_children(&path).await }).await;
-        entered.map(|()| listed)
+        let listed = async { client.get_children(&path).await };
+        let (entered, refreshed, listed) = join3(enter(leases), limit.refresh(), listed).await;
+        entered.and(refreshed).map(|()| listed)
     });
     if let Ok(children) = listed.await? {
-        match look(leases, &children.names, limit) {
+        match look(leases, &children.names, limit.now()) {
             Place::Missing => {} // the list was made before the last of them was in
             place => return Ok(place),
         }
     }
+    limit.refresh().await?;
     Ok(match list(&client, &path).await? {
-        Some(names) => look(leases, &names, limit),
+        Some(names) => look(leases, &names, limit.now()),
         None => Place::Missing,
     })
 }

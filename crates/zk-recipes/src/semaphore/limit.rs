@@ -14,14 +14,6 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// What the limit is now.
-    pub(super) async fn read(&self) -> Result<u32, LockError> {
-        match self {
-            Self::Fixed(limit) => Ok(*limit),
-            Self::Shared(count) => Ok(permits(&count.get().await?)),
-        }
-    }
-
     /// The limit, and what becomes of it.
     pub(super) async fn follow(&self) -> Result<Followed, LockError> {
         Ok(match self {

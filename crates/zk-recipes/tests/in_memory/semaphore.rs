@@ -190,6 +190,27 @@ async fn whoever_comes_first_goes_by_the_limit_that_is_then() {
     expect_nothing_left(&server, "released").await;
 }
 
+/// What it has read of the limit is on its way when the limit goes down.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_shrinks_before_the_lease_is_there_is_not_exceeded() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let count = SharedCount::new(&other, "/limit", 2).unwrap();
+    let holder =
+        Semaphore::with_shared_limit(&other, PATH, &count).unwrap().acquire().await.unwrap();
+
+    server.on(Op::GetData).session(one.session_id()).delay(T / 20);
+    let reader = SharedCount::new(&one, "/limit", 2).unwrap();
+    let semaphore = Semaphore::with_shared_limit(&one, PATH, &reader).unwrap();
+    let asked = tokio::spawn(async move { semaphore.try_acquire().await });
+    settle().await;
+    count.set(1).await.unwrap();
+    assert!(!asked.is_finished(), "the answer of the server was to be late");
+    assert!(asked.await.unwrap().unwrap().is_none(), "the only permit is held");
+    holder.release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_can_be_asked_for_and_ends_the_work_and_the_writes_under_it() {
     let server = TestServer::in_memory();

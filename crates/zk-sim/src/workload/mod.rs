@@ -1,7 +1,15 @@
 //! What clients work on. Each recipe is one more file here.
 
-pub(crate) mod mutex;
+mod contender;
+pub(crate) mod holding;
+mod multi_lock;
+mod mutex;
 pub(crate) mod requests;
+mod revocation;
+mod rwlock;
+pub(crate) mod semaphore;
+mod semaphore_mutex;
+mod shared;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,8 +18,12 @@ use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::time::sleep;
+use zk_recipes::LockError;
 use zk_session::Client;
 
+use self::holding::Holding;
+use crate::plan::Recipe;
 use crate::process::Process;
 use crate::rng::Rng;
 use crate::world::World;
@@ -27,6 +39,59 @@ pub(crate) struct Seat {
     /// True while somebody of this client waits for a loss. tokio wakes several who wait for the
     /// same in an order that it draws itself, which no seed decides; so only one does.
     pub(crate) lost_is_watched: Arc<AtomicBool>,
+}
+
+/// Contends for what the seed's recipe is about, over and over, until the session is over or no
+/// more is to be begun.
+pub(crate) async fn contend(mut seat: Seat) {
+    let think = seat.world.plan.think;
+    while !seat.world.is_draining() {
+        let pause = seat.rng.around(think);
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        let is_over = match seat.world.plan.recipe {
+            Recipe::Mutex => mutex::once(&mut seat).await,
+            Recipe::RwLock => rwlock::once(&mut seat).await,
+            Recipe::Semaphore => semaphore::once(&mut seat).await,
+            Recipe::SemaphoreMutex => semaphore_mutex::once(&mut seat).await,
+            Recipe::MultiLock => multi_lock::once(&mut seat).await,
+            Recipe::Shared => shared::once(&mut seat).await,
+            Recipe::Revocation => revocation::once(&mut seat).await,
+        };
+        if is_over {
+            return;
+        }
+    }
+}
+
+/// With all well, a client gets what there is to be had, and all of it.
+pub(crate) async fn exam(
+    world: &World,
+    client: &Client,
+    who: &str,
+) -> Result<Option<Arc<dyn Holding>>, LockError> {
+    let (plan, number) = (&world.plan, world.next_number());
+    let label = format!("{who}#{number}");
+    let guard = match plan.recipe {
+        Recipe::Mutex | Recipe::Revocation => mutex::exam(client, plan, label).await?,
+        Recipe::RwLock => {
+            world.oracle().may_have(number, 2);
+            rwlock::exam(client, plan, label).await?
+        }
+        Recipe::Semaphore => {
+            let permits = usize::try_from(plan.permits.most).unwrap_or(1);
+            world.oracle().may_have(number, permits);
+            semaphore::exam(client, plan, label).await?
+        }
+        Recipe::SemaphoreMutex => semaphore_mutex::exam(client, plan, label).await?,
+        Recipe::MultiLock => {
+            world.oracle().may_have(number, multi_lock::LOCKS);
+            multi_lock::exam(client, plan, label).await?
+        }
+        Recipe::Shared => return shared::exam(world, client, &label).await.map(|()| None),
+    };
+    Ok(Some(guard))
 }
 
 /// A future that is dropped when it was pending so many times: `None` then.

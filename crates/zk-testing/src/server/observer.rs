@@ -29,6 +29,8 @@ pub enum Effect<'a> {
     Created(&'a str),
     /// A node was deleted, other than with its session.
     Deleted(&'a str),
+    /// A node's data was set.
+    Changed(&'a str),
     /// Anything else, a write that failed included.
     Other,
 }
@@ -67,6 +69,7 @@ fn effect_of(op: &TxnOp) -> Effect<'_> {
     match op {
         TxnOp::Create(create) => Effect::Created(&create.path),
         TxnOp::Delete { path } => Effect::Deleted(path),
-        TxnOp::SetData { .. } | TxnOp::SetAcl { .. } | TxnOp::Check => Effect::Other,
+        TxnOp::SetData { path, .. } => Effect::Changed(path),
+        TxnOp::SetAcl { .. } | TxnOp::Check => Effect::Other,
     }
 }

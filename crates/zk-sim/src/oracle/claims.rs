@@ -1,0 +1,120 @@
+//! Who may hold what beside whom, and with which tokens: the same few rules for all locks.
+
+/// What a guard has of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Tells locks apart.
+    pub(crate) lock: String,
+    pub(crate) node: String,
+    pub(crate) share: Share,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// The lock, alone: beside nobody but its own reader.
+    Alone,
+    /// A reader's, beside other readers.
+    Read,
+    /// One of so many permits.
+    Permit,
+}
+
+impl Claim {
+    pub(crate) fn new(lock: &str, node: &str, share: Share) -> Self {
+        Self { lock: lock.to_owned(), node: node.to_owned(), share }
+    }
+}
+
+/// Looks for two attempts of which only one may hold what it does.
+pub(super) fn conflict(valid: &[(u64, &Claim)]) -> Option<String> {
+    for (index, (attempt, claim)) in valid.iter().enumerate() {
+        let (before, share) = (&valid[..index], claim.share);
+        let rival = before.iter().find(|(other, beside)| {
+            let shared = share == beside.share && share != Share::Alone;
+            claim.lock == beside.lock && attempt != other && !shared
+        });
+        if let Some((other, beside)) = rival {
+            let (one, two) = (beside.share, share);
+            return Some(format!("#{other} ({one:?}) and #{attempt} ({two:?}) are both held"));
+        }
+    }
+    None
+}
+
+/// The tokens of one lock, in the order of its grants.
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    largest: i64,
+    /// The last writer's, and its attempt, which may go on as a reader.
+    writer: (i64, u64),
+    /// What is written to the resource that the lock protects.
+    register: i64,
+}
+
+impl Tokens {
+    pub(super) fn granted(&mut self, attempt: u64, share: Share, token: i64) -> Result<(), String> {
+        let (of_writer, writer) = self.writer;
+        let (floor, is_fine) = match share {
+            Share::Alone => (self.largest, token > self.largest),
+            Share::Read if attempt == writer => (of_writer, token == of_writer),
+            Share::Read => (of_writer, token > of_writer),
+            // Holders work at the same time, and hear of their grants in any order.
+            Share::Permit => return Ok(()),
+        };
+        self.largest = self.largest.max(token);
+        if share == Share::Alone {
+            self.writer = (token, attempt);
+        }
+        match is_fine {
+            true => Ok(()),
+            false => Err(format!("#{attempt} got token {token} after {floor}")),
+        }
+    }
+
+    /// A holder that has just looked at its guard writes to the register.
+    pub(super) fn written(&mut self, token: i64) -> Result<(), i64> {
+        let register = self.register;
+        self.register = register.max(token);
+        if token < register { Err(register) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(one: Share, two: Share) -> bool {
+        let (one, two) = (Claim::new("/l", "/l/1", one), Claim::new("/l", "/l/2", two));
+        conflict(&[(1, &one), (2, &two)]).is_none()
+    }
+
+    #[test]
+    fn readers_share_and_permits_are_several_and_nothing_else_is() {
+        assert!(both(Share::Read, Share::Read));
+        assert!(both(Share::Permit, Share::Permit));
+        for other in [Share::Alone, Share::Read] {
+            assert!(!both(Share::Alone, other));
+            assert!(!both(other, Share::Alone));
+        }
+    }
+
+    #[test]
+    fn a_writer_may_have_its_own_reader_and_locks_are_apart() {
+        let [one, two] = [Share::Alone, Share::Read].map(|it| Claim::new("/l", "/l/1", it));
+        let elsewhere = Claim::new("/m", "/m/1", Share::Alone);
+        assert_eq!(conflict(&[(1, &one), (1, &two), (2, &elsewhere)]), None);
+    }
+
+    #[test]
+    fn tokens_grow_from_writer_to_writer_and_readers_come_between() {
+        let mut tokens = Tokens::default();
+        assert!(tokens.granted(1, Share::Alone, 5).is_ok());
+        assert!(tokens.granted(1, Share::Read, 5).is_ok());
+        assert!(tokens.granted(2, Share::Read, 9).is_ok());
+        assert!(tokens.granted(3, Share::Read, 7).is_ok());
+        assert!(tokens.granted(4, Share::Read, 4).is_err());
+        assert!(tokens.granted(5, Share::Alone, 8).is_err());
+        assert!(tokens.written(3).is_ok());
+        assert_eq!(tokens.written(2), Err(3));
+    }
+}

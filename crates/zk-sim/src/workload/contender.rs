@@ -1,0 +1,291 @@
+//! What contenders for any lock do: ask for it in one of several ways, hold it for a while, look
+//! at it, and give it up.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zk_recipes::{LockError, LossReason};
+use zk_session::Fault;
+
+use super::holding::{Failures, Holding};
+use super::{Impatient, Seat};
+use crate::faults::isolate;
+use crate::oracle::Claim;
+use crate::plan::Recipe;
+use crate::world::World;
+
+/// Goes on in the oracle's books until it is dropped.
+pub(crate) struct Attempt {
+    world: Arc<World>,
+    pub(crate) number: u64,
+    pub(crate) label: String,
+}
+
+impl Attempt {
+    pub(crate) fn begin(seat: &Seat) -> Self {
+        let (world, number) = (Arc::clone(&seat.world), seat.world.next_number());
+        let label = format!("{}#{number}", seat.name);
+        world.oracle().attempt_begins(number, label.clone());
+        Self { world, number, label }
+    }
+
+    /// One that may have that many nodes at a time.
+    pub(crate) fn begin_with(seat: &Seat, nodes: usize) -> Self {
+        let this = Self::begin(seat);
+        seat.world.oracle().may_have(this.number, nodes);
+        this
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.world.oracle().attempt_is_over(self.number);
+    }
+}
+
+/// A way to ask for a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asking {
+    Waiting,
+    Within(Duration),
+    Once,
+}
+
+/// Asks for a lock in one of several ways; `None` if it was not to be had, or not waited for.
+pub(crate) async fn take<T, E, F>(
+    seat: &mut Seat,
+    attempt: &Attempt,
+    ask: impl FnOnce(Asking) -> F,
+) -> Result<Option<T>, E>
+where
+    F: Future<Output = Result<Option<T>, E>>,
+{
+    let styles = seat.world.plan.styles;
+    let all = styles.acquire + styles.with_timeout + styles.one_try + styles.dropped;
+    let style = seat.rng.below(all);
+    let patience = seat.rng.millis(seat.world.plan.hold.longest);
+    if style < styles.acquire {
+        return ask(Asking::Waiting).await;
+    }
+    if style < styles.acquire + styles.with_timeout {
+        return ask(Asking::Within(patience)).await;
+    }
+    if style < styles.acquire + styles.with_timeout + styles.one_try {
+        return ask(Asking::Once).await;
+    }
+    let patience = seat.rng.below(12);
+    let future = Some(Box::pin(ask(Asking::Waiting)));
+    let Some(result) = (Impatient { future, patience }).await else {
+        let number = attempt.number;
+        seat.world.oracle().log(format_args!("#{number} dropped after {patience} polls"));
+        return Ok(None);
+    };
+    result
+}
+
+/// What became of asking: holds what was had, and says whether the session is over.
+pub(crate) async fn settle<G: Holding, E: Into<Failures>>(
+    seat: &mut Seat,
+    attempt: Attempt,
+    asked: Result<Option<G>, E>,
+    claims: impl FnOnce(&G) -> Vec<Claim>,
+) -> bool {
+    match asked {
+        Ok(Some(guard)) => {
+            let claims = claims(&guard);
+            let guard = enter(seat, guard, claims, &attempt);
+            keep(seat, &guard, attempt.number).await;
+            give_up(seat, guard, attempt).await;
+            false
+        }
+        Ok(None) => {
+            drop(attempt);
+            rest(seat).await;
+            false
+        }
+        Err(error) => {
+            drop(attempt);
+            judge(seat, "acquire", error)
+        }
+    }
+}
+
+/// Time has to pass, or a lock that is held would be tried for ever.
+pub(crate) async fn rest(seat: &mut Seat) {
+    let pause = seat.world.plan.think.max(seat.world.plan.hold.longest / 50);
+    sleep(seat.rng.around(pause) + Duration::from_millis(1)).await;
+}
+
+/// Tells the oracle of a guard.
+pub(crate) fn enter<G: Holding>(
+    seat: &Seat,
+    guard: G,
+    claims: Vec<Claim>,
+    attempt: &Attempt,
+) -> Arc<G> {
+    let guard = Arc::new(guard);
+    let session = seat.client.session_id();
+    seat.world.oracle().granted(attempt.number, &guard, claims, session, seat.timeout);
+    guard
+}
+
+/// Holds a guard for a while, and looks at it now and then.
+pub(crate) async fn keep<G: Holding>(seat: &mut Seat, guard: &Arc<G>, number: u64) {
+    let plan = seat.world.plan.hold;
+    let is_calm = seat.world.is_draining();
+    let session = seat.client.session_id();
+    let is_isolated = !is_calm
+        && seat.rng.chance(seat.world.plan.isolate)
+        && isolate(&seat.world, session, seat.timeout * 4, &mut seat.rng);
+    let is_long = !is_calm && seat.rng.chance(plan.tail);
+    let (time, steps) = match (is_isolated, is_long) {
+        (true, _) => (seat.timeout * 3, 4),
+        (false, true) => (seat.rng.millis(plan.longest), 4),
+        (false, false) => (seat.rng.around(plan.typical), seat.rng.between(1, 2)),
+    };
+    let keeps_a_lost_guard = seat.rng.chance(0.2);
+    for _ in 0..steps {
+        match guard.tokens() {
+            Ok(tokens) => seat.world.oracle().write(number, &tokens),
+            Err(_) => {
+                must_be_told(seat, guard, number).await;
+                if !keeps_a_lost_guard {
+                    break;
+                }
+            }
+        }
+        step(seat, guard, number, time / u32::try_from(steps).unwrap_or(1)).await;
+    }
+    seat.world.oracle().check();
+}
+
+/// Holds the lock for a while, in one of several ways.
+async fn step<G: Holding>(seat: &mut Seat, guard: &Arc<G>, number: u64, time: Duration) {
+    match seat.rng.below(8) {
+        0 => {
+            let checked = guard.check().await;
+            let node_gone = matches!(checked, Err(LockError::Lost(LossReason::NodeDeleted)));
+            seat.world.oracle().log(format_args!("#{number} checked: {checked:?}"));
+            if node_gone && guard.is_held() && !was_operated(seat, guard) {
+                let text = format!("#{number}: nobody deleted any of {:?}", guard.nodes());
+                seat.world.oracle().violated("I3", text);
+            }
+        }
+        1 | 2 if !seat.lost_is_watched.swap(true, Ordering::Relaxed) => {
+            let lost = timeout(time, guard.lost()).await;
+            seat.lost_is_watched.store(false, Ordering::Relaxed);
+            if let Ok(reason) = lost {
+                seat.world.oracle().log(format_args!("#{number} was told: {reason:?}"));
+                if guard.is_held() && !was_operated(seat, guard) {
+                    let text = format!("#{number} was told of a loss and is held");
+                    seat.world.oracle().violated("I3", text);
+                }
+            }
+        }
+        _ if time.is_zero() => {}
+        _ => sleep(time).await,
+    }
+}
+
+fn was_operated<G: Holding>(seat: &Seat, guard: &Arc<G>) -> bool {
+    let session = seat.client.session_id();
+    let oracle = seat.world.oracle();
+    guard.nodes().iter().any(|node| oracle.was_operated(node, session))
+}
+
+/// A guard that says it is lost must say so by itself, too.
+async fn must_be_told<G: Holding>(seat: &Seat, guard: &Arc<G>, number: u64) {
+    if seat.lost_is_watched.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // Several looks, each with time for the driver. Where the process stood still there was none.
+    let (mut told, mut looks) = (false, 0);
+    while !told && looks < 20 {
+        told = timeout(Duration::from_millis(200), guard.lost()).await.is_ok();
+        looks += if seat.process.stood_still() { 0 } else { 1 };
+    }
+    seat.lost_is_watched.store(false, Ordering::Relaxed);
+    if !told {
+        seat.world.oracle().violated("I3", format!("#{number} is lost and was not told"));
+    }
+}
+
+pub(crate) async fn give_up<G: Holding>(seat: &mut Seat, guard: Arc<G>, attempt: Attempt) {
+    let number = attempt.number;
+    let nodes = guard.nodes();
+    let Some(guard) = Arc::into_inner(guard) else { return };
+    let style = seat.rng.below(20);
+    seat.world.oracle().log(format_args!("#{number} gives up, style {style}"));
+    match style {
+        0 => {
+            // All of the client, without a word to anybody.
+            drop(seat.client.close());
+            drop(guard);
+        }
+        1..=5 => drop(guard),
+        6 => {
+            let future = Some(Box::pin(guard.release()));
+            let patience = seat.rng.below(4);
+            drop((Impatient { future, patience }).await);
+        }
+        _ => match guard.release().await {
+            Ok(()) => {
+                let there =
+                    |it: &&String| seat.world.server.with(|truth| truth.tree().contains(it));
+                let there: Vec<&String> = nodes.iter().filter(there).collect();
+                let mut oracle = seat.world.oracle();
+                if !there.is_empty() {
+                    let text = format!("#{number} was released, {there:?} is there");
+                    oracle.violated("I7", text);
+                }
+                if seat.world.plan.recipe == Recipe::MultiLock {
+                    oracle.gave_up(number, &nodes);
+                }
+            }
+            Err(failures) => {
+                judge(seat, "release", failures);
+            }
+        },
+    }
+}
+
+/// Whether the session is over; any other error is one that the recipe had to deal with itself.
+pub(crate) fn judge(seat: &Seat, what: &str, failures: impl Into<Failures>) -> bool {
+    let has_several = seat.world.plan.recipe == Recipe::MultiLock;
+    let mut any_over = false;
+    for error in failures.into().0 {
+        let (is_over, is_fine) = match &error {
+            LockError::Client(error) => (error.fault() == Fault::Session, false),
+            // Of several locks one may be lost while the next is waited for.
+            LockError::Lost(_) => (false, what != "acquire" || has_several),
+            LockError::Vanished { .. } => (false, seat.world.oracle().any_operated()),
+            _ => (false, false),
+        };
+        let mut oracle = seat.world.oracle();
+        oracle.log(format_args!("{} {what}: {error}", seat.name));
+        if !is_over && !is_fine {
+            oracle.violated("I7", format!("{} {what}: {error}", seat.name));
+        }
+        any_over |= is_over;
+    }
+    any_over
+}
+
+/// How a lock with the usual three methods is asked for.
+macro_rules! ask {
+    ($lock:expr) => {
+        |asking| async move {
+            match asking {
+                $crate::workload::contender::Asking::Waiting => $lock.acquire().await.map(Some),
+                $crate::workload::contender::Asking::Within(time) => {
+                    $lock.acquire_timeout(time).await
+                }
+                $crate::workload::contender::Asking::Once => $lock.try_acquire().await,
+            }
+        }
+    };
+}
+pub(crate) use ask;

@@ -1,0 +1,145 @@
+//! What is held, whatever the lock.
+
+use std::fmt;
+
+use futures::future::{BoxFuture, FutureExt, ready};
+use zk_recipes::{Guard, Lease, LockError, LossReason, MultiGuard, MultiLockError, WriteGuard};
+
+/// What the oracle and a holder need of a guard.
+pub(crate) trait Holding: fmt::Debug + Send + Sync + 'static {
+    fn nodes(&self) -> Vec<String>;
+
+    fn is_held(&self) -> bool;
+
+    /// One for each node.
+    fn tokens(&self) -> Result<Vec<i64>, LockError>;
+
+    fn lost(&self) -> BoxFuture<'static, LossReason>;
+
+    /// Asks the servers, where there is a way to.
+    fn check(&self) -> BoxFuture<'_, Result<(), LockError>>;
+
+    fn release(self) -> BoxFuture<'static, Result<(), Failures>>
+    where
+        Self: Sized;
+}
+
+/// All that went wrong with the locks that were asked for.
+#[derive(Debug)]
+pub(crate) struct Failures(pub(crate) Vec<LockError>);
+
+impl From<LockError> for Failures {
+    fn from(error: LockError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl From<MultiLockError> for Failures {
+    fn from(error: MultiLockError) -> Self {
+        Self(error.failures().iter().map(|failure| failure.error.clone()).collect())
+    }
+}
+
+impl Holding for Guard {
+    fn nodes(&self) -> Vec<String> {
+        vec![self.node().to_owned()]
+    }
+
+    fn is_held(&self) -> bool {
+        Self::is_held(self)
+    }
+
+    fn tokens(&self) -> Result<Vec<i64>, LockError> {
+        self.token().map(|token| vec![token.get()])
+    }
+
+    fn lost(&self) -> BoxFuture<'static, LossReason> {
+        Self::lost(self).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
+        Self::check(self).map(|checked| checked.map(drop)).boxed()
+    }
+
+    fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
+        Self::release(self).map(|released| released.map_err(Failures::from)).boxed()
+    }
+}
+
+impl Holding for WriteGuard {
+    fn nodes(&self) -> Vec<String> {
+        vec![self.node().to_owned()]
+    }
+
+    fn is_held(&self) -> bool {
+        Guard::is_held(self)
+    }
+
+    fn tokens(&self) -> Result<Vec<i64>, LockError> {
+        self.token().map(|token| vec![token.get()])
+    }
+
+    fn lost(&self) -> BoxFuture<'static, LossReason> {
+        Guard::lost(self).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
+        Guard::check(self).map(|checked| checked.map(drop)).boxed()
+    }
+
+    fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
+        Self::release(self).map(|released| released.map_err(Failures::from)).boxed()
+    }
+}
+
+impl Holding for Lease {
+    fn nodes(&self) -> Vec<String> {
+        Self::nodes(self).map(str::to_owned).collect()
+    }
+
+    fn is_held(&self) -> bool {
+        Self::is_held(self)
+    }
+
+    fn tokens(&self) -> Result<Vec<i64>, LockError> {
+        Ok(Self::tokens(self)?.into_iter().map(zk_recipes::FencingToken::get).collect())
+    }
+
+    fn lost(&self) -> BoxFuture<'static, LossReason> {
+        Self::lost(self).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
+        Self::check(self).map(|checked| checked.map(drop)).boxed()
+    }
+
+    fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
+        Self::release(self).map(|released| released.map_err(Failures::from)).boxed()
+    }
+}
+
+impl Holding for MultiGuard {
+    fn nodes(&self) -> Vec<String> {
+        Self::nodes(self).into_iter().map(str::to_owned).collect()
+    }
+
+    fn is_held(&self) -> bool {
+        Self::is_held(self)
+    }
+
+    fn tokens(&self) -> Result<Vec<i64>, LockError> {
+        Ok(Self::tokens(self)?.into_iter().map(zk_recipes::FencingToken::get).collect())
+    }
+
+    fn lost(&self) -> BoxFuture<'static, LossReason> {
+        Self::lost(self).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
+        ready(Holding::tokens(self).map(drop)).boxed()
+    }
+
+    fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
+        Self::release(self).map(|released| released.map_err(Failures::from)).boxed()
+    }
+}

@@ -1,0 +1,86 @@
+//! Holders of a [`Mutex`] who are asked to give it up, and wait to be told.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::future::join;
+use zk_recipes::{Guard, LockError, LossReason, Mutex, revoke};
+use zk_session::{Client, Fault};
+
+use super::Seat;
+use super::contender::{Attempt, ask, enter, give_up, judge, keep, settle, take};
+use super::mutex::claims;
+
+/// Contends once; whether the session is over.
+pub(super) async fn once(seat: &mut Seat) -> bool {
+    let path = seat.world.plan.lock_path;
+    let Ok(lock) = Mutex::new(&seat.client, path) else { return true };
+    let attempt = Attempt::begin(seat);
+    let lock = lock.with_data(attempt.label.clone());
+    match take(seat, &attempt, ask!(lock)).await {
+        Ok(Some(guard)) => {
+            let claims = claims(path, &guard);
+            let guard = enter(seat, guard, claims, &attempt);
+            let is_over = be_asked(seat, &guard).await;
+            if seat.rng.chance(0.3) {
+                keep(seat, &guard, attempt.number).await;
+            }
+            give_up(seat, guard, attempt).await;
+            is_over
+        }
+        asked => settle(seat, attempt, asked, |guard| claims(path, guard)).await,
+    }
+}
+
+/// Somebody asks for the lock, before or after its holder begins to listen, and the holder, who
+/// waits for as long as it takes, is told; whether the session is over.
+async fn be_asked(seat: &mut Seat, guard: &Arc<Guard>) -> bool {
+    let node = guard.node().to_owned();
+    let slot = seat.rng.index(seat.world.slots());
+    let other = seat.world.slot(slot).client.clone();
+    let asking = [other, Some(seat.client.clone())];
+    let way = seat.rng.below(4);
+    if way == 0 {
+        ask_for(seat, asking, &node).await;
+        let told = guard.revocation().await;
+        return judge_told(seat, &node, told);
+    }
+    if way == 1 && !seat.lost_is_watched.swap(true, Ordering::Relaxed) {
+        let ran = guard.run_until_revoked(pending::<()>());
+        let (ran, ()) = join(ran, ask_for(seat, asking, &node)).await;
+        seat.lost_is_watched.store(false, Ordering::Relaxed);
+        return match ran {
+            Err(LockError::Lost(LossReason::Revoked)) => judge_told(seat, &node, Ok(())),
+            Err(error) => judge(seat, "run", error),
+            Ok(()) => false,
+        };
+    }
+    let (told, ()) = join(guard.revocation(), ask_for(seat, asking, &node)).await;
+    judge_told(seat, &node, told)
+}
+
+/// The first of them asks who is there to do so.
+async fn ask_for(seat: &Seat, asking: [Option<Client>; 2], node: &str) {
+    for client in asking.into_iter().flatten() {
+        match revoke(&client, node).await {
+            Ok(true) => return,
+            Ok(false) => return seat.world.oracle().is_gone(node),
+            Err(LockError::Client(error)) if error.fault() == Fault::Session => {}
+            Err(error) => {
+                judge(seat, "revoke", error);
+                return;
+            }
+        }
+    }
+}
+
+fn judge_told(seat: &Seat, node: &str, told: Result<(), LockError>) -> bool {
+    seat.world.oracle().log(format_args!("{node}: told of being asked for: {told:?}"));
+    match told {
+        Ok(()) => seat.world.oracle().was_asked(node),
+        Err(LockError::Vanished { .. }) => seat.world.oracle().is_gone(node),
+        Err(error) => return judge(seat, "revocation", error),
+    }
+    false
+}

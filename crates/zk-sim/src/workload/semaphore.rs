@@ -1,0 +1,91 @@
+//! Permits of a [`Semaphore`], one or several at once, of a limit that may change.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_recipes::{LockError, Semaphore, SharedCount};
+use zk_session::{Client, Fault, PathError};
+
+use super::Seat;
+use super::contender::{Asking, Attempt, settle, take};
+use super::holding::Holding;
+use crate::faults::outsider;
+use crate::oracle::{Claim, LIMIT_PATH, Share};
+use crate::plan::Plan;
+use crate::rng::Rng;
+use crate::world::World;
+
+/// Contends once; whether the session is over.
+pub(super) async fn once(seat: &mut Seat) -> bool {
+    let plan = &seat.world.plan;
+    let (path, most) = (plan.lock_path, plan.permits.most);
+    let Ok(semaphore) = semaphore(&seat.client, plan) else { return true };
+    let several = seat.rng.chance(seat.world.plan.permits.several);
+    let permits = if several { seat.rng.between(1, u64::from(most)) } else { 1 };
+    let permits = u32::try_from(permits).unwrap_or(1);
+    // When the limit goes below what is wanted all leases are given up, and made again later:
+    // deletes that are repeated over a new connection may come behind that.
+    let may_start_over = seat.world.plan.permits.shared;
+    let nodes = if may_start_over { usize::MAX } else { usize::try_from(permits).unwrap_or(1) };
+    let attempt = Attempt::begin_with(seat, nodes);
+    let semaphore = semaphore.with_data(attempt.label.clone());
+    let ask = |asking| async move {
+        match asking {
+            Asking::Waiting => semaphore.acquire_many(permits).await.map(Some),
+            Asking::Within(time) => semaphore.acquire_many_timeout(permits, time).await,
+            Asking::Once => semaphore.try_acquire_many(permits).await,
+        }
+    };
+    let asked = take(seat, &attempt, ask).await;
+    let claims = |nodes: Vec<String>| {
+        nodes.iter().map(|node| Claim::new(path, node, Share::Permit)).collect()
+    };
+    settle(seat, attempt, asked, |lease| claims(Holding::nodes(lease))).await
+}
+
+/// Somebody who changes the limit now and then, and leaves the one of the plan behind.
+pub(crate) async fn rule(world: Arc<World>, mut rng: Rng) {
+    let most = i32::try_from(world.plan.permits.most).unwrap_or(1);
+    let mut client: Option<Client> = None;
+    loop {
+        let is_draining = world.is_draining();
+        let limit = match is_draining {
+            true => most,
+            false => i32::try_from(rng.below(8)).unwrap_or(0) % (most + 2),
+        };
+        if client.is_none() {
+            client = outsider(&world, usize::MAX - 1, &mut rng);
+        }
+        let Some(ruler) = &client else { return };
+        let Ok(count) = SharedCount::new(ruler, LIMIT_PATH, most) else { return };
+        match count.set(limit).await {
+            Ok(_) if is_draining => return,
+            Err(LockError::Client(error)) if error.fault() == Fault::Session => client = None,
+            _ => {}
+        }
+        let pause = if is_draining { Duration::ZERO } else { world.plan.permits.ruled_every };
+        sleep(rng.around(pause).min(world.plan.longest_timeout()) + Duration::from_millis(1)).await;
+    }
+}
+
+pub(super) async fn exam(
+    client: &Client,
+    plan: &Plan,
+    label: String,
+) -> Result<Arc<dyn Holding>, LockError> {
+    let semaphore = semaphore(client, plan)?.with_data(label);
+    Ok(Arc::new(semaphore.acquire_many(plan.permits.most).await?))
+}
+
+fn semaphore(client: &Client, plan: &Plan) -> Result<Semaphore, PathError> {
+    let most = plan.permits.most;
+    match plan.permits.shared {
+        false => Semaphore::new(client, plan.lock_path, most),
+        true => {
+            let seed = i32::try_from(most).unwrap_or(1);
+            let count = SharedCount::new(client, LIMIT_PATH, seed)?;
+            Semaphore::with_shared_limit(client, plan.lock_path, &count)
+        }
+    }
+}
