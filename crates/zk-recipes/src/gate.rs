@@ -44,7 +44,7 @@ impl Gate {
                 match slot.way_in(self.side()).await? {
                     Way::Held(guard) => return Ok(guard),
                     Way::Beside(writer, entrance) => {
-                        return beside_for_owner(&writer, entrance).await;
+                        return Box::pin(beside_for_owner(&writer, entrance)).await;
                     }
                     Way::Queue(entrance) => Some(entrance),
                 }
@@ -64,7 +64,7 @@ impl Gate {
                     None => return Ok(None),
                     Some(Way::Held(guard)) => return Ok(Some(guard)),
                     Some(Way::Beside(writer, entrance)) => {
-                        return beside_for_owner(&writer, entrance).await.map(Some);
+                        return Box::pin(beside_for_owner(&writer, entrance)).await.map(Some);
                     }
                     Some(Way::Queue(entrance)) => Some(entrance),
                 }

@@ -6,8 +6,10 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod cut;
 mod downgrade;
 mod guard;
+mod lifetime_cost;
 mod multi_lock;
 mod mutex_cost;
 mod other_clients;

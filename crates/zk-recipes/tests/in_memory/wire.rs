@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -12,7 +12,7 @@ use zk_testing::{MemoryStream, TestServer};
 
 use crate::config;
 
-/// Connects to the only server and writes down the operations.
+/// Connects to one server after the other, as it is told, and writes down the operations.
 #[derive(Clone)]
 pub(crate) struct Recorded {
     server: TestServer,
@@ -21,12 +21,35 @@ pub(crate) struct Recorded {
 
 /// What was written, for as long as nobody has asked.
 #[derive(Clone, Default)]
-pub(crate) struct Record(Arc<Mutex<Vec<Vec<i32>>>>);
+pub(crate) struct Record(Arc<Mutex<Seen>>);
+
+#[derive(Default)]
+struct Seen {
+    /// The opcodes of each write.
+    writes: Vec<Vec<i32>>,
+    bytes_read: usize,
+    /// Which server is connected to.
+    server: usize,
+}
 
 impl Record {
     /// The opcodes since the last call, as many together as were written in one go.
     pub(crate) fn take(&self) -> Vec<Vec<i32>> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.seen().writes)
+    }
+
+    /// How many bytes came from the server since the last call.
+    pub(crate) fn take_bytes_read(&self) -> usize {
+        std::mem::take(&mut self.seen().bytes_read)
+    }
+
+    /// The next connection is to this server.
+    pub(crate) fn move_to(&self, server: usize) {
+        self.seen().server = server;
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many requests, heartbeats and the end left out, there were since the last call.
@@ -52,7 +75,8 @@ impl Connector for Recorded {
         _: &Host,
     ) -> impl Future<Output = io::Result<RecordedStream>> + Send + 'static {
         let record = self.record.clone();
-        let stream = self.server.stream(0);
+        let server = record.seen().server;
+        let stream = self.server.stream(server);
         std::future::ready(stream.map(|stream| RecordedStream { stream, record, greeted: false }))
     }
 }
@@ -69,7 +93,10 @@ impl AsyncRead for RecordedStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.record.seen().bytes_read += buf.filled().len() - before;
+        read
     }
 }
 
@@ -86,7 +113,7 @@ impl AsyncWrite for RecordedStream {
             if !std::mem::replace(&mut self.greeted, true) {
                 ops.remove(0); // the connect request has none
             }
-            self.record.0.lock().unwrap_or_else(PoisonError::into_inner).push(ops);
+            self.record.seen().writes.push(ops);
         }
         written
     }
@@ -119,3 +146,4 @@ pub(crate) const PING: i32 = 11;
 pub(crate) const GET_CHILDREN2: i32 = 12;
 pub(crate) const MULTI: i32 = 14;
 pub(crate) const CREATE2: i32 = 15;
+pub(crate) const SET_WATCHES: i32 = 101;

@@ -1,0 +1,214 @@
+//! A connection that breaks under two hundred waiters, and a session that ends under them.
+
+use std::future::Future;
+
+use tokio::task::JoinHandle;
+use zk_recipes::session::{Client, CreateMode, SessionEnd};
+use zk_recipes::{LockError, LossReason, Mutex, RwLock, Semaphore};
+use zk_testing::{Cut, TestServer};
+
+use crate::wire::{
+    CREATE2, DELETE, EXISTS, GET_CHILDREN2, GET_DATA, MULTI, PING, Record, SET_WATCHES,
+    recorded_client,
+};
+use crate::{T, children, client, settle};
+
+const WAITERS: usize = 200;
+
+/// Where the connection comes back: at the server it was cut from, and at another one.
+const SERVERS: [usize; 2] = [0, 1];
+
+/// The waiters of one session.
+struct Queue<G> {
+    client: Client,
+    record: Record,
+    waiters: Vec<JoinHandle<Result<G, LockError>>>,
+}
+
+impl<G: Send + 'static> Queue<G> {
+    async fn new<F>(server: &TestServer, acquire: fn(Client) -> F) -> Self
+    where
+        F: Future<Output = Result<G, LockError>> + Send + 'static,
+    {
+        let (client, record) = recorded_client(server, 1).await;
+        let mut this = Self { client, record, waiters: Vec::new() };
+        this.grow(WAITERS / 2, acquire).await;
+        this
+    }
+
+    /// Puts so many more at its end.
+    async fn grow<F>(&mut self, count: usize, acquire: fn(Client) -> F)
+    where
+        F: Future<Output = Result<G, LockError>> + Send + 'static,
+    {
+        for _ in 0..count {
+            self.waiters.push(tokio::spawn(acquire(self.client.clone())));
+        }
+        settle().await;
+        self.record.take();
+    }
+
+    /// What it sends once the connection, cut while `meanwhile` happens, is back at a server.
+    async fn cut(
+        &self,
+        server: &TestServer,
+        back_at: usize,
+        meanwhile: impl Future<Output = ()>,
+    ) -> Vec<i32> {
+        (0..server.servers()).for_each(|server_id| server.refuse_connects(server_id));
+        server.connection_of(self.client.session_id()).cut(Cut::Rst);
+        settle().await;
+        assert!(!self.client.is_connected());
+        meanwhile.await;
+        self.record.take();
+        self.record.move_to(back_at);
+        server.accept_connects(back_at);
+        // reason: the pause before the next attempt, which is drawn
+        tokio::time::sleep(T / 4).await;
+        assert!(self.client.is_connected());
+        let mut sent = self.record.take().concat();
+        sent.retain(|op| *op != PING);
+        sent.sort_unstable();
+        sent
+    }
+
+    fn granted(&self) -> usize {
+        self.waiters.iter().filter(|waiter| waiter.is_finished()).count()
+    }
+}
+
+async fn mutex(client: Client) -> Result<zk_recipes::Guard, LockError> {
+    Mutex::new(&client, "/lock").unwrap().acquire().await
+}
+
+async fn reader(client: Client) -> Result<zk_recipes::Guard, LockError> {
+    RwLock::new(&client, "/lock").unwrap().read().acquire().await
+}
+
+async fn permit(client: Client) -> Result<zk_recipes::Lease, LockError> {
+    Semaphore::new(&client, "/lock", 3).unwrap().acquire().await
+}
+
+/// Without those of the lease, of which there is one now and then.
+fn without_heartbeats(mut sent: Vec<i32>) -> Vec<i32> {
+    sent.retain(|op| *op != MULTI);
+    sent
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_arms_the_watches_again_and_asks_for_no_list() {
+    for back_at in SERVERS {
+        let server = TestServer::ensemble(2);
+        let holder = client(&server, 2).await;
+        let held = mutex(holder.clone()).await.unwrap();
+        let queue = Queue::new(&server, mutex).await;
+        let sent = queue.cut(&server, back_at, async {}).await;
+        assert_eq!(without_heartbeats(sent), [SET_WATCHES]);
+        assert_eq!(queue.granted(), 0);
+        held.release().await.unwrap();
+        settle().await;
+        assert_eq!(queue.granted(), 1);
+        assert_eq!(without_heartbeats(queue.record.take().concat()), [0; 0], "owned by the event");
+    }
+}
+
+/// The one who held the lock goes, and one in the middle of the queue.
+#[tokio::test(start_paused = true)]
+async fn who_goes_during_a_cut_costs_a_list_of_each_of_the_two_behind_it_at_most() {
+    for back_at in SERVERS {
+        let server = TestServer::ensemble(2);
+        let other = client(&server, 2).await;
+        let held = mutex(other.clone()).await.unwrap();
+        let mut queue = Queue::new(&server, mutex).await;
+        let middle = other
+            .create("/lock/_c_middle-lock-", b"", CreateMode::EphemeralSequential)
+            .await
+            .unwrap();
+        queue.grow(WAITERS / 2, mutex).await;
+        let both_go = async {
+            held.release().await.unwrap();
+            other.delete(&middle.path, None).await.unwrap();
+        };
+        let sent = queue.cut(&server, back_at, both_go).await;
+        // The first two in the queue know that there is nobody else. Of the two behind the
+        // middle each lists, and watches the next one ahead that it did not know of.
+        let expected = [GET_DATA, GET_DATA, GET_CHILDREN2, GET_CHILDREN2, SET_WATCHES];
+        assert_eq!(without_heartbeats(sent), expected);
+        assert_eq!(queue.granted(), 1);
+        let nodes = children(&server, "/lock");
+        assert_eq!(nodes.len(), WAITERS);
+
+        // And all of them get their turn.
+        for waiter in queue.waiters {
+            waiter.await.unwrap().unwrap().release().await.unwrap();
+        }
+        assert_eq!(children(&server, "/lock"), [""; 0]);
+    }
+}
+
+/// Nothing but a list can tell a reader that no other writer is ahead of it.
+#[tokio::test(start_paused = true)]
+async fn readers_whose_writer_goes_during_a_cut_list_once_each() {
+    for back_at in SERVERS {
+        let server = TestServer::ensemble(2);
+        let other = client(&server, 2).await;
+        let writer = RwLock::new(&other, "/lock").unwrap().write().acquire().await.unwrap();
+        let mut queue = Queue::new(&server, reader).await;
+        queue.grow(WAITERS / 2, reader).await;
+        let sent = queue.cut(&server, back_at, async {}).await;
+        assert_eq!(without_heartbeats(sent), [SET_WATCHES], "nobody has gone");
+        let goes = async { writer.release().await.unwrap() };
+        let sent = without_heartbeats(queue.cut(&server, back_at, goes).await);
+        assert_eq!(sent, [vec![GET_CHILDREN2; WAITERS], vec![SET_WATCHES]].concat());
+        assert_eq!(queue.granted(), WAITERS);
+    }
+}
+
+/// The first in the queue looks at the leases, once, and gives up its turn; to the next, which
+/// puts a lease in, and watches its turn and the others' leases. Nobody else does anything.
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_given_back_during_a_cut_is_looked_for_by_the_first_alone() {
+    for back_at in SERVERS {
+        let server = TestServer::ensemble(2);
+        let other = client(&server, 2).await;
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(permit(other.clone()).await.unwrap());
+        }
+        let mut queue = Queue::new(&server, permit).await;
+        queue.grow(WAITERS / 2, permit).await;
+        let sent = queue.cut(&server, back_at, async {}).await;
+        assert_eq!(without_heartbeats(sent), [SET_WATCHES]);
+        let given_back = held.pop().unwrap();
+        let goes = async { given_back.release().await.unwrap() };
+        let sent = without_heartbeats(queue.cut(&server, back_at, goes).await);
+        assert_eq!(queue.granted(), 1);
+        let first = [GET_CHILDREN2, DELETE];
+        let next = [CREATE2, GET_CHILDREN2, EXISTS, GET_CHILDREN2];
+        let mut expected = [&first[..], &next[..], &[SET_WATCHES]].concat();
+        expected.sort_unstable();
+        assert_eq!(sent, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_session_fails_all_its_waiters_at_once_and_leaves_nothing() {
+    let server = TestServer::in_memory();
+    let holder = client(&server, 2).await;
+    let held = mutex(holder.clone()).await.unwrap();
+    let mut queue = Queue::new(&server, mutex).await;
+    queue.grow(WAITERS / 2, mutex).await;
+    server.expire(queue.client.session_id());
+    settle().await;
+    assert_eq!(queue.granted(), WAITERS, "all of them have heard");
+    assert_eq!(queue.record.count(), 0, "nobody asks anything of a session that is over");
+    for waiter in queue.waiters {
+        let error = waiter.await.unwrap().unwrap_err();
+        assert!(!error.is_retryable(), "{error}");
+        assert!(error.to_string().contains("expired"), "{error}");
+    }
+    assert_eq!(children(&server, "/lock").len(), 1);
+    let lost = held.lost();
+    server.expire(holder.session_id());
+    assert_eq!(lost.await, LossReason::SessionEnded(SessionEnd::Expired));
+}
