@@ -9,11 +9,12 @@ use zk_session::{Belief, Client};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::hold::Hold;
-use crate::owner::{Entrance, Owner, Side, Way};
+use crate::owner::{Entrance, Owner, Side, Way, admit};
 use crate::queue::contender::Contender;
 use crate::queue::kind::Kind;
-use crate::queue::turn;
+use crate::queue::turn::Turn;
 use crate::rwlock::beside_for_owner;
+use crate::waiting::{Queued, Waiting};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
@@ -37,22 +38,25 @@ impl Gate {
     }
 
     pub(crate) async fn acquire(&self) -> Result<Guard, LockError> {
-        let entrance = match &self.owner {
-            None => None,
-            Some(owner) => {
-                let slot = owner.slot(&self.client, &self.kind);
-                match slot.way_in(self.side()).await? {
-                    Way::Held(guard) => return Ok(guard),
-                    Way::Beside(writer, entrance) => {
-                        return Box::pin(beside_for_owner(&writer, entrance)).await;
-                    }
-                    Way::Queue(entrance) => Some(entrance),
-                }
+        match self.way_in().await? {
+            WayIn::LetIn(guard) => Ok(guard),
+            WayIn::Queue(entrance) => {
+                let mut turn = Turn::new(self.contender());
+                let belief = turn.come().await?;
+                self.admit(entrance, turn, belief)
             }
-        };
-        let mut contender = Contender::new(&self.client, &self.kind);
-        let belief = turn::wait(&mut contender).await?;
-        self.admit(contender, belief, entrance)
+        }
+    }
+
+    pub(crate) async fn enqueue<G>(&self) -> Result<Waiting<G>, LockError> {
+        match self.way_in().await? {
+            WayIn::LetIn(guard) => Ok(Waiting::let_in(guard)),
+            WayIn::Queue(entrance) => {
+                let mut turn = Turn::with_place(self.contender());
+                turn.settle().await?;
+                Ok(Waiting::queued(Queued { turn, side: self.side(), entrance }))
+            }
+        }
     }
 
     pub(crate) async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
@@ -60,19 +64,16 @@ impl Gate {
             None => None,
             Some(owner) => {
                 let slot = owner.slot(&self.client, &self.kind);
-                match slot.try_way_in(self.side())? {
-                    None => return Ok(None),
-                    Some(Way::Held(guard)) => return Ok(Some(guard)),
-                    Some(Way::Beside(writer, entrance)) => {
-                        return Box::pin(beside_for_owner(&writer, entrance)).await.map(Some);
-                    }
-                    Some(Way::Queue(entrance)) => Some(entrance),
+                let Some(way) = slot.try_way_in(self.side())? else { return Ok(None) };
+                match let_in(way).await? {
+                    WayIn::LetIn(guard) => return Ok(Some(guard)),
+                    WayIn::Queue(entrance) => entrance,
                 }
             }
         };
-        let mut contender = Contender::new(&self.client, &self.kind);
-        match turn::look_once(&mut contender).await? {
-            Some(belief) => self.admit(contender, belief, entrance).map(Some),
+        let mut turn = Turn::new(self.contender());
+        match turn.look_once().await? {
+            Some(belief) => self.admit(entrance, turn, belief).map(Some),
             None => Ok(None),
         }
     }
@@ -98,20 +99,49 @@ impl Gate {
         &self.kind
     }
 
-    fn side(&self) -> Side {
-        Side::of(self.kind.admission)
+    async fn way_in(&self) -> Result<WayIn, LockError> {
+        match &self.owner {
+            None => Ok(WayIn::Queue(None)),
+            Some(owner) => {
+                let slot = owner.slot(&self.client, &self.kind);
+                let_in(slot.way_in(self.side()).await?).await
+            }
+        }
+    }
+
+    fn contender(&self) -> Contender {
+        Contender::new(&self.client, &self.kind)
     }
 
     fn admit(
         &self,
-        contender: Contender,
-        belief: Belief,
         entrance: Option<Entrance>,
+        turn: Turn,
+        belief: Belief,
     ) -> Result<Guard, LockError> {
-        let hold = Hold::new(contender, belief)?;
-        Ok(match entrance {
-            Some(entrance) => entrance.admit(self.side(), hold),
-            None => Guard::new(Arc::new(hold)),
-        })
+        let hold = Hold::new(turn.into_contender(), belief)?;
+        Ok(admit(entrance, self.side(), hold))
+    }
+
+    fn side(&self) -> Side {
+        Side::of(self.kind.admission)
+    }
+}
+
+/// Whether one has to queue at all.
+enum WayIn {
+    LetIn(Guard),
+    Queue(Option<Entrance>),
+}
+
+/// Lets an owner in beside itself.
+async fn let_in(way: Way) -> Result<WayIn, LockError> {
+    match way {
+        Way::Held(guard) => Ok(WayIn::LetIn(guard)),
+        Way::Beside(writer, entrance) => {
+            // On the heap: those who wait have no use for the room.
+            Box::pin(beside_for_owner(&writer, entrance)).await.map(WayIn::LetIn)
+        }
+        Way::Queue(entrance) => Ok(WayIn::Queue(Some(entrance))),
     }
 }

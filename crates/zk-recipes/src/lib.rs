@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `InterProcessMutex` | [`Mutex`], re-entrant for an [`Owner`] |
 //! | `getParticipantNodes` | [`Mutex::participants`] |
+//! | a place in the queue that can be seen: none | [`Waiting`] |
 //! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
 //! | `InterProcessReadWriteLock` | [`RwLock`] |
 //! | `InterProcessSemaphoreV2` | [`Semaphore`], [`Lease`] |
@@ -65,6 +66,7 @@ mod semaphore;
 mod semaphore_mutex;
 mod shared_count;
 mod shared_value;
+mod waiting;
 
 pub use error::{LockError, LossReason};
 pub use guard::{FencingToken, Guard};
@@ -81,6 +83,7 @@ pub use semaphore::{Lease, Semaphore};
 pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, Versioned};
+pub use waiting::{Place, Waiting};
 
 /// The session layer, for the client that every lock needs.
 pub use zk_session as session;

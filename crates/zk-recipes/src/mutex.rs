@@ -28,6 +28,7 @@ use crate::participants::{Participant, participants};
 use crate::queue::admission::Admission;
 use crate::queue::kind::Kind;
 use crate::queue::name;
+use crate::waiting::Waiting;
 
 /// What stands before the sequence number in the names of a mutex's nodes.
 const LOCK_NAME: &str = "lock-";
@@ -138,6 +139,19 @@ impl Mutex {
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
         self.gate.acquire_timeout(timeout).await
+    }
+
+    /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
+    /// for those who want to see how many are ahead, and who holds it. A lock that is free
+    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), without a further request.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire); so does dropping the place in the queue.
+    pub async fn enqueue(&self) -> Result<Waiting, LockError> {
+        self.gate.enqueue().await
     }
 
     /// The holder and those who wait, in order; nobody if the path does not exist.

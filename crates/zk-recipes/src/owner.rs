@@ -257,6 +257,14 @@ impl Entrance {
     }
 }
 
+/// A guard for whoever has got in, on behalf of an owner or not.
+pub(crate) fn admit(entrance: Option<Entrance>, side: Side, hold: Hold) -> Guard {
+    match entrance {
+        Some(entrance) => entrance.admit(side, hold),
+        None => Guard::new(Arc::new(hold)),
+    }
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
         let Some(slots) = self.slots.upgrade() else { return };

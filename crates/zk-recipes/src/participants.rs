@@ -1,10 +1,10 @@
 //! Who holds a lock and who waits for it.
 
-use zk_session::{Client, ErrorCode, KeyRule, NodeData};
+use zk_session::{Client, Error, ErrorCode, KeyRule, NodeData};
 
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
-use crate::queue::name::{contains, sequence};
+use crate::queue::name::{self, contains, sequence};
 use crate::queue::parents;
 
 /// One contender for a lock.
@@ -71,18 +71,37 @@ async fn listed(
             })
             .collect();
         for (path, sequence, data) in asked {
-            match data.await {
-                Ok(NodeData { data, stat }) => participants.push(Participant {
-                    path,
-                    data: data.map(Vec::from).unwrap_or_default(),
-                    sequence,
-                    session_id: stat.ephemeral_owner,
-                    czxid: stat.czxid,
-                }),
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
-                Err(error) => return Err(error.into()),
-            }
+            participants.extend(seen(path, sequence, data.await)?);
         }
     }
     Ok(participants)
+}
+
+/// The contender whose node this is, if it is still there.
+pub(crate) async fn participant(
+    client: &Client,
+    path: &str,
+    rule: KeyRule<'_>,
+) -> Result<Option<Participant>, LockError> {
+    let answer = client.get_data(path).await;
+    seen(path.to_owned(), sequence(name::of(path), rule), answer)
+}
+
+/// `None` if the node has gone.
+fn seen(
+    path: String,
+    sequence: Option<u32>,
+    answer: Result<NodeData, Error>,
+) -> Result<Option<Participant>, LockError> {
+    match answer {
+        Ok(NodeData { data, stat }) => Ok(Some(Participant {
+            path,
+            data: data.map(Vec::from).unwrap_or_default(),
+            sequence,
+            session_id: stat.ephemeral_owner,
+            czxid: stat.czxid,
+        })),
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }

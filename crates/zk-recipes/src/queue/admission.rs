@@ -26,6 +26,15 @@ impl Admission {
         self == Self::FirstForGood
     }
 
+    /// True of those who are in the way if they are ahead.
+    pub(crate) fn counts(self, name: &[u8], rule: KeyRule<'_>) -> bool {
+        match self {
+            Self::FirstForGood | Self::First => rule.is_contender(name),
+            Self::Behind(text) => contains(name, text),
+            Self::Counted => false,
+        }
+    }
+
     /// Who is in the way, `None` if `own` is not in the list.
     pub(crate) fn in_the_way<'a>(
         self,

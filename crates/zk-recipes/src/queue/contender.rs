@@ -38,6 +38,14 @@ enum State {
     In(Node),
 }
 
+/// Whether there is a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Out,
+    Unknown,
+    In,
+}
+
 /// A contender's node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -75,6 +83,14 @@ impl Contender {
 
     pub(crate) fn claim(&self) -> &LeaseClaim {
         &self.claim
+    }
+
+    pub(crate) fn presence(&self) -> Presence {
+        match &self.state {
+            State::Out => Presence::Out,
+            State::Asked => Presence::Unknown,
+            State::In(_) => Presence::In,
+        }
     }
 
     pub(crate) fn node(&self) -> Option<&Node> {

@@ -9,138 +9,247 @@
 //! Its own node is watched because nothing else would tell, without a list, that
 //! somebody deleted it. Events come in the order of the transactions: when the last
 //! predecessor goes, and the own node was not heard of, it was there.
+//!
+//! A step may be dropped where it waits, and taken again: what is known is kept only once it
+//! is known for good.
 
-use zk_session::{Belief, Children, ErrorCode, ErrorKind};
+use zk_session::{Belief, ChildList, Children, ErrorCode, ErrorKind};
 
-use super::contender::Contender;
+use super::contender::{Contender, Presence};
+use super::kind::Kind;
 use super::vigil::Vigil;
 use super::{name, parents, passes, pause};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
 use crate::planted::{self, Planted};
+use crate::waiting::Place;
 
-/// Queues and waits until the contender is first and may believe in its node.
-pub(crate) async fn wait(contender: &mut Contender) -> Result<Belief, LockError> {
-    for _ in 0..RESTARTS_MAX {
-        let listed = contender.enter().await?;
-        let ahead = look(contender, listed).await?;
-        if come_first(contender, ahead).await? {
-            return believe(contender).await;
-        }
-        contender.restart();
-    }
-    Err(LockError::Vanished { path: contender.kind().path.clone() })
-}
-
-/// Queues, looks once, and gives up if somebody is in the way.
-pub(crate) async fn look_once(contender: &mut Contender) -> Result<Option<Belief>, LockError> {
-    let listed = contender.enter().await?;
-    match look(contender, listed).await? {
-        Some(ahead) if ahead.named.is_empty() => believe(contender).await.map(Some),
-        _ => Ok(None),
-    }
-}
-
-/// Waits until nobody is in the way; false if the contender's own node is gone.
+/// A contender on its way to the front of the queue.
 ///
-/// Thousands may be waiting here: what is kept over an await is kept by each of them.
-async fn come_first(
-    contender: &mut Contender,
-    mut in_the_way: Option<Ahead>,
-) -> Result<bool, LockError> {
-    let looks_ahead = contender.kind().admission.looks_ahead();
-    let own = contender.node().filter(|_| looks_ahead).map(|node| node.path.as_str());
-    let mut vigil = Vigil::new(contender.client());
-    loop {
-        let Some(ahead) = in_the_way.take() else {
-            return Ok(Planted::AbsentIsFirst.is_on());
-        };
-        if !ahead.named.is_empty() {
-            vigil.keep(ahead.named.iter().map(String::as_str).chain(own)).await?;
+/// Thousands may be waiting: what is kept over an await is kept by each of them.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    contender: Contender,
+    vigil: Vigil,
+    stage: Stage,
+    restarts: usize,
+    /// For those who want to see it, at the price of a sorted list at each look.
+    place: Option<Place>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Not in the queue, as far as it is known.
+    Out,
+    /// In the queue, with the list that came along, if it is as good as a new one.
+    In(Option<Box<Children>>),
+    Behind(Ahead),
+    First,
+}
+
+impl Turn {
+    pub(crate) fn new(contender: Contender) -> Self {
+        let vigil = Vigil::new(contender.client());
+        Self { contender, vigil, stage: Stage::Out, restarts: 0, place: None }
+    }
+
+    /// As [`new`](Self::new), and keeps track of the place in the queue.
+    pub(crate) fn with_place(contender: Contender) -> Self {
+        Self { place: Some(Place::default()), ..Self::new(contender) }
+    }
+
+    /// Goes all the way: queues, and waits until the contender is first and may believe in
+    /// its node.
+    pub(crate) async fn come(&mut self) -> Result<Belief, LockError> {
+        while !self.is_first() {
+            self.step().await?;
         }
-        let next = loop {
-            match next(&vigil, &ahead, own) {
-                Next::Wait => vigil.next_gone().await?,
-                next => break next,
+        believe(&self.contender).await
+    }
+
+    /// Queues and looks once; `None` if somebody is in the way.
+    pub(crate) async fn look_once(&mut self) -> Result<Option<Belief>, LockError> {
+        self.enter().await?;
+        self.step().await?;
+        match self.is_first() {
+            true => believe(&self.contender).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Goes on until it is in the queue, and has looked who is ahead.
+    pub(crate) async fn settle(&mut self) -> Result<(), LockError> {
+        while matches!(self.stage, Stage::Out | Stage::In(_)) {
+            self.step().await?;
+        }
+        Ok(())
+    }
+
+    /// Looks again, unless it is first, which it stays.
+    pub(crate) async fn look_again(&mut self) -> Result<(), LockError> {
+        if let Stage::Behind(_) = self.stage {
+            self.stage = Stage::In(None);
+        }
+        self.settle().await
+    }
+
+    /// Gets to know something new.
+    pub(crate) async fn step(&mut self) -> Result<(), LockError> {
+        match &mut self.stage {
+            Stage::Out => self.enter().await,
+            Stage::In(listed) => {
+                let listed = listed.take();
+                self.look(listed).await
+            }
+            Stage::Behind(_) => self.watch().await,
+            Stage::First => Ok(()),
+        }
+    }
+
+    async fn enter(&mut self) -> Result<(), LockError> {
+        let listed = match self.contender.presence() {
+            Presence::In => None,
+            Presence::Out => self.contender.enter().await?,
+            // An attempt was dropped half-way.
+            Presence::Unknown => {
+                self.contender.restart();
+                self.contender.enter().await?
             }
         };
-        match next {
-            Next::Enter => break,
-            Next::Restart => return Ok(false),
-            Next::Look | Next::Wait => in_the_way = look(contender, None).await?,
+        self.stage = Stage::In(listed.map(Box::new));
+        Ok(())
+    }
+
+    async fn look(&mut self, listed: Option<Box<Children>>) -> Result<(), LockError> {
+        let listed = match listed {
+            Some(children) => Some(*children),
+            None => list(&self.contender).await?,
+        };
+        let own = self.contender.node().map(|node| name::of(&node.path));
+        let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
+        let kind = self.contender.kind();
+        let Some(ahead) = Ahead::of(kind, &children.names, own) else { return self.start_over() };
+        if let Some(place) = &mut self.place {
+            *place = place_of(kind, &children.names, own);
+        }
+        match ahead.named.is_empty() {
+            true => self.come_first(),
+            false => self.stage = Stage::Behind(ahead),
+        }
+        Ok(())
+    }
+
+    /// Watches those in the way until one of them is gone.
+    async fn watch(&mut self) -> Result<(), LockError> {
+        let Stage::Behind(ahead) = &mut self.stage else { return Ok(()) };
+        let looks_ahead = self.contender.kind().admission.looks_ahead();
+        let own = self.contender.node().filter(|_| looks_ahead).map(|node| node.path.as_str());
+        self.vigil.keep(ahead.named.iter().map(String::as_str).chain(own)).await?;
+        loop {
+            if own.is_some_and(|own| !self.vigil.watches(own)) {
+                return self.start_over();
+            }
+            if ahead.named.iter().any(|node| !self.vigil.watches(node)) {
+                break;
+            }
+            self.vigil.next_gone().await?;
+        }
+        let blind = Planted::CancelIsRelease.is_on() && !self.vigil.watches(&ahead.named[0]);
+        if !ahead.all_named && !blind {
+            self.stage = Stage::In(None);
+            return Ok(());
+        }
+        ahead.named.retain(|node| self.vigil.watches(node));
+        if let Some(place) = &mut self.place {
+            *place = Place { ahead: ahead.named.len(), holder: ahead.named.last().cloned() };
+        }
+        if ahead.named.is_empty() || blind {
+            self.come_first();
+        }
+        Ok(())
+    }
+
+    fn come_first(&mut self) {
+        // Its last word comes with the node's end: it need not be taken back.
+        let own = self.contender.node().and_then(|own| self.vigil.take(&own.path));
+        self.contender.keep_watch(own);
+        self.stage = Stage::First;
+    }
+
+    /// The own node is gone.
+    fn start_over(&mut self) -> Result<(), LockError> {
+        if Planted::AbsentIsFirst.is_on() {
+            self.stage = Stage::First;
+            return Ok(());
+        }
+        self.restarts += 1;
+        self.stage = Stage::Out;
+        self.vigil = Vigil::new(self.contender.client());
+        self.contender.restart();
+        match self.restarts < RESTARTS_MAX {
+            true => Ok(()),
+            false => Err(LockError::Vanished { path: self.contender.kind().path.clone() }),
         }
     }
-    // Its last word comes with the node's end: it need not be taken back.
-    let watch = own.and_then(|own| vigil.take(own));
-    contender.keep_watch(watch);
-    Ok(true)
-}
 
-/// What to do when some of those who were watched may be gone.
-enum Next {
-    Wait,
-    Look,
-    Enter,
-    Restart,
-}
+    pub(crate) fn is_first(&self) -> bool {
+        matches!(self.stage, Stage::First)
+    }
 
-fn next(vigil: &Vigil, ahead: &Ahead, own: Option<&str>) -> Next {
-    if ahead.named.is_empty() {
-        return Next::Enter;
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
     }
-    if own.is_some_and(|own| !vigil.watches(own)) {
-        return Next::Restart;
+
+    pub(crate) fn contender(&self) -> &Contender {
+        &self.contender
     }
-    let left = ahead.named.iter().filter(|node| vigil.watches(node)).count();
-    if ahead.all_named && left == 0 {
-        return Next::Enter;
-    }
-    if Planted::CancelIsRelease.is_on() && !vigil.watches(&ahead.named[0]) {
-        return Next::Enter;
-    }
-    match !ahead.all_named && left < ahead.named.len() {
-        true => Next::Look,
-        false => Next::Wait,
+
+    pub(crate) fn into_contender(self) -> Contender {
+        self.contender
     }
 }
 
 /// Who is in the way.
+#[derive(Debug)]
 struct Ahead {
-    /// The paths of the nearest, the very nearest first; none if the contender is first.
+    /// The paths of the nearest, the very nearest first.
     named: Vec<String>,
     /// These are all there are, and nobody can come in ahead of them.
     all_named: bool,
 }
 
-/// Looks at a list, a new one if need be; `None` if the contender's node is not in it.
-async fn look(contender: &Contender, listed: Option<Children>) -> Result<Option<Ahead>, LockError> {
-    let Some(node) = contender.node() else {
-        return Ok(None);
-    };
-    let kind = contender.kind();
-    let children = match listed {
-        Some(children) => children,
-        None => match list(contender).await? {
-            Some(children) => children,
-            None => return Ok(None),
-        },
-    };
-    let own = name::of(&node.path);
-    if Planted::SortByName.is_on() {
-        let named = planted::name_before(&children.names, own).into_iter();
-        let named = named.map(|name| parents::child(&kind.path, &name)).collect();
-        return Ok(Some(Ahead { named, all_named: false }));
+impl Ahead {
+    /// Nobody, if the contender is first; `None` if it is not in the list.
+    fn of(kind: &Kind, names: &ChildList, own: &str) -> Option<Self> {
+        if Planted::SortByName.is_on() {
+            let named = planted::name_before(names, own).into_iter();
+            let named = named.map(|name| parents::child(&kind.path, &name)).collect();
+            return Some(Self { named, all_named: false });
+        }
+        let in_the_way = kind.admission.in_the_way(names, own.as_bytes(), kind.rule())?;
+        Some(Self {
+            named: in_the_way.nearest.into_iter().flatten().map(|name| path(kind, name)).collect(),
+            all_named: in_the_way.all_named || Planted::LooksAheadBlindly.is_on(),
+        })
     }
-    let in_the_way = kind.admission.in_the_way(&children.names, own.as_bytes(), kind.rule());
-    Ok(in_the_way.map(|in_the_way| Ahead {
-        named: in_the_way
-            .nearest
-            .into_iter()
-            .flatten()
-            .map(|name| parents::child(&kind.path, &String::from_utf8_lossy(name)))
-            .collect(),
-        all_named: in_the_way.all_named || Planted::LooksAheadBlindly.is_on(),
-    }))
+}
+
+/// Where in the queue a contender is that is in the list.
+fn place_of(kind: &Kind, names: &ChildList, own: &str) -> Place {
+    let rule = kind.rule();
+    let sorted = names.sorted(rule);
+    let before = || sorted.iter().take_while(|name| *name != own.as_bytes());
+    match before().filter(|name| kind.admission.counts(name, rule)).count() {
+        0 => Place::default(),
+        ahead => {
+            let holder = before().find(|name| rule.is_contender(name));
+            Place { ahead, holder: holder.map(|name| path(kind, name)) }
+        }
+    }
+}
+
+fn path(kind: &Kind, name: &[u8]) -> String {
+    parents::child(&kind.path, &String::from_utf8_lossy(name))
 }
 
 async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {

@@ -20,7 +20,8 @@ use crate::planted::Planted;
 #[derive(Debug)]
 pub(crate) struct Vigil {
     client: Client,
-    watched: Vec<(String, Watch)>,
+    /// Without a watch if it has fired, and there was no time yet for another one.
+    watched: Vec<(String, Option<Watch>)>,
 }
 
 impl Vigil {
@@ -40,7 +41,8 @@ impl Vigil {
         let asked = try_join_all(missing.iter().map(|node| watch(&self.client, node)));
         let watches = one_write(&self.client, asked).await?;
         let watched = missing.into_iter().zip(watches);
-        self.watched.extend(watched.filter_map(|(node, watch)| Some((node.to_owned(), watch?))));
+        self.watched
+            .extend(watched.filter_map(|(node, watch)| Some((node.to_owned(), Some(watch?)))));
         Ok(())
     }
 
@@ -51,30 +53,36 @@ impl Vigil {
     /// Gives the watch of a node away.
     pub(crate) fn take(&mut self, node: &str) -> Option<Watch> {
         let index = self.watched.iter().position(|(watched, _)| watched == node)?;
-        Some(self.watched.swap_remove(index).1)
+        self.watched.swap_remove(index).1
     }
 
-    /// Waits until one of the nodes is gone, and watches it no more.
+    /// Waits until one of the nodes is gone, and watches it no more. Nothing is lost when
+    /// the future is dropped.
     pub(crate) async fn next_gone(&mut self) -> Result<(), LockError> {
         loop {
+            if let Some((node, unarmed)) = self.watched.iter_mut().find(|(_, it)| it.is_none()) {
+                // On the heap: there are many who wait, and hardly ever one whose data change.
+                *unarmed = Box::pin(watch(&self.client, node)).await?;
+                if unarmed.is_none() {
+                    self.watched.retain(|(_, watch)| watch.is_some());
+                    return Ok(());
+                }
+            }
             let (index, event) = poll_fn(|cx| {
                 for (index, (_, watch)) in self.watched.iter_mut().enumerate() {
-                    if let Poll::Ready(event) = Pin::new(watch).poll(cx) {
+                    if let Some(armed) = watch
+                        && let Poll::Ready(event) = Pin::new(armed).poll(cx)
+                    {
+                        *watch = None;
                         return Poll::Ready((index, event));
                     }
                 }
                 Poll::Pending
             })
             .await;
-            let (node, fired) = self.watched.swap_remove(index);
-            drop(fired);
             if event?.event_type == EventType::NODE_DELETED {
+                self.watched.swap_remove(index);
                 return Ok(());
-            }
-            // On the heap: there are many who wait, and hardly ever one whose data change.
-            match Box::pin(watch(&self.client, &node)).await? {
-                Some(watch) => self.watched.push((node, watch)),
-                None => return Ok(()),
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::guard::Guard;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants_named};
 use crate::queue::kind::Kind;
+use crate::waiting::Waiting;
 
 /// The side of an [`RwLock`](super::RwLock) that any number may hold at a time, while
 /// nobody writes.
@@ -95,6 +96,19 @@ impl ReadLock {
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
         self.gate.acquire_timeout(timeout).await
+    }
+
+    /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
+    /// for those who want to see how many are ahead, and who holds it. A lock that is free
+    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), without a further request.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire); so does dropping the place in the queue.
+    pub async fn enqueue(&self) -> Result<Waiting, LockError> {
+        self.gate.enqueue().await
     }
 
     /// The readers, those who hold the lock and those who wait, in order; nobody if the
@@ -188,6 +202,19 @@ impl WriteLock {
         timeout: Duration,
     ) -> Result<Option<WriteGuard>, LockError> {
         Ok(self.gate.acquire_timeout(timeout).await?.map(WriteGuard::new))
+    }
+
+    /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
+    /// for those who want to see how many are ahead, and who holds it. A lock that is free
+    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), without a further request.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire); so does dropping the place in the queue.
+    pub async fn enqueue(&self) -> Result<Waiting<WriteGuard>, LockError> {
+        self.gate.enqueue().await
     }
 
     /// The writers, the one who holds the lock and those who wait, in order; nobody if the

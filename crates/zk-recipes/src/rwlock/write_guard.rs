@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::downgrade::{WriteNode, beside, beside_for_owner};
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::owner::{Side, Way};
+use crate::owner::{Side, Way, admit};
 
 /// The write side of an [`RwLock`](super::RwLock), held: a [`Guard`], with all its
 /// methods, that can become a reader's.
@@ -19,7 +19,7 @@ pub struct WriteGuard {
 }
 
 impl WriteGuard {
-    pub(super) fn new(guard: Guard) -> Self {
+    pub(crate) fn new(guard: Guard) -> Self {
         Self { guard }
     }
 
@@ -73,10 +73,7 @@ impl WriteGuard {
                 reader
             }
         };
-        Ok(match entrance {
-            Some(entrance) => entrance.admit(Side::Shared, reader),
-            None => Guard::new(Arc::new(reader)),
-        })
+        Ok(admit(entrance, Side::Shared, reader))
     }
 
     /// Takes the read side as well, without waiting, as Curator's holders of the write
@@ -93,7 +90,7 @@ impl WriteGuard {
         let writer = self.guard.hold();
         let Some(slot) = writer.slot().cloned() else {
             let reader = beside(writer, WriteNode::Stays).await?;
-            return Ok(Guard::new(Arc::new(reader)));
+            return Ok(admit(None, Side::Shared, reader));
         };
         match slot.way_in(Side::Shared).await? {
             Way::Held(guard) => Ok(guard),

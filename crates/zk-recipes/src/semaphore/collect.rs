@@ -45,12 +45,12 @@ pub(super) async fn wait(
         limit.at_least(permits).await?;
         // Dropped at the end of the turn, and its node deleted, over as many connections
         // as it takes: what becomes of that is not the lease's concern.
-        let mut own_turn = Contender::new(client, &kinds.turns);
-        turn::wait(&mut own_turn).await?;
+        let mut own_turn = turn::Turn::new(Contender::new(client, &kinds.turns));
+        own_turn.come().await?;
         // Below the turn, so that they are taken out before it.
         let mut leases = contenders(client, kinds, permits);
         // On the heap: of all who wait only the first one needs the room.
-        match Box::pin(during(&own_turn, &mut leases, &mut limit)).await? {
+        match Box::pin(during(own_turn.contender(), &mut leases, &mut limit)).await? {
             Turn::Granted => return guards(leases).await,
             Turn::LimitTooLow => {}
             Turn::Lost => restarts += 1,

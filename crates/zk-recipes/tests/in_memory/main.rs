@@ -6,12 +6,14 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod closing;
 mod cut;
 mod downgrade;
 mod guard;
 mod lifetime_cost;
 mod multi_lock;
 mod mutex_cost;
+mod nodes;
 mod other_clients;
 mod owner;
 mod revocation;
@@ -19,6 +21,7 @@ mod rwlock;
 mod semaphore;
 mod shared_value;
 mod situations;
+mod waiting;
 mod wire;
 
 use std::future::{Future, ready};

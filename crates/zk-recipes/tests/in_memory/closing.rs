@@ -1,0 +1,182 @@
+//! The end of a session, for all who wait: they hear of it at once, and not when their
+//! turn would have come. With Curator they wait for ever.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use zk_recipes::session::{Client, ErrorKind, SessionEnd};
+use zk_recipes::{
+    Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex,
+};
+use zk_testing::TestServer;
+
+use crate::{T, client, now, settle};
+
+/// How the session ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Closed,
+    Expired,
+}
+
+impl End {
+    const ALL: [Self; 2] = [Self::Closed, Self::Expired];
+
+    async fn of(self, client: &Client, server: &TestServer) {
+        match self {
+            Self::Closed => client.close().await,
+            Self::Expired => assert!(server.expire(client.session_id())),
+        }
+    }
+}
+
+/// Many wait for each of the locks, which another session holds; then theirs ends.
+async fn all_are_told(locks: impl Fn(&Client) -> Vec<Arc<dyn Lock>>) {
+    for end in End::ALL {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let mut held = Vec::new();
+        for lock in locks(&other) {
+            held.push(lock.acquire_boxed().await.unwrap());
+        }
+        let mut waiting = Vec::new();
+        for lock in locks(&one) {
+            for _ in 0..20 {
+                let lock = lock.clone();
+                waiting.push(tokio::spawn(async move { lock.acquire_boxed().await.map(drop) }));
+            }
+        }
+        settle().await;
+        assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+        end.of(&one, &server).await;
+        let before = now();
+        for waiting in waiting {
+            expect_end(waiting, end).await;
+        }
+        assert!(now() - before < T / 10, "{end:?}: they wait for nothing any more");
+        assert!(held.iter().all(|held| held.is_held()));
+    }
+}
+
+async fn expect_end(waiting: JoinHandle<Result<(), LockError>>, end: End) {
+    let told = waiting.await.unwrap().unwrap_err();
+    assert!(!told.is_retryable(), "{told}");
+    let ended = match &told {
+        LockError::Client(error) => match error.kind() {
+            ErrorKind::SessionEnded(ended) => Some(*ended),
+            _ => None,
+        },
+        LockError::Lost(LossReason::SessionEnded(ended)) => Some(*ended),
+        _ => None,
+    };
+    match (end, ended) {
+        (End::Closed, Some(SessionEnd::Closed)) | (End::Expired, Some(SessionEnd::Expired)) => {}
+        _ => panic!("{end:?}: {told}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_mutex_is_told() {
+    all_are_told(|client| vec![Arc::new(Mutex::new(client, "/lock").unwrap())]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_mutex_on_behalf_of_an_owner_is_told() {
+    let owner = zk_recipes::Owner::new();
+    all_are_told(|client| vec![Arc::new(Mutex::new(client, "/lock").unwrap().owned_by(&owner))])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_to_read_is_told() {
+    for end in End::ALL {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let _writing = RwLock::new(&other, "/rw").unwrap().write().acquire().await.unwrap();
+        let lock = RwLock::new(&one, "/rw").unwrap();
+        let waiting = tokio::spawn(async move { lock.read().acquire().await.map(drop) });
+        settle().await;
+        assert!(!waiting.is_finished());
+        end.of(&one, &server).await;
+        expect_end(waiting, end).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_to_write_is_told() {
+    all_are_told(|client| vec![Arc::new(RwLock::new(client, "/rw").unwrap().write().clone())])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_permit_is_told() {
+    all_are_told(|client| vec![Arc::new(Semaphore::new(client, "/s", 1).unwrap())]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_semaphore_mutex_is_told() {
+    all_are_told(|client| vec![Arc::new(SemaphoreMutex::new(client, "/m").unwrap())]).await;
+}
+
+/// With one lock had already, which is lost, and given up, too.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_last_of_several_locks_is_told() {
+    for end in End::ALL {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let _in_the_way = Mutex::new(&other, "/b").unwrap().acquire().await.unwrap();
+        let lock = |path| -> Arc<dyn Lock> { Arc::new(Mutex::new(&one, path).unwrap()) };
+        let both = MultiLock::new([lock("/a"), lock("/b")]);
+        let waiting = tokio::spawn(async move { both.acquire().await });
+        settle().await;
+        assert!(!waiting.is_finished());
+        end.of(&one, &server).await;
+        let before = now();
+        let told = waiting.await.unwrap().unwrap_err();
+        assert!(now() - before < T / 10);
+        let LockError::Lost(reason) = told.failures()[0].error else { panic!("{told}") };
+        match (end, reason) {
+            (End::Closed, LossReason::SessionEnded(SessionEnd::Closed)) => {}
+            // The server deletes the nodes of a session before it says that it is over.
+            (End::Expired, LossReason::SessionEnded(_) | LossReason::NodeDeleted) => {}
+            _ => panic!("{end:?}: {told}"),
+        }
+        assert!(Mutex::new(&other, "/a").unwrap().try_acquire().await.unwrap().is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_on_its_way_to_read_is_told() {
+    for end in End::ALL {
+        let server = TestServer::in_memory();
+        let one = client(&server, 1).await;
+        let writing = RwLock::new(&one, "/rw").unwrap().write().acquire().await.unwrap();
+        // The transaction is never answered.
+        let fault = server.on(zk_testing::Op::Multi).session(one.session_id()).never_answer();
+        let waiting = tokio::spawn(async move { writing.downgrade().await.map(drop) });
+        settle().await;
+        assert!(!waiting.is_finished() && fault.count() == 1);
+        let before = now();
+        end.of(&one, &server).await;
+        expect_end(waiting, end).await;
+        assert!(now() - before < T / 10, "{end:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_looks_at_its_place_in_the_queue_is_told() {
+    for end in End::ALL {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let _held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
+        let mut queued = Mutex::new(&one, "/lock").unwrap().enqueue().await.unwrap();
+        let waiting = tokio::spawn(async move {
+            queued.moved().await?;
+            Ok(())
+        });
+        settle().await;
+        assert!(!waiting.is_finished());
+        end.of(&one, &server).await;
+        expect_end(waiting, end).await;
+    }
+}

@@ -1,0 +1,146 @@
+//! What the nodes of a lock are like: their names, their data, and who may do what.
+
+use zk_recipes::session::{Acl, Client, Perms};
+use zk_recipes::{LockError, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex};
+use zk_testing::TestServer;
+
+use crate::{children, client, settle};
+
+/// Everybody may do everything but change the list.
+fn acl() -> Vec<Acl> {
+    vec![Acl::world(Perms::READ | Perms::WRITE | Perms::CREATE | Perms::DELETE)]
+}
+
+async fn expect_ours(client: &Client, nodes: impl IntoIterator<Item = String>, data: &[u8]) {
+    for node in nodes {
+        assert_eq!(client.get_acl(&node).await.unwrap().acl, acl(), "{node}");
+        let seen = client.get_data(&node).await.unwrap();
+        assert_eq!(seen.data.as_deref(), Some(data), "{node}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mutex_has_the_name_the_data_and_the_list_that_it_is_given() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = |client: &Client| {
+        let lock = Mutex::new(client, "/above/lock").unwrap().with_lock_name("mutex-7-").unwrap();
+        lock.with_data(*b"me").with_acl(acl())
+    };
+    let guard = lock(&one).acquire().await.unwrap();
+    assert!(guard.node().ends_with("-mutex-7-0000000000"), "{}", guard.node());
+    expect_ours(&one, [guard.node().to_owned()], b"me").await;
+    expect_ours(&one, ["/above".to_owned(), "/above/lock".to_owned()], b"").await;
+
+    assert!(lock(&other).try_acquire().await.unwrap().is_none());
+    let waiting = tokio::spawn({
+        let lock = lock(&other);
+        async move { lock.acquire().await.unwrap() }
+    });
+    settle().await;
+    let participants = lock(&other).participants().await.unwrap();
+    let sequences: Vec<_> = participants.iter().map(|it| it.sequence).collect();
+    assert_eq!(sequences, [Some(0), Some(2)]);
+    let token = guard.token().unwrap();
+    guard.release().await.unwrap();
+    assert!(waiting.await.unwrap().token().unwrap() > token);
+}
+
+/// The order is by the number, however it stands in the names.
+#[tokio::test(start_paused = true)]
+async fn a_name_may_end_in_digits_and_hold_anything_that_a_node_may_be_called() {
+    for name in ["7a8", "-", "_c_", "lock", "\u{e4}\u{f6} \u{20ac}", "lock-lock-", "."] {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        let lock = Mutex::new(&client, "/lock").unwrap().with_lock_name(name).unwrap();
+        let mut waiting = Vec::new();
+        for _ in 0..12 {
+            let lock = lock.clone();
+            waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+            settle().await;
+        }
+        for (number, waiting) in waiting.into_iter().enumerate() {
+            let guard = waiting.await.unwrap();
+            assert!(guard.node().ends_with(&format!("{name}{number:010}")), "{}", guard.node());
+            guard.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_no_node_can_have_is_refused_with_a_reason() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    for name in ["", "0123", "a/b", "a\u{0}b"] {
+        let lock = Mutex::new(&client, "/lock").unwrap();
+        let refused = lock.with_lock_name(name).unwrap_err();
+        assert_eq!(refused, LockError::InvalidLockName { name: name.to_owned() });
+        assert!(!refused.is_retryable() && refused.to_string().contains(&format!("{name:?}")));
+    }
+}
+
+/// Two names are two queues, also for one owner.
+#[tokio::test(start_paused = true)]
+async fn an_owner_is_not_let_in_under_another_name() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let (owner, plain) = (Owner::new(), Mutex::new(&client, "/lock").unwrap());
+    let named = plain.clone().with_lock_name("other-").unwrap().owned_by(&owner);
+    let guard = plain.owned_by(&owner).acquire().await.unwrap();
+    let other = named.try_acquire().await.unwrap();
+    assert!(other.is_none_or(|other| other.node() != guard.node()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_sides_of_a_read_write_lock_have_them_and_a_downgrade_too() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = RwLock::new(&client, "/above/rw").unwrap().with_data(*b"me").with_acl(acl());
+    let writing = lock.write().acquire().await.unwrap();
+    let reading = writing.read().await.unwrap();
+    expect_ours(&client, [writing.node().to_owned(), reading.node().to_owned()], b"me").await;
+    expect_ours(&client, ["/above".to_owned(), "/above/rw".to_owned()], b"").await;
+    drop(reading);
+    let reading = writing.downgrade().await.unwrap();
+    expect_ours(&client, [reading.node().to_owned()], b"me").await;
+    drop(reading);
+    let own = [Acl::world(Perms::ALL)];
+    let reading = lock.read().clone().with_acl(own.clone()).acquire().await.unwrap();
+    assert_eq!(client.get_acl(reading.node()).await.unwrap().acl, own);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_nodes_of_semaphores_have_them() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let semaphore = Semaphore::new(&client, "/above/s", 2).unwrap();
+    let semaphore = semaphore.with_data(*b"me").with_acl(acl());
+    let lease = semaphore.acquire_many(2).await.unwrap();
+    expect_ours(&client, lease.nodes().map(str::to_owned), b"me").await;
+    for path in ["/above", "/above/s", "/above/s/locks", "/above/s/leases"] {
+        expect_ours(&client, [path.to_owned()], b"").await;
+    }
+    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    settle().await;
+    let turn = format!("/above/s/locks/{}", children(&server, "/above/s/locks")[0]);
+    assert_eq!(client.get_acl(&turn).await.unwrap().acl, acl());
+    drop(lease);
+    drop(waiting.await.unwrap());
+
+    let mutex = SemaphoreMutex::new(&client, "/m").unwrap().with_data(*b"me").with_acl(acl());
+    let guard = mutex.acquire().await.unwrap();
+    expect_ours(&client, [guard.node().to_owned()], b"me").await;
+}
+
+/// A list that the server does not take is an error, and leaves nothing.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_permits_nobody_is_declined() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/lock").unwrap().with_acl(Vec::new());
+    let LockError::Client(refused) = lock.acquire().await.unwrap_err() else {
+        panic!("the server declines")
+    };
+    assert_eq!(refused.code(), Some(zk_recipes::session::ErrorCode::INVALID_ACL));
+    assert_eq!(children(&server, "/"), ["zookeeper"]);
+}

@@ -1,0 +1,342 @@
+//! A place in the queue that can be seen, and what it costs to see it.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::task::JoinHandle;
+use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::{Guard, Mutex, Owner, RwLock, Waiting, WriteGuard};
+use zk_testing::{Cut, Op, TestServer};
+
+use crate::rwlock::{queue_reader, queue_writer, rw};
+use crate::wire::{CREATE2, DELETE, EXISTS, GET_CHILDREN2, GET_DATA, MULTI, recorded_client};
+use crate::{T, children, client, settle};
+
+const PATH: &str = "/lock";
+
+const NOTHING: [[i32; 0]; 0] = [];
+
+fn mutex(client: &Client) -> Mutex {
+    Mutex::new(client, PATH).unwrap()
+}
+
+/// So many who wait, one after the other, and keep the lock until they are told.
+async fn crowd(client: &Client, count: usize) -> Vec<JoinHandle<Guard>> {
+    let mut crowd = Vec::new();
+    for _ in 0..count {
+        let lock = mutex(client);
+        crowd.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+        settle().await;
+    }
+    crowd
+}
+
+fn path_of(server: &TestServer, place: usize) -> String {
+    format!("{PATH}/{}", children(server, PATH)[place])
+}
+
+/// Moves on until nobody is in the way, and tells what was seen.
+async fn seen(waiting: &mut Waiting) -> Vec<usize> {
+    let mut seen = vec![waiting.place().ahead];
+    while waiting.place().ahead > 0 {
+        let place = waiting.moved().await.unwrap();
+        assert_eq!(place, waiting.place());
+        seen.push(place.ahead);
+    }
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_is_had_in_two_steps_at_the_price_of_one() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    drop(mutex(&client).acquire().await.unwrap()); // makes the path
+    settle().await;
+    record.take();
+    let mut waiting = mutex(&client).enqueue().await.unwrap();
+    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    assert_eq!((waiting.place().ahead, waiting.place().holder), (0, None));
+    assert_eq!(waiting.moved().await.unwrap().ahead, 0, "it does not wait for its turn again");
+    assert!(waiting.holder().await.unwrap().is_none());
+    assert_eq!(waiting.node(), Some(path_of(&server, 0).as_str()));
+    let guard = waiting.acquired().await.unwrap();
+    assert_eq!(record.take(), NOTHING);
+    guard.release().await.unwrap();
+    assert_eq!(record.take(), [[DELETE]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_place_is_seen_as_those_ahead_go() {
+    let server = TestServer::in_memory();
+    let (one, record) = recorded_client(&server, 1).await;
+    let other = client(&server, 2).await;
+    drop(mutex(&one).acquire().await.unwrap());
+    let held = mutex(&other).with_data(*b"the first").acquire().await.unwrap();
+    let crowd = crowd(&other, 4).await;
+    record.take();
+    let mut waiting = mutex(&one).enqueue().await.unwrap();
+    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]], "that tells the place");
+    assert_eq!(waiting.place().ahead, 5);
+    assert_eq!(waiting.place().holder.as_deref(), Some(held.node()));
+    let holder = waiting.holder().await.unwrap().expect("it is there");
+    assert_eq!((holder.data, holder.session_id), (b"the first".to_vec(), other.session_id()));
+    assert_eq!(holder.czxid, held.token().unwrap().get());
+    assert_eq!(record.take(), [[GET_DATA]]);
+
+    assert!(waiting.moved().now_or_never().is_none());
+    settle().await;
+    record.take();
+    held.release().await.unwrap();
+    let mut crowd = crowd.into_iter();
+    let second = crowd.next().unwrap().await.unwrap();
+    settle().await;
+    assert_eq!(waiting.place().ahead, 5, "nobody has looked");
+    assert!(waiting.holder().await.unwrap().is_none(), "it has gone");
+    record.take();
+    assert_eq!(waiting.look().await.unwrap().ahead, 4);
+    assert_eq!(record.take(), [[GET_CHILDREN2]]);
+    assert_eq!(waiting.place().holder.as_deref(), Some(second.node()));
+
+    let seen = tokio::spawn(async move {
+        let seen = seen(&mut waiting).await;
+        (seen, waiting.acquired().await.unwrap())
+    });
+    settle().await;
+    drop(second);
+    for waiter in crowd {
+        let guard = waiter.await.unwrap();
+        settle().await;
+        drop(guard);
+        settle().await;
+    }
+    let (seen, guard) = seen.await.unwrap();
+    assert_eq!(seen, [4, 1, 0], "the two nearest are watched, and the last of them");
+    let asked = record.take().concat();
+    let count = |wanted| asked.iter().filter(|op| **op == wanted).count();
+    assert_eq!(count(GET_CHILDREN2), 1, "as without a look at it: {asked:?}");
+    assert_eq!(count(CREATE2) + count(DELETE), 0);
+    assert!(guard.is_held());
+}
+
+/// Between two and none every one who goes is seen, holder or not.
+#[tokio::test(start_paused = true)]
+async fn from_two_ahead_on_the_place_is_exact_without_a_request() {
+    let server = TestServer::in_memory();
+    let (one, record) = recorded_client(&server, 1).await;
+    let other = client(&server, 2).await;
+    for holder_goes_first in [true, false] {
+        let held = mutex(&other).acquire().await.unwrap();
+        let next = crowd(&other, 1).await.remove(0);
+        let mut waiting = mutex(&one).enqueue().await.unwrap();
+        assert_eq!(waiting.place().ahead, 2);
+        let moved =
+            tokio::spawn(async move { waiting.moved().await.map(|place| (place, waiting)) });
+        settle().await;
+        record.take();
+        let left = match holder_goes_first {
+            true => {
+                held.release().await.unwrap();
+                next.await.unwrap()
+            }
+            false => {
+                next.abort();
+                held
+            }
+        };
+        let (place, mut waiting) = moved.await.unwrap().unwrap();
+        assert_eq!((place.ahead, place.holder.as_deref()), (1, Some(left.node())));
+        left.release().await.unwrap();
+        assert_eq!(waiting.moved().await.unwrap().ahead, 0);
+        let guard = waiting.acquired().await.unwrap();
+        assert_eq!(record.take(), NOTHING);
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_dropped_leaves_the_queue() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let held = mutex(&client).acquire().await.unwrap();
+    let waiting = mutex(&client).enqueue().await.unwrap();
+    assert_eq!(children(&server, PATH).len(), 2);
+    drop(waiting);
+    settle().await;
+    assert_eq!(children(&server, PATH).len(), 1);
+    let acquired = mutex(&client).enqueue().await.unwrap().acquired();
+    assert!(tokio::time::timeout(T, acquired).await.is_err());
+    settle().await;
+    assert_eq!(children(&server, PATH).len(), 1);
+    held.release().await.unwrap();
+}
+
+/// Whoever waits a little at a time loses nothing by it, and is not let in by mistake, not
+/// even when the watch has fired for another reason than the end of the node.
+#[tokio::test(start_paused = true)]
+async fn to_wait_a_little_at_a_time_is_to_wait() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    for polls in 1..6 {
+        let held = mutex(&other).acquire().await.unwrap();
+        let mut waiting = mutex(&one).enqueue().await.unwrap();
+        for round in 0..6u8 {
+            {
+                let mut moved = std::pin::pin!(waiting.moved());
+                for poll in 0..polls {
+                    if round == 2 && poll == 1 {
+                        other.set_data(held.node(), &[round], None).await.unwrap();
+                    }
+                    assert!(moved.as_mut().now_or_never().is_none(), "{polls} {round}");
+                    tokio::task::yield_now().await;
+                }
+            }
+            settle().await;
+            other.set_data(held.node(), &[round], None).await.unwrap();
+            settle().await;
+            assert_eq!(waiting.place().ahead, 1);
+        }
+        assert!(held.is_held());
+        let acquired = tokio::spawn(waiting.acquired());
+        settle().await;
+        assert!(!acquired.is_finished());
+        held.release().await.unwrap();
+        acquired.await.unwrap().unwrap().release().await.unwrap();
+        assert_eq!(children(&server, PATH), [""; 0]);
+    }
+}
+
+/// The node is deleted by somebody while it waits a little at a time: it queues again,
+/// with one node whatever is dropped, and whatever answer is lost.
+#[tokio::test(start_paused = true)]
+async fn who_is_robbed_of_its_node_queues_again_at_the_end() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    for loses_an_answer in [false, true] {
+        for polls in 1..10 {
+            let held = mutex(&other).acquire().await.unwrap();
+            let mut waiting = mutex(&one).enqueue().await.unwrap();
+            let behind = mutex(&other).enqueue().await.unwrap();
+            let node = waiting.node().unwrap().to_owned();
+            other.delete(&node, None).await.unwrap();
+            let fault = loses_an_answer
+                .then(|| server.on(Op::Create2).session(one.session_id()).apply_then_drop_reply());
+            {
+                let mut moved = std::pin::pin!(waiting.moved());
+                for _ in 0..polls {
+                    if moved.as_mut().now_or_never().is_some() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+            // reason: virtual time; a connection that was cut is made again
+            tokio::time::sleep(T / 4).await;
+            while waiting.place().ahead < 2 {
+                waiting.moved().await.unwrap();
+            }
+            assert_ne!(waiting.node(), Some(node.as_str()));
+            settle().await;
+            assert_eq!(children(&server, PATH).len(), 3, "after {polls} polls");
+            if let Some(fault) = fault {
+                fault.cancel();
+            }
+            held.release().await.unwrap();
+            behind.acquired().await.unwrap().release().await.unwrap();
+            waiting.acquired().await.unwrap().release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_costs_nobody_its_place() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = mutex(&other).acquire().await.unwrap();
+    let mut waiting = mutex(&one).enqueue().await.unwrap();
+    let node = waiting.node().unwrap().to_owned();
+    server.connection_of(one.session_id()).cut(Cut::Rst);
+    assert_eq!(waiting.look().await.unwrap().ahead, 1);
+    let moved = tokio::spawn(async move { waiting.moved().await.map(|place| (place, waiting)) });
+    settle().await;
+    server.connection_of(one.session_id()).cut(Cut::Rst);
+    settle().await;
+    assert!(!moved.is_finished());
+    held.release().await.unwrap();
+    let (place, waiting) = moved.await.unwrap().unwrap();
+    assert_eq!((place.ahead, waiting.node()), (0, Some(node.as_str())));
+    waiting.acquired().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_counts_the_writers_and_a_writer_everybody() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = rw(&one);
+    let first = lock.read().acquire().await.unwrap();
+    let second = lock.read().enqueue().await.unwrap();
+    assert_eq!((second.place().ahead, second.place().holder), (0, None));
+    let writer = queue_writer(&other).await;
+    let reader = queue_reader(&other).await;
+    let last_writer: Waiting<WriteGuard> = lock.write().enqueue().await.unwrap();
+    let mut last_reader = lock.read().enqueue().await.unwrap();
+    assert_eq!(last_writer.place().ahead, 4);
+    assert_eq!(last_reader.place().ahead, 2);
+    let holder = last_reader.place().holder;
+    assert_eq!(
+        (holder.as_deref(), last_writer.place().holder),
+        (Some(first.node()), holder.clone())
+    );
+
+    first.release().await.unwrap();
+    second.acquired().await.unwrap().release().await.unwrap();
+    let writing = writer.await.unwrap();
+    let place = last_reader.look().await.unwrap();
+    assert_eq!((place.ahead, place.holder.as_deref()), (2, Some(writing.node())));
+    let reading = writing.downgrade().await.unwrap();
+    assert_eq!(last_reader.look().await.unwrap().ahead, 1, "one writer less");
+    drop((reading, reader.await.unwrap()));
+    let writing = last_writer.acquired().await.unwrap();
+    drop(writing);
+    assert_eq!(last_reader.moved().await.unwrap().ahead, 0);
+    drop(last_reader.acquired().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_holds_the_lock_does_not_queue() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = RwLock::new(&client, "/rw").unwrap().owned_by(&Owner::new());
+    let writing = lock.write().acquire().await.unwrap();
+    record.take();
+    let again = lock.write().enqueue().await.unwrap();
+    assert_eq!((again.place().ahead, again.node()), (0, Some(writing.node())));
+    let again = again.acquired().await.unwrap();
+    assert_eq!(record.take(), NOTHING);
+    let reading = lock.read().enqueue().await.unwrap().acquired().await.unwrap();
+    assert_eq!(record.take(), [[MULTI, EXISTS]]);
+    drop((writing, again));
+    assert!(lock.write().enqueue().await.is_err(), "it would wait for itself");
+    reading.release().await.unwrap();
+
+    let mut waiting = lock.write().enqueue().await.unwrap();
+    assert!(lock.write().try_acquire().await.unwrap().is_none(), "it asks already");
+    assert_eq!(waiting.moved().await.unwrap().ahead, 0);
+    let writing = waiting.acquired().await.unwrap();
+    assert!(lock.write().try_acquire().await.unwrap().is_some());
+    drop(writing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_contender_is_not_counted() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    client.create(PATH, b"", CreateMode::Persistent).await.unwrap();
+    client.create("/lock/0", b"", CreateMode::Persistent).await.unwrap();
+    let held = mutex(&client).acquire().await.unwrap();
+    let waiting = mutex(&client).enqueue().await.unwrap();
+    let place = waiting.place();
+    assert_eq!((place.ahead, place.holder.as_deref()), (1, Some(held.node())));
+    drop(held);
+    let timeout = Duration::from_secs(1);
+    drop(tokio::time::timeout(timeout, waiting.acquired()).await.unwrap().unwrap());
+}
