@@ -6,6 +6,7 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod cancelled;
 mod closing;
 mod cut;
 mod downgrade;
@@ -21,6 +22,7 @@ mod rwlock;
 mod semaphore;
 mod shared_value;
 mod situations;
+mod stepped;
 mod waiting;
 mod wire;
 

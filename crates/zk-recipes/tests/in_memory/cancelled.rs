@@ -1,0 +1,276 @@
+//! Everything a recipe does, dropped at every step: after each part of each answer, while all
+//! goes well, an answer is lost, or the connection is cut. Nothing stays behind, whoever waits
+//! gets its turn, and no permit is missing.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinError;
+use zk_recipes::session::Client;
+use zk_recipes::{
+    Lease, Lock, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex,
+    SharedValue, revoke,
+};
+use zk_testing::{Cut, Op, TestServer};
+
+use crate::stepped::{Stepped, Steps};
+use crate::{T, children, client, config, settle};
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What is dropped. What it holds at its end it gives up.
+type Act = fn(Client) -> Boxed<()>;
+
+/// What goes wrong meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    Nothing,
+    /// The first request of this kind is carried out, and its answer lost with the connection.
+    AnswerLost(Op),
+    /// The connection is cut when it is dropped.
+    Cut,
+    /// And the client has seen it before.
+    CutBefore,
+}
+
+const TROUBLES: [Trouble; 7] = [
+    Trouble::Nothing,
+    Trouble::AnswerLost(Op::Create2),
+    Trouble::AnswerLost(Op::Delete),
+    Trouble::AnswerLost(Op::Multi),
+    Trouble::AnswerLost(Op::SetData),
+    Trouble::Cut,
+    Trouble::CutBefore,
+];
+
+const PERMITS: u32 = 3;
+
+fn mutex(client: &Client) -> Mutex {
+    Mutex::new(client, "/m").unwrap()
+}
+
+fn rw(client: &Client) -> RwLock {
+    RwLock::new(client, "/rw").unwrap()
+}
+
+fn semaphore(client: &Client) -> Semaphore {
+    Semaphore::new(client, "/s", PERMITS).unwrap()
+}
+
+fn semaphore_mutex(client: &Client) -> SemaphoreMutex {
+    SemaphoreMutex::new(client, "/sm").unwrap()
+}
+
+/// Takes all there is, in an order in which everybody does.
+async fn take_all(client: &Client) -> (MultiGuard, Lease) {
+    let locks: [Arc<dyn Lock>; 3] = [
+        Arc::new(mutex(client)),
+        Arc::new(rw(client).write().clone()),
+        Arc::new(semaphore_mutex(client)),
+    ];
+    let locks = MultiLock::new(locks).acquire().await.unwrap();
+    (locks, semaphore(client).acquire_many(PERMITS).await.unwrap())
+}
+
+/// Drops it after every number of steps that is not enough for it to come to its end, of a lock
+/// that is free, and of one that is held for a while.
+async fn drop_at_every_step(act: Act) {
+    for trouble in TROUBLES {
+        for is_held in [false, true] {
+            if !ends_within(usize::MAX, trouble, is_held, act).await.has_struck {
+                continue; // it makes no such request
+            }
+            let mut steps = 0;
+            while !ends_within(steps, trouble, is_held, act).await.is_done {
+                steps += 1;
+                assert!(steps < 200, "{trouble:?}: it never ends");
+            }
+            assert!(steps >= 2, "{trouble:?}: a first answer has two parts");
+        }
+    }
+}
+
+/// What became of one of them.
+struct Ended {
+    /// It came to its end before it was dropped.
+    is_done: bool,
+    /// What was to go wrong did.
+    has_struck: bool,
+}
+
+async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) -> Ended {
+    let what = format!("{trouble:?}, held: {is_held}, {steps} steps");
+    let server = TestServer::in_memory();
+    let (holder, next) = (client(&server, 1).await, client(&server, 2).await);
+    let held = take_all(&holder).await;
+    let held = Some(held).filter(|_| is_held);
+    settle().await;
+    let gate = Steps::default();
+    let stepped = Stepped { server: server.clone(), steps: gate.clone() };
+    let client = config(3).connect_through(stepped).await.unwrap();
+    let lost = match trouble {
+        Trouble::AnswerLost(op) => {
+            Some(server.on(op).session(client.session_id()).apply_then_drop_reply())
+        }
+        _ => None,
+    };
+
+    gate.allow(steps);
+    let acting = tokio::spawn(act(client.clone()));
+    settle().await;
+    let waiting = tokio::spawn(async move { drop(take_all(&next).await) });
+    settle().await;
+    drop(held);
+    // reason: a connection that was lost is made again meanwhile
+    tokio::time::sleep(T / 10).await;
+    let is_done = gate.are_left() && acting.is_finished();
+    let has_struck = lost.is_none_or(|lost| lost.count() > 0);
+    if trouble == Trouble::CutBefore {
+        server.refuse_connects(0);
+    }
+    if matches!(trouble, Trouble::Cut | Trouble::CutBefore) {
+        server.connection_of(client.session_id()).cut(Cut::Rst);
+    }
+    if trouble == Trouble::CutBefore {
+        settle().await;
+    }
+    acting.abort();
+    let acted = acting.await;
+    assert!(acted.as_ref().err().is_none_or(JoinError::is_cancelled), "{what}: {acted:?}");
+    server.accept_connects(0);
+    gate.allow_all();
+
+    let waited = tokio::time::timeout(3 * T, waiting).await;
+    assert!(waited.is_ok(), "{what}: the next one waits for ever");
+    waited.unwrap().unwrap();
+    // reason: the same, for what is cleaned up
+    tokio::time::sleep(T / 4).await;
+    for folder in ["/m", "/rw", "/s/locks", "/s/leases", "/sm/locks", "/sm/leases"] {
+        assert_eq!(children(&server, folder), [""; 0], "{what}: {folder}");
+    }
+    assert!(client.ended().is_none(), "{what}: by the session, and not by its end");
+    Ended { is_done, has_struck }
+}
+
+macro_rules! dropped_at_every_step {
+    ($($name:ident: |$client:ident| $act:block)*) => {
+        $(
+            #[tokio::test(start_paused = true)]
+            async fn $name() {
+                drop_at_every_step(|$client| Box::pin(async move { $act })).await;
+            }
+        )*
+    };
+}
+
+/// Long enough for a free lock, and not for one that is held.
+const SOON: Duration = Duration::from_millis(40);
+
+dropped_at_every_step! {
+    a_mutex: |client| {
+        drop(mutex(&client).acquire().await.unwrap().release().await);
+    }
+
+    a_mutex_with_a_timeout: |client| {
+        drop(mutex(&client).acquire_timeout(SOON).await.unwrap());
+    }
+
+    a_try_for_a_mutex: |client| {
+        drop(mutex(&client).try_acquire().await.unwrap());
+    }
+
+    a_look_at_a_guard: |client| {
+        let guard = mutex(&client).acquire().await.unwrap();
+        drop(guard.check().await);
+        drop(tokio::time::timeout(SOON, guard.lost()).await);
+        drop(tokio::time::timeout(SOON, guard.revocation()).await);
+    }
+
+    an_owner_that_comes_in_again: |client| {
+        let lock = mutex(&client).owned_by(&Owner::new());
+        let first = lock.acquire().await.unwrap();
+        let again = lock.acquire().await;
+        drop(first);
+        drop(again.unwrap().release().await);
+    }
+
+    an_owner_that_reads_what_it_writes: |client| {
+        let lock = rw(&client).owned_by(&Owner::new());
+        let writer = lock.write().acquire().await.unwrap();
+        let reader = lock.read().acquire().await;
+        drop(writer.release().await);
+        drop(reader);
+    }
+
+    a_reader: |client| {
+        drop(rw(&client).read().acquire().await.unwrap().release().await);
+    }
+
+    a_reader_with_a_timeout: |client| {
+        drop(rw(&client).read().acquire_timeout(SOON).await.unwrap());
+    }
+
+    a_writer_that_becomes_a_reader: |client| {
+        let writer = rw(&client).write().acquire().await.unwrap();
+        if let Ok(reader) = writer.downgrade().await {
+            drop(reader.release().await);
+        }
+    }
+
+    a_writer_that_reads_as_well: |client| {
+        let writer = rw(&client).write().acquire().await.unwrap();
+        let reader = writer.read().await;
+        drop(writer.release().await);
+        drop(reader);
+    }
+
+    a_permit: |client| {
+        drop(semaphore(&client).acquire().await.unwrap().release().await);
+    }
+
+    all_permits: |client| {
+        drop(semaphore(&client).acquire_many(PERMITS).await.unwrap().release().await);
+    }
+
+    permits_with_a_timeout: |client| {
+        drop(semaphore(&client).acquire_many_timeout(2, SOON).await.unwrap());
+    }
+
+    a_try_for_permits: |client| {
+        drop(semaphore(&client).try_acquire_many(2).await.unwrap());
+    }
+
+    a_semaphore_mutex: |client| {
+        drop(semaphore_mutex(&client).acquire().await.unwrap().release().await);
+    }
+
+    several_locks: |client| {
+        let locks: [Arc<dyn Lock>; 3] = [
+            Arc::new(mutex(&client)),
+            Arc::new(rw(&client).write().clone()),
+            Arc::new(semaphore(&client)),
+        ];
+        drop(MultiLock::new(locks).acquire().await.unwrap().release().await);
+    }
+
+    a_try_for_several_locks: |client| {
+        let locks: [Arc<dyn Lock>; 2] =
+            [Arc::new(rw(&client).read().clone()), Arc::new(semaphore(&client))];
+        drop(MultiLock::new(locks).try_acquire().await.unwrap());
+    }
+
+    a_value: |client| {
+        let value = SharedValue::new(&client, "/values/v", &b"0"[..]).unwrap();
+        let before = value.get().await.unwrap();
+        drop(value.try_set(&before, &b"1"[..]).await);
+        drop(value.set(&b"2"[..]).await);
+        drop(tokio::time::timeout(SOON, value.changed(&before)).await);
+    }
+
+    a_request_to_let_go: |client| {
+        for participant in mutex(&client).participants().await.unwrap_or_default() {
+            drop(revoke(&client, &participant.path).await);
+        }
+    }
+}

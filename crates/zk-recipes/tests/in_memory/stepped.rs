@@ -1,0 +1,167 @@
+//! A connection from which the client reads step by step: the first bytes of a frame, the rest
+//! of it, the first bytes of the next.
+
+use std::collections::VecDeque;
+use std::future::{Future, ready};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use zk_recipes::session::{Connector, Host};
+use zk_testing::{MemoryStream, TestServer};
+
+/// Where a frame is broken off: within its header.
+const FIRST_LEN: usize = 5;
+
+/// How many steps the client may still take: any number at first.
+#[derive(Clone, Default)]
+pub(crate) struct Steps(Arc<Mutex<Allowed>>);
+
+#[derive(Default)]
+struct Allowed {
+    /// Any number, if it is `None`.
+    left: Option<usize>,
+    reader: Option<Waker>,
+}
+
+impl Steps {
+    pub(crate) fn allow(&self, steps: usize) {
+        self.lock().left = Some(steps);
+    }
+
+    pub(crate) fn allow_all(&self) {
+        let mut allowed = self.lock();
+        allowed.left = None;
+        let reader = allowed.reader.take();
+        drop(allowed);
+        reader.into_iter().for_each(Waker::wake);
+    }
+
+    /// True if they were enough.
+    pub(crate) fn are_left(&self) -> bool {
+        self.lock().left != Some(0)
+    }
+
+    /// False if there are none, of which the reader is told when that changes.
+    fn take(&self, cx: &Context<'_>) -> bool {
+        let mut allowed = self.lock();
+        match &mut allowed.left {
+            None => true,
+            Some(0) => {
+                allowed.reader = Some(cx.waker().clone());
+                false
+            }
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Allowed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connects to the only server.
+#[derive(Clone)]
+pub(crate) struct Stepped {
+    pub(crate) server: TestServer,
+    pub(crate) steps: Steps,
+}
+
+impl Connector for Stepped {
+    type Stream = SteppedStream;
+
+    fn connect(
+        &self,
+        _: &Host,
+    ) -> impl Future<Output = io::Result<SteppedStream>> + Send + 'static {
+        let steps = self.steps.clone();
+        ready(self.server.stream(0).map(|stream| SteppedStream {
+            stream,
+            steps,
+            arrived: Vec::new(),
+            pieces: VecDeque::new(),
+        }))
+    }
+}
+
+pub(crate) struct SteppedStream {
+    stream: MemoryStream,
+    steps: Steps,
+    /// Less than a frame.
+    arrived: Vec<u8>,
+    /// What the client has not been given.
+    pieces: VecDeque<Vec<u8>>,
+}
+
+impl SteppedStream {
+    /// Takes in what the server has sent; true if that was the end, with which is lost what has
+    /// not been given away.
+    fn poll_server(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let mut chunk = [0; 4096];
+            let mut buf = ReadBuf::new(&mut chunk);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
+                    self.arrived.extend_from_slice(buf.filled());
+                }
+                end_or_pending => return end_or_pending,
+            }
+        }
+    }
+
+    fn cut_into_pieces(&mut self) {
+        while let Some(len) = self.arrived.first_chunk::<4>() {
+            let len = 4 + usize::try_from(i32::from_be_bytes(*len)).unwrap();
+            if self.arrived.len() < len {
+                return;
+            }
+            let rest = self.arrived.split_off(len);
+            let mut first = std::mem::replace(&mut self.arrived, rest);
+            let second = first.split_off(FIRST_LEN);
+            self.pieces.extend([first, second]);
+        }
+    }
+}
+
+impl AsyncRead for SteppedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let ended = self.poll_server(cx);
+        if ended.is_ready() {
+            return ended;
+        }
+        self.cut_into_pieces();
+        if self.pieces.is_empty() || !self.steps.take(cx) {
+            return Poll::Pending;
+        }
+        let piece = self.pieces.pop_front().unwrap_or_default();
+        buf.put_slice(&piece);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for SteppedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
