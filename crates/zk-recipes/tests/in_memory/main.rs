@@ -20,6 +20,7 @@ mod owner;
 mod revocation;
 mod rwlock;
 mod semaphore;
+mod sequence_end;
 mod shared_value;
 mod situations;
 mod stepped;

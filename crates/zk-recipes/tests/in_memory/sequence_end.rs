@@ -1,0 +1,111 @@
+//! The end of the sequence numbers. At 2^31 - 1 a server repeats the last number to those who
+//! come one at a time, and goes on with negative ones when they come together: two would be
+//! first. Nobody is let in there, and what others put in is ordered as Curator orders it.
+
+use std::sync::Arc;
+
+use zk_recipes::limits::SEQUENCE_END;
+use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::{Lock, LockError, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex};
+use zk_testing::TestServer;
+
+use crate::{children, client, settle};
+
+/// Each lock, and the folders in which its nodes are counted.
+fn locks(client: &Client) -> [(Arc<dyn Lock>, &'static [&'static str]); 5] {
+    let rw = RwLock::new(client, "/rw").unwrap();
+    [
+        (Arc::new(Mutex::new(client, "/m").unwrap()), &["/m"]),
+        (Arc::new(rw.read().clone()), &["/rw"]),
+        (Arc::new(rw.write().clone()), &["/rw"]),
+        (Arc::new(Semaphore::new(client, "/s", 1).unwrap()), &["/s/locks", "/s/leases"]),
+        (Arc::new(SemaphoreMutex::new(client, "/sm").unwrap()), &["/sm/locks", "/sm/leases"]),
+    ]
+}
+
+/// Many come at once, from several sessions, around the very end, and again.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_let_in_at_the_end_of_the_numbers() {
+    let server = TestServer::in_memory();
+    let clients = [client(&server, 1).await, client(&server, 2).await, client(&server, 3).await];
+    let count = locks(&clients[0]).len();
+    for which in 0..count {
+        let (lock, folders) = &locks(&clients[0])[which];
+        for folder in *folders {
+            lock.acquire_boxed().await.unwrap().release_boxed().await.unwrap();
+            settle().await;
+            let before = server.with(|truth| truth.tree().node(folder).unwrap().next_sequence());
+            assert!(server.set_sequence(folder, i32::MAX - 2));
+            for _ in 0..3 {
+                let mut crowd = Vec::new();
+                for client in clients.iter().cycle().take(9) {
+                    let lock = locks(client)[which].0.clone();
+                    crowd.push(tokio::spawn(async move { lock.acquire_boxed().await.err() }));
+                }
+                for contender in crowd {
+                    let error = contender.await.unwrap().expect("nobody gets it");
+                    let LockError::SequenceExhausted { node } = &error else { panic!("{error}") };
+                    assert!(node.starts_with(folder), "{node}");
+                    assert!(!error.is_retryable());
+                    assert!(error.to_string().contains("are used up"), "{error}");
+                }
+                settle().await;
+                assert_eq!(children(&server, folder), [""; 0], "{folder}: nothing is left");
+            }
+            assert!(server.set_sequence(folder, before));
+        }
+    }
+}
+
+/// The last one below the limit holds the lock as any other, and lets nobody else in.
+#[tokio::test(start_paused = true)]
+async fn who_is_in_stays_in_and_who_comes_is_refused_at_once() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = |client: &Client| Mutex::new(client, "/m").unwrap();
+    lock(&one).acquire().await.unwrap().release().await.unwrap();
+    assert!(server.set_sequence("/m", i32::try_from(SEQUENCE_END).unwrap() - 2));
+    let held = lock(&one).acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = lock(&other);
+        async move { lock.acquire().await }
+    });
+    settle().await;
+    for _ in 0..3 {
+        let late = lock(&other).acquire().await.unwrap_err();
+        assert!(matches!(late, LockError::SequenceExhausted { .. }), "{late}");
+        let held_by_others: [Arc<dyn Lock>; 1] = [Arc::new(lock(&other))];
+        assert!(MultiLock::new(held_by_others).acquire().await.is_err());
+    }
+    held.check().await.unwrap();
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(children(&server, "/m"), [""; 0]);
+}
+
+/// As a server names the nodes of others that do not look: by the text of the number, and a
+/// minus comes before every digit.
+#[tokio::test(start_paused = true)]
+async fn numbers_of_others_beyond_the_end_are_ordered_as_curator_orders_them() {
+    let ahead = ["-2147483648", "-000000005", "-0000000001", "", "-", "00000000001"];
+    let behind = ["2147483647", "4294967295", "4294967296", "9999999999", "x"];
+    for (number, is_ahead) in
+        ahead.map(|it| (it, true)).into_iter().chain(behind.map(|it| (it, false)))
+    {
+        let server = TestServer::in_memory();
+        let (own, other) = (client(&server, 1).await, client(&server, 2).await);
+        let lock = Mutex::new(&own, "/m").unwrap();
+        lock.acquire().await.unwrap().release().await.unwrap(); // the number 0
+        let path = format!("/m/_c_00000000-0000-4000-8000-000000000000-lock-{number}");
+        other.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
+        let tried = lock.try_acquire().await.unwrap();
+        assert_eq!(tried.is_none(), is_ahead, "{number}");
+        drop(tried);
+        let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        settle().await;
+        assert_eq!(waiting.is_finished(), !is_ahead, "{number}");
+        other.delete(&path, None).await.unwrap();
+        waiting.await.unwrap().check().await.unwrap();
+    }
+}
