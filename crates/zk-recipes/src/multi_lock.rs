@@ -11,6 +11,7 @@ use futures::future::{Either, select, select_all};
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
 use crate::lock::{Boxed, Held, Lock};
+use crate::planted::Planted;
 
 /// Several locks that are held all together or not at all.
 ///
@@ -64,7 +65,9 @@ impl MultiLock {
     /// with different chroots, need an order of their own.
     pub fn in_canonical_order(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
         let mut this = Self::new(locks);
-        this.locks.sort_by(|a, b| (a.path(), a.kind()).cmp(&(b.path(), b.kind())));
+        if !Planted::MultiOrderAsGiven.is_on() {
+            this.locks.sort_by(|a, b| (a.path(), a.kind()).cmp(&(b.path(), b.kind())));
+        }
         this
     }
 
@@ -123,6 +126,10 @@ impl MultiLock {
         for lock in &self.locks {
             match lock.try_acquire_boxed().await {
                 Ok(Some(held)) => guard.held.push((lock.path().to_owned(), held)),
+                Ok(None) if Planted::MultiKeepsTheFirst.is_on() => {
+                    std::mem::forget(guard);
+                    return Ok(None);
+                }
                 Ok(None) => return guard.release().await.map(|()| None),
                 Err(error) => {
                     return Err(guard.give_up(LockFailure::new(lock.path(), error)).await);
@@ -231,6 +238,9 @@ impl MultiGuard {
     /// Dropping the future gives up what is left, without waiting.
     pub async fn release(mut self) -> Result<(), MultiLockError> {
         let mut failures = Vec::new();
+        if Planted::MultiReleasesInOrder.is_on() {
+            self.held.reverse();
+        }
         while let Some((path, held)) = self.held.pop() {
             if let Err(error) = held.release_boxed().await {
                 failures.push(LockFailure { path, error });

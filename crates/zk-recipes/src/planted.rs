@@ -35,6 +35,43 @@ pub enum Planted {
     CancelForgetsCreate,
     /// The sequence number is the token, and starts again when the parent is reaped.
     TokenIsSequence,
+    /// A reader waits for nobody.
+    ReaderIgnoresWriters,
+    /// A writer waits for the nearest writer only, and not for readers.
+    WriterIgnoresReaders,
+    /// A writer counts those who go, and does not see who became a reader ahead of it
+    /// (CURATOR-621).
+    WriterLooksAhead,
+    /// A writer becomes a reader whether or not its write node is there.
+    DowngradeUnchecked,
+    /// A reader that was a writer has its new node's token, which no writer behind it exceeds.
+    DowngradeTakesNewToken,
+    /// The leases are counted before one's own are there.
+    CountsBeforeOwnLease,
+    /// The limit counts from 0.
+    OnePermitTooMany,
+    /// Of several permits the first is looked at, and not the last.
+    FirstLeaseIsEnough,
+    /// The turn to take permits is not given up by who has taken some.
+    TurnIsKept,
+    /// A lease whose holder or waiter is dropped stays.
+    LeaseNotReturned,
+    /// A limit that was lowered is not heard of.
+    LoweredLimitIgnored,
+    /// A limit that was raised wakes nobody.
+    RaisedLimitUnseen,
+    /// When one of several locks is not free, those that were had are kept.
+    MultiKeepsTheFirst,
+    /// Several locks are taken in any order.
+    MultiOrderAsGiven,
+    /// Several locks are given up in the order in which they were taken.
+    MultiReleasesInOrder,
+    /// A holder that was asked to let go before it listened does not hear of it.
+    MarkBeforeWatchUnseen,
+    /// A compare-and-set does not compare.
+    BlindSet,
+    /// Who waits for a newer value than one it has read does not look at the one there is.
+    ChangeBeforeWatchUnseen,
 }
 
 impl Planted {
@@ -80,7 +117,7 @@ mod switch {
 
     impl Planted {
         /// All of them.
-        pub const ALL: [Self; 12] = [
+        pub const ALL: [Self; 30] = [
             Self::BlindRecreate,
             Self::AdoptDeadSessionsNode,
             Self::HolderIgnoresExpiry,
@@ -93,6 +130,24 @@ mod switch {
             Self::TimeoutLeavesNode,
             Self::CancelForgetsCreate,
             Self::TokenIsSequence,
+            Self::ReaderIgnoresWriters,
+            Self::WriterIgnoresReaders,
+            Self::WriterLooksAhead,
+            Self::DowngradeUnchecked,
+            Self::DowngradeTakesNewToken,
+            Self::CountsBeforeOwnLease,
+            Self::OnePermitTooMany,
+            Self::FirstLeaseIsEnough,
+            Self::TurnIsKept,
+            Self::LeaseNotReturned,
+            Self::LoweredLimitIgnored,
+            Self::RaisedLimitUnseen,
+            Self::MultiKeepsTheFirst,
+            Self::MultiOrderAsGiven,
+            Self::MultiReleasesInOrder,
+            Self::MarkBeforeWatchUnseen,
+            Self::BlindSet,
+            Self::ChangeBeforeWatchUnseen,
         ];
 
         /// Switches one on, for this thread, and any other of this crate off.

@@ -20,6 +20,7 @@
 use zk_session::{Client, ErrorCode, ErrorKind, EventType};
 
 use crate::error::LockError;
+use crate::planted::Planted;
 use crate::queue::{passes, pause};
 
 /// What a request to let go looks like on the wire.
@@ -62,10 +63,12 @@ pub fn revocation(
 }
 
 async fn asked(client: Client, node: String) -> Result<(), LockError> {
+    let mut looks = !Planted::MarkBeforeWatchUnseen.is_on();
     loop {
         match client.get_data_and_watch(&node).await {
-            Ok((seen, _)) if seen.data.as_deref() == Some(REVOKE) => return Ok(()),
+            Ok((seen, _)) if looks && seen.data.as_deref() == Some(REVOKE) => return Ok(()),
             Ok((_, watch)) => {
+                looks = true;
                 if watch.await?.event_type == EventType::NODE_DELETED {
                     return Err(LockError::Vanished { path: node });
                 }

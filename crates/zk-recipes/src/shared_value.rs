@@ -20,6 +20,7 @@ use bytes::Bytes;
 use zk_session::{Client, CreateMode, Error, ErrorCode, OPEN_ACL, Outcome, PathError, Stat};
 
 use crate::error::LockError;
+use crate::planted::Planted;
 use crate::queue::{parents, passes, pause};
 
 /// A value in a node of its own, which is made with a seed when it is first needed.
@@ -97,13 +98,17 @@ impl SharedValue {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn changed(&self, before: &Versioned) -> Result<Versioned, LockError> {
+        let mut looks = !Planted::ChangeBeforeWatchUnseen.is_on();
         loop {
             match self.client.get_data_and_watch(&self.path).await {
                 // Servers are not all equally far: only what is newer is news.
-                Ok((node, _)) if node.stat.mzxid > before.stat.mzxid => {
+                Ok((node, _)) if looks && node.stat.mzxid > before.stat.mzxid => {
                     return Ok(versioned(node.data, node.stat));
                 }
-                Ok((_, watch)) => drop(watch.await?),
+                Ok((_, watch)) => {
+                    drop(watch.await?);
+                    looks = true;
+                }
                 Err(error) => self.make_if_missing(error).await?,
             }
         }
@@ -148,7 +153,8 @@ impl SharedValue {
             return Ok(None);
         }
         loop {
-            match self.client.set_data(&self.path, &value, Some(version)).await {
+            let version = (!Planted::BlindSet.is_on()).then_some(version);
+            match self.client.set_data(&self.path, &value, version).await {
                 Ok(stat) => return Ok(Some(Versioned { value, stat })),
                 Err(error) => match error.code() {
                     Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE) => return Ok(None),

@@ -3,6 +3,7 @@
 use zk_session::{ChildList, KeyRule};
 
 use super::name::contains;
+use crate::planted::Planted;
 
 /// What a kind of contender waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ impl Admission {
     /// those who go. Not with readers: a writer may put a read node in ahead of others
     /// (CURATOR-621), and of writers too.
     pub(crate) fn looks_ahead(self) -> bool {
-        self == Self::FirstForGood
+        self == Self::FirstForGood || Planted::WriterLooksAhead.is_on() && self == Self::First
     }
 
     /// True of those who are in the way if they are ahead.
@@ -47,6 +48,15 @@ impl Admission {
                 nearest: [rank.predecessor, rank.second],
                 all_named: rank.all_named(),
             }),
+            Self::Behind(_) if Planted::ReaderIgnoresWriters.is_on() => {
+                names.rank(own, rule).map(|_| InTheWay::one(None))
+            }
+            Self::First if Planted::WriterIgnoresReaders.is_on() => {
+                Self::Behind("__WRIT__").in_the_way(names, own, rule)
+            }
+            Self::First if Planted::WriterLooksAhead.is_on() => {
+                Self::FirstForGood.in_the_way(names, own, rule)
+            }
             Self::Counted => names.rank(own, rule).map(|_| InTheWay::one(None)),
             Self::First => names.rank(own, rule).map(|rank| InTheWay::one(rank.predecessor)),
             Self::Behind(text) => {

@@ -117,8 +117,7 @@ impl Contender {
                 let mode = CreateMode::EphemeralSequential;
                 let created = self.client.create_with_acl(&path, &data, mode, self.kind.acl());
                 // Who counts many of them asks for one list for all.
-                let listed = (self.kind.admission != Admission::Counted)
-                    .then(|| self.client.get_children(&self.kind.path));
+                let listed = (!self.is_lease()).then(|| self.client.get_children(&self.kind.path));
                 (created, listed)
             };
             self.state = State::Asked;
@@ -254,9 +253,14 @@ impl Contender {
         }
     }
 
+    fn is_lease(&self) -> bool {
+        self.kind.admission == Admission::Counted
+    }
+
     fn clean_up(&mut self) {
         match std::mem::replace(&mut self.state, State::Out) {
             State::In(_) if Planted::TimeoutLeavesNode.is_on() => {}
+            State::In(_) if Planted::LeaseNotReturned.is_on() && self.is_lease() => {}
             State::Asked if Planted::CancelForgetsCreate.is_on() => {}
             State::In(node) => drop(self.client.delete_for_certain(&node.path)),
             State::Asked => self.client.sweep_for_certain(&self.kind.path, &self.protection),

@@ -16,6 +16,7 @@ use crate::error::LockError;
 use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::owner::{Entrance, Side};
+use crate::planted::Planted;
 use crate::queue::admission::Admission;
 use crate::queue::contender::{Contender, is_final};
 use crate::queue::kind::Kind;
@@ -51,6 +52,7 @@ pub(super) async fn beside(writer: &Hold, write_node: WriteNode) -> Result<Hold,
     }
     match holds(writer) {
         // The two share a session, so what is to be believed of it they share as well.
+        true if Planted::DowngradeTakesNewToken.is_on() => Hold::new(reader, writer.belief()),
         true => Ok(Hold::new(reader, writer.belief())?.with_token(token)),
         false => Err(lost(writer)),
     }
@@ -79,8 +81,10 @@ async fn make(
         let (made, seen) = {
             let _one_write = client.batch();
             let mode = CreateMode::Ephemeral;
-            let mut multi = writer.multi().create_with_acl(&path, &data, mode, acl);
-            if write_node == WriteNode::Goes {
+            let unchecked = Planted::DowngradeUnchecked.is_on();
+            let multi = if unchecked { client.multi() } else { writer.multi() };
+            let mut multi = multi.create_with_acl(&path, &data, mode, acl);
+            if write_node == WriteNode::Goes && !unchecked {
                 multi = multi.delete(&writer.node().path, None);
             }
             // Servers before 3.7.2 and 3.8.2 do not tell the new node's Stat.

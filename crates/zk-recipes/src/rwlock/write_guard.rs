@@ -7,6 +7,7 @@ use super::downgrade::{WriteNode, beside, beside_for_owner};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::owner::{Side, Way, admit};
+use crate::planted::Planted;
 
 /// The write side of an [`RwLock`](super::RwLock), held: a [`Guard`], with all its
 /// methods, that can become a reader's.
@@ -69,7 +70,9 @@ impl WriteGuard {
             (Err(writer), None) => beside(&writer, WriteNode::Stays).await?,
             (Ok(mut writer), None) => {
                 let reader = beside(&writer, WriteNode::Goes).await?;
-                writer.forget_node();
+                if !Planted::DowngradeUnchecked.is_on() {
+                    writer.forget_node();
+                }
                 reader
             }
         };

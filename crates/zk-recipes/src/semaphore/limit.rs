@@ -4,6 +4,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, pending};
 
 use crate::error::LockError;
+use crate::planted::Planted;
 use crate::shared_count::{SharedCount, VersionedCount};
 
 /// Where a semaphore has its limit from.
@@ -50,8 +51,8 @@ impl Followed {
         if let Some(shared) = &mut self.shared {
             let read = shared.count.get().await?;
             if read.zxid() > shared.seen.zxid() {
-                self.now = permits(&read);
                 (shared.seen, shared.newer) = (read, None);
+                self.now = heard(self.now, permits(&shared.seen));
             }
         }
         Ok(())
@@ -59,7 +60,8 @@ impl Followed {
 
     /// Waits for a newer limit. Nothing is lost when the future is dropped.
     pub(super) async fn changed(&mut self) -> Result<(), LockError> {
-        let Some(shared) = &mut self.shared else {
+        let Some(shared) = self.shared.as_mut().filter(|_| !Planted::RaisedLimitUnseen.is_on())
+        else {
             return pending().await;
         };
         let newer = shared.newer.get_or_insert_with(|| {
@@ -69,7 +71,7 @@ impl Followed {
         let told = newer.await;
         shared.newer = None;
         shared.seen = told?;
-        self.now = permits(&shared.seen);
+        self.now = heard(self.now, permits(&shared.seen));
         Ok(())
     }
 
@@ -80,6 +82,11 @@ impl Followed {
         }
         Ok(())
     }
+}
+
+/// The limit from now on.
+fn heard(before: u32, now: u32) -> u32 {
+    if Planted::LoweredLimitIgnored.is_on() { before.max(now) } else { now }
 }
 
 /// A count below zero leaves no permits either.
