@@ -190,6 +190,24 @@ proptest! {
         }
         prop_assert!(contenders.len() <= names.len());
     }
+
+    #[test]
+    fn the_nearest_ahead_agrees_with_sorting(
+        names in prop::collection::btree_set(a_name(), 1..40).prop_map(Vec::from_iter).prop_shuffle(),
+        read_write in any::<bool>(),
+    ) {
+        let rule = if read_write { READ_WRITE } else { MUTEX };
+        let list = ChildList::from_names(&names);
+        let sorted: Vec<&[u8]> = list.sorted(rule).iter().collect();
+        let is_wanted = |name: &[u8]| name.windows(8).any(|part| part == b"__WRIT__");
+        for own in &names {
+            let at = sorted.iter().position(|name| *name == own.as_bytes()).unwrap();
+            let expected = sorted[..at].iter().copied().rfind(|name| is_wanted(name));
+            prop_assert_eq!(list.nearest_ahead(own.as_bytes(), rule, is_wanted), Some(expected));
+            let expected = at.checked_sub(1).map(|at| sorted[at]);
+            prop_assert_eq!(list.nearest_ahead(own.as_bytes(), rule, |_| true), Some(expected));
+        }
+    }
 }
 
 #[test]

@@ -32,9 +32,28 @@ impl ChildList {
         wanted: impl Fn(&[u8]) -> bool,
     ) -> Option<Option<&[u8]>> {
         let own_key = rule.key(own);
+        // As in `rank`: for nearly every name it comes down to two comparisons of numbers.
+        let own_number = match own_key {
+            Key::Number(number) => number,
+            Key::Text(_) => 0,
+        };
         let mut nearest: Option<(Key<'_>, &[u8])> = None;
+        let mut floor = 0; // no number below this one is the nearest
         let mut present = false;
         for name in self {
+            let number = rule.number(name);
+            if let Some(number) = number
+                && number != own_number
+                && matches!(own_key, Key::Number(_))
+            {
+                // Whether floor <= number < own_number, as one branch.
+                let is_nearer = number.wrapping_sub(floor) < own_number.wrapping_sub(floor);
+                let key = Key::Number(number);
+                if is_nearer && nearest.is_none_or(|(other, _)| key >= other) && wanted(name) {
+                    (nearest, floor) = (Some((key, name)), number);
+                }
+                continue;
+            }
             let key = rule.key(name);
             let ahead = match key.cmp(&own_key) {
                 Ordering::Equal if name == own => {

@@ -36,7 +36,11 @@ pub(crate) fn sequence(name: &str, rule: KeyRule<'_>) -> Option<u32> {
 
 /// Looks for a text anywhere in a name.
 pub(crate) fn contains(name: &[u8], text: &str) -> bool {
-    name.windows(text.len()).any(|part| part == text.as_bytes())
+    // No UUID has the byte in the middle of `__WRIT__`, nor has `__READ__`: of a name in which
+    // it does not occur, which is quickly seen, no other byte has to be looked at.
+    let middle = text.as_bytes().get(text.len() / 2);
+    middle.is_none_or(|middle| name.contains(middle))
+        && name.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
 #[cfg(test)]
@@ -58,6 +62,16 @@ mod tests {
         for name in ["", "7", "0000000000", "a/b", "/", "a\u{0}", "\u{f000}"] {
             let refused = Err(LockError::InvalidLockName { name: name.to_owned() });
             assert_eq!(checked(name.to_owned()), refused);
+        }
+    }
+
+    #[test]
+    fn a_text_is_found_wherever_it_stands() {
+        for name in ["__WRIT__", "_c_a-__WRIT__0000000001", "__WRIT__x", "xI__WRIT__"] {
+            assert!(contains(name.as_bytes(), "__WRIT__"), "{name}");
+        }
+        for name in ["", "I", "_WRIT__", "__READ__0000000001", "__WRIT_", "__WR__IT__"] {
+            assert!(!contains(name.as_bytes(), "__WRIT__"), "{name}");
         }
     }
 
