@@ -7,13 +7,16 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use zk_recipes::Mutex;
 use zk_recipes::session::{
-    Config, CreateMode, ErrorKind, LossCause, Outcome, SessionCredentials, SessionEnd, SessionEvent,
+    Config, CreateMode, ErrorKind, Fault, LossCause, Outcome, SessionCredentials, SessionEnd,
+    SessionEvent,
 };
-use zk_tests::{Settings, connect, ensemble, or_skip, poll, zookeeper};
+use zk_tests::{Settings, connect, ensemble, example, or_skip, poll, zookeeper};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_handed_from_one_client_to_the_next_with_its_nodes() {
@@ -43,6 +46,133 @@ async fn a_session_is_handed_from_one_client_to_the_next_with_its_nodes() {
     assert_eq!(*third.kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
     let observer = connect(&zk.connect_string(), TIMEOUT).await;
     assert_eq!(observer.exists("/handed").await.unwrap(), None);
+}
+
+/// Two clients, by accident, with one session: it is where the last handshake was. What the other
+/// one is told of its writes is true, and it has the session back when it asks for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_was_moved_away_comes_back_and_its_writes_are_told_truly() {
+    let Some(ensemble) = ensemble(TICK_MS) else { return };
+    let address = |index: usize| ensemble.server(index).connect_string();
+    let first = connect(&address(0), PATIENT).await;
+    let (session_id, credentials) = (first.session_id(), first.session_credentials().unwrap());
+    first.create("/moved", b"0", CreateMode::Ephemeral).await.unwrap();
+    let config = Config::new(&address(1)).unwrap().session_timeout(PATIENT);
+    let second = config.resume(credentials).connect_timeout(LIMIT).connect().await.unwrap();
+    assert_eq!(second.session_id(), session_id);
+
+    let mut refused = 0;
+    for (n, [owner, other]) in (1..).zip([[&second, &first], [&first, &second], [&second, &first]])
+    {
+        // Whoever writes when the session is elsewhere is refused or cut off, and has it back.
+        let own = format!("{n}a");
+        let mut refusals = 0;
+        while let Err(error) = owner.set_data("/moved", own.as_bytes(), None).await {
+            refusals += 1;
+            assert!(refusals < 100 && error.fault() != Fault::Session, "{error}");
+        }
+        let theirs = format!("{n}b");
+        let answer = other.set_data("/moved", theirs.as_bytes(), None).await;
+        let reader = if answer.is_ok() { other } else { owner };
+        let data = loop {
+            match reader.get_data("/moved").await {
+                Ok(node) => break node.data.unwrap(),
+                Err(error) => assert!(error.is_retryable(), "{error}"),
+            }
+        };
+        match answer {
+            // It had come back by itself meanwhile, and so had the session.
+            Ok(_) => assert_eq!(data, theirs),
+            Err(error) => {
+                refused += 1;
+                if error.outcome() == Outcome::NotApplied {
+                    assert_eq!(data, own);
+                }
+                println!("round {n}: {refusals} refused, then {error}");
+            }
+        }
+    }
+    assert!(refused > 0, "nobody noticed that the session was elsewhere");
+    let stat = loop {
+        match second.exists("/moved").await {
+            Ok(stat) => break stat.expect("the node has stayed"),
+            Err(error) => assert!(error.is_retryable(), "{error}"),
+        }
+    };
+    assert_eq!((stat.ephemeral_owner, first.session_id()), (session_id, session_id));
+    // The end of one is the end of both.
+    let mut events = second.events();
+    first.close().await;
+    let end = async {
+        loop {
+            if let SessionEvent::Expired { cause, .. } = next(&mut events).await {
+                return cause;
+            }
+        }
+    };
+    let causes = [SessionEnd::Expired, SessionEnd::ExpiredLocally];
+    assert!(causes.contains(&tokio::time::timeout(LIMIT, end).await.expect("it lives on")));
+}
+
+/// With the example `take_over`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_handed_to_another_process() {
+    let Some(zk) = zookeeper() else { return };
+    let client = connect(&zk.connect_string(), TIMEOUT).await;
+    let session_id = client.session_id();
+    client.create("/job", b"half done", CreateMode::Ephemeral).await.unwrap();
+    let program = example("zk-session", "take_over");
+    let left = client.detach().unwrap();
+    let mut child = Command::new(program)
+        .args([&zk.connect_string(), "/job", "done"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let hex: String = left.password().iter().map(|byte| format!("{byte:02x}")).collect();
+    let line = format!("{:x} {hex} {:x}\n", left.session_id(), left.last_zxid());
+    child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+    let ended =
+        tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap().unwrap();
+    let said = String::from_utf8(ended.stdout).unwrap();
+    assert!(ended.status.success(), "{said}");
+    assert_eq!(said, format!("session {session_id:#x} goes on\n/job: half done -> done\n"));
+    // It has left the session in its turn, and the node with it.
+    let observer = connect(&zk.connect_string(), TIMEOUT).await;
+    let node = observer.get_data("/job").await.unwrap();
+    assert_eq!(
+        (node.stat.ephemeral_owner, node.data.unwrap().as_ref()),
+        (session_id, &b"done"[..])
+    );
+    let config = Config::new(&zk.connect_string()).unwrap().session_timeout(TIMEOUT);
+    let third = config.resume(left).connect().await.unwrap();
+    third.close().await;
+    assert_eq!(observer.exists("/job").await.unwrap(), None);
+}
+
+/// A session can be had by its password alone. Who has another one does not get it, and whose it is
+/// keeps it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_gets_no_session_and_costs_none() {
+    let Some(zk) = zookeeper() else { return };
+    let client = connect(&zk.connect_string(), TIMEOUT).await;
+    let session_id = client.session_id();
+    client.create("/kept", b"", CreateMode::Ephemeral).await.unwrap();
+    let config = Config::new(&zk.connect_string()).unwrap().session_timeout(TIMEOUT);
+    for wrong in [vec![7; 16], Vec::new(), vec![0; 99]] {
+        let wrong = SessionCredentials::new(session_id, wrong, 0);
+        let error = config.clone().resume(wrong).connect().await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
+    }
+    // A server alone closes the connection of the one it belongs to, which comes back.
+    let stat = loop {
+        match client.exists("/kept").await {
+            Ok(stat) => break stat.expect("the node has stayed"),
+            Err(error) => assert!(error.is_retryable(), "{error}"),
+        }
+    };
+    assert_eq!((stat.ephemeral_owner, client.ended()), (session_id, None));
+    client.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,4 +266,6 @@ async fn next(events: &mut zk_recipes::session::SessionEvents) -> SessionEvent {
 
 const TICK_MS: u32 = 500;
 const TIMEOUT: Duration = Duration::from_secs(8);
+/// Nobody expires while the session goes to and fro.
+const PATIENT: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(60);

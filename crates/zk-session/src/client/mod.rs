@@ -291,7 +291,8 @@ impl Client {
     /// it, within the session timeout: its nodes stay. `None` if there is no session to
     /// leave. Requests without an answer fail as with a lost connection, and clean-up
     /// that is under way is given up, so let go of locks before, or have whoever resumes
-    /// the session look after their nodes: guards count as lost from here on.
+    /// the session look after their nodes: guards count as lost from here on. The example
+    /// `take_over` goes on with a session in another process.
     pub fn detach(&self) -> Option<SessionCredentials> {
         let mut session = self.shared().lock();
         session.detach(now());

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use proto::{ErrorCode, OpCode, ReplyHeader};
-use zk_session::limits::HANDSHAKE_LEN_MAX;
+use zk_session::limits::{CONNECT_TIMEOUT_MIN, HANDSHAKE_LEN_MAX};
 use zk_session::{LossCause, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, Wire, World, acceptance, ended, ms, rejection};
@@ -171,6 +171,25 @@ fn a_server_that_does_not_answer_is_given_up_in_time() {
     world.advance(ms(100));
     assert_eq!(world.attempts().len(), 2, "a third of the timeout for each of three");
     assert_eq!(world.cause(), LossCause::Silent);
+    world.finish();
+}
+
+/// Java divides the session timeout by the number of servers: with nine there is no time left
+/// for a slow look-up of a name.
+#[test]
+fn an_attempt_has_a_second_however_long_the_list_is() {
+    let mut world = World::with(|settings| {
+        settings.session_timeout = ms(4000);
+        settings.hosts = (1..=9).map(|port| zk_session::Host::new("h", port)).collect();
+    });
+    world.servers = Servers::Silent;
+    world.tick();
+    let first = world.attempts()[0].1.clone();
+    world.advance(CONNECT_TIMEOUT_MIN - ms(1));
+    assert_eq!(world.attempts().len(), 1);
+    world.advance(ms(21));
+    assert_eq!(world.attempts().len(), 2);
+    assert_ne!(world.attempts()[1].1, first);
     world.finish();
 }
 

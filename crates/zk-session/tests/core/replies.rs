@@ -3,9 +3,9 @@
 use bytes::BytesMut;
 use proto::{ErrorCode, EventType, OpCode};
 use zk_session::core::WatchKind;
-use zk_session::{ErrorKind, LossCause, Outcome, SessionEnd};
+use zk_session::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
 
-use crate::harness::{Seen, World, acceptance, ended};
+use crate::harness::{ID, Seen, World, acceptance, ended};
 use crate::server;
 
 #[test]
@@ -89,6 +89,25 @@ fn the_code_for_an_expired_session_ends_it() {
     assert_eq!(world.failure(read).0, ended(SessionEnd::Expired));
     assert_eq!(world.outcome(write), Outcome::Unknown);
     assert_eq!(world.session.ended(), Some(SessionEnd::Expired));
+    world.finish();
+}
+
+/// The session is with another server: by that alone it is not over, and who is told so may ask
+/// again. A server closes the connection as well; the next handshake has the session back.
+#[test]
+fn a_session_that_has_moved_is_had_back() {
+    let mut world = World::up();
+    let (refused, lost) = (world.create("/a"), world.create("/b"));
+    let frame = world.take(OpCode::Create2);
+    world.answer(&frame, 0, ErrorCode::SESSION_MOVED, &());
+    let moved = ErrorKind::Server(ErrorCode::SESSION_MOVED);
+    assert_eq!(*world.failure(refused), (moved, Outcome::NotApplied));
+    assert!(world.session.ended().is_none());
+    world.cut();
+    assert_eq!(world.outcome(lost), Outcome::Unknown);
+    world.bring_up();
+    assert_eq!(world.last_connect().session_id, ID);
+    assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
     world.finish();
 }
 

@@ -11,6 +11,7 @@ mod server_watches;
 
 mod ensemble;
 mod memory;
+mod network;
 mod sessions;
 mod waiting;
 

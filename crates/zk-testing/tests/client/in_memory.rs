@@ -8,6 +8,7 @@ use zk_session::{Client, Config, Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
 
 /// Connects to the hosts `server-0`, `server-1`, … of a test server.
+#[derive(Clone)]
 pub(crate) struct InMemory(pub(crate) TestServer);
 
 impl Connector for InMemory {

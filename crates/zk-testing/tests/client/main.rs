@@ -4,6 +4,7 @@
 
 mod in_memory;
 
+mod cancellation;
 mod chroots;
 mod fault_proxy;
 mod faults_a_client_meets;

@@ -1,0 +1,51 @@
+//! Goes on with the session of another process, changes one of its nodes, and leaves it again.
+//!
+//! The credentials come over standard input, in one line: session id, password and last zxid, in
+//! hexadecimal. Whoever sees the password can take the session with all its locks, so it belongs
+//! neither among the arguments, which every process can read, nor into a log.
+//!
+//! ```text
+//! cargo run -p zk-session --example take_over -- 127.0.0.1:2181 /job done < credentials
+//! ```
+//!
+//! The process that has the session gives it away with `Client::detach`, whose credentials have
+//! these three parts.
+
+use std::error::Error;
+
+use zk_session::{Config, SessionCredentials};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [connect_string, path, data] = &arguments[..] else {
+        println!("usage: take_over CONNECT-STRING PATH DATA < \"SESSION-ID PASSWORD ZXID\"");
+        return Ok(());
+    };
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let credentials = parse(line.trim()).ok_or("standard input has no credentials")?;
+
+    let client = Config::new(connect_string)?.resume(credentials).connect().await?;
+    println!("session {:#x} goes on", client.session_id());
+    let before = client.get_data(path).await?;
+    client.set_data(path, data.as_bytes(), Some(before.stat.version)).await?;
+    let before = before.data.unwrap_or_default();
+    println!("{path}: {} -> {data}", String::from_utf8_lossy(&before));
+    // Closing it would take the node along.
+    client.detach();
+    Ok(())
+}
+
+fn parse(line: &str) -> Option<SessionCredentials> {
+    let mut parts = line.split(' ');
+    let number = |text: Option<&str>| u64::from_str_radix(text?, 16).ok().map(u64::cast_signed);
+    let session_id = number(parts.next())?;
+    let password = parts
+        .next()?
+        .as_bytes()
+        .chunks(2)
+        .map(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+    let password = password.collect::<Option<Vec<u8>>>()?;
+    Some(SessionCredentials::new(session_id, password, number(parts.next())?))
+}

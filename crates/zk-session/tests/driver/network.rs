@@ -1,0 +1,214 @@
+//! Networks that are not as they should be: names that are not known, attempts that fail, lines
+//! that take a few bytes at a time.
+
+use super::*;
+
+/// A network whose streams are counted, and where a host is what its name says.
+#[derive(Clone)]
+struct Named {
+    ensemble: Ensemble,
+    /// Held by every stream and attempt that exists.
+    alive: Arc<()>,
+    most_alive: Arc<Mutex<usize>>,
+    tried: Arc<Mutex<Vec<String>>>,
+    /// How many bytes a stream has room for on the way to the server.
+    room: usize,
+}
+
+/// A stream that counts for as long as it exists.
+struct Counted {
+    stream: DuplexStream,
+    _alive: Arc<()>,
+}
+
+impl Named {
+    fn new(ensemble: &Ensemble) -> Self {
+        Self {
+            ensemble: ensemble.clone(),
+            alive: Arc::default(),
+            most_alive: Arc::default(),
+            tried: Arc::default(),
+            room: 64 * 1024,
+        }
+    }
+
+    fn alive(&self) -> usize {
+        Arc::strong_count(&self.alive)
+    }
+}
+
+impl Connector for Named {
+    type Stream = Counted;
+
+    fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Counted>> + Send + 'static {
+        let (this, name) = (self.clone(), host.name().to_owned());
+        self.tried.lock().unwrap().push(name.clone());
+        async move {
+            let Self { ensemble, alive, most_alive, room, .. } = this;
+            {
+                let mut most = most_alive.lock().unwrap();
+                *most = (*most).max(Arc::strong_count(&alive));
+            }
+            let kind = name.split('-').next().unwrap();
+            match kind {
+                "unknown" => return Err(io::ErrorKind::NotFound.into()),
+                "refuses" => return Err(io::ErrorKind::ConnectionRefused.into()),
+                "hangs" => std::future::pending::<()>().await,
+                _ => {}
+            }
+            let (client, server) = tokio::io::duplex(room);
+            match kind {
+                "silent" => drop(tokio::spawn(async move {
+                    let _server = server;
+                    std::future::pending::<()>().await;
+                })),
+                "closes" => drop(server),
+                _ => {
+                    ensemble.state().connections += 1;
+                    let connection = ensemble.state().connections;
+                    tokio::spawn(ensemble.serve(server, connection));
+                }
+            }
+            Ok(Counted { stream: client, _alive: alive })
+        }
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// ZOOKEEPER-1576: one bad name among the servers.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_nobody_knows_costs_no_session() {
+    for seed in 0..10 {
+        let network = Named::new(&Ensemble::new(&["/n"]));
+        let config = Config::new("unknown-1,unknown-2,good").unwrap().session_timeout(T).seed(seed);
+        let client = config.connect_through(network.clone()).await.unwrap();
+        assert!(client.exists("/n").await.unwrap().is_some());
+        assert_eq!(client.stats().connected_to.unwrap().name(), "good");
+        client.close().await;
+    }
+    let network = Named::new(&Ensemble::new(&["/n"]));
+    let config = Config::new("unknown").unwrap().connect_timeout(T);
+    let error = config.connect_through(network).await.unwrap_err();
+    let cause = LossCause::Unreachable(io::ErrorKind::NotFound);
+    assert_eq!(*error.kind(), ErrorKind::NoSession(cause));
+    assert!(error.to_string().contains("could not be looked up"), "{error}");
+}
+
+/// ZOOKEEPER-1174, -3112, -4736: each attempt that fails, however it does, gives back its socket.
+#[tokio::test(start_paused = true)]
+async fn no_stream_is_left_by_attempts_that_fail() {
+    let network = Named::new(&Ensemble::new(&["/n"]));
+    let hosts = "unknown,refuses,hangs,silent,closes";
+    let config = Config::new(hosts).unwrap().session_timeout(T).seed(3);
+    let client = config.open_through(network.clone());
+    let tried = || network.tried.lock().unwrap().len();
+    let many = async {
+        while tried() < 200 {
+            // reason: the clock is stopped; this lets the attempts go on
+            tokio::time::sleep(T).await;
+        }
+    };
+    tokio::time::timeout(1000 * T, many).await.expect("it has stopped trying");
+    let names: BTreeSet<String> = network.tried.lock().unwrap().iter().cloned().collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+    // The test's, the driver's, and that of the one attempt.
+    assert!(*network.most_alive.lock().unwrap() <= 3, "{:?}", network.most_alive);
+    client.close().await;
+    drop(client);
+    tokio::task::yield_now().await;
+    assert_eq!(network.alive(), 1, "with the session everything goes");
+}
+
+/// A few bytes at a time, in the middle of frames and behind each other's back.
+#[tokio::test(start_paused = true)]
+async fn a_line_with_room_for_a_few_bytes_carries_everything() {
+    for room in [1, 3, 50] {
+        let network = Named { room, ..Named::new(&Ensemble::new(&["/n"])) };
+        let config = Config::new("good").unwrap().session_timeout(T).seed(3);
+        let client = config.connect_through(network.clone()).await.unwrap();
+        converse(&client).await;
+        let data = vec![9; 2_000];
+        let many: Vec<_> = (0..5).map(|_| client.set_data("/n", &data, None)).collect();
+        for answer in many {
+            answer.await.unwrap();
+        }
+        assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), data);
+        assert_eq!(client.stats().unwritten_bytes, 0);
+        client.close().await;
+        assert_eq!(network.ensemble.state().connections, 1);
+    }
+}
+
+/// More than the driver is given at a time: it comes whole, in order, and is told truly.
+#[tokio::test(start_paused = true)]
+async fn megabytes_are_written_part_by_part_and_in_order() {
+    let network = Named { room: 10_000, ..Named::new(&Ensemble::new(&["/n"])) };
+    let config = Config::new("good").unwrap().session_timeout(T).seed(3);
+    let client = config.connect_through(network.clone()).await.unwrap();
+    let claim = client.claim_lease();
+    claim.renew().await.unwrap();
+    let belief = claim.bind().unwrap();
+    let data = vec![9; 50_000];
+    let path = |n: usize| format!("/n/{n:03}");
+    let make = |n| client.create(&path(n), &data, CreateMode::Persistent);
+    let many: Vec<_> = (0..100).map(make).collect();
+    assert!(client.stats().unwritten_bytes > 4_000_000);
+    for answer in many {
+        answer.await.unwrap();
+    }
+    assert!(claim.holds(belief));
+    let made: Vec<String> = {
+        let state = network.ensemble.state();
+        let creates = state.seen.iter().filter(|(_, frame)| frame.op == OpCode::Create2);
+        creates.map(|(_, frame)| frame.path()).collect()
+    };
+    assert!(made.into_iter().eq((0..100).map(path)));
+
+    // Cut in the middle: what the server has not got, it has not carried out.
+    let cut = |n: usize| client.create(&path(200 + n), &data, CreateMode::Persistent);
+    let many: Vec<_> = (0..100).map(cut).collect();
+    network.ensemble.until(|state| state.server.nodes.contains_key("/n/210")).await;
+    network.ensemble.cut();
+    let mut untouched = 0;
+    for (n, answer) in many.into_iter().enumerate() {
+        let told = answer.await;
+        let is_there = network.ensemble.state().server.nodes.contains_key(&path(200 + n));
+        match told {
+            Ok(_) => assert!(is_there),
+            Err(error) if error.outcome() == Outcome::NotApplied => {
+                untouched += 1;
+                assert!(!is_there, "{n}");
+            }
+            Err(error) => assert_eq!(error.outcome(), Outcome::Unknown),
+        }
+    }
+    assert!(untouched > 50, "{untouched}");
+    client.close().await;
+}

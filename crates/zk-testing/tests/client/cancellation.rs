@@ -1,0 +1,225 @@
+//! Futures that are dropped: after any number of polls, with or without trouble on the way, the
+//! client is as good as before and nothing is left of what was asked, neither here nor at the server.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use zk_session::{Client, Config, CreateMode, Error, Parents, Reconnecting, RetryPolicy};
+use zk_testing::{Cut, TestServer};
+
+use crate::in_memory::{InMemory, client_of};
+
+type Asked = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+type Ask = fn(Client) -> Asked;
+
+/// What a client can be asked.
+const ASKED: [(&str, Ask); 17] = [
+    ("create", |it| {
+        Box::pin(async move { it.create("/n/new", b"", CreateMode::Ephemeral).await.map(drop) })
+    }),
+    ("delete", |it| Box::pin(async move { it.delete("/n/gone", None).await })),
+    ("exists", |it| Box::pin(async move { it.exists("/n").await.map(drop) })),
+    ("set_data", |it| Box::pin(async move { it.set_data("/n", b"2", None).await.map(drop) })),
+    ("sync and get_data", |it| {
+        Box::pin(async move {
+            let (sync, read) = (it.sync("/n"), it.get_data("/n"));
+            sync.await?;
+            read.await.map(drop)
+        })
+    }),
+    ("data watch", |it| {
+        Box::pin(async move { it.get_data_and_watch("/n").await?.1.await.map(drop) })
+    }),
+    ("exists watch", |it| {
+        Box::pin(async move { it.exists_and_watch("/absent").await?.1.await.map(drop) })
+    }),
+    ("children watch", |it| {
+        Box::pin(async move { it.get_children_and_watch("/n").await?.1.await.map(drop) })
+    }),
+    ("stream", |it| Box::pin(async move { it.watch("/n").await?.next().await.unwrap().map(drop) })),
+    ("recursive stream", |it| {
+        Box::pin(async move { it.watch_recursive("/n").await?.next().await.unwrap().map(drop) })
+    }),
+    ("multi", |it| {
+        Box::pin(async move {
+            it.multi().check("/n", None).set_data("/n", b"3", None).send().await.map(drop)
+        })
+    }),
+    ("multi_read", |it| {
+        Box::pin(async move { it.multi_read().get_data("/n").send().await.map(drop) })
+    }),
+    ("add_auth", |it| Box::pin(async move { it.add_auth("digest", "a:b").await })),
+    ("delete_for_certain", |it| {
+        Box::pin(async move { it.delete_for_certain("/n/gone").await.map(drop) })
+    }),
+    ("retry", |it| {
+        Box::pin(async move {
+            let retry = it.retry(RetryPolicy::fixed(Duration::from_millis(10)));
+            retry.create("/n/new", b"", CreateMode::Ephemeral).await.map(drop)
+        })
+    }),
+    ("make_path", |it| Box::pin(async move { it.make_path("/n/a/b", Parents::Persistent).await })),
+    ("protected create", |it| {
+        Box::pin(async move {
+            let new = it.new_node("/n/p/x-").ephemeral().sequential().protected();
+            new.parents(Parents::Containers).create().await.map(drop)
+        })
+    }),
+];
+
+#[tokio::test(start_paused = true)]
+async fn what_is_dropped_after_any_number_of_polls_leaves_nothing() {
+    for (name, ask) in ASKED {
+        for trouble in [None, Some(Duration::ZERO), Some(Duration::from_millis(3))] {
+            let most = polls_until_done(name, ask, trouble).await;
+            assert!(most >= 2, "{name}: it was never dropped in the middle");
+        }
+    }
+}
+
+/// Drops what was asked after one poll, two polls and so on, until it comes to an end.
+async fn polls_until_done(name: &str, ask: Ask, cut_after: Option<Duration>) -> usize {
+    for polls in 1..POLLS_MAX {
+        let server = TestServer::in_memory();
+        let client = client_of(&server, 0).await;
+        client.create("/n", b"1", CreateMode::Persistent).await.unwrap();
+        client.create("/n/gone", b"", CreateMode::Persistent).await.unwrap();
+        let cutter = tokio::spawn({
+            let (server, session_id) = (server.clone(), client.session_id());
+            async move {
+                let Some(pause) = cut_after else { return };
+                // reason: in the middle of what is asked, in the time of a clock that is stopped
+                tokio::time::sleep(pause).await;
+                server.connection_of(session_id).cut(Cut::Rst);
+            }
+        });
+        let other = client_of(&server, 0).await;
+        let changes = tokio::spawn(async move {
+            // reason: while it is waited for, in the time of a clock that is stopped
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            other.set_data("/n", b"4", None).await.unwrap();
+            for path in ["/n/child", "/absent"] {
+                other.create(path, b"", CreateMode::Persistent).await.unwrap();
+            }
+            other.close().await;
+        });
+        let mut asked = ask(client.clone());
+        let is_done = polled(polls, asked.as_mut()).await;
+        drop(asked);
+        cutter.await.unwrap();
+        changes.await.unwrap();
+        expect_as_good_as_new(&server, &client, &format!("{name}, {polls} polls")).await;
+        let is_protected = |path: &str| path.contains("_c_");
+        let made = server.with(|it| it.tree().iter().filter(|(at, _)| is_protected(at)).count());
+        assert_eq!(made, usize::from(is_done && name.starts_with("protected")), "{polls} polls");
+        if is_done {
+            return polls;
+        }
+    }
+    panic!("{name} never came to an end");
+}
+
+async fn expect_as_good_as_new(server: &TestServer, client: &Client, what: &str) {
+    let patient = client.retry(RetryPolicy::fixed(Duration::from_millis(10)));
+    patient.exists("/n").await.unwrap_or_else(|error| panic!("{what}: {error}"));
+    // reason: longer than the server keeps a watch for nobody; the clock is stopped
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let stats = client.stats();
+    assert_eq!((stats.in_flight, stats.queued, stats.clean_up_pending), (0, 0, 0), "{what}");
+    let watches = [stats.one_shot_watches, stats.recursive_watches, stats.persistent_watches];
+    assert_eq!(watches, [0; 3], "{what}");
+    assert_eq!(server.with(|servers| servers.watches(0)), 0, "{what}: at the server");
+}
+
+/// Whoever gives up connecting leaves no session behind that somebody would have to expire.
+#[tokio::test(start_paused = true)]
+async fn a_connect_that_is_dropped_after_any_number_of_polls_leaves_no_session() {
+    for polls in 1..POLLS_MAX {
+        let server = TestServer::in_memory();
+        let config = || Config::new("server-0:1").unwrap().seed(1).auth("digest", "a:b");
+        let mut connecting = Box::pin(config().connect_through(InMemory(server.clone())));
+        let mut client = None;
+        let is_done =
+            polled(polls, async { connecting.as_mut().await.map(|it| client = Some(it)) });
+        let is_done = is_done.await;
+        drop(connecting);
+        if let Some(client) = client {
+            assert!(is_done && polls > 1);
+            client.close().await;
+        }
+        // reason: the clock is stopped; this is until nobody has anything to do any more
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(server.with(|servers| servers.sessions().count()), 0, "{polls} polls");
+        if is_done {
+            return;
+        }
+    }
+    panic!("it never came to an end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_goes_on_though_nobody_waits_for_it() {
+    for polls in 0..4 {
+        let server = TestServer::in_memory();
+        let client = client_of(&server, 0).await;
+        let closing = Box::pin(client.close());
+        polled(polls, async {
+            closing.await;
+            Ok(())
+        })
+        .await;
+        // reason: as above
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(client.ended().is_some(), "{polls} polls");
+        assert_eq!(server.with(|servers| servers.sessions().count()), 0);
+    }
+}
+
+/// Nothing is lost when the wait for the next session is given up, at whichever moment.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_dropped_can_be_asked_for_again() {
+    for polls in 1..POLLS_MAX {
+        let server = TestServer::in_memory();
+        let config = Config::new("server-0:1").unwrap().seed(1);
+        let connector = InMemory(server.clone());
+        let mut sessions = Reconnecting::connect_through(config, connector).await.unwrap();
+        let old_id = sessions.client().session_id();
+        server.expire(old_id);
+        let is_done = polled(polls, async { sessions.renewed().await.map(drop) }).await;
+        if !is_done {
+            let renewal = sessions.renewed().await.unwrap();
+            assert_eq!(renewal.old_id, old_id, "{polls} polls");
+        }
+        assert_ne!(sessions.client().session_id(), old_id);
+        sessions.client().exists("/").await.unwrap();
+        // reason: as above
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(server.with(|servers| servers.sessions().count()), 1, "{polls} polls");
+        if is_done {
+            return;
+        }
+    }
+    panic!("it never came to an end");
+}
+
+/// Polls at most so often; true if that was to the end. Whatever the end, it is one.
+async fn polled(polls: usize, future: impl Future<Output = Result<(), Error>>) -> bool {
+    let (mut future, mut left) = (Box::pin(future), polls);
+    let done = poll_fn(|cx| {
+        if left == 0 {
+            return Poll::Ready(false);
+        }
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(_) => Poll::Ready(true),
+            // The last poll is followed by the drop and not by a wait.
+            Poll::Pending if left == 0 => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    tokio::time::timeout(Duration::from_secs(60), done).await.expect("it hangs")
+}
+
+const POLLS_MAX: usize = 60;

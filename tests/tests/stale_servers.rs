@@ -1,0 +1,99 @@
+//! Servers that have seen less than the session has: one that lags, and ones that know nothing of
+//! it. A session goes back to none of them, and none of them keeps it from its end.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
+use std::time::Duration;
+
+use zk_recipes::session::{Client, CreateMode, LossCause, SessionEnd, SessionEvent};
+use zk_tests::{
+    Settings, connect, ensemble_in_namespaces, eventually, now, pass, zookeeper, zookeeper_with,
+};
+
+/// A follower that is cut off from the leader answers what it knows, for a while. Whoever has seen
+/// more is not served by it, and is when it has caught up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_does_not_go_back_in_time_on_a_follower_that_lags() {
+    let Some(ensemble) = ensemble_in_namespaces(TICK_MS) else { return };
+    let [leader, lagging] = [ensemble.leader().unwrap(), ensemble.follower().unwrap()];
+    let lagging_address = ensemble.server(lagging).connect_string();
+    let client = connect(&ensemble.server(leader).connect_string(), PATIENT).await;
+    let session_id = client.session_id();
+    client.create("/n", b"old", CreateMode::Persistent).await.unwrap();
+    client.create("/mine", b"", CreateMode::Ephemeral).await.unwrap();
+    // Nobody who is on it notices that it lags.
+    let observer = connect(&lagging_address, PATIENT).await;
+    observer.sync("/n").await.unwrap();
+    assert_eq!(read(&observer).await, "old");
+
+    ensemble.cut_from_leader(lagging).unwrap();
+    client.set_data("/n", b"new", None).await.unwrap();
+    let mut events = client.events();
+    let handshakes = client.stats().frames_sent;
+    client.update_servers(&lagging_address).unwrap();
+    let moved = SessionEvent::Suspended { session_id, cause: LossCause::Rebalanced };
+    assert_eq!(next(&mut events).await, moved);
+    let asked = async || (client.stats().frames_sent >= handshakes + REFUSALS).then_some(());
+    eventually(LIMIT, asked).await.expect("it stopped asking");
+    assert!(!client.is_connected(), "it was let in by a server that is behind");
+    assert_eq!(read(&observer).await, "old", "it served all the while");
+
+    ensemble.heal().unwrap();
+    match next(&mut events).await {
+        SessionEvent::Reconnected { session_id: id, host, .. } => {
+            assert_eq!((id, host.to_string()), (session_id, lagging_address));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(read(&client).await, "new");
+    let stat = client.exists("/mine").await.unwrap().expect("the node has stayed");
+    assert_eq!(stat.ephemeral_owner, session_id);
+    client.close().await;
+}
+
+/// Servers whose data were lost are behind every session there was: they close each connection
+/// without a word, and would do so for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_when_all_servers_have_lost_their_data() {
+    let Some(before) = zookeeper_with(&Settings::default().tick_ms(500)) else { return };
+    let Some(wiped) = zookeeper() else { return };
+    let client = connect(&before.connect_string(), TIMEOUT).await;
+    for n in 0..20 {
+        client.create(&format!("/n{n}"), b"", CreateMode::Persistent).await.unwrap();
+    }
+    let mut events = client.events();
+    let (began, session_id) = (now(), client.session_id());
+    client.update_servers(&wiped.connect_string()).unwrap();
+    let moved = SessionEvent::Suspended { session_id, cause: LossCause::Rebalanced };
+    assert_eq!(next(&mut events).await, moved);
+    let cause = SessionEnd::ExpiredLocally;
+    assert_eq!(next(&mut events).await, SessionEvent::Expired { session_id, cause });
+    println!("over after {:?} with a timeout of {TIMEOUT:?}", began.elapsed());
+    assert!(client.stats().frames_sent < 100, "it hammered: {:?}", client.stats());
+    pass(began, TIMEOUT); // and not before the time was over
+    // A new session has seen nothing yet.
+    let anew = connect(&wiped.connect_string(), 4 * TIMEOUT).await;
+    assert_eq!(anew.exists("/n1").await.unwrap(), None);
+    anew.close().await;
+}
+
+async fn read(client: &Client) -> String {
+    let data = client.get_data("/n").await.unwrap().data.unwrap();
+    String::from_utf8(data.to_vec()).unwrap()
+}
+
+async fn next(events: &mut zk_recipes::session::SessionEvents) -> SessionEvent {
+    tokio::time::timeout(LIMIT, events.next()).await.expect("no event").expect("no more events")
+}
+
+const TICK_MS: u32 = 2000;
+/// Outlasts the time in which the follower is away.
+const PATIENT: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(60);
+/// Handshakes that a server which is behind is asked for while it is.
+const REFUSALS: u64 = 3;
