@@ -45,6 +45,21 @@ fn files_of_the_crates_stay_short() {
     });
 }
 
+/// Whoever chooses a lock reads the same page of each, in the same order.
+#[test]
+fn every_lock_has_its_page() {
+    let recipes = root().join("crates/zk-recipes/src");
+    for lock in LOCKS {
+        let text = fs::read_to_string(recipes.join(lock)).unwrap();
+        let headings: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("/// # "))
+            .filter(|heading| LOCK_PAGE.contains(heading))
+            .collect();
+        assert_eq!(headings, LOCK_PAGE, "the page of the lock in {lock}");
+    }
+}
+
 #[test]
 fn nothing_is_left_unfinished() {
     // Put together here, so that this file keeps its own rule.
@@ -267,3 +282,8 @@ const IMPURE: [&str; 5] = ["Instant::now", "SystemTime", "tokio::", "std::thread
 
 const COLUMNS_MAX: usize = 110;
 const LINES_MAX: usize = 700;
+
+const LOCKS: [&str; 5] =
+    ["mutex.rs", "rwlock/mod.rs", "semaphore/mod.rs", "semaphore_mutex.rs", "multi_lock.rs"];
+const LOCK_PAGE: [&str; 5] =
+    ["What it promises", "On the wire", "What it costs", "What happens on loss", "Example"];

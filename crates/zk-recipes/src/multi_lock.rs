@@ -21,14 +21,24 @@ use crate::planted::Planted;
 /// is given. The same lock twice waits for itself, unless both handles are of one
 /// [`Owner`](crate::Owner): then it is held once, with a guard for each mention.
 ///
+/// # What it promises
 /// * One deadline is for all of them. (With Curator it is for each.)
 /// * The first that fails ends it: none of the later ones is asked for. (Curator goes on.)
 /// * While one is waited for, the loss of one that was had already ends it as well.
 /// * What was had is given up in reverse order, and every error is reported.
 ///
-/// A [`MultiGuard`] is held as long as all its locks are. Nodes, cost and fairness are
-/// those of the locks it is made of, with a watch for each while the next is acquired.
+/// # On the wire
+/// Nothing of its own: the nodes of the locks it is made of, which others may take one by one.
 ///
+/// # What it costs
+/// What its locks cost, one after the other, and a watch for each that is had already while
+/// the next is waited for; fairness is theirs as well.
+///
+/// # What happens on loss
+/// A [`MultiGuard`] is held as long as all its locks are: the first that is lost ends it, and
+/// [`MultiGuard::lost`] says why. The others are still to be given up, by its release.
+///
+/// # Example
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::Arc;

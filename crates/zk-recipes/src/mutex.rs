@@ -1,20 +1,4 @@
 //! The fair mutex: Curator's `InterProcessMutex`, on the same nodes.
-//!
-//! ```no_run
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use std::time::Duration;
-//! use zk_recipes::Mutex;
-//! use zk_session::Client;
-//!
-//! let client = Client::connect("127.0.0.1:2181").await?;
-//! let lock = Mutex::new(&client, "/locks/stock")?;
-//! if let Some(guard) = lock.acquire_timeout(Duration::from_secs(5)).await? {
-//!     println!("writing with token {}", guard.token()?);
-//!     guard.release().await?;
-//! }
-//! # Ok(())
-//! # }
-//! ```
 
 use std::time::Duration;
 
@@ -38,8 +22,63 @@ const LOCK_NAME: &str = "lock-";
 /// `InterProcessMutex` included.
 ///
 /// The handle is cheap to clone and may be shared by many tasks, each of which
-/// queues for itself. It is **not re-entrant** as it is: a task that acquires a lock it
-/// already holds waits for itself. With [`owned_by`](Self::owned_by) it is.
+/// queues for itself.
+///
+/// # What it promises
+/// * **One holder**: at most one [`Guard`] of a path is valid at any moment, by its own
+///   careful clock.
+/// * **Fair**: first come, first served, in the order in which the server saw the
+///   contenders, whichever process they are of. Nobody barges in.
+/// * **Not re-entrant** as it is: a task that acquires a lock it already holds waits for
+///   itself. With [`owned_by`](Self::owned_by) it is re-entrant.
+/// * Every holder's token is larger than that of every holder before.
+///
+/// # On the wire
+/// Contenders are children of the path, ephemeral and sequential; the number at the end of
+/// the name is the place in the queue, whatever stands before it. Their data is the
+/// contender's address, or what [`with_data`](Self::with_data) says:
+///
+/// ```text
+/// <path>/_c_<uuid>-lock-0000000007    holds the lock
+/// <path>/_c_<uuid>-lock-0000000008    waits for the one before it
+/// ```
+///
+/// The UUID is new for each acquisition: by it the node is found again when the answer to
+/// its creation was lost.
+///
+/// # What it costs
+/// A lock that is free is acquired in one round trip (two requests in one write), and
+/// released by one request. One who waits asks seven times over its whole life, however
+/// long the queue: it watches the two nearest ahead and its own node, so that it knows
+/// already that it is next when the one before it goes, and **owns the lock by that event
+/// alone**, without a request. A release wakes the two behind it and nobody else. The list
+/// of the queue is read twice, which is what grows with its length: some 60 bytes for each
+/// contender. A waiter takes less than 4 KiB of memory.
+///
+/// # What happens on loss
+/// When the session may be over, [`Guard::lost`] says so, and [`Guard::token`] fails, a
+/// margin (by default a quarter of the session timeout) before the server can give the lock
+/// to anybody else; so it does when somebody deletes the node. A guard is never found valid
+/// again. Those who wait when their session ends are told so at once, by
+/// [`LockError::Client`]; those whose node was deleted by others queue again. A connection
+/// that breaks is no loss, unless it stays away for too long.
+///
+/// # Example
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use zk_recipes::Mutex;
+/// use zk_recipes::session::Client;
+///
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let lock = Mutex::new(&client, "/locks/stock")?;
+/// if let Some(guard) = lock.acquire_timeout(Duration::from_secs(5)).await? {
+///     println!("writing with token {}", guard.token()?);
+///     guard.release().await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Mutex {
     gate: Gate,

@@ -17,14 +17,30 @@ use crate::semaphore::{Lease, Semaphore};
 /// held at the same time. Where there is a choice take the `Mutex`: it costs one round
 /// trip less, it hands over without a request, and those who wait are all listed.
 ///
-/// It is not re-entrant: a task that acquires a lock it already holds waits for itself.
 /// The handle is cheap to clone and may be shared by many tasks, each of which queues
 /// for itself.
 ///
-/// On the wire, in cost, and when a session ends, it is what [`Semaphore`] says for one
-/// permit; the [`Guard`] is the same as a mutex's, with a token larger than that of every
-/// holder before.
+/// # What it promises
+/// * **One holder**, with a token larger than that of every holder before: the [`Guard`] is
+///   the same as a mutex's.
+/// * **Fair**: first come, first served.
+/// * **Not re-entrant**: a task that acquires a lock it already holds waits for itself.
 ///
+/// # On the wire
+/// ```text
+/// <path>/locks/_c_<uuid>-lock-0000000007      whose turn it is to take the permit
+/// <path>/leases/_c_<uuid>-lease-0000000012    holds the lock, or has the turn and waits
+/// ```
+///
+/// # What it costs
+/// What one permit of a [`Semaphore`] does: two round trips for a lock that is free, and one
+/// list between a holder's exit and the next one's entry.
+///
+/// # What happens on loss
+/// As with a [`Mutex`](crate::Mutex): the guard is lost before the server can give the lock
+/// away, and those who wait are told that their session is over.
+///
+/// # Example
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use zk_recipes::SemaphoreMutex;

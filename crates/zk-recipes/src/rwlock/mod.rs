@@ -78,6 +78,13 @@ const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
 /// writer after it; readers who share the lock have different tokens, in no order that
 /// matters. One who was a writer keeps the writer's.
 ///
+/// # What happens on loss
+/// As with a [`Mutex`](crate::Mutex): a guard of either side is lost before the server can
+/// let in anybody whom it excludes, and those who wait are told that their session is over.
+/// A writer that has lost its lock cannot become a reader: the downgrade checks the write
+/// node in the same transaction.
+///
+/// # Example
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use zk_recipes::RwLock;

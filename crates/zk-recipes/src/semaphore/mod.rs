@@ -36,6 +36,14 @@ const LEASE_NAME: &str = "lease-";
 /// for itself. A task that holds permits and asks for more may wait for itself; ask for
 /// all of them at once.
 ///
+/// # What it promises
+/// * Never more permits are held than the limit of whoever took the last one.
+/// * **Fair**: first come, first served, and one that wants many is not passed by such as
+///   want few.
+/// * Several permits at once are had all together or not at all.
+/// * **No permit leaks**: not by a dropped future, a lost answer, a broken connection, or a
+///   holder that dies.
+///
 /// # On the wire
 ///
 /// ```text
