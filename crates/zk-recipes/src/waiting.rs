@@ -39,13 +39,16 @@ pub struct Place {
 /// read-write lock a writer that becomes a reader may have come in ahead.
 ///
 /// # What it costs
-/// No request that [`acquire`](crate::Mutex::acquire) would not make; each list is sorted,
-/// which in a queue of ten thousand takes a millisecond or so. [`look`](Self::look) is one
-/// request, [`holder`](Self::holder) another.
+/// No request that [`acquire`](crate::Mutex::acquire) would not make, but each list that
+/// comes is sorted. [`look`](Self::look) is one request, [`holder`](Self::holder) another.
 ///
 /// Nothing is asked of the server while neither [`moved`](Self::moved) nor
 /// [`acquired`](Self::acquired) is awaited: the place in the queue stays, and the lock comes to
 /// whoever is first, whether it looks or not.
+///
+/// An [`Owner`](crate::Owner) that holds the lock does not queue: it is its turn at once. For one
+/// that does not, this is what it asks for, so whatever else it wants of the same lock waits
+/// until this has been acquired or dropped.
 ///
 /// ```no_run
 /// # async fn example(lock: zk_recipes::Mutex) -> Result<(), zk_recipes::LockError> {
