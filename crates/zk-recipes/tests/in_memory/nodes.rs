@@ -1,10 +1,10 @@
 //! What the nodes of a lock are like: their names, their data, and who may do what.
 
-use zk_recipes::session::{Acl, Client, Perms};
-use zk_recipes::{LockError, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex};
+use zk_recipes::session::{Acl, Client, ErrorCode, Perms};
+use zk_recipes::{LockError, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, revoke};
 use zk_testing::TestServer;
 
-use crate::{children, client, settle};
+use crate::{InMemory, children, client, config, settle};
 
 /// Everybody may do everything but change the list.
 fn acl() -> Vec<Acl> {
@@ -141,6 +141,41 @@ async fn a_list_that_permits_nobody_is_declined() {
     let LockError::Client(refused) = lock.acquire().await.unwrap_err() else {
         panic!("the server declines")
     };
-    assert_eq!(refused.code(), Some(zk_recipes::session::ErrorCode::INVALID_ACL));
+    assert_eq!(refused.code(), Some(ErrorCode::INVALID_ACL));
     assert_eq!(children(&server, "/"), ["zookeeper"]);
+}
+
+/// Those who know the secret share the lock, and nobody else gets near it.
+#[tokio::test(start_paused = true)]
+async fn a_list_keeps_strangers_out() {
+    let server = TestServer::in_memory();
+    let known = async |seed| {
+        let config = config(seed).auth("digest", "ours:secret");
+        config.connect_through(InMemory(server.clone())).await.unwrap()
+    };
+    let (one, other, stranger) = (known(1).await, known(2).await, client(&server, 3).await);
+    let list = vec![Acl::digest(Perms::ALL, "ours", "secret")];
+    let mutex = |client: &Client| Mutex::new(client, "/lock").unwrap().with_acl(list.clone());
+    let rw = |client: &Client| RwLock::new(client, "/rw").unwrap().with_acl(list.clone());
+
+    let guard = mutex(&one).acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = mutex(&other);
+        async move { lock.acquire().await.unwrap() }
+    });
+    let writing = rw(&one).write().acquire().await.unwrap();
+    settle().await;
+    let declined = |error: LockError| match error {
+        LockError::Client(error) => assert_eq!(error.code(), Some(ErrorCode::NO_AUTH), "{error}"),
+        error => panic!("{error}"),
+    };
+    declined(mutex(&stranger).acquire().await.unwrap_err());
+    declined(mutex(&stranger).participants().await.unwrap_err());
+    declined(rw(&stranger).read().acquire().await.unwrap_err());
+    declined(revoke(&stranger, guard.node()).await.unwrap_err());
+    let deleted = stranger.delete(guard.node(), None).await.unwrap_err();
+    assert_eq!(deleted.code(), Some(ErrorCode::NO_AUTH));
+    guard.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+    writing.downgrade().await.unwrap().release().await.unwrap();
 }
