@@ -20,12 +20,13 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
- * Curator's locks, told what to do: {@code CuratorPeer <connect string>}. Each line of the input is
- * {@code <actor> <verb> <argument>…}; each actor is a thread of its own, with locks of its own, and
+ * Curator's locks, told what to do: {@code CuratorPeer <connect string> <session timeout in ms>}. Each
+ * line of the input is {@code <actor> <verb> <argument>…}; each actor is a thread of its own, with locks of its own, and
  * carries out what it is told in order. Each answer is a line {@code <actor> <words>…}.
  *
  * <pre>
@@ -37,6 +38,9 @@ import org.apache.curator.retry.RetryOneTime;
  * participants KIND PATH                  ok NODE…
  * loop KIND PATH MAX TAKE ROUNDS JOURNAL  ok                     (lines `enter TAKE` and `exit TAKE`)
  * count PATH VALUE                        ok                     (sets a SharedCount)
+ * acquire-revocable PATH                  ok                     (a mutex; later, each time its
+ *                                                                 listener is called: revoked)
+ * revoke NODE                             ok
  * </pre>
  *
  * KIND is mutex, read, write, semaphore-mutex or semaphore. What goes wrong is answered
@@ -53,7 +57,8 @@ public final class CuratorPeer {
 
     public static void main(String[] args) throws Exception {
         CuratorFramework client =
-                CuratorFrameworkFactory.newClient(args[0], 20_000, 20_000, new RetryOneTime(100));
+                CuratorFrameworkFactory.newClient(
+                        args[0], Integer.parseInt(args[1]), 20_000, new RetryOneTime(100));
         client.start();
         client.blockUntilConnected();
         CuratorPeer peer = new CuratorPeer(client);
@@ -78,8 +83,12 @@ public final class CuratorPeer {
         } catch (Throwable thrown) {
             said = "error " + thrown.toString().replace('\n', ' ');
         }
+        say(words[0], said);
+    }
+
+    private static void say(String actor, String said) {
         synchronized (System.out) {
-            System.out.println(words[0] + " " + said);
+            System.out.println(actor + " " + said);
         }
     }
 
@@ -131,6 +140,16 @@ public final class CuratorPeer {
                 }
                 break;
             }
+            case "acquire-revocable": {
+                InterProcessMutex lock = new InterProcessMutex(client, words[2]);
+                lock.makeRevocable(asked -> say(actor, "revoked"));
+                lock.acquire();
+                holders.put(actor, of(lock));
+                break;
+            }
+            case "revoke":
+                Revoker.attemptRevoke(client, words[2]);
+                break;
             default:
                 throw new IllegalArgumentException(words[1]);
         }

@@ -1,9 +1,10 @@
 //! Java's Curator, told what to do line by line.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -17,6 +18,9 @@ use crate::or_skip;
 const DEBIAN_JARS: &str = "/usr/share/java";
 const JARS: [&str; 4] =
     ["curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "guava.jar"];
+
+/// No test reaches it by accident.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long anything may take; far beyond what it does.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -33,23 +37,36 @@ pub struct Curator {
 }
 
 impl Curator {
-    /// Starts it; `None`, after saying why on standard error, without Java or Curator.
+    /// Starts it; `None`, after saying why on standard error, without Java or Curator. The jars
+    /// are Debian's, or all that lie in the folder `CURATOR_HOME`.
     pub fn start(connect_string: &str) -> Option<Self> {
+        Self::with_timeout(connect_string, SESSION_TIMEOUT)
+    }
+
+    /// As [`Curator::start`], for tests that end the process and wait for its session's expiry.
+    pub fn with_timeout(connect_string: &str, timeout: Duration) -> Option<Self> {
         let distribution = or_skip(Distribution::find())?;
-        let jars = JARS.map(|jar| Path::new(DEBIAN_JARS).join(jar));
+        let jars = jars();
         if let Some(missing) = jars.iter().find(|jar| !jar.exists()) {
             eprintln!("SKIPPED: no Curator here (libcurator-recipes-java): {}", missing.display());
             return None;
         }
-        let mut class_path = distribution.class_path().to_owned();
+        // Whichever Curator comes first is used; a folder of ZooKeeper's may have one, too.
+        let mut class_path = OsString::new();
         for jar in jars {
+            // Of a folder, Java takes every jar.
+            class_path.push(if jar.is_dir() { jar.join("*") } else { jar });
             class_path.push(":");
-            class_path.push(jar);
         }
-        Self::run(distribution.java(), &class_path, connect_string)
+        class_path.push(distribution.class_path());
+        Self::run(distribution.java(), &class_path, (connect_string, timeout))
     }
 
-    fn run(java: &Path, class_path: &OsStr, connect_string: &str) -> Option<Self> {
+    fn run(
+        java: &Path,
+        class_path: &OsStr,
+        (connect_string, timeout): (&str, Duration),
+    ) -> Option<Self> {
         let mut process = Command::new(java)
             .args(["-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"])
             .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
@@ -57,6 +74,7 @@ impl Curator {
             .arg(class_path)
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("java/CuratorPeer.java"))
             .arg(connect_string)
+            .arg(timeout.as_millis().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -119,6 +137,13 @@ impl Curator {
         assert_eq!(said[0], "ok", "{actor} {what}: {said:?}");
         said.remove(0);
         said
+    }
+}
+
+fn jars() -> Vec<PathBuf> {
+    match env::var_os("CURATOR_HOME") {
+        Some(home) => vec![PathBuf::from(home)],
+        None => JARS.map(|jar| Path::new(DEBIAN_JARS).join(jar)).to_vec(),
     }
 }
 
