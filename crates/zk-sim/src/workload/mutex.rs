@@ -1,8 +1,8 @@
-//! A [`Mutex`].
+//! A [`Mutex`], with owners that enter it again.
 
 use std::sync::Arc;
 
-use zk_recipes::{Guard, LockError, Mutex};
+use zk_recipes::{Guard, LockError, Mutex, Owner};
 use zk_session::Client;
 
 use super::Seat;
@@ -16,9 +16,41 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     let path = seat.world.plan.lock_path;
     let Ok(lock) = Mutex::new(&seat.client, path) else { return true };
     let attempt = Attempt::begin(seat);
-    let lock = lock.with_data(attempt.label.clone());
-    let asked = take(seat, &attempt, ask!(lock)).await;
+    let mut lock = lock.with_data(attempt.label.clone());
+    let is_owned = seat.rng.chance(0.2);
+    if is_owned {
+        lock = lock.owned_by(&Owner::new());
+    }
+    let asking = lock.clone();
+    let mut asked = take(seat, &attempt, ask!(asking)).await;
+    if let (Ok(Some(guard)), true) = (&mut asked, is_owned) {
+        enter_again(seat, &lock, guard, attempt.number).await;
+    }
     settle(seat, attempt, asked, |guard| claims(path, guard)).await
+}
+
+/// An owner is let in once more, and gives up either of the two guards.
+async fn enter_again(seat: &mut Seat, lock: &Mutex, guard: &mut Guard, number: u64) {
+    let again = lock.acquire().await;
+    seat.world
+        .oracle()
+        .log(format_args!("#{number} again: {:?}", again.as_ref().map(Guard::token)));
+    match again {
+        Ok(mut again) => {
+            if again.node() != guard.node() {
+                let text = format!("#{number} holds {} and {}", guard.node(), again.node());
+                seat.world.oracle().violated("I1", text);
+            }
+            if seat.rng.chance(0.5) {
+                std::mem::swap(guard, &mut again);
+            }
+        }
+        Err(error) if guard.is_held() => {
+            let text = format!("#{number} is held, and not let in again: {error}");
+            seat.world.oracle().violated("I3", text);
+        }
+        Err(_) => {}
+    }
 }
 
 pub(super) fn claims(path: &str, guard: &Guard) -> Vec<Claim> {
