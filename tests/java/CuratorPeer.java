@@ -23,11 +23,14 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.RetryOneTime;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.data.Stat;
 
 /**
  * Curator's locks, told what to do: {@code CuratorPeer <connect string> <session timeout in ms>}. Each
- * line of the input is {@code <actor> <verb> <argument>…}; each actor is a thread of its own, with locks of its own, and
- * carries out what it is told in order. Each answer is a line {@code <actor> <words>…}.
+ * line of the input is {@code <actor> <verb> <argument>…}; each actor is a thread of its own, with
+ * locks of its own, and carries out what it is told in order. Each answer is a line
+ * {@code <actor> <words>…}.
  *
  * <pre>
  * acquire KIND PATH MAX TAKE TIMEOUT_MS   ok NODE…, or timeout   (MAX and TAKE for a semaphore; a
@@ -37,6 +40,7 @@ import org.apache.curator.retry.RetryOneTime;
  * release-write                           ok                     (and goes on as a reader only)
  * participants KIND PATH                  ok NODE…
  * loop KIND PATH MAX TAKE ROUNDS JOURNAL  ok                     (lines `enter TAKE` and `exit TAKE`)
+ * work KIND PATH MAX ROUNDS PROOF         ok                     (each round proves that it holds)
  * count PATH VALUE                        ok                     (sets a SharedCount)
  * acquire-revocable PATH                  ok                     (a mutex; later, each time its
  *                                                                 listener is called: revoked)
@@ -128,6 +132,15 @@ public final class CuratorPeer {
                     append(words[7], "enter " + words[5]);
                     Thread.yield();
                     append(words[7], "exit " + words[5]);
+                    holder.release();
+                }
+                break;
+            }
+            case "work": {
+                Holder holder = holder(new String[] {actor, "", words[2], words[3], words[4], "1"});
+                for (int round = 0; round < Integer.parseInt(words[5]); round++) {
+                    holder.acquire(-1);
+                    prove(words[2], Integer.parseInt(words[4]), words[6]);
                     holder.release();
                 }
                 break;
@@ -254,6 +267,39 @@ public final class CuratorPeer {
                 return new InterProcessReadWriteLock(client, path).writeLock().getParticipantNodes();
             default:
                 return new InterProcessSemaphoreV2(client, path, 1).getParticipantNodes();
+        }
+    }
+
+    /** Fails if anybody is inside who must not be; see {@code curator_fleet.rs}. */
+    private void prove(String kind, int max, String proof) throws Exception {
+        switch (kind) {
+            case "read": {
+                long before = client.checkExists().forPath(proof).getMzxid();
+                Thread.yield();
+                long after = client.checkExists().forPath(proof).getMzxid();
+                if (before != after) {
+                    throw new IllegalStateException("written while it was read");
+                }
+                break;
+            }
+            case "semaphore": {
+                String inside =
+                        client.create().withMode(CreateMode.EPHEMERAL_SEQUENTIAL).forPath(proof + "/in-");
+                int count = client.getChildren().forPath(proof).size();
+                if (count > max) {
+                    throw new IllegalStateException(count + " are inside");
+                }
+                client.delete().forPath(inside);
+                break;
+            }
+            default: {
+                Stat stat = new Stat();
+                byte[] data = client.getData().storingStatIn(stat).forPath(proof);
+                int count = Integer.parseInt(new String(data, StandardCharsets.UTF_8));
+                Thread.yield();
+                byte[] next = Integer.toString(count + 1).getBytes(StandardCharsets.UTF_8);
+                client.setData().withVersion(stat.getVersion()).forPath(proof, next);
+            }
         }
     }
 
