@@ -31,8 +31,12 @@ pub struct Summary {
     pub seeds: u64,
     /// Of them, run twice.
     pub repeated: u64,
+    /// Requests made beside locks.
+    pub requests: u64,
     /// Locks granted.
     pub handoffs: u64,
+    /// Of them, where there were only locks, and how long that took on a core.
+    pub of_locks_only: (u64, Duration),
     /// Time that passed in the simulations.
     pub virtual_time: Duration,
     /// Time that the threads were on a core, together.
@@ -62,7 +66,9 @@ impl Campaign {
                 if number >= self.count {
                     break;
                 }
-                own.add(run_checked(self.first.wrapping_add(number), number));
+                let before = on_core();
+                let ran = run_checked(self.first.wrapping_add(number), number);
+                own.add(ran, on_core().saturating_sub(before));
                 if own.failure.is_some() {
                     failed.store(true, Ordering::Relaxed);
                 }
@@ -98,12 +104,17 @@ fn run_checked(seed: u64, number: u64) -> (Outcome, bool) {
 }
 
 impl Summary {
-    fn add(&mut self, (outcome, again): (Outcome, bool)) {
+    fn add(&mut self, (outcome, again): (Outcome, bool), busy: Duration) {
         self.seeds += 1;
         self.repeated += u64::from(again);
         // What was run twice took twice the time.
         let times = if again { 2 } else { 1 };
+        self.requests += outcome.requests * u64::from(times);
         self.handoffs += outcome.handoffs * u64::from(times);
+        if outcome.is_locks_only {
+            self.of_locks_only.0 += outcome.handoffs * u64::from(times);
+            self.of_locks_only.1 += busy;
+        }
         self.virtual_time += outcome.virtual_time * times;
         for (kind, count) in &outcome.faults {
             *self.faults.entry(kind).or_default() += count * u64::from(times);
@@ -116,7 +127,10 @@ impl Summary {
     fn merge(&mut self, other: Self) {
         self.seeds += other.seeds;
         self.repeated += other.repeated;
+        self.requests += other.requests;
         self.handoffs += other.handoffs;
+        self.of_locks_only.0 += other.of_locks_only.0;
+        self.of_locks_only.1 += other.of_locks_only.1;
         self.virtual_time += other.virtual_time;
         self.busy += other.busy;
         for (kind, count) in other.faults {
@@ -131,7 +145,7 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seeds, repeated, handoffs, elapsed, .. } = self;
+        let Self { seeds, repeated, requests, handoffs, elapsed, .. } = self;
         let per_sec = |count: u64, time: Duration| {
             let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
             count * 1_000 / millis
@@ -139,9 +153,12 @@ impl fmt::Display for Summary {
         let elapsed_secs = elapsed.as_secs_f64();
         let compression = self.virtual_time.as_secs_f64() / self.busy.as_secs_f64().max(0.001);
         let speed = per_sec(*seeds, *elapsed);
-        let on_core = per_sec(*handoffs, self.busy);
+        let on_core = per_sec(self.of_locks_only.0, self.of_locks_only.1);
+        let of_sessions = self.busy.saturating_sub(self.of_locks_only.1);
+        let asked = per_sec(*requests, of_sessions);
         writeln!(f, "{seeds} seeds, {repeated} of them twice, in {elapsed_secs:.1} s: {speed}/s")?;
         writeln!(f, "{handoffs} hand-offs, {on_core} per core-second")?;
+        writeln!(f, "{requests} requests of sessions, {asked} per core-second")?;
         let virtual_secs = self.virtual_time.as_secs();
         writeln!(f, "{virtual_secs} s simulated, {compression:.0} times as fast as real time")?;
         let all: u64 = self.faults.values().sum();

@@ -7,7 +7,7 @@ use zk_session::{Config, SessionEnd, SessionEvent, SessionEvents};
 
 use crate::network::Network;
 use crate::process::Process;
-use crate::workload::{Seat, contend, requests};
+use crate::workload::{Seat, contend, requests, session};
 use crate::world::World;
 
 /// Fills a place with clients until no more work is to be begun.
@@ -35,6 +35,8 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
             rng: Mutex::new(rng.fork()),
             newest: Arc::default(),
         };
+        let takes_read_only = !world.plan.locks && rng.chance(world.plan.session.read_only);
+        let config = config.allow_read_only(takes_read_only);
         let (client, driver) =
             config.session_timeout(plan.timeout).seed(seed).open_undriven(network);
         let process = Process::new(rng.fork(), world.plan.jitter);
@@ -42,17 +44,20 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
         let driver = process.spawn(driver);
         let lost_is_watched = Arc::new(AtomicBool::new(false));
         let mut tasks = Vec::new();
-        for contender in 0..plan.contenders {
-            let seat = Seat {
-                world: Arc::clone(&world),
-                client: client.clone(),
-                process: Arc::clone(&process),
-                timeout: plan.timeout,
-                name: format!("{slot}.{contender}"),
-                rng: rng.fork(),
-                lost_is_watched: Arc::clone(&lost_is_watched),
-            };
-            tasks.push(process.spawn(contend(seat)));
+        let mut seat = |name: String| Seat {
+            world: Arc::clone(&world),
+            client: client.clone(),
+            process: Arc::clone(&process),
+            timeout: plan.timeout,
+            name,
+            rng: rng.fork(),
+            lost_is_watched: Arc::clone(&lost_is_watched),
+        };
+        for contender in 0..if world.plan.locks { plan.contenders } else { 0 } {
+            tasks.push(process.spawn(contend(seat(format!("{slot}.{contender}")))));
+        }
+        if world.plan.sessions {
+            tasks.push(process.spawn(session::work(seat(format!("{slot}.s{generation}")))));
         }
         if let Some(pause) = world.plan.requests_every {
             let (world, client, rng) = (Arc::clone(&world), client.clone(), rng.fork());

@@ -12,6 +12,7 @@
 //! | I8 | reconnects are bounded |
 //! | I9 | a session never sees time go back |
 //! | I10 | the same seed takes the same course (held by running some of them twice) |
+//! | I11 | a watch tells of every change, in order, and before the state that shows it |
 //! | I12 | a shared value is set upon what was read, and upon nothing else |
 //! | I13 | who is asked to give a lock up is told, and nobody else is |
 //! | I14 | several locks are given up in the reverse of the order in which they were taken |
@@ -37,6 +38,7 @@ use self::claims::{Tokens, conflict};
 use self::permits::Limits;
 use self::shared::Shared;
 use crate::clock::now;
+use crate::history::{History, ROOT, is_at_or_below};
 use crate::trace::Trace;
 use crate::workload::holding::Holding;
 
@@ -85,6 +87,11 @@ pub(crate) struct Oracle {
     asked_for: BTreeSet<String>,
     /// Lock nodes of attempts with several, in the order in which they were deleted.
     deleted: BTreeMap<u64, Vec<String>>,
+    /// Of the nodes that sessions work on.
+    pub(crate) history: History,
+    /// Requests that sessions have made, and after how many a run without locks is over.
+    pub(crate) asked: u64,
+    asked_target: Option<u64>,
     connects: BTreeMap<usize, VecDeque<Instant>>,
 }
 
@@ -130,7 +137,7 @@ const REVOKE: &[u8] = b"__REVOKE__";
 const WRITER: &str = "__WRIT__";
 
 impl Oracle {
-    pub(crate) fn new(lock_path: &str, target: u64) -> Self {
+    pub(crate) fn new(lock_path: &str, target: u64, asked_target: Option<u64>) -> Self {
         Self {
             lock_prefix: format!("{lock_path}/"),
             trace: Trace::new(now()),
@@ -154,6 +161,9 @@ impl Oracle {
             shared: Shared::default(),
             asked_for: BTreeSet::new(),
             deleted: BTreeMap::new(),
+            history: History::default(),
+            asked: 0,
+            asked_target,
             connects: BTreeMap::new(),
         }
     }
@@ -180,18 +190,24 @@ impl Oracle {
     /// The leader has applied a transaction.
     pub(crate) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) {
         let session = commit.session_id;
+        self.history.reached(commit.zxid);
         match commit.effect {
             Effect::SessionCreated => self.log(format_args!("session {session:#x} begins")),
             Effect::SessionClosed => {
                 self.log(format_args!("session {session:#x} ends at the leader"));
                 self.dead.insert(session);
                 self.nodes.retain(|_, node| node.owner != session);
+                self.history.session_ended(session, commit.zxid);
             }
             Effect::Created(path) => {
                 self.created(tree, path, commit.zxid);
                 self.put_shared(tree, path, commit.zxid);
+                self.put(tree, path, commit);
             }
-            Effect::Changed(path) => self.put_shared(tree, path, commit.zxid),
+            Effect::Changed(path) => {
+                self.put_shared(tree, path, commit.zxid);
+                self.put(tree, path, commit);
+            }
             Effect::Deleted(path) => {
                 if let Some(node) = self.nodes.remove(path) {
                     self.log(format_args!("deleted {path} by {session:#x}"));
@@ -199,6 +215,8 @@ impl Oracle {
                         self.deleted.entry(node.attempt).or_default().push(path.to_owned());
                     }
                 }
+                let deleted = self.history.deleted(path, commit.zxid, session);
+                self.must("I7", deleted);
             }
             _ => {}
         }
@@ -228,9 +246,36 @@ impl Oracle {
         }
     }
 
+    /// A node that sessions work on has new data.
+    fn put(&mut self, tree: &Tree, path: &str, commit: Commit<'_>) {
+        let Some(node) = tree.node(path).filter(|_| is_at_or_below(path, ROOT)) else { return };
+        let Commit { zxid, session_id: session, .. } = commit;
+        let (data, owner) = (node.data().unwrap_or_default(), node.stat().ephemeral_owner);
+        let text = String::from_utf8_lossy(data);
+        self.log(format_args!("put {path} #{text} by {session:#x} at {zxid:#x}"));
+        if self.dead.contains(&session) {
+            let text = format!("{path} was written by {session:#x}, which had ended");
+            self.violated("I7", text);
+        }
+        let put = self.history.put(path, zxid, data, owner);
+        self.must("I7", put);
+        if owner != 0 && node.stat().czxid == zxid {
+            self.fresh_owners.push_back(owner);
+            self.fresh.notify_one();
+        }
+    }
+
     pub(crate) fn must(&mut self, invariant: &'static str, result: Result<(), String>) {
         if let Err(text) = result {
             self.violated(invariant, text);
+        }
+    }
+
+    /// A session makes a request.
+    pub(crate) fn asked(&mut self) {
+        self.asked += 1;
+        if self.asked_target == Some(self.asked) {
+            self.news.notify_one();
         }
     }
 

@@ -44,6 +44,25 @@ pub(crate) struct Plan {
     /// Probability that the server of a new holder is cut off from the rest, and that the lock is
     /// held for longer than the session lasts then.
     pub(crate) isolate: f64,
+    /// Whether clients contend for locks, and whether they work on sessions otherwise.
+    pub(crate) locks: bool,
+    pub(crate) sessions: bool,
+    pub(crate) session: SessionPlan,
+}
+
+/// What sessions do beside locks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SessionPlan {
+    /// The mean pause between two bursts of requests.
+    pub(crate) think: Duration,
+    /// Requests in one go, at most.
+    pub(crate) burst: u64,
+    /// Probability that a request has a time limit of its own.
+    pub(crate) within: f64,
+    /// Probability that a client takes read-only servers; without locks only.
+    pub(crate) read_only: f64,
+    /// All requests: then the faults end, or there are only locks left.
+    pub(crate) requests: u64,
 }
 
 /// What all of a seed contend for.
@@ -190,8 +209,14 @@ impl Plan {
                 home: (servers > 1 && rng.chance(0.3)).then(|| rng.index(servers)),
             })
             .collect();
+        // Mostly either, by a draw apart, which changes nothing about the rest.
+        let (locks, sessions) = match Rng::new(seed ^ 0x5e55_1075).below(16) {
+            0..=11 => (true, false),
+            12..=14 => (false, true),
+            _ => (true, true),
+        };
         let mut draw = Rng::new(seed ^ 0x7265_6369_7065);
-        let recipe = recipe(&mut draw);
+        let recipe = if locks { recipe(&mut draw) } else { Recipe::Mutex };
         if recipe == Recipe::MultiLock {
             // Each waits for a loss while it waits for the next lock, and tokio wakes several of
             // one client in an order of its own.
@@ -240,6 +265,15 @@ impl Plan {
             timed_every: Duration::from_millis(rng.pick(&[30, 100, 300, 1_000, 5_000, 60_000])),
             expire_after_create: rng.pick(&[0.0, 0.0, 0.005, 0.03]),
             isolate: rng.pick(&[0.0, 0.0, 0.02, 0.2]),
+            locks,
+            sessions,
+            session: SessionPlan {
+                think: Duration::from_millis(rng.pick(&[0, 1, 10, 100, 1_000])),
+                burst: rng.pick(&[1, 3, 12]),
+                within: rng.pick(&[0.0, 0.0, 0.05, 0.3]),
+                read_only: rng.pick(&[0.0, 0.5, 1.0]),
+                requests: rng.between(50, 300),
+            },
         }
     }
 

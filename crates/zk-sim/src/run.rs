@@ -28,6 +28,10 @@ pub struct Outcome {
     pub trace: String,
     /// A hash of the trace.
     pub hash: u64,
+    /// Whether there were locks, and nothing else.
+    pub is_locks_only: bool,
+    /// Requests that were made beside locks.
+    pub requests: u64,
     /// Locks granted.
     pub handoffs: u64,
     /// The time that passed in the simulation.
@@ -73,13 +77,25 @@ async fn simulate(plan: Plan) -> Outcome {
         }
     }
     course.abort();
+    let is_locks_only = world.plan.locks && !world.plan.sessions;
     let mut oracle = world.oracle();
+    let (requests, virtual_time) = (oracle.asked, now() - start);
     let violation = oracle.violation.clone();
     let (handoffs, faults) = (oracle.handoffs, std::mem::take(&mut oracle.faults));
     let trace = std::mem::replace(&mut oracle.trace, crate::trace::Trace::new(start));
     let hash = trace.hash();
     let trace = trace.into_text();
-    Outcome { seed, violation, trace, hash, handoffs, virtual_time: now() - start, faults }
+    Outcome {
+        seed,
+        violation,
+        trace,
+        hash,
+        is_locks_only,
+        requests,
+        handoffs,
+        virtual_time,
+        faults,
+    }
 }
 
 /// Faults for a while; then everything is mended, and must get well.

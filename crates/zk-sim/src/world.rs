@@ -41,7 +41,8 @@ impl World {
             .container_check_interval(plan.reap_interval)
             .seed(plan.seed);
         let server = TestServer::in_memory_with(settings);
-        let mut oracle = Oracle::new(plan.lock_path, plan.handoffs);
+        let asked = (!plan.locks).then_some(plan.session.requests);
+        let mut oracle = Oracle::new(plan.lock_path, plan.handoffs, asked);
         if !plan.permits.shared {
             oracle.fix_limit(plan.permits.most);
         }

@@ -9,6 +9,7 @@ mod revocation;
 mod rwlock;
 pub(crate) mod semaphore;
 mod semaphore_mutex;
+pub(crate) mod session;
 mod shared;
 
 use std::future::Future;

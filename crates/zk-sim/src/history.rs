@@ -1,0 +1,373 @@
+//! What the nodes that sessions work on have been through at the leader, and whether what a
+//! session says of them can be true.
+//!
+//! Every write carries a number of its own in its data, by which it is found here. A session's
+//! view is the newest zxid that it is known to have seen: nothing that it reads later is older.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zk_session::{EventType, Outcome};
+
+/// All below which sessions work.
+pub(crate) const ROOT: &str = "/s";
+
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// The newest transaction of the leader.
+    newest: i64,
+    nodes: BTreeMap<String, Life>,
+    /// How often a write was applied, by its number.
+    applied: BTreeMap<u64, u32>,
+    /// Writes that were said not to be applied.
+    denied: BTreeSet<u64>,
+    deletes: BTreeMap<(i64, String), Deletes>,
+    /// The paths whose nodes changed, in order.
+    changes: Vec<(i64, String)>,
+}
+
+#[derive(Debug, Default)]
+struct Life {
+    /// In order, as is all that follows.
+    states: Vec<State>,
+    /// What a persistent watch is told of the node, one by one with the states.
+    news: Vec<News>,
+    /// What it is told of children, which come and go.
+    children: Vec<News>,
+    /// The session that it goes with, if it is there and ephemeral.
+    owner: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    zxid: i64,
+    /// The number of the write that made it so; `None` where the node is gone.
+    number: Option<u64>,
+}
+
+/// The deletes of one node by one session: nothing in them tells one from another.
+#[derive(Debug, Default)]
+struct Deletes {
+    open: u32,
+    /// Said to be applied, and of which nobody knows.
+    applied: u32,
+    unknown: u32,
+    committed: u32,
+}
+
+/// What a one-shot watch was set on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seen {
+    /// A node last changed then.
+    Node(i64),
+    /// No node; the leader had got as far as that.
+    Nothing(i64),
+    /// A list of children last changed then.
+    Children(i64),
+}
+
+/// What a persistent watch is told of, and of which transaction that comes.
+pub(crate) type News = (i64, EventType);
+
+/// What can be watched of a path: the node, or its list of children.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Watched {
+    pub(crate) path: String,
+    pub(crate) is_children: bool,
+}
+
+impl History {
+    pub(crate) fn newest(&self) -> i64 {
+        self.newest
+    }
+
+    /// The leader has got as far as that.
+    pub(crate) fn reached(&mut self, zxid: i64) {
+        self.newest = self.newest.max(zxid);
+    }
+
+    /// A node was created or set; what is wrong with that, if anything.
+    pub(crate) fn put(
+        &mut self,
+        path: &str,
+        zxid: i64,
+        data: &[u8],
+        owner: i64,
+    ) -> Result<(), String> {
+        if !is_below_root(path) {
+            return Ok(());
+        }
+        let number = number_in(data);
+        let life = self.nodes.entry(path.to_owned()).or_default();
+        let is_new = life.states.last().is_none_or(|state| state.number.is_none());
+        let event = if is_new { EventType::NODE_CREATED } else { EventType::NODE_DATA_CHANGED };
+        life.states.push(State { zxid, number: Some(number) });
+        life.news.push((zxid, event));
+        life.owner = owner;
+        self.changes.push((zxid, path.to_owned()));
+        if is_new {
+            self.child_changed(path, zxid);
+        }
+        let times = self.applied.entry(number).or_default();
+        *times += 1;
+        match (*times, self.denied.contains(&number)) {
+            (1, false) => Ok(()),
+            (times, true) => Err(format!("#{number} on {path}: applied {times}, though denied")),
+            (times, false) => Err(format!("#{number} on {path}: applied {times} times")),
+        }
+    }
+
+    /// A node was deleted by a session.
+    pub(crate) fn deleted(&mut self, path: &str, zxid: i64, session: i64) -> Result<(), String> {
+        if !is_below_root(path) {
+            return Ok(());
+        }
+        self.gone(path, zxid);
+        self.deletes.entry((session, path.to_owned())).or_default().committed += 1;
+        self.check_deletes(session, path)
+    }
+
+    /// A session has ended, and its ephemeral nodes have gone with it.
+    pub(crate) fn session_ended(&mut self, session: i64, zxid: i64) {
+        for path in self.ephemerals(session) {
+            self.gone(&path, zxid);
+        }
+    }
+
+    /// The ephemeral nodes of a session.
+    pub(crate) fn ephemerals(&self, session: i64) -> Vec<String> {
+        let owned = self.nodes.iter().filter(|(_, life)| life.owner == session);
+        owned.map(|(path, _)| path.clone()).collect()
+    }
+
+    /// A write has ended, and says this of its outcome.
+    pub(crate) fn written(&mut self, number: u64, outcome: Outcome) -> Result<(), String> {
+        let times = self.applied.get(&number).copied().unwrap_or(0);
+        let is_true = match outcome {
+            Outcome::Applied => times == 1,
+            Outcome::NotApplied => {
+                self.denied.insert(number);
+                times == 0
+            }
+            Outcome::Unknown => times <= 1,
+        };
+        match is_true {
+            true => Ok(()),
+            false => Err(format!("#{number}: applied {times} times, said to be {outcome:?}")),
+        }
+    }
+
+    pub(crate) fn delete_begins(&mut self, session: i64, path: &str) {
+        self.deletes.entry((session, path.to_owned())).or_default().open += 1;
+    }
+
+    pub(crate) fn delete_ends(
+        &mut self,
+        session: i64,
+        path: &str,
+        outcome: Outcome,
+    ) -> Result<(), String> {
+        let deletes = self.deletes.entry((session, path.to_owned())).or_default();
+        deletes.open = deletes.open.saturating_sub(1);
+        match outcome {
+            Outcome::Applied => deletes.applied += 1,
+            Outcome::NotApplied => {}
+            Outcome::Unknown => deletes.unknown += 1,
+        }
+        self.check_deletes(session, path)
+    }
+
+    fn check_deletes(&self, session: i64, path: &str) -> Result<(), String> {
+        let Some(it) = self.deletes.get(&(session, path.to_owned())) else { return Ok(()) };
+        match it.applied <= it.committed && it.committed <= it.applied + it.unknown + it.open {
+            true => Ok(()),
+            false => Err(format!("deletes of {path} by {session:#x}: {it:?}")),
+        }
+    }
+
+    /// A session with this view has read a node: the zxid of its last change and the number in
+    /// its data, where it has data; or that it is gone. Its view from now on.
+    pub(crate) fn read(
+        &self,
+        path: &str,
+        view: i64,
+        seen: Option<(i64, Option<u64>)>,
+    ) -> Result<i64, String> {
+        let states = self.nodes.get(path).map_or(&[][..], |life| &life.states);
+        let Some((zxid, number)) = seen else {
+            let (known, later) = states.split_at(states.partition_point(|it| it.zxid <= view));
+            let known = known.last();
+            if known.is_none_or(|state| state.number.is_none()) {
+                return Ok(view);
+            }
+            let gone = later.iter().find(|state| state.number.is_none());
+            return gone
+                .map(|state| state.zxid)
+                .ok_or_else(|| format!("{path} is gone, they say; it is there since {known:?}"));
+        };
+        let Ok(at) = states.binary_search_by_key(&zxid, |state| state.zxid) else {
+            return Err(format!("{path} never changed at {zxid:#x}"));
+        };
+        if number.is_some() && states[at].number != number {
+            return Err(format!("{path} at {zxid:#x} is not {number:?}: {:?}", states[at]));
+        }
+        match states.get(at + 1).filter(|next| next.zxid <= view) {
+            Some(next) => {
+                Err(format!("{path} of {zxid:#x} at {view:#x}, it had changed: {next:?}"))
+            }
+            None => Ok(view.max(zxid)),
+        }
+    }
+
+    /// As [`read`](Self::read), of a list of children.
+    pub(crate) fn listed(&self, path: &str, view: i64, pzxid: i64) -> Result<i64, String> {
+        let Some(life) = self.nodes.get(path) else { return Err(format!("{path} never was")) };
+        let made = life.states.binary_search_by_key(&pzxid, |state| state.zxid);
+        let known = life.children.binary_search_by_key(&pzxid, |it| it.0).is_ok()
+            || made.is_ok_and(|at| life.states[at].number.is_some());
+        if !known {
+            return Err(format!("children of {path} never changed at {pzxid:#x}"));
+        }
+        match news_after(&life.children, pzxid).first().filter(|next| next.0 <= view) {
+            Some((next, _)) => {
+                Err(format!("children of {path} of {pzxid:#x} at {view:#x}, changed at {next:#x}"))
+            }
+            None => Ok(view.max(pzxid)),
+        }
+    }
+
+    /// Whether a watch must have fired for a session with this view.
+    ///
+    /// A node that came and went between two connections has fired nothing: the server compares
+    /// what is there with what the watch was set on.
+    pub(crate) fn fires(&self, path: &str, seen: Seen, view: i64) -> bool {
+        let Some(life) = self.nodes.get(path) else { return false };
+        let in_view = &life.states[..life.states.partition_point(|state| state.zxid <= view)];
+        let mut latest = in_view.iter().rev();
+        match seen {
+            Seen::Node(since) => latest.next().is_some_and(|state| state.zxid > since),
+            Seen::Nothing(since) => {
+                let here = latest.take_while(|state| state.number.is_some()).last();
+                here.is_some_and(|created| created.zxid > since)
+            }
+            Seen::Children(since) => {
+                let mut new = latest.take_while(|state| state.zxid > since);
+                let next = news_after(&life.children, since).first();
+                new.any(|state| state.number.is_none()) || next.is_some_and(|it| it.0 <= view)
+            }
+        }
+    }
+
+    /// What a persistent watch is told of, in order.
+    pub(crate) fn news(&self, of: &Watched) -> &[News] {
+        match (self.nodes.get(&of.path), of.is_children) {
+            (None, _) => &[],
+            (Some(life), true) => &life.children,
+            (Some(life), false) => &life.news,
+        }
+    }
+
+    /// The paths whose nodes changed after one transaction and up to another.
+    pub(crate) fn changes(&self, after: i64, up_to: i64) -> impl Iterator<Item = &str> {
+        let first = self.changes.partition_point(|(zxid, _)| *zxid <= after);
+        let those = self.changes[first..].iter().take_while(move |(zxid, _)| *zxid <= up_to);
+        those.map(|(_, path)| path.as_str())
+    }
+
+    fn gone(&mut self, path: &str, zxid: i64) {
+        let life = self.nodes.entry(path.to_owned()).or_default();
+        life.states.push(State { zxid, number: None });
+        life.news.push((zxid, EventType::NODE_DELETED));
+        life.owner = 0;
+        self.changes.push((zxid, path.to_owned()));
+        self.child_changed(path, zxid);
+    }
+
+    fn child_changed(&mut self, path: &str, zxid: i64) {
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        if is_below_root(parent) {
+            let news = (zxid, EventType::NODE_CHILDREN_CHANGED);
+            self.nodes.entry(parent.to_owned()).or_default().children.push(news);
+        }
+    }
+}
+
+pub(crate) fn is_at_or_below(path: &str, top: &str) -> bool {
+    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn news_after(news: &[News], zxid: i64) -> &[News] {
+    &news[news.partition_point(|(at, _)| *at <= zxid)..]
+}
+
+fn is_below_root(path: &str) -> bool {
+    is_at_or_below(path, ROOT)
+}
+
+/// The number in a node's data.
+pub(crate) fn number_in(data: &[u8]) -> u64 {
+    std::str::from_utf8(data).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history() -> History {
+        let mut history = History::default();
+        history.put("/s", 1, b"1", 0).unwrap();
+        history.put("/s/a", 3, b"2", 0).unwrap();
+        history.put("/s/a", 5, b"3", 0).unwrap();
+        history.deleted("/s/a", 7, 9).unwrap_err(); // nobody has asked for it
+        history
+    }
+
+    #[test]
+    fn reads_are_judged_by_the_view() {
+        let history = history();
+        assert_eq!(history.read("/s/a", 0, Some((3, Some(2)))), Ok(3));
+        assert_eq!(history.read("/s/a", 4, Some((3, Some(2)))), Ok(4));
+        assert!(history.read("/s/a", 5, Some((3, Some(2)))).is_err());
+        assert!(history.read("/s/a", 0, Some((3, Some(3)))).is_err());
+        assert_eq!(history.read("/s/a", 0, None), Ok(0));
+        assert_eq!(history.read("/s/a", 5, None), Ok(7));
+        assert!(history.read("/s", 5, None).is_err());
+        assert_eq!(history.listed("/s", 0, 3), Ok(3));
+        assert!(history.listed("/s", 7, 3).is_err());
+    }
+
+    #[test]
+    fn outcomes_are_judged_by_what_was_applied() {
+        let mut history = history();
+        assert!(history.written(2, Outcome::Applied).is_ok());
+        assert!(history.written(2, Outcome::NotApplied).is_err());
+        assert!(history.written(8, Outcome::Applied).is_err());
+        assert!(history.written(8, Outcome::NotApplied).is_ok());
+        assert!(history.put("/s/b", 9, b"8", 0).is_err());
+    }
+
+    #[test]
+    fn watches_fire_for_what_is_in_view() {
+        let history = history();
+        assert!(!history.fires("/s/a", Seen::Node(3), 4));
+        assert!(history.fires("/s/a", Seen::Node(3), 5));
+        assert!(history.fires("/s/a", Seen::Nothing(2), 4));
+        assert!(!history.fires("/s/a", Seen::Nothing(2), 7));
+        assert!(history.fires("/s", Seen::Children(3), 7));
+    }
+
+    #[test]
+    fn news_are_in_the_order_of_the_changes() {
+        let history = history();
+        let of = Watched { path: "/s/a".to_owned(), is_children: false };
+        let events = [
+            (3, EventType::NODE_CREATED),
+            (5, EventType::NODE_DATA_CHANGED),
+            (7, EventType::NODE_DELETED),
+        ];
+        assert_eq!(history.news(&of), events);
+        let of = Watched { path: "/s".to_owned(), is_children: true };
+        let events = [3, 7].map(|zxid| (zxid, EventType::NODE_CHILDREN_CHANGED));
+        assert_eq!(history.news(&of), events);
+        assert_eq!(history.changes(1, 5).collect::<Vec<_>>(), ["/s/a", "/s/a"]);
+    }
+}

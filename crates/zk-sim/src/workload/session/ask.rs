@@ -1,0 +1,326 @@
+//! The requests of a session.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use zk_session::{Client, CreateMode, Error, MultiOutcome, Stat, Watch, WatchStream};
+
+use super::Worker;
+use super::watched::Uses;
+use crate::history::number_in;
+
+/// The nodes that everybody works on; parents first.
+pub(super) const PATHS: [&str; 5] = ["/s", "/s/a", "/s/b", "/s/a/x", "/s/a/y"];
+
+/// One-shot watches and streams that a session has at a time.
+const WATCHES_MAX: usize = 12;
+
+/// New lists of servers that a session gets: each may have it move, which counts as a reconnect.
+const UPDATES_MAX: u64 = 10;
+
+/// Requests without an answer that a session has at a time.
+const WINDOW_MAX: usize = 40;
+
+/// A request that was made.
+pub(super) struct Asked {
+    pub(super) request: u64,
+    pub(super) kind: Kind,
+    pub(super) path: String,
+    /// The numbers of what it writes.
+    pub(super) numbers: Vec<u64>,
+    pub(super) session: i64,
+    pub(super) future: Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Create,
+    Set,
+    Multi,
+    Delete,
+    Read,
+    List,
+    /// With how far the leader had got, if all was well already.
+    Sync(Option<i64>),
+    Auth,
+    Stream {
+        is_recursive: bool,
+    },
+}
+
+pub(super) enum Answer {
+    /// What the nodes are like now.
+    Written(Vec<(String, Stat)>),
+    Done,
+    Read(Option<(Stat, Option<u64>)>, Option<Watch>),
+    Listed(Stat, Option<Watch>),
+    Streaming(WatchStream),
+}
+
+impl Asked {
+    pub(super) fn what(&self) -> String {
+        format!("request {} ({:?} {} {:?})", self.request, self.kind, self.path, self.numbers)
+    }
+
+    pub(super) fn is_auth(&self) -> bool {
+        self.kind == Kind::Auth
+    }
+}
+
+impl Worker {
+    /// The first nodes.
+    pub(super) fn plant(&mut self) {
+        let client = self.seat.client.clone();
+        for path in &PATHS[..3] {
+            self.create(&client, path, CreateMode::Persistent);
+        }
+    }
+
+    /// Several requests in one go, in one write sometimes.
+    pub(super) fn burst(&mut self, count: u64) {
+        let client = self.seat.client.clone();
+        let is_batch = self.seat.rng.chance(0.3);
+        let batch = is_batch.then(|| client.batch());
+        for _ in 0..count {
+            if self.window.len() >= WINDOW_MAX {
+                break;
+            }
+            self.make();
+        }
+        drop(batch);
+    }
+
+    fn make(&mut self) {
+        let plan = self.seat.world.plan.session;
+        let mut client = self.seat.client.clone();
+        if self.seat.rng.chance(plan.within) {
+            let time = self.seat.rng.around(self.seat.timeout / 8);
+            client = client.within(time);
+        }
+        let path = self.seat.rng.pick(&PATHS);
+        match self.seat.rng.below(40) {
+            0..=4 => {
+                let mode = self.seat.rng.pick(&[CreateMode::Persistent, CreateMode::Ephemeral]);
+                self.create(&client, path, mode);
+            }
+            5..=6 => {
+                let modes = [CreateMode::PersistentSequential, CreateMode::EphemeralSequential];
+                let mode = self.seat.rng.pick(&modes);
+                self.create(&client, "/s/b/n-", mode);
+            }
+            7..=13 => {
+                let version = self.version();
+                self.set(&client, path, version);
+            }
+            14..=16 => self.delete(&client, path),
+            17..=18 => match self.own.pop() {
+                Some(own) => self.delete(&client, &own),
+                None => self.delete(&client, path),
+            },
+            19..=20 => self.multi(&client, path),
+            21..=29 => self.read(&client, path),
+            30..=31 => self.sync(&client),
+            32 => self.add_auth(&client),
+            33..=36 => self.stream(&client, path),
+            37 => self.forget(),
+            38 if self.updates < UPDATES_MAX => self.update_servers(),
+            _ => {
+                // Nobody waits for the answer.
+                let node = client.get_data(path);
+                drop(node);
+            }
+        }
+    }
+
+    fn version(&mut self) -> Option<i32> {
+        self.seat.rng.chance(0.3).then(|| i32::try_from(self.seat.rng.below(3)).unwrap_or(0))
+    }
+
+    /// Changes a node and its list of children, whatever they are.
+    pub(super) fn touch(&mut self, path: &str) {
+        let client = self.seat.client.clone();
+        self.create(&client, path, CreateMode::Persistent);
+        self.set(&client, path, None);
+        self.create(&client, &format!("{path}/n-"), CreateMode::PersistentSequential);
+    }
+
+    fn create(&mut self, client: &Client, path: &str, mode: CreateMode) {
+        let number = self.seat.world.next_number();
+        let data = number.to_string();
+        let created = client.create(path, data.as_bytes(), mode);
+        self.ask(Kind::Create, path, vec![number], async move {
+            created.await.map(|it| Answer::Written(vec![(it.path, it.stat)]))
+        });
+    }
+
+    fn set(&mut self, client: &Client, path: &str, version: Option<i32>) {
+        let number = self.seat.world.next_number();
+        let set = client.set_data(path, number.to_string().as_bytes(), version);
+        let node = path.to_owned();
+        self.ask(Kind::Set, path, vec![number], async move {
+            set.await.map(|stat| Answer::Written(vec![(node, stat)]))
+        });
+    }
+
+    fn multi(&mut self, client: &Client, path: &str) {
+        let numbers = vec![self.seat.world.next_number(), self.seat.world.next_number()];
+        let [set, create] = [numbers[0], numbers[1]].map(|number| number.to_string());
+        let version = self.version();
+        let multi = client
+            .multi()
+            .check("/s", None)
+            .set_data(path, set.as_bytes(), version)
+            .create("/s/b/n-", create.as_bytes(), CreateMode::EphemeralSequential)
+            .send();
+        let node = path.to_owned();
+        self.ask(Kind::Multi, path, numbers, async move {
+            let outcomes = multi.await?;
+            let stats = outcomes.into_iter().filter_map(|outcome| match outcome {
+                MultiOutcome::Set(stat) => Some((node.clone(), stat)),
+                MultiOutcome::Created { path, stat } => Some((path, stat?)),
+                _ => None,
+            });
+            Ok(Answer::Written(stats.collect()))
+        });
+    }
+
+    /// By which session it is done must be known, to tell later who has done it.
+    fn delete(&mut self, client: &Client, path: &str) {
+        if client.session_id() == 0 {
+            return self.read(client, path);
+        }
+        let version = self.version();
+        let deleted = client.delete(path, version);
+        self.ask(
+            Kind::Delete,
+            path,
+            Vec::new(),
+            async move { deleted.await.map(|()| Answer::Done) },
+        );
+    }
+
+    fn read(&mut self, client: &Client, path: &str) {
+        let uses_one_shots = matches!(self.uses, Uses::OneShots | Uses::All);
+        let watched = uses_one_shots && self.one_shots.len() < WATCHES_MAX;
+        let number = |data: Option<&[u8]>| Some(number_in(data.unwrap_or_default()));
+        match (self.seat.rng.below(3), watched && self.seat.rng.chance(0.7)) {
+            (0, false) => {
+                let read = client.exists(path);
+                self.ask(Kind::Read, path, Vec::new(), async move {
+                    read.await.map(|stat| Answer::Read(stat.map(|stat| (stat, None)), None))
+                });
+            }
+            (0, true) => {
+                let read = client.exists_and_watch(path);
+                self.ask(Kind::Read, path, Vec::new(), async move {
+                    let (stat, watch) = read.await?;
+                    Ok(Answer::Read(stat.map(|stat| (stat, None)), Some(watch)))
+                });
+            }
+            (1, false) => {
+                let read = client.get_data(path);
+                self.ask(Kind::Read, path, Vec::new(), async move {
+                    let node = read.await?;
+                    Ok(Answer::Read(Some((node.stat, number(node.data.as_deref()))), None))
+                });
+            }
+            (1, true) => {
+                let read = client.get_data_and_watch(path);
+                self.ask(Kind::Read, path, Vec::new(), async move {
+                    let (node, watch) = read.await?;
+                    let seen = Some((node.stat, number(node.data.as_deref())));
+                    Ok(Answer::Read(seen, Some(watch)))
+                });
+            }
+            (_, false) => {
+                let list = client.get_children(path);
+                self.ask(Kind::List, path, Vec::new(), async move {
+                    list.await.map(|list| Answer::Listed(list.stat, None))
+                });
+            }
+            (_, true) => {
+                let list = client.get_children_and_watch(path);
+                self.ask(Kind::List, path, Vec::new(), async move {
+                    let (list, watch) = list.await?;
+                    Ok(Answer::Listed(list.stat, Some(watch)))
+                });
+            }
+        }
+    }
+
+    /// While faults go on a leader may answer that has been replaced, and does not know it.
+    pub(super) fn sync(&mut self, client: &Client) {
+        let calm = self.seat.world.is_draining();
+        let newest = calm.then(|| self.seat.world.oracle().history.newest());
+        let synced = client.sync("/s");
+        self.ask(Kind::Sync(newest), "/s", Vec::new(), async move {
+            synced.await.map(|()| Answer::Done)
+        });
+    }
+
+    fn add_auth(&mut self, client: &Client) {
+        if self.window.iter().any(Asked::is_auth) {
+            return; // a session takes so many, and each that waits counts
+        }
+        let auth = self.seat.rng.pick(&["one:1", "two:2", "three:3"]);
+        let added = client.add_auth("digest", auth);
+        self.ask(Kind::Auth, "", Vec::new(), async move { added.await.map(|()| Answer::Done) });
+    }
+
+    fn stream(&mut self, client: &Client, path: &str) {
+        let is_recursive = match self.uses {
+            Uses::OneShots => return self.read(client, path),
+            Uses::Persistent => false,
+            Uses::Recursive => true,
+            Uses::All => self.seat.rng.chance(0.5),
+        };
+        if self.streams.len() >= WATCHES_MAX / 3 {
+            return self.forget();
+        }
+        let stream = if is_recursive { client.watch_recursive(path) } else { client.watch(path) };
+        self.ask(Kind::Stream { is_recursive }, path, Vec::new(), async move {
+            stream.await.map(Answer::Streaming)
+        });
+    }
+
+    /// Drops a watch.
+    fn forget(&mut self) {
+        if !self.streams.is_empty() && self.seat.rng.chance(0.5) {
+            let number = self.seat.rng.index(self.streams.len());
+            drop(self.streams.swap_remove(number));
+        } else if !self.one_shots.is_empty() {
+            let number = self.seat.rng.index(self.one_shots.len());
+            drop(self.one_shots.swap_remove(number));
+        }
+    }
+
+    fn update_servers(&mut self) {
+        self.updates += 1;
+        let servers = self.seat.world.plan.servers;
+        let kept = self.seat.rng.index(servers);
+        let others: Vec<usize> =
+            (0..servers).filter(|it| *it == kept || self.seat.rng.chance(0.6)).collect();
+        let list: Vec<String> = others.iter().map(|it| format!("server-{it}:1")).collect();
+        self.seat.world.oracle().log(format_args!("{} has servers {list:?}", self.seat.name));
+        if let Err(error) = self.seat.client.update_servers(&list.join(",")) {
+            self.violated("I7", &format!("update_servers: {error}"));
+        }
+    }
+
+    fn ask<F>(&mut self, kind: Kind, path: &str, numbers: Vec<u64>, future: F)
+    where
+        F: Future<Output = Result<Answer, Error>> + Send + 'static,
+    {
+        self.made += 1;
+        let (request, path, session) = (self.made, path.to_owned(), self.seat.client.session_id());
+        let asked = Asked { request, kind, path, numbers, session, future: Box::pin(future) };
+        let mut oracle = self.seat.world.oracle();
+        if kind == Kind::Delete {
+            oracle.history.delete_begins(session, &asked.path);
+        }
+        oracle.asked();
+        oracle.log(format_args!("{} {}", self.seat.name, asked.what()));
+        drop(oracle);
+        self.window.push_back(asked);
+    }
+}

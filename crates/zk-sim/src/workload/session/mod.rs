@@ -1,0 +1,219 @@
+//! Sessions at work: random requests and watches, and a look at every answer and every event.
+//!
+//! One worker has a session to itself. What it is told it holds against the history of the nodes
+//! at the leader: see [`History`](crate::history::History).
+
+mod answers;
+mod ask;
+mod watched;
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::task::unconstrained;
+use tokio::time::{sleep, timeout};
+use zk_session::{Error, ErrorCode, ErrorKind};
+
+use self::ask::{Asked, PATHS};
+use self::watched::{OneShot, Streaming, Uses};
+use super::Seat;
+
+/// Works until the session is over or no more is to be begun; then everything must fall into
+/// place.
+pub(crate) async fn work(seat: Seat) {
+    let mut worker = Worker::new(seat);
+    worker.plant();
+    while !worker.seat.world.is_draining() && !worker.is_over() {
+        let world = &worker.seat.world;
+        let session = world.plan.session;
+        // Beside a lock, whose run goes on: what requests can show they show soon.
+        let is_done = world.plan.locks && world.oracle().asked >= session.requests;
+        let pause = if is_done { worker.seat.timeout / 4 } else { session.think };
+        if !is_done {
+            let burst = worker.seat.rng.between(1, session.burst);
+            worker.burst(burst);
+        }
+        let pause = worker.seat.rng.around(pause) + Duration::from_millis(1);
+        worker.pump_for(pause).await;
+    }
+    worker.settle().await;
+    if !worker.is_over() {
+        worker.exam().await;
+    }
+    if worker.is_over() {
+        worker.end().await;
+    }
+}
+
+struct Worker {
+    seat: Seat,
+    /// Requests without an answer, oldest first.
+    window: VecDeque<Asked>,
+    one_shots: Vec<OneShot>,
+    streams: Vec<Streaming>,
+    /// The newest zxid that this session is known to have seen.
+    view: i64,
+    /// Requests made: the number of the last.
+    made: u64,
+    /// New lists of servers that it was given.
+    updates: u64,
+    uses: Uses,
+    /// Sequential nodes that it has made.
+    own: Vec<String>,
+}
+
+impl Worker {
+    fn new(mut seat: Seat) -> Self {
+        let uses = Uses::draw(&mut seat.rng);
+        Self {
+            seat,
+            window: VecDeque::new(),
+            one_shots: Vec::new(),
+            streams: Vec::new(),
+            view: 0,
+            made: 0,
+            updates: 0,
+            uses,
+            own: Vec::new(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.seat.client.ended().is_some()
+    }
+
+    fn violated(&self, invariant: &'static str, text: &str) {
+        let text = format!("{}: {text}", self.seat.name);
+        self.seat.world.oracle().violated(invariant, text);
+    }
+
+    /// Hears and judges what there is to be heard, for a while.
+    async fn pump_for(&mut self, time: Duration) {
+        let pumping = poll_fn(|cx| self.pump(cx));
+        // Whoever polls that much must not be told to wait although there is news.
+        drop(timeout(time, unconstrained(pumping)).await);
+    }
+
+    /// Ready when the session is over.
+    fn pump(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.hear(cx);
+        let mut open: Option<u64> = None;
+        for mut asked in std::mem::take(&mut self.window) {
+            let Poll::Ready(result) = asked.future.as_mut().poll(cx) else {
+                if !asked.is_auth() {
+                    open = open.or(Some(asked.request));
+                }
+                self.window.push_back(asked);
+                continue;
+            };
+            let in_turn = !asked.is_auth() && is_in_turn(&result);
+            if let Some(open) = open.filter(|_| in_turn) {
+                let text = format!("{} was answered before request {open}", asked.what());
+                self.violated("I7", &text);
+            }
+            self.judge(&asked, result, cx);
+        }
+        self.check_watches();
+        if self.is_over() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Everything asked for is answered.
+    async fn settle(&mut self) {
+        while !self.window.is_empty() && !self.is_over() {
+            self.pump_for(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// All is well now. Every watch must fire whose node has changed or changes now, and the
+    /// session must be rid of all that it drops.
+    async fn exam(&mut self) {
+        self.catch_up().await;
+        for path in PATHS {
+            self.touch(path);
+        }
+        self.settle().await;
+        self.catch_up().await;
+        self.one_shots.clear();
+        self.streams.clear();
+        if self.seat.world.plan.locks {
+            return; // which has watches, too
+        }
+        let patience = self.seat.world.plan.patience();
+        let until = crate::clock::now() + patience;
+        while !self.is_over() {
+            let it = self.seat.client.stats();
+            let left = it.one_shot_watches + it.persistent_watches + it.recursive_watches;
+            if left == 0 && it.in_flight == 0 && it.queued == 0 {
+                return;
+            }
+            if crate::clock::now() > until {
+                return self.violated("I8", &format!("left behind by what is over: {it:?}"));
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Sees all that was committed until now.
+    async fn catch_up(&mut self) {
+        let newest = self.seat.world.oracle().history.newest();
+        while self.view < newest && !self.is_over() {
+            self.sync(&self.seat.client.clone());
+            self.settle().await;
+        }
+    }
+
+    /// A session that is over has told everybody, once.
+    async fn end(&mut self) {
+        for _ in 0..100 {
+            self.hear_now().await;
+            if self.window.is_empty() && self.one_shots.is_empty() && self.streams.is_empty() {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        let open: Vec<String> = self.window.iter().map(Asked::what).collect();
+        let (watches, streams) = (self.one_shots.len(), self.streams.len());
+        let text = format!("not told of the end: {open:?}, {watches} watches, {streams} streams");
+        self.violated("I7", &text);
+    }
+
+    async fn hear_now(&mut self) {
+        let once = poll_fn(|cx| {
+            let _ = self.pump(cx);
+            Poll::Ready(())
+        });
+        unconstrained(once).await;
+    }
+}
+
+/// Answers that come in the order of the requests: what this end says by itself does not, nor what
+/// a fault has a server say before it looks.
+fn is_in_turn<T>(result: &Result<T, Error>) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(error) => error.code().is_some_and(|code| code != ErrorCode::THROTTLED_OP),
+    }
+}
+
+/// Errors that a request may meet with which nothing is wrong.
+fn is_fair(kind: &ErrorKind) -> bool {
+    use ErrorCode as Code;
+    match kind {
+        ErrorKind::Server(code) | ErrorKind::RolledBack { code, .. } => [
+            Code::NO_NODE,
+            Code::NODE_EXISTS,
+            Code::BAD_VERSION,
+            Code::NOT_EMPTY,
+            Code::NO_CHILDREN_FOR_EPHEMERALS,
+            Code::THROTTLED_OP,
+        ]
+        .contains(code),
+        ErrorKind::ConnectionLost(_)
+        | ErrorKind::SessionEnded(_)
+        | ErrorKind::TimedOut
+        | ErrorKind::NotReadOnly => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,147 @@
+//! The watches of a session, and whether they tell what they must.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use zk_session::{Watch, WatchNews, WatchStream};
+
+use super::Worker;
+use crate::history::Seen;
+use crate::rng::Rng;
+use crate::trail::Trail;
+
+/// Which watches a session uses. Where they are mixed the events of one reach the other, and
+/// streams are not followed exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Uses {
+    OneShots,
+    Persistent,
+    Recursive,
+    All,
+}
+
+impl Uses {
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        rng.pick(&[Self::OneShots, Self::Persistent, Self::Recursive, Self::All])
+    }
+}
+
+pub(super) struct OneShot {
+    pub(super) watch: Watch,
+    pub(super) path: String,
+    pub(super) seen: Seen,
+}
+
+pub(super) struct Streaming {
+    pub(super) stream: WatchStream,
+    pub(super) trail: Trail,
+    pub(super) has_ended: bool,
+}
+
+impl Worker {
+    /// Takes all events there are. Done before answers are looked at: an event that comes behind
+    /// the answer that shows its effect is late.
+    pub(super) fn hear(&mut self, cx: &mut Context<'_>) {
+        for mut one in std::mem::take(&mut self.one_shots) {
+            match Pin::new(&mut one.watch).poll(cx) {
+                Poll::Pending => self.one_shots.push(one),
+                Poll::Ready(result) => self.fired(&one, result),
+            }
+        }
+        for mut one in std::mem::take(&mut self.streams) {
+            if self.drain(&mut one, cx) {
+                self.streams.push(one);
+            }
+        }
+    }
+
+    pub(super) fn fired(
+        &self,
+        one: &OneShot,
+        result: Result<zk_session::WatchedEvent, zk_session::Error>,
+    ) {
+        let mut oracle = self.seat.world.oracle();
+        oracle.log(format_args!("{} watch of {}: {result:?}", self.seat.name, one.path));
+        let newest = oracle.history.newest();
+        match result {
+            Ok(event) if event.path != one.path => {
+                drop(oracle);
+                self.violated("I11", &format!("a watch of {} told {event:?}", one.path));
+            }
+            Ok(event)
+                if self.uses == Uses::OneShots
+                    && !matches!(one.seen, Seen::Nothing(_))
+                    && !oracle.history.fires(&one.path, one.seen, newest) =>
+            {
+                drop(oracle);
+                let text = format!("{event:?} of {}, unchanged since {:?}", one.path, one.seen);
+                self.violated("I11", &text);
+            }
+            Ok(_) => {}
+            Err(_) => {
+                drop(oracle);
+                if !self.is_over() {
+                    self.violated("I7", &format!("a watch of {} ends before", one.path));
+                }
+            }
+        }
+    }
+
+    /// Whether there may be more, later.
+    fn drain(&self, one: &mut Streaming, cx: &mut Context<'_>) -> bool {
+        while let Poll::Ready(news) = Pin::new(&mut one.stream).poll_next(cx) {
+            let mut oracle = self.seat.world.oracle();
+            oracle.log(format_args!("{} stream: {news:?}", self.seat.name));
+            let told = match news {
+                None if one.has_ended => return false,
+                None => Err("a stream ends without a word".to_owned()),
+                Some(_) if one.has_ended => Err("a stream goes on behind its end".to_owned()),
+                Some(Ok(WatchNews::Changed(event))) if self.uses != Uses::All => {
+                    one.trail.tell(&oracle.history, &event)
+                }
+                Some(Ok(WatchNews::Gap | WatchNews::Overflow { .. })) => {
+                    one.trail.gap(self.made + 1, self.view);
+                    Ok(())
+                }
+                Some(Ok(_)) => Ok(()),
+                Some(Err(_)) => {
+                    one.has_ended = true;
+                    Ok(())
+                }
+            };
+            drop(oracle);
+            if let Err(text) = told {
+                self.violated("I11", &text);
+                return false;
+            }
+            if one.has_ended && !self.is_over() {
+                self.violated("I7", "a stream ends before its session");
+            }
+        }
+        true
+    }
+
+    /// What is in view of this session must have been told.
+    pub(super) fn check_watches(&mut self) {
+        let view = self.view;
+        let oracle = self.seat.world.oracle();
+        let mut late = self
+            .one_shots
+            .iter()
+            .filter(|one| oracle.history.fires(&one.path, one.seen, view))
+            .map(|one| format!("{} since {:?}, view {view:#x}", one.path, one.seen));
+        let is_exact = self.uses != Uses::All;
+        let exact = self.streams.iter_mut().filter(|one| is_exact && !one.has_ended);
+        let missing = || {
+            let mut missing = exact.map(|one| one.trail.missing(&oracle.history, view));
+            missing.find_map(|it| it)
+        };
+        let late = late.next().or_else(missing);
+        drop(oracle);
+        if let Some(late) = late.filter(|_| !self.is_over()) {
+            self.violated("I11", &format!("a watch has not told of {late}"));
+        }
+    }
+}
