@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod contest;
+
 use bytes::{Bytes, BytesMut};
 use zk_proto::{ChildList, ChildrenReply, Encode, Stat};
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::tasks::{Failure, ci, conform, fuzz, sim, test, zookeeper};
+use crate::tasks::{Failure, bench, ci, conform, fuzz, sim, test, zookeeper};
 
 /// Runs the task that `arguments` (without the program's name) ask for.
 ///
@@ -31,6 +31,7 @@ enum Request {
     Fuzz(fuzz::Plan),
     Sim { arguments: Vec<String> },
     Conform { arguments: Vec<String> },
+    Bench { arguments: Vec<String> },
     Ci,
 }
 
@@ -48,6 +49,11 @@ impl Request {
             ["sim", ..] => Ok(Self::Sim { arguments: arguments[1..].to_vec() }),
             ["conform", "-h" | "--help"] => Ok(Self::Help(CONFORM_HELP)),
             ["conform", ..] => Ok(Self::Conform { arguments: arguments[1..].to_vec() }),
+            ["bench", "-h" | "--help"] => Ok(Self::Help(BENCH_HELP)),
+            ["bench", "handoff", ..] => Ok(Self::Bench { arguments: arguments[2..].to_vec() }),
+            ["bench", ..] => {
+                Err(Failure::usage("which benchmark? use `cargo xtask bench handoff`"))
+            }
             ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
             ["ci"] => Ok(Self::Ci),
             ["ci", extra, ..] => Err(surplus("ci", extra)),
@@ -126,6 +132,7 @@ impl Request {
             Self::Fuzz(plan) => fuzz::run(&plan),
             Self::Sim { arguments } => sim::run(&arguments),
             Self::Conform { arguments } => conform::run(&arguments),
+            Self::Bench { arguments } => bench::run(&arguments),
             Self::Ci => ci::run(),
         }
     }
@@ -148,6 +155,7 @@ Tasks:
   fuzz [--secs N] [TARGET...]     fuzz whatever reads bytes from somebody else
   conform [ARG...]                compare the server of zk-testing with a real one
   sim [--seeds N | --seed S]      simulate clients and locks under faults, deterministically
+  bench handoff [ARG...]          measure how fast locks are handed on, beside other clients
   ci                              everything a change must pass: format, lints, docs, tests, fuzzing
 
 `cargo xtask TASK --help` tells more.
@@ -209,6 +217,16 @@ A script that differs is made as short as possible and printed, and the status i
 real server nothing is compared, unless CI=true.
 ";
 
+const BENCH_HELP: &str = "\
+Measures how long a lock takes from one owner to the next, on a real server, beside other clients.
+
+Usage: cargo xtask bench handoff [ARG...]
+
+`cargo xtask bench handoff --help` tells what ARGs there are. The record and its plots go to
+benches/record. What of the other clients is missing is installed: kazoo into a folder under target/,
+the crate zookeeper-client into a workspace of its own; Curator is Debian's libcurator-recipes-java.
+";
+
 const CI_HELP: &str = "\
 Everything a change must pass, in order, ending at the first failure:
   cargo fmt --all --check
@@ -244,6 +262,8 @@ mod tests {
             let targets = targets.iter().map(|target| (*target).to_owned()).collect();
             Request::Fuzz(fuzz::Plan { secs, targets })
         };
+        let bench = Request::Bench { arguments: vec!["--short".to_owned()] };
+        assert_eq!(parse("bench handoff --short").unwrap(), bench);
         assert_eq!(parse("fuzz").unwrap(), fuzz(60, &[]));
         assert_eq!(parse("fuzz a --secs 5 b").unwrap(), fuzz(5, &["a", "b"]));
         assert_eq!(parse("fuzz --secs=5").unwrap(), fuzz(5, &[]));
@@ -260,6 +280,7 @@ mod tests {
             "test -h",
             "fuzz -h",
             "conform -h",
+            "bench -h",
             "ci -h",
         ] {
             assert!(matches!(parse(line), Ok(Request::Help(_))), "{line}");
@@ -284,6 +305,8 @@ mod tests {
             "fuzz --secs 0",
             "fuzz --secs=x",
             "fuzz --jobs 2",
+            "bench",
+            "bench speed",
             "ci fast",
         ] {
             let failure = parse(line).unwrap_err();

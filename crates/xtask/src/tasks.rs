@@ -1,5 +1,6 @@
 //! The tasks behind the command line.
 
+pub(crate) mod bench;
 pub(crate) mod ci;
 pub(crate) mod conform;
 pub(crate) mod fuzz;

@@ -1,0 +1,182 @@
+//! One contest: a lock's node, a gate before its queue, and what came of it.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use zk_benches::contest::{Hold, Refusal};
+
+use crate::contestant::{Answer, Contestant};
+use crate::plan::{Measure, Scenario};
+use crate::proxy::{Counts, Proxy};
+use crate::raw::{Create, Raw};
+use crate::roster;
+use crate::stats;
+
+/// Where contests are held: a server, and the ways to it.
+pub(crate) struct Arena {
+    address: String,
+    paths: usize,
+}
+
+/// What one contest gave.
+pub(crate) struct Outcome {
+    /// Named as in the table: `acquire` and `release`, otherwise nothing.
+    pub(crate) samples: Vec<(&'static str, Vec<u64>)>,
+    pub(crate) traffic: Option<Counts>,
+}
+
+/// Why a contest gave nothing.
+pub(crate) enum Loss {
+    /// The contestant can go on with the next one.
+    Skipped(String),
+    /// It is in no state to be used again.
+    Broken(String),
+    /// Two held the lock, or a queue was not kept: no figure of the run is to be trusted.
+    Violated(String),
+}
+
+impl Arena {
+    pub(crate) fn open(address: String) -> Self {
+        Self { address, paths: 0 }
+    }
+
+    pub(crate) fn hold(
+        &mut self,
+        scenario: &Scenario,
+        name: &str,
+        contestant: &mut Contestant,
+    ) -> Result<Outcome, Loss> {
+        let mut scenario = scenario.clone();
+        self.paths += 1;
+        scenario.job.path = format!("/handoff-{}", self.paths);
+        scenario.job.address.clone_from(&self.address);
+        // A session for each contest: it says nothing between two of them, and would expire.
+        let mut bookkeeper = Raw::connect(&self.address).map_err(broken)?;
+        bookkeeper.create(&scenario.job.path, Create::Persistent);
+        bookkeeper.call().map_err(broken)?;
+        let proxy = match scenario.measure {
+            Measure::Handoff | Measure::Calls => None,
+            Measure::Reconnect | Measure::Drain => {
+                Some(Proxy::start(self.address.clone()).map_err(broken)?)
+            }
+        };
+        if let Some(proxy) = &proxy {
+            proxy.address().clone_into(&mut scenario.job.address);
+        }
+        if name == roster::FLOOR {
+            scenario.job.permits = 1;
+        }
+        let holds = if scenario.has_gate() && name != roster::FLOOR {
+            gated(&scenario, &mut bookkeeper, contestant, proxy.as_ref())
+        } else {
+            contestant.tell(&scenario.job).map_err(refused)?;
+            holds_of(contestant.answer(ANSWER_LIMIT))
+        };
+        let (holds, traffic) = holds?;
+        judge(&scenario, name, holds, traffic)
+    }
+}
+
+/// Lets everyone queue behind a node of our own before it is deleted.
+fn gated(
+    scenario: &Scenario,
+    bookkeeper: &mut Raw,
+    contestant: &mut Contestant,
+    proxy: Option<&Proxy>,
+) -> Result<(Vec<Hold>, Option<Counts>), Loss> {
+    let path = &scenario.job.path;
+    bookkeeper.create(&format!("{path}/_c_gate-lock-"), Create::EphemeralSequential);
+    let gate = bookkeeper.call().and_then(|frame| frame.path()).map_err(broken)?;
+    contestant.tell(&scenario.job).map_err(refused)?;
+    // Each lists all those ahead of it, which is what a long queue takes its time for.
+    let looks_max = QUEUE_LOOKS_MAX + scenario.job.waiters;
+    let mut looks = 0;
+    while bookkeeper.count_children(path).map_err(broken)? <= scenario.job.waiters {
+        match contestant.answer(QUEUE_LOOK) {
+            Answer::Silence if looks < looks_max => looks += 1,
+            Answer::Silence => {
+                let count = scenario.job.waiters;
+                return Err(Loss::Broken(format!("not all {count} waiters came to queue")));
+            }
+            early => return holds_of(early),
+        }
+    }
+    // What follows the create of the last one: lists and watches.
+    pause(SETTLE + SETTLE_EACH * u32::try_from(scenario.job.waiters).unwrap_or(u32::MAX));
+    let before = proxy.map(Proxy::counts);
+    bookkeeper.delete(&gate);
+    bookkeeper.call().map_err(broken)?;
+    if let (Measure::Reconnect, Some(proxy)) = (scenario.measure, proxy) {
+        pause(CUT_AFTER);
+        proxy.cut();
+    }
+    let (holds, _) = holds_of(contestant.answer(ANSWER_LIMIT))?;
+    let traffic = proxy.map(Proxy::counts).zip(before).map(|(after, before)| Counts {
+        requests: after.requests - before.requests,
+        bytes_sent: after.bytes_sent - before.bytes_sent,
+        frames_received: after.frames_received - before.frames_received,
+        bytes_received: after.bytes_received - before.bytes_received,
+    });
+    Ok((holds, traffic))
+}
+
+fn judge(
+    scenario: &Scenario,
+    name: &str,
+    holds: Vec<Hold>,
+    traffic: Option<Counts>,
+) -> Result<Outcome, Loss> {
+    let job = &scenario.job;
+    let calls = [("acquire", stats::acquires(&holds)), ("release", stats::releases(&holds))];
+    // A floor of another lock is that of a hand-off.
+    let mut judged = job.clone();
+    if name == roster::FLOOR {
+        judged.kind = zk_benches::contest::Kind::Handoff;
+    }
+    let handoffs = stats::handoffs(&judged, holds).map_err(Loss::Violated)?;
+    let samples = match scenario.measure {
+        Measure::Handoff | Measure::Drain => vec![("", handoffs)],
+        Measure::Calls => Vec::from(calls),
+        Measure::Reconnect => vec![("", handoffs.into_iter().max().into_iter().collect())],
+    };
+    if samples.iter().any(|(_, samples)| samples.is_empty()) {
+        return Err(Loss::Skipped("no hand-off to measure".to_owned()));
+    }
+    Ok(Outcome { samples, traffic })
+}
+
+fn holds_of(answer: Answer) -> Result<(Vec<Hold>, Option<Counts>), Loss> {
+    match answer {
+        Answer::Holds(holds) => Ok((holds, None)),
+        Answer::Refused(refusal) => Err(refused(refusal)),
+        Answer::Silence => Err(Loss::Broken(format!("nothing within {ANSWER_LIMIT:?}"))),
+        Answer::Gone(reason) => Err(Loss::Broken(reason)),
+    }
+}
+
+fn refused(refusal: Refusal) -> Loss {
+    match refusal {
+        Refusal::None(reason) => Loss::Skipped(reason),
+        Refusal::Failed(reason) => Loss::Broken(reason),
+    }
+}
+
+fn broken(error: io::Error) -> Loss {
+    Loss::Broken(error.to_string())
+}
+
+#[allow(clippy::disallowed_methods, reason = "there is nothing of another process to wait on")]
+fn pause(time: Duration) {
+    thread::sleep(time);
+}
+
+/// The slowest contest of the slowest contestant takes a few seconds.
+const ANSWER_LIMIT: Duration = Duration::from_secs(40);
+const QUEUE_LOOK: Duration = Duration::from_millis(5);
+/// Twenty seconds, besides one look for each waiter.
+const QUEUE_LOOKS_MAX: usize = 4_000;
+const SETTLE: Duration = Duration::from_millis(60);
+const SETTLE_EACH: Duration = Duration::from_micros(200);
+/// Well within the contest, which takes longer than a millisecond for each of its holds.
+const CUT_AFTER: Duration = Duration::from_millis(150);

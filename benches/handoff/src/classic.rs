@@ -1,0 +1,176 @@
+//! The algorithm of the books over raw sockets: create, list, watch the one ahead, and list again
+//! when it has gone; each request after the answer to the one before.
+//!
+//! A thread for each session, which waits on its socket only. Where waiters share a session, it does
+//! for all of them what has come to be done.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal, sequence_of};
+
+use crate::raw::{Create, EVENT_XID, Frame, Raw};
+
+pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
+    if !matches!(job.kind, Kind::Handoff | Kind::Uncontended) {
+        return Err(Refusal::none("only the mutual exclusion lock is written out"));
+    }
+    let clock = Clock::start();
+    let done = AtomicUsize::new(0);
+    let outcomes: Vec<io::Result<Vec<Hold>>> = thread::scope(|scope| {
+        let done = &done;
+        let contend = |session| scope.spawn(move || Session::contend(job, session, clock, done));
+        let threads: Vec<_> = (0..job.sessions).map(contend).collect();
+        let ended = || io::Error::other("a thread panicked");
+        threads.into_iter().map(|it| it.join().unwrap_or_else(|_| Err(ended()))).collect()
+    });
+    let mut holds = Vec::new();
+    for outcome in outcomes {
+        holds.extend(outcome?);
+    }
+    Ok(holds)
+}
+
+/// The waiters of one session.
+struct Session<'a> {
+    raw: Raw,
+    job: &'a Job,
+    clock: Clock,
+    waiters: Vec<Waiter>,
+    /// Whose request an answer is, and for what.
+    asked: HashMap<i32, (usize, Asked)>,
+    /// Who waits for an event at a path.
+    watching: HashMap<String, usize>,
+    holds: Vec<Hold>,
+}
+
+#[derive(Default)]
+struct Waiter {
+    node: String,
+    predecessor: String,
+    hold: Hold,
+}
+
+#[derive(Clone, Copy)]
+enum Asked {
+    Create,
+    List,
+    Watch,
+    Delete,
+}
+
+impl<'a> Session<'a> {
+    fn contend(
+        job: &'a Job,
+        session: usize,
+        clock: Clock,
+        done: &AtomicUsize,
+    ) -> io::Result<Vec<Hold>> {
+        let raw = Raw::connect(&job.address)?;
+        raw.limit_reads(LOOK_UP)?;
+        let count = (session..job.waiters).step_by(job.sessions).count();
+        let waiters = (0..count).map(|_| Waiter::default()).collect();
+        let (asked, watching, holds) = (HashMap::new(), HashMap::new(), Vec::new());
+        let mut this = Self { raw, job, clock, waiters, asked, watching, holds };
+        for waiter in 0..count {
+            this.start(waiter)?;
+        }
+        while done.load(Ordering::Relaxed) < job.holds {
+            match this.raw.read() {
+                Ok(frame) => {
+                    let before = this.holds.len();
+                    this.step(&frame)?;
+                    done.fetch_add(this.holds.len() - before, Ordering::Relaxed);
+                }
+                // Nothing to read: a look at whether all is over.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(this.holds)
+    }
+
+    fn start(&mut self, waiter: usize) -> io::Result<()> {
+        self.waiters[waiter].hold.call = self.clock.now();
+        let prefix = format!("{}/_c_raw-lock-", self.job.path);
+        let xid = self.raw.create(&prefix, Create::EphemeralSequential);
+        self.ask(xid, waiter, Asked::Create)
+    }
+
+    fn list(&mut self, waiter: usize) -> io::Result<()> {
+        let xid = self.raw.children(&self.job.path);
+        self.ask(xid, waiter, Asked::List)
+    }
+
+    fn ask(&mut self, xid: i32, waiter: usize, what: Asked) -> io::Result<()> {
+        self.asked.insert(xid, (waiter, what));
+        self.raw.flush()
+    }
+
+    fn step(&mut self, frame: &Frame) -> io::Result<()> {
+        if frame.xid == EVENT_XID {
+            return match self.watching.remove(&frame.event_path()?) {
+                Some(waiter) => self.list(waiter),
+                None => Ok(()),
+            };
+        }
+        let Some((waiter, what)) = self.asked.remove(&frame.xid) else {
+            return Err(io::Error::other("an answer to nothing"));
+        };
+        match what {
+            Asked::Create => {
+                self.waiters[waiter].node = frame.path()?;
+                self.list(waiter)
+            }
+            Asked::List => self.look(waiter, &frame.names()?),
+            // It has gone in the meantime: there will be no event.
+            Asked::Watch if frame.error == NO_NODE => {
+                self.watching.remove(&self.waiters[waiter].predecessor);
+                self.list(waiter)
+            }
+            Asked::Watch => Ok(()),
+            Asked::Delete => {
+                self.waiters[waiter].hold.released = self.clock.now();
+                self.holds.push(self.waiters[waiter].hold);
+                if self.job.again { self.start(waiter) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn look(&mut self, waiter: usize, names: &[String]) -> io::Result<()> {
+        let own = sequence_of(&self.waiters[waiter].node);
+        let ahead = names.iter().filter(|name| sequence_of(name) < own);
+        let Some(predecessor) = ahead.max_by_key(|name| sequence_of(name)) else {
+            return self.own(waiter, own);
+        };
+        let path = format!("{}/{predecessor}", self.job.path);
+        let xid = self.raw.watch(&path);
+        // Before the answer: the event may come right behind it.
+        self.watching.insert(path.clone(), waiter);
+        self.waiters[waiter].predecessor = path;
+        self.ask(xid, waiter, Asked::Watch)
+    }
+
+    fn own(&mut self, waiter: usize, order: i64) -> io::Result<()> {
+        let hold = &mut self.waiters[waiter].hold;
+        (hold.owner, hold.order) = (self.clock.now(), order);
+        sleep(self.job);
+        hold.release = self.clock.now();
+        let xid = self.raw.delete(&self.waiters[waiter].node);
+        self.ask(xid, waiter, Asked::Delete)
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the hold itself is what takes time")]
+fn sleep(job: &Job) {
+    if !job.hold.is_zero() {
+        thread::sleep(job.hold);
+    }
+}
+
+const NO_NODE: i32 = -101;
+/// How long a thread with nothing to read may take to notice that all is over.
+const LOOK_UP: Duration = Duration::from_millis(20);

@@ -1,0 +1,71 @@
+//! The floor: a blocking socket deletes a node, another gets the event. No lock can be handed on
+//! with less, and none be taken with less than a create and a list in one write.
+
+use std::io;
+use std::thread;
+
+use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal};
+
+use crate::raw::{Create, EVENT_XID, Raw};
+
+pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
+    let mut releasing = Raw::connect(&job.address)?;
+    if job.kind == Kind::Uncontended {
+        return Ok(uncontended(&mut releasing, job)?);
+    }
+    let mut waiting = Raw::connect(&job.address)?;
+    let clock = Clock::start();
+    let mut owner = clock.now();
+    let mut holds = Vec::with_capacity(job.holds);
+    let prefix = format!("{}/floor-", job.path);
+    for order in 0.. {
+        if holds.len() == job.holds {
+            break;
+        }
+        releasing.create(&prefix, Create::EphemeralSequential);
+        let node = releasing.call()?.path()?;
+        waiting.watch(&node);
+        waiting.call()?;
+        sleep(job);
+        releasing.delete(&node);
+        let release = clock.now();
+        releasing.flush()?;
+        while waiting.read()?.xid != EVENT_XID {}
+        let next_owner = clock.now();
+        releasing.read()?;
+        // It has been waiting all the time.
+        let call = 0;
+        holds.push(Hold { call, owner, release, released: clock.now(), order, shared: false });
+        owner = next_owner;
+    }
+    Ok(holds)
+}
+
+fn uncontended(raw: &mut Raw, job: &Job) -> io::Result<Vec<Hold>> {
+    let clock = Clock::start();
+    let prefix = format!("{}/floor-lock-", job.path);
+    let mut holds = Vec::with_capacity(job.holds);
+    for order in 0.. {
+        if holds.len() == job.holds {
+            break;
+        }
+        let call = clock.now();
+        raw.create(&prefix, Create::EphemeralSequential);
+        raw.children(&job.path);
+        let node = raw.call()?.path()?;
+        raw.call()?;
+        let owner = clock.now();
+        raw.delete(&node);
+        let release = clock.now();
+        raw.call()?;
+        holds.push(Hold { call, owner, release, released: clock.now(), order, shared: false });
+    }
+    Ok(holds)
+}
+
+#[allow(clippy::disallowed_methods, reason = "the hold itself is what takes time")]
+fn sleep(job: &Job) {
+    if !job.hold.is_zero() {
+        thread::sleep(job.hold);
+    }
+}

@@ -1,0 +1,122 @@
+//! `cargo xtask bench handoff`: how long a lock takes from one owner to the next, beside other clients.
+//!
+//! One real ZooKeeper on loopback, contestants in turn, round by round, each a process that reports
+//! when it asked, owned and released ([`zk_benches::contest`]). What the figures mean, and what they
+//! were, is told in `docs/performance.md`.
+
+#![forbid(unsafe_code)]
+
+mod arena;
+mod classic;
+mod contestant;
+mod floor;
+mod ours;
+mod plan;
+mod plot;
+mod proxy;
+mod raw;
+mod record;
+mod roster;
+mod run;
+mod stats;
+mod svg;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use zk_benches::contest::{self, Refusal};
+
+/// Hand-off latency of locks: this library beside the floor, the algorithm of the books and other
+/// clients, on one real ZooKeeper server.
+///
+/// Contestants take turns, A B C A B C, in one run. Every contest checks that no two owners held the
+/// lock at a time and that the queue was kept. A contestant that cannot be had here is skipped with a
+/// line that says why.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench handoff", subcommand_negates_reqs = true)]
+struct Options {
+    /// For function and not for time: few holds, one round, nothing that has to be installed
+    #[arg(long)]
+    short: bool,
+    /// Only scenarios whose names begin so; may be given again
+    #[arg(long, value_name = "NAME")]
+    scenario: Vec<String>,
+    /// Only these contestants; the floor takes part in any case; may be given again
+    #[arg(long, value_name = "NAME")]
+    contestant: Vec<String>,
+    /// How many times each contestant goes through each scenario
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// The tokio runtime of the Rust contestants
+    #[arg(long, value_name = "FLAVOUR", default_value = "multi", value_parser = ["multi", "current"])]
+    runtime: String,
+    /// Writes the record handoff.json and the plots there, instead of to benches/record
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Writes no record and no plots
+    #[arg(long)]
+    no_record: bool,
+    /// Says which scenarios and contestants there are
+    #[arg(long)]
+    list: bool,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Contends as it is told on standard input
+    #[command(hide = true)]
+    Contestant { name: String },
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let outcome = match &options.role {
+        Some(Role::Contestant { name }) => contend(name, &options.runtime),
+        None if options.list => {
+            list();
+            Ok(())
+        }
+        None => run::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("handoff: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn list() {
+    println!("scenarios:");
+    for scenario in plan::all() {
+        println!("  {:<18} {}", scenario.name, scenario.title);
+    }
+    println!("contestants:");
+    for (name, what) in roster::ALL {
+        println!("  {name:<18} {what}");
+    }
+}
+
+fn contend(name: &str, runtime: &str) -> Result<(), String> {
+    let mut builder = match runtime {
+        "current" => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = builder.enable_all().build().map_err(|error| error.to_string())?;
+    let outcome = contest::serve(|job| match name {
+        roster::FLOOR => floor::run(job),
+        roster::CLASSIC => classic::run(job),
+        roster::OURS => runtime.block_on(ours::run(job)),
+        _ => Err(Refusal::Failed(format!("no contestant `{name}`"))),
+    });
+    outcome.map_err(|error| error.to_string())
+}
+
+/// Longer than any contest.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);

@@ -1,0 +1,127 @@
+//! This library, used as a service would use it.
+
+use std::future::Future;
+
+use tokio::sync::mpsc;
+use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal, sequence_of};
+use zk_recipes::session::{Client, Config};
+use zk_recipes::{Guard, LockError, Mutex, RwLock, Semaphore};
+
+pub(crate) async fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
+    let mut clients = Vec::new();
+    for _ in 0..job.sessions {
+        let config = Config::new(&job.address)?.session_timeout(super::SESSION_TIMEOUT);
+        clients.push(config.connect().await?);
+    }
+    let clock = Clock::start();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let mut tasks = Vec::new();
+    for waiter in 0..job.waiters {
+        let client = clients[waiter % job.sessions].clone();
+        let contender = Contender { job: job.clone(), waiter, clock, tell: tell.clone() };
+        tasks.push(tokio::spawn(async move {
+            // Whoever listens ends with the first failure.
+            if let Err(error) = contender.contend(&client).await {
+                let _ = contender.tell.send(Err(error));
+            }
+        }));
+    }
+    drop(tell);
+    let mut holds = Vec::with_capacity(job.holds);
+    while holds.len() < job.holds {
+        match told.recv().await {
+            Some(hold) => holds.push(hold?),
+            None => break,
+        }
+    }
+    for task in tasks {
+        task.abort();
+    }
+    for client in clients {
+        client.close().await;
+    }
+    Ok(holds)
+}
+
+struct Contender {
+    job: Job,
+    waiter: usize,
+    clock: Clock,
+    tell: mpsc::UnboundedSender<Result<Hold, Refusal>>,
+}
+
+enum Lock {
+    Mutex(Mutex),
+    ReadWrite(RwLock),
+    Semaphore(Semaphore),
+}
+
+impl Contender {
+    async fn contend(&self, client: &Client) -> Result<(), Refusal> {
+        let path = &self.job.path;
+        let lock = match self.job.kind {
+            Kind::Handoff | Kind::Uncontended => Lock::Mutex(Mutex::new(client, path)?),
+            Kind::ReadWrite => Lock::ReadWrite(RwLock::new(client, path)?),
+            Kind::Semaphore => {
+                let permits = u32::try_from(self.job.permits)?;
+                Lock::Semaphore(Semaphore::new(client, path, permits)?)
+            }
+        };
+        for turn in 0.. {
+            let shared = self.job.is_shared(self.waiter, turn);
+            let hold = match &lock {
+                Lock::Mutex(mutex) => self.hold(mutex.acquire(), false).await?,
+                Lock::ReadWrite(sides) if shared => self.hold(sides.read().acquire(), true).await?,
+                Lock::ReadWrite(sides) => self.write(sides).await?,
+                Lock::Semaphore(semaphore) => self.permit(semaphore).await?,
+            };
+            if self.tell.send(Ok(hold)).is_err() || !self.job.again {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn hold(
+        &self,
+        acquire: impl Future<Output = Result<Guard, LockError>>,
+        shared: bool,
+    ) -> Result<Hold, Refusal> {
+        let call = self.clock.now();
+        let guard = acquire.await?;
+        let owner = self.clock.now();
+        let order = sequence_of(guard.node());
+        self.sleep().await;
+        let release = self.clock.now();
+        guard.release().await?;
+        Ok(Hold { call, owner, release, released: self.clock.now(), order, shared })
+    }
+
+    async fn write(&self, lock: &RwLock) -> Result<Hold, Refusal> {
+        let call = self.clock.now();
+        let guard = lock.write().acquire().await?;
+        let owner = self.clock.now();
+        let order = sequence_of(guard.node());
+        self.sleep().await;
+        let release = self.clock.now();
+        guard.release().await?;
+        Ok(Hold { call, owner, release, released: self.clock.now(), order, shared: false })
+    }
+
+    async fn permit(&self, lock: &Semaphore) -> Result<Hold, Refusal> {
+        let call = self.clock.now();
+        let lease = lock.acquire().await?;
+        let owner = self.clock.now();
+        self.sleep().await;
+        let release = self.clock.now();
+        lease.release().await?;
+        let released = self.clock.now();
+        Ok(Hold { call, owner, release, released, order: -1, shared: false })
+    }
+
+    async fn sleep(&self) {
+        if !self.job.hold.is_zero() {
+            tokio::time::sleep(self.job.hold).await;
+        }
+    }
+}

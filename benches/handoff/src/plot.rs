@@ -1,0 +1,83 @@
+//! The plots of a run: how latencies are distributed, and how they grow with the queue.
+
+use crate::run::{Results, Row};
+use crate::svg::{Axis, Chart, Line};
+
+/// Name and text of each plot that there is something for.
+pub(crate) fn all(results: &Results) -> Vec<(String, String)> {
+    let distributions = results
+        .rows
+        .iter()
+        .filter(|row| DISTRIBUTIONS.contains(&row.name.as_str()))
+        .map(|row| (format!("{}.svg", row.name), distribution(row)));
+    let growths = [1, 0].into_iter().filter_map(|hold_ms| {
+        let rows: Vec<&Row> = results
+            .rows
+            .iter()
+            .filter(|row| row.name.starts_with("handoff-") && row.hold_ms == hold_ms)
+            .collect();
+        (rows.len() > 1).then(|| (format!("waiters-{hold_ms}ms.svg"), growth(&rows, hold_ms)))
+    });
+    distributions.chain(growths).collect()
+}
+
+fn distribution(row: &Row) -> String {
+    let line = |(name, samples): &(&'static str, crate::stats::Samples)| Line {
+        name: (*name).to_owned(),
+        colour: colour_of(name),
+        points: (0..=STEPS)
+            .map(|step| f64::from(step) / f64::from(STEPS))
+            .map(|part| (samples.quantile_us(part), part * 100.0))
+            .collect(),
+        marks: false,
+    };
+    Chart {
+        title: row.title.clone(),
+        x: Axis::logarithmic("microseconds"),
+        y: Axis::linear("% of samples at most that", 0.0, 100.0),
+        lines: row.entries.iter().map(line).collect(),
+    }
+    .to_svg()
+}
+
+fn growth(rows: &[&Row], hold_ms: u128) -> String {
+    let mut names: Vec<&'static str> = Vec::new();
+    for (name, _) in rows.iter().flat_map(|row| &row.entries) {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    let line = |name: &'static str| Line {
+        name: name.to_owned(),
+        colour: colour_of(name),
+        points: rows
+            .iter()
+            .filter_map(|row| Some((row.waiters as f64, row.of(name)?.quantile_us(0.5))))
+            .collect(),
+        marks: true,
+    };
+    Chart {
+        title: format!("hand-off by the number of waiters, hold {hold_ms} ms"),
+        x: Axis::logarithmic("waiters"),
+        y: Axis::logarithmic("median, microseconds"),
+        lines: names.into_iter().map(line).collect(),
+    }
+    .to_svg()
+}
+
+/// Told apart by those who see few colours, too.
+fn colour_of(name: &str) -> &'static str {
+    match name {
+        "ours" => "#d55e00",
+        "floor" => "#666666",
+        "classic" => "#0072b2",
+        "zookeeper-client" => "#009e73",
+        "curator" => "#cc79a7",
+        _ => "#a08000",
+    }
+}
+
+const DISTRIBUTIONS: [&str; 4] =
+    ["handoff-10-1ms", "handoff-10-0ms", "handoff-1000-1ms", "uncontended-acquire"];
+/// Points of a distribution.
+const STEPS: u32 = 200;

@@ -1,0 +1,229 @@
+//! A session over a blocking socket, with nothing in between: what the floor, the classic algorithm
+//! and the benchmark's own bookkeeping are made of.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A session. Requests are put together by the methods that name them, and leave with
+/// [`Raw::flush`].
+pub(crate) struct Raw {
+    stream: TcpStream,
+    out: Vec<u8>,
+    inbound: Vec<u8>,
+    /// What of `inbound` was read and not looked at.
+    unread: std::ops::Range<usize>,
+    xid: i32,
+}
+
+/// An answer or an event; the latter has [`EVENT_XID`].
+pub(crate) struct Frame {
+    pub(crate) xid: i32,
+    pub(crate) error: i32,
+    pub(crate) body: Vec<u8>,
+}
+
+/// The xid of events.
+pub(crate) const EVENT_XID: i32 = -1;
+
+/// What a create makes.
+#[derive(Clone, Copy)]
+pub(crate) enum Create {
+    Persistent = 0,
+    EphemeralSequential = 3,
+}
+
+impl Raw {
+    pub(crate) fn connect(address: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        let mut raw =
+            Self { stream, out: Vec::new(), inbound: vec![0; BUFFER_LEN], unread: 0..0, xid: 0 };
+        let mut hello = vec![0; 4 + 8 + 4 + 8 + 4 + 16 + 1];
+        hello[12..16].copy_from_slice(&SESSION_TIMEOUT_MS.to_be_bytes());
+        hello[24..28].copy_from_slice(&16_i32.to_be_bytes());
+        raw.queue_frame(&hello);
+        raw.flush()?;
+        raw.read_bytes()?;
+        Ok(raw)
+    }
+
+    /// How long a read may wait for the server; without, for ever.
+    pub(crate) fn limit_reads(&self, limit: Duration) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(limit))
+    }
+
+    pub(crate) fn create(&mut self, path: &str, mode: Create) -> i32 {
+        let mut body = Vec::new();
+        put_str(&mut body, path);
+        put_int(&mut body, 0); // no data
+        put_int(&mut body, 1); // one entry of the ACL: all permissions, for anyone
+        put_int(&mut body, 31);
+        put_str(&mut body, "world");
+        put_str(&mut body, "anyone");
+        put_int(&mut body, mode as i32);
+        self.request(1, &body)
+    }
+
+    pub(crate) fn delete(&mut self, path: &str) -> i32 {
+        let mut body = Vec::new();
+        put_str(&mut body, path);
+        put_int(&mut body, -1); // of any version
+        self.request(2, &body)
+    }
+
+    /// `exists`, with a watch.
+    pub(crate) fn watch(&mut self, path: &str) -> i32 {
+        let mut body = Vec::new();
+        put_str(&mut body, path);
+        body.push(1);
+        self.request(3, &body)
+    }
+
+    pub(crate) fn children(&mut self, path: &str) -> i32 {
+        let mut body = Vec::new();
+        put_str(&mut body, path);
+        body.push(0);
+        self.request(8, &body)
+    }
+
+    /// The number of children, which takes no list of them.
+    pub(crate) fn count_children(&mut self, path: &str) -> io::Result<usize> {
+        let mut body = Vec::new();
+        put_str(&mut body, path);
+        body.push(0);
+        self.request(3, &body);
+        let stat = self.call()?.body;
+        // The second last field of a Stat, before the czxid of the last child.
+        let count = stat.len().checked_sub(12).and_then(|at| int_at(&stat, at));
+        count.and_then(|count| usize::try_from(count).ok()).ok_or_else(malformed)
+    }
+
+    /// Sends what has been put together in one write.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.stream.write_all(&self.out)?;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Sends what has been put together, and returns the next frame, which must be a good answer.
+    pub(crate) fn call(&mut self) -> io::Result<Frame> {
+        self.flush()?;
+        let frame = self.read()?;
+        if frame.xid == EVENT_XID || frame.error != 0 {
+            return Err(io::Error::other(format!("error {} of the server", frame.error)));
+        }
+        Ok(frame)
+    }
+
+    /// Waits for the next frame.
+    pub(crate) fn read(&mut self) -> io::Result<Frame> {
+        let frame = self.read_bytes()?;
+        match (int_at(&frame, 0), int_at(&frame, 12), frame.get(16..)) {
+            (Some(xid), Some(error), Some(body)) => Ok(Frame { xid, error, body: body.to_vec() }),
+            _ => Err(malformed()),
+        }
+    }
+
+    fn request(&mut self, opcode: i32, body: &[u8]) -> i32 {
+        self.xid += 1;
+        let mut frame = Vec::with_capacity(8 + body.len());
+        put_int(&mut frame, self.xid);
+        put_int(&mut frame, opcode);
+        frame.extend_from_slice(body);
+        self.queue_frame(&frame);
+        self.xid
+    }
+
+    fn queue_frame(&mut self, frame: &[u8]) {
+        put_len(&mut self.out, frame.len());
+        self.out.extend_from_slice(frame);
+    }
+
+    /// As few reads as there can be: one for all that has come.
+    fn read_bytes(&mut self) -> io::Result<Vec<u8>> {
+        loop {
+            let unread = &self.inbound[self.unread.clone()];
+            let len = int_at(unread, 0).map_or(Ok(0), usize::try_from).map_err(|_| malformed())?;
+            if unread.len() >= 4 && unread.len() - 4 >= len {
+                let frame = unread[4..4 + len].to_vec();
+                self.unread.start += 4 + len;
+                return Ok(frame);
+            }
+            self.inbound.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
+            if self.inbound.len() < 4 + len {
+                self.inbound.resize(4 + len, 0);
+            }
+            let read = self.stream.read(&mut self.inbound[self.unread.end..])?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.unread.end += read;
+        }
+    }
+}
+
+/// Ends the session, so that its nodes are gone, and their cost with them, before the next contest.
+impl Drop for Raw {
+    fn drop(&mut self) {
+        self.request(-11, &[]);
+        // Both fail only where there is nobody to tell any more.
+        let _ = self.flush();
+        while self.read().is_ok_and(|frame| frame.xid != self.xid) {}
+    }
+}
+
+impl Frame {
+    /// The string at the start of the body: the path that was made.
+    pub(crate) fn path(&self) -> io::Result<String> {
+        strings(&self.body, 0, 1).and_then(|mut all| all.pop()).ok_or_else(malformed)
+    }
+
+    /// The path that an event is about, behind its type and the state of the session.
+    pub(crate) fn event_path(&self) -> io::Result<String> {
+        strings(&self.body, 8, 1).and_then(|mut all| all.pop()).ok_or_else(malformed)
+    }
+
+    /// The names of a list of children.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let count = int_at(&self.body, 0).and_then(|count| usize::try_from(count).ok());
+        count.and_then(|count| strings(&self.body, 4, count)).ok_or_else(malformed)
+    }
+}
+
+fn strings(bytes: &[u8], mut at: usize, count: usize) -> Option<Vec<String>> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let len = usize::try_from(int_at(bytes, at)?).ok()?;
+        let text = bytes.get(at + 4..at + 4 + len)?;
+        all.push(String::from_utf8_lossy(text).into_owned());
+        at += 4 + len;
+    }
+    Some(all)
+}
+
+fn int_at(bytes: &[u8], at: usize) -> Option<i32> {
+    bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map(i32::from_be_bytes)
+}
+
+fn put_int(out: &mut Vec<u8>, int: i32) {
+    out.extend_from_slice(&int.to_be_bytes());
+}
+
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    put_int(out, i32::try_from(len).unwrap_or(i32::MAX));
+}
+
+fn put_str(out: &mut Vec<u8>, text: &str) {
+    put_len(out, text.len());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "an answer that makes no sense")
+}
+
+const SESSION_TIMEOUT_MS: i32 = 40_000;
+/// More than any answer but a list of many children.
+const BUFFER_LEN: usize = 64 * 1024;

@@ -1,0 +1,117 @@
+//! Who takes part, and how each is brought to the start.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use xtask::zookeeper::Distribution;
+
+pub(crate) const FLOOR: &str = "floor";
+pub(crate) const CLASSIC: &str = "classic";
+pub(crate) const OURS: &str = "ours";
+
+/// Everyone, in the order of tables: name, and what it is.
+pub(crate) const ALL: [(&str, &str); 6] = [
+    (FLOOR, "a blocking socket deletes, another gets the event"),
+    (OURS, "this library"),
+    (CLASSIC, "create, list, watch, list over blocking sockets"),
+    ("zookeeper-client", "the Rust crate zookeeper-client 0.11"),
+    ("curator", "Java, Apache Curator"),
+    ("kazoo", "Python, kazoo"),
+];
+
+/// Where programs of contestants are built, and their logs kept: beside this one's own.
+pub(crate) fn workshop() -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| error.to_string())?;
+    let target = own.ancestors().nth(2).ok_or("not in a target folder")?;
+    let folder = target.join("handoff");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// The command that starts a contestant, built and installed as far as it is not yet.
+///
+/// # Errors
+/// Why it cannot be had here.
+pub(crate) fn prepare(name: &str, runtime: &str) -> Result<Command, String> {
+    match name {
+        "zookeeper-client" => zookeeper_client(runtime),
+        "curator" => curator(),
+        "kazoo" => kazoo(),
+        _ => {
+            let mut command = Command::new(env::current_exe().map_err(|error| error.to_string())?);
+            command.args(["--runtime", runtime, "contestant", name]);
+            Ok(command)
+        }
+    }
+}
+
+fn zookeeper_client(runtime: &str) -> Result<Command, String> {
+    let manifest = benches().join("compare/Cargo.toml");
+    let target = workshop()?.join("compare");
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--release", "--quiet", "--bin", "lock_contestant"]);
+    cargo.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(&target);
+    run(&mut cargo)?;
+    let mut command = Command::new(target.join("release/lock_contestant"));
+    command.arg(runtime);
+    Ok(command)
+}
+
+fn curator() -> Result<Command, String> {
+    let distribution = Distribution::find().map_err(|error| error.to_string())?;
+    let mut class_path = distribution.class_path().to_owned();
+    for jar in CURATOR_JARS {
+        let jar = Path::new(DEBIAN_JARS).join(jar);
+        if !jar.exists() {
+            return Err(format!("no {} (Debian's libcurator-recipes-java)", jar.display()));
+        }
+        class_path.push(":");
+        class_path.push(jar);
+    }
+    let mut command = Command::new(distribution.java());
+    command.args(["-Xss512k", "-Djava.net.preferIPv4Stack=true"]);
+    command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error").arg("-cp").arg(class_path);
+    command.arg(benches().join("java/CuratorLocks.java"));
+    Ok(command)
+}
+
+fn kazoo() -> Result<Command, String> {
+    let venv = workshop()?.join("kazoo");
+    let python = venv.join("bin/python");
+    let works = |python: &Path| {
+        let mut command = Command::new(python);
+        command.args(["-c", "import kazoo.recipe.lock"]).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !works(&python) {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", KAZOO]))?;
+    }
+    let mut command = Command::new(python);
+    command.arg(benches().join("python/kazoo_locks.py"));
+    Ok(command)
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let program = Path::new(command.get_program()).display().to_string();
+    let output = command.output().map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+    Err(format!("{program} failed: {last}"))
+}
+
+/// The folder that all benchmarks are in.
+pub(crate) fn benches() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own)
+}
+
+const DEBIAN_JARS: &str = "/usr/share/java";
+const CURATOR_JARS: [&str; 4] =
+    ["curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "guava.jar"];
+const KAZOO: &str = "kazoo==2.10.0";

@@ -1,0 +1,274 @@
+//! A run: contestants in turn, scenario by scenario, and what they came to.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use xtask::zookeeper::{Settings, Standalone, or_skip};
+
+use crate::arena::{Arena, Loss, Outcome};
+use crate::contestant::Contestant;
+use crate::plan::{self, Measure, Scenario};
+use crate::proxy::Counts;
+use crate::stats::Samples;
+use crate::{Options, plot, record, roster, table};
+
+/// All that has been measured.
+#[derive(Default)]
+pub(crate) struct Results {
+    pub(crate) rows: Vec<Row>,
+    /// What was left out, and why.
+    pub(crate) skipped: Vec<String>,
+    /// The requests and bytes of each hand-off of a drained queue.
+    pub(crate) drain: Option<Traffic>,
+}
+
+/// A line of the table for each contestant.
+pub(crate) struct Row {
+    /// The scenario, and which of its calls where there are several.
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) waiters: usize,
+    pub(crate) hold_ms: u128,
+    pub(crate) entries: Vec<(&'static str, Samples)>,
+}
+
+/// Per hand-off.
+#[derive(Default)]
+pub(crate) struct Traffic {
+    pub(crate) requests: f64,
+    pub(crate) bytes_sent: f64,
+    pub(crate) frames_received: f64,
+    pub(crate) bytes_received: f64,
+}
+
+impl Row {
+    pub(crate) fn of(&self, contestant: &str) -> Option<&Samples> {
+        self.entries.iter().find(|(name, _)| *name == contestant).map(|(_, samples)| samples)
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let scenarios = selected(options)?;
+    let Some(server) = or_skip(Settings::default().start()) else { return Ok(()) };
+    let start = now();
+    let mut run = Run {
+        arena: Arena::open(server.connect_string()),
+        contestants: Vec::new(),
+        results: Results::default(),
+    };
+    let machine = record::Machine::look(&server);
+    println!("{machine}");
+    run.bring_contestants(options);
+    let rounds = if options.short { 1 } else { options.rounds };
+    for scenario in &scenarios {
+        // What is counted there is the same in every round.
+        let rounds = if scenario.measure == Measure::Drain { 1 } else { rounds };
+        for round in 1..=rounds {
+            run.round(scenario, round, rounds)?;
+        }
+    }
+    let results = run.results;
+    println!("\n{}", table::of(&results));
+    println!("took {:.0} s", start.elapsed().as_secs_f64());
+    if !options.no_record {
+        let folder = options.out.clone().unwrap_or_else(|| roster::benches().join("record"));
+        write(&folder, &machine, options, &results)?;
+        println!("record and plots: {}", folder.display());
+    }
+    drop::<Standalone>(server);
+    Ok(())
+}
+
+fn selected(options: &Options) -> Result<Vec<Scenario>, String> {
+    let mut scenarios = if options.short { plan::short() } else { plan::all() };
+    let named = |scenario: &Scenario| {
+        options.scenario.is_empty()
+            || options.scenario.iter().any(|name| scenario.name.starts_with(name.as_str()))
+    };
+    scenarios.retain(named);
+    if scenarios.is_empty() {
+        return Err("no such scenario; see --list".to_owned());
+    }
+    for name in &options.contestant {
+        if !roster::ALL.iter().any(|(known, _)| known == name) {
+            return Err(format!("no contestant `{name}`; see --list"));
+        }
+    }
+    Ok(scenarios)
+}
+
+fn write(
+    folder: &Path,
+    machine: &record::Machine,
+    options: &Options,
+    results: &Results,
+) -> Result<(), String> {
+    let failure = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(folder).map_err(failure)?;
+    let text = record::of(machine, &options.runtime, results);
+    fs::write(folder.join("handoff.json"), text).map_err(failure)?;
+    for (name, svg) in plot::all(results) {
+        fs::write(folder.join(name), svg).map_err(failure)?;
+    }
+    Ok(())
+}
+
+struct Run {
+    arena: Arena,
+    contestants: Vec<Entrant>,
+    results: Results,
+}
+
+/// Someone who takes part for as long as there is a process, or one can be started.
+struct Entrant {
+    name: &'static str,
+    runtime: String,
+    process: Option<Contestant>,
+    /// Scenarios that were given up, by name.
+    out_of: Vec<String>,
+}
+
+impl Run {
+    fn bring_contestants(&mut self, options: &Options) {
+        for (name, _) in roster::ALL {
+            let own = [roster::FLOOR, roster::CLASSIC, roster::OURS].contains(&name);
+            let asked = options.contestant.iter().any(|asked| asked == name);
+            let wanted = match options.contestant.is_empty() {
+                true => own || !options.short,
+                false => asked || name == roster::FLOOR,
+            };
+            if !wanted {
+                continue;
+            }
+            println!("preparing {name}");
+            let runtime = options.runtime.clone();
+            let mut entrant = Entrant { name, runtime, process: None, out_of: Vec::new() };
+            match entrant.ready() {
+                Ok(()) => {
+                    if !options.short {
+                        self.warm_up(&mut entrant);
+                    }
+                    self.contestants.push(entrant);
+                }
+                Err(reason) => self.skip(format!("{name} does not take part: {reason}")),
+            }
+        }
+    }
+
+    fn warm_up(&mut self, entrant: &mut Entrant) {
+        if let Some(contestant) = &mut entrant.process {
+            // What goes wrong now goes wrong again, where it is reported.
+            let _ = self.arena.hold(&plan::warm_up(), entrant.name, contestant);
+        }
+    }
+
+    fn round(&mut self, scenario: &Scenario, round: u32, rounds: u32) -> Result<(), String> {
+        let mut entrants = std::mem::take(&mut self.contestants);
+        for entrant in &mut entrants {
+            let name = entrant.name;
+            if !scenario.admits(name) || entrant.out_of.contains(&scenario.name) {
+                continue;
+            }
+            let what = format!("[{round}/{rounds}] {:<18} {name:<18}", scenario.name);
+            match self.contest(scenario, entrant) {
+                Ok(outcome) => println!("{what} {}", self.take(scenario, name, outcome)),
+                Err(Loss::Violated(reason)) => return Err(format!("{what}: {reason}")),
+                Err(Loss::Skipped(reason)) => {
+                    entrant.out_of.push(scenario.name.clone());
+                    self.skip(format!("{name} has no part in {}: {reason}", scenario.name));
+                }
+                Err(Loss::Broken(reason)) => {
+                    entrant.process = None;
+                    entrant.out_of.push(scenario.name.clone());
+                    self.skip(format!("{name} failed in {}: {reason}", scenario.name));
+                }
+            }
+        }
+        self.contestants = entrants;
+        Ok(())
+    }
+
+    fn contest(&mut self, scenario: &Scenario, entrant: &mut Entrant) -> Result<Outcome, Loss> {
+        entrant.ready().map_err(Loss::Skipped)?;
+        match &mut entrant.process {
+            Some(contestant) => self.arena.hold(scenario, entrant.name, contestant),
+            None => Err(Loss::Skipped("not there".to_owned())),
+        }
+    }
+
+    /// Adds what a contest gave; returns a few words on it.
+    fn take(&mut self, scenario: &Scenario, name: &'static str, outcome: Outcome) -> String {
+        let mut words = Vec::new();
+        for (call, samples) in outcome.samples {
+            let mut round = Samples::default();
+            round.add_round(samples.clone());
+            let (p50, p99) = (round.quantile_us(0.5), round.quantile_us(0.99));
+            words.push(format!("{call:<8}p50 {p50:>7.0} us  p99 {p99:>7.0} us"));
+            self.row(scenario, call, name).add_round(samples);
+        }
+        if let (Measure::Drain, Some(counts)) = (scenario.measure, outcome.traffic) {
+            let drain = Traffic::of(counts, scenario.job.holds);
+            words.push(format!("{:.2} requests each", drain.requests));
+            self.results.drain = Some(drain);
+        }
+        words.join("   ")
+    }
+
+    fn row(&mut self, scenario: &Scenario, call: &str, name: &'static str) -> &mut Samples {
+        let row_name = match call {
+            "" => scenario.name.clone(),
+            call => format!("{}-{call}", scenario.name),
+        };
+        let rows = &mut self.results.rows;
+        let at = rows.iter().position(|row| row.name == row_name).unwrap_or_else(|| {
+            rows.push(Row {
+                name: row_name,
+                title: format!("{} {call}", scenario.title).trim().to_owned(),
+                waiters: scenario.job.waiters,
+                hold_ms: scenario.job.hold.as_millis(),
+                entries: Vec::new(),
+            });
+            rows.len() - 1
+        });
+        let entries = &mut rows[at].entries;
+        let at = entries.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+            entries.push((name, Samples::default()));
+            entries.len() - 1
+        });
+        &mut entries[at].1
+    }
+
+    fn skip(&mut self, line: String) {
+        println!("SKIPPED: {line}");
+        self.results.skipped.push(line);
+    }
+}
+
+impl Entrant {
+    fn ready(&mut self) -> Result<(), String> {
+        if self.process.is_none() {
+            let command = roster::prepare(self.name, &self.runtime)?;
+            let log = roster::workshop()?.join(format!("{}.log", self.name));
+            self.process = Some(Contestant::start(command, log)?);
+        }
+        Ok(())
+    }
+}
+
+impl Traffic {
+    fn of(counts: Counts, handoffs: usize) -> Self {
+        let each = |count: u64| count as f64 / handoffs as f64;
+        Self {
+            requests: each(counts.requests),
+            bytes_sent: each(counts.bytes_sent),
+            frames_received: each(counts.frames_received),
+            bytes_received: each(counts.bytes_received),
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a benchmark tells how long it took")]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,53 @@
+//! The table of a run, in Markdown.
+
+use std::fmt::Write;
+
+use crate::roster;
+use crate::run::Results;
+
+pub(crate) fn of(results: &Results) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "| scenario | contestant | p50 | p99 | to the floor | ours to it |");
+    let _ = writeln!(text, "|---|---|---:|---:|---:|---:|");
+    for row in &results.rows {
+        let median = |name| row.of(name).map(|samples| samples.quantile_us(0.5));
+        let (floor, ours) = (median(roster::FLOOR), median(roster::OURS));
+        let mut title = row.title.as_str();
+        for (name, samples) in &row.entries {
+            let p50 = samples.quantile_us(0.5);
+            let _ = writeln!(
+                text,
+                "| {title} | {name} | {} | {} | {} | {} |",
+                micros(p50),
+                micros(samples.quantile_us(0.99)),
+                ratio(floor.map(|floor| p50 / floor)),
+                ratio(ours.filter(|_| *name != roster::OURS).map(|ours| ours / p50)),
+            );
+            title = "";
+        }
+    }
+    if let Some(drain) = &results.drain {
+        let _ = writeln!(
+            text,
+            "\nEach hand-off of a queue that empties: {:.2} requests of {:.0} bytes in all, {:.2} answers \
+             and events of {:.0} bytes.",
+            drain.requests, drain.bytes_sent, drain.frames_received, drain.bytes_received
+        );
+    }
+    for line in &results.skipped {
+        let _ = writeln!(text, "\nSkipped: {line}");
+    }
+    text
+}
+
+fn micros(us: f64) -> String {
+    match us {
+        ..10_000.0 => format!("{us:.0} us"),
+        _ => format!("{:.1} ms", us / 1e3),
+    }
+}
+
+fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}x"))
+}

@@ -1,0 +1,58 @@
+//! The hand-off benchmark, for function and never for time: everything runs, excludes and is recorded.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use xtask::zookeeper::{Distribution, or_skip};
+
+#[test]
+fn the_short_run_measures_every_scenario_and_draws_it() {
+    if or_skip(Distribution::find()).is_none() {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("handoff-short");
+    let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["--short", "--out"])
+        .arg(&folder)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+
+    let record = fs::read_to_string(folder.join("handoff.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let measured = |scenario: &str| -> Vec<String> {
+        let rows = record["scenarios"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["scenario"] == scenario);
+        let row = row.unwrap_or_else(|| panic!("no {scenario}: {said}"));
+        let entries = row["contestants"].as_array().unwrap().iter();
+        entries
+            .inspect(|entry| assert!(entry["p50"].as_f64().unwrap() > 0.0, "{scenario}: {entry}"))
+            .map(|entry| entry["contestant"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    for scenario in ["uncontended-acquire", "uncontended-release", "handoff-10-1ms"] {
+        assert_eq!(measured(scenario), ["floor", "ours", "classic"], "{scenario}");
+    }
+    for scenario in ["read-write", "semaphore"] {
+        assert_eq!(measured(scenario), ["floor", "ours"], "{scenario}");
+    }
+    for scenario in ["reconnect", "drain"] {
+        assert_eq!(measured(scenario), ["ours"], "{scenario}");
+    }
+    assert!(record["drain_per_handoff"]["requests"].as_f64().unwrap() >= 1.0, "{record:#}");
+    let plot = fs::read_to_string(folder.join("handoff-10-1ms.svg")).unwrap();
+    assert!(plot.contains(">ours<") && plot.contains("<polyline"), "{plot}");
+}
+
+#[test]
+fn what_does_not_exist_is_said_so() {
+    for (option, name) in [("--scenario", "handof-3"), ("--contestant", "redis")] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_handoff")).args([option, name]).output().unwrap();
+        assert!(!output.status.success());
+        assert!(String::from_utf8_lossy(&output.stderr).contains("see --list"), "{output:?}");
+    }
+}
