@@ -33,6 +33,28 @@ pub enum Planted {
     EndIsExpiry,
     /// The last zxid seen is taken from notifications, which carry -1.
     ZxidFromNotifications,
+    /// Replies are matched by their position, not by their xid.
+    RepliesByPosition,
+    /// Requests that waited go out before the watches are set again (kazoo #218, go #83).
+    RearmAfterRequests,
+    /// Streams are not told of a gap, only of what comes after it.
+    GapNotTold,
+    /// A write whose time is over is said not to be applied, though it may be yet.
+    TimedOutIsNotApplied,
+    /// Watches on nodes that are not there are not set again.
+    ExistNotRearmed,
+    /// Watches are set again as of now, and what happened meanwhile is not told.
+    RearmFromNow,
+    /// Writes that waited are sent to a read-only server.
+    QueuedToReadOnly,
+    /// A session that a read-only server gave out is presented to others.
+    ReadOnlySessionKept,
+    /// A new connection does not say what was seen already, and time goes back.
+    ResumesWithoutZxid,
+    /// Requests that wait for a connection are not told of the end of the session.
+    EndLeavesQueued,
+    /// A watch on a node that is not there is dropped with its answer.
+    AbsentNotWatched,
 }
 
 impl Planted {
@@ -55,7 +77,7 @@ mod switch {
 
     impl Planted {
         /// All of them.
-        pub const ALL: [Self; 13] = [
+        pub const ALL: [Self; 24] = [
             Self::WatchNotRearmed,
             Self::ForgetUnknownRelease,
             Self::LossNotTold,
@@ -69,6 +91,17 @@ mod switch {
             Self::SpinOnReconnect,
             Self::EndIsExpiry,
             Self::ZxidFromNotifications,
+            Self::RepliesByPosition,
+            Self::RearmAfterRequests,
+            Self::GapNotTold,
+            Self::TimedOutIsNotApplied,
+            Self::ExistNotRearmed,
+            Self::RearmFromNow,
+            Self::QueuedToReadOnly,
+            Self::ReadOnlySessionKept,
+            Self::ResumesWithoutZxid,
+            Self::EndLeavesQueued,
+            Self::AbsentNotWatched,
         ];
 
         /// Switches one on, for this thread, and any other of this crate off.

@@ -9,6 +9,7 @@ use super::outbound::Queued;
 use super::watches::Watcher;
 use super::{Handles, Output, Session};
 use crate::error::{ErrorKind, Outcome};
+use crate::planted::Planted;
 
 /// Names a request for as long as it waits for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,7 +119,8 @@ impl<H: Handles> Session<H> {
                     if let Some(watch) = &mut sent.watch {
                         watch.is_given_up = true;
                     }
-                    let outcome = match sent.op.is_write() {
+                    let unknown = sent.op.is_write() && !Planted::TimedOutIsNotApplied.is_on();
+                    let outcome = match unknown {
                         true => Outcome::Unknown,
                         false => Outcome::NotApplied, // a read changes nothing
                     };

@@ -3,6 +3,7 @@
 use super::link::Link;
 use super::{Handles, Output, Session};
 use crate::error::{ErrorKind, Outcome};
+use crate::planted::Planted;
 use crate::{SessionEnd, SessionEvent};
 
 impl<H: Handles> Session<H> {
@@ -19,7 +20,10 @@ impl<H: Handles> Session<H> {
         self.deadlines.clear();
         self.fail_inflight(&kind);
         while let Some(request) = self.queue.pop() {
-            self.fail(request.to, &kind, Outcome::NotApplied);
+            match Planted::EndLeavesQueued.is_on() {
+                true => std::mem::forget(request.to),
+                false => self.fail(request.to, &kind, Outcome::NotApplied),
+            }
         }
         for credential in std::mem::take(&mut self.credentials) {
             if let Some(to) = credential.waiter {

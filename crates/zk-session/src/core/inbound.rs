@@ -73,10 +73,18 @@ impl<H: Handles> Session<H> {
                 self.counters.ping_round_trip = round_trip.or(self.counters.ping_round_trip);
                 Ok(())
             }
-            xid => match self.inflight.take(xid) {
+            xid => match self.answered_by(xid) {
                 Some(sent) => self.reply(now, sent, &header, body),
                 None => Err(LossCause::UnknownXid(xid)),
             },
+        }
+    }
+
+    /// Replies to credentials and refusals overtake others: not the oldest is meant.
+    fn answered_by(&mut self, xid: i32) -> Option<Sent<H>> {
+        match Planted::RepliesByPosition.is_on() {
+            true => self.inflight.take_oldest(),
+            false => self.inflight.take(xid),
         }
     }
 

@@ -49,6 +49,11 @@ impl<T> Inflight<T> {
         request
     }
 
+    /// Takes out the oldest unanswered request.
+    pub(super) fn take_oldest(&mut self) -> Option<T> {
+        self.take(self.front_xid)
+    }
+
     /// The request with this xid, left in its place.
     pub(super) fn find(&mut self, xid: i32) -> Option<&mut T> {
         let slot = self.slot(xid)?;

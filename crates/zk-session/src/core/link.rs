@@ -39,7 +39,10 @@ impl<H: Handles> Session<H> {
         }
         let request = ConnectRequest {
             protocol_version: 0,
-            last_zxid_seen: self.identity.last_zxid,
+            last_zxid_seen: match Planted::ResumesWithoutZxid.is_on() {
+                true => 0,
+                false => self.identity.last_zxid,
+            },
             // Always the timeout asked for, not the one negotiated before.
             timeout_ms: i32::try_from(self.settings.session_timeout.as_millis())
                 .unwrap_or(i32::MAX),
@@ -193,6 +196,10 @@ impl<H: Handles> Session<H> {
             }
             self.identity.timeout = timeout;
             self.search = Some(Search::new(now));
+            if Planted::ReadOnlySessionKept.is_on() {
+                self.identity.session_id = response.session_id;
+                self.identity.password = Password(Bytes::copy_from_slice(&response.password));
+            }
             let (session_id, host) = (response.session_id, self.hosts.current().clone());
             self.up(now, sent, SessionEvent::ReadOnly { session_id, timeout, host });
             return Ok(());

@@ -304,12 +304,15 @@ impl<H: Handles> Session<H> {
         for index in 0..self.credentials.len() {
             self.send_credential(now, index);
         }
-        self.send_rearming(now);
+        if !Planted::RearmAfterRequests.is_on() {
+            self.send_rearming(now);
+        }
         if self.lease.is_claimed() && !self.is_read_only() {
             self.send_heartbeat(now);
         }
         while let Some(Queued { ticket, op, mut frame, to, watch, due }) = self.queue.pop() {
-            if self.is_read_only() && needs_quorum(op) {
+            let is_refused = self.is_read_only() && needs_quorum(op);
+            if is_refused && !Planted::QueuedToReadOnly.is_on() {
                 self.deadlines.met(due);
                 let result = Err((ErrorKind::NotReadOnly, Outcome::NotApplied));
                 self.outputs.push_back(Output::Reply { to, result });
@@ -319,6 +322,9 @@ impl<H: Handles> Session<H> {
             proto::patch_xid(&mut frame, self.inflight.next_xid());
             let offset = self.outbound.append(|out| out.extend_from_slice(&frame));
             self.sent(now, op, offset, Owner::Caller(to), watch, due);
+        }
+        if Planted::RearmAfterRequests.is_on() {
+            self.send_rearming(now);
         }
         self.send_all_chores(now);
         if self.closing.is_some() && !self.detaching {

@@ -83,7 +83,9 @@ impl<H: Handles> Session<H> {
         let is_exists = matches!(watch.watcher, Watcher::OneShot(WatchKind::Exists, _));
         let verdict = match header.err {
             ErrorCode::OK => Verdict::Found,
-            ErrorCode::NO_NODE if is_exists => Verdict::Absent,
+            ErrorCode::NO_NODE if is_exists && !Planted::AbsentNotWatched.is_on() => {
+                Verdict::Absent
+            }
             _ => Verdict::Refused,
         };
         let path = Arc::clone(&watch.path);
@@ -100,11 +102,17 @@ impl<H: Handles> Session<H> {
             return;
         }
         self.unwatch_at = None;
-        for to in self.watches.reconnected() {
+        let streams = self.watches.reconnected();
+        let told = if Planted::GapNotTold.is_on() { 0 } else { streams.len() };
+        for to in streams.into_iter().take(told) {
             self.outputs.push_back(Output::Stream { to, notice: Ok(Notice::Gap) });
         }
         let watches = std::mem::replace(&mut self.watches, super::Watches::new());
-        for chunk in watches.rearm(self.identity.last_zxid) {
+        let since = match Planted::RearmFromNow.is_on() {
+            true => i64::MAX,
+            false => self.identity.last_zxid,
+        };
+        for chunk in watches.rearm(since) {
             match chunk {
                 Rearm::OneShots(chunk) => self.transmit(now, &chunk, Owner::Rearm, None),
                 Rearm::All(chunk) => self.transmit(now, &chunk, Owner::Rearm, None),

@@ -6,6 +6,7 @@ use super::path_watches::{List, PathWatches};
 use super::{Armed, Watches};
 use crate::core::handles::Handle;
 use crate::limits::REARM_CHUNK_BYTES;
+use crate::planted::Planted;
 
 /// A request that arms watches again.
 #[derive(Debug)]
@@ -91,7 +92,7 @@ fn lists<W: Handle, S: Handle>(watches: &PathWatches<W, S>) -> [bool; 5] {
     let recursive = AddWatchMode::PersistentRecursive;
     [
         watches.has(data),
-        watches.has(exist),
+        watches.has(exist) && !Planted::ExistNotRearmed.is_on(),
         watches.has(child),
         watches.has_stream(AddWatchMode::Persistent),
         watches.has_stream(recursive),
