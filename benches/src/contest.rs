@@ -6,6 +6,7 @@
 //! out by the benchmark, from what every contestant reports in the same way.
 
 use std::io::{self, BufRead, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What to contend for, and how.
@@ -188,6 +189,35 @@ impl Refusal {
 impl<E: std::error::Error> From<E> for Refusal {
     fn from(error: E) -> Self {
         Self::Failed(error.to_string())
+    }
+}
+
+/// Where waiters write their holds down. Whoever waits for the end of the contest is told once, and
+/// not of every hold: to wake a thread takes longer than some of what is measured.
+#[derive(Debug)]
+pub struct Board {
+    holds: Mutex<Vec<Hold>>,
+    wanted: usize,
+}
+
+impl Board {
+    /// An empty one, for the holds of a job.
+    #[must_use]
+    pub fn new(job: &Job) -> Self {
+        Self { holds: Mutex::new(Vec::with_capacity(job.holds)), wanted: job.holds }
+    }
+
+    /// Writes a hold down; true for the one with which there are enough.
+    pub fn add(&self, hold: Hold) -> bool {
+        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        holds.push(hold);
+        holds.len() == self.wanted
+    }
+
+    /// Takes all that has been written down.
+    #[must_use]
+    pub fn take(&self) -> Vec<Hold> {
+        std::mem::take(&mut *self.holds.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

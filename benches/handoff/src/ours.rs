@@ -1,9 +1,10 @@
 //! This library, used as a service would use it.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal, sequence_of};
+use zk_benches::contest::{Board, Clock, Hold, Job, Kind, Refusal, sequence_of};
 use zk_recipes::session::{Client, Config};
 use zk_recipes::{Guard, LockError, Mutex, RwLock, Semaphore};
 
@@ -14,11 +15,13 @@ pub(crate) async fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
         clients.push(config.connect().await?);
     }
     let clock = Clock::start();
+    let board = Arc::new(Board::new(job));
     let (tell, mut told) = mpsc::unbounded_channel();
     let mut tasks = Vec::new();
     for waiter in 0..job.waiters {
         let client = clients[waiter % job.sessions].clone();
-        let contender = Contender { job: job.clone(), waiter, clock, tell: tell.clone() };
+        let (board, tell) = (Arc::clone(&board), tell.clone());
+        let contender = Contender { job: job.clone(), waiter, clock, board, tell };
         tasks.push(tokio::spawn(async move {
             // Whoever listens ends with the first failure.
             if let Err(error) = contender.contend(&client).await {
@@ -27,13 +30,11 @@ pub(crate) async fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
         }));
     }
     drop(tell);
-    let mut holds = Vec::with_capacity(job.holds);
-    while holds.len() < job.holds {
-        match told.recv().await {
-            Some(hold) => holds.push(hold?),
-            None => break,
-        }
+    // It ends without a word if nobody contends any more.
+    if let Some(outcome) = told.recv().await {
+        outcome?;
     }
+    let holds = board.take();
     for task in tasks {
         task.abort();
     }
@@ -47,7 +48,9 @@ struct Contender {
     job: Job,
     waiter: usize,
     clock: Clock,
-    tell: mpsc::UnboundedSender<Result<Hold, Refusal>>,
+    board: Arc<Board>,
+    /// Of the end, good or bad.
+    tell: mpsc::UnboundedSender<Result<(), Refusal>>,
 }
 
 enum Lock {
@@ -75,7 +78,11 @@ impl Contender {
                 Lock::ReadWrite(sides) => self.write(sides).await?,
                 Lock::Semaphore(semaphore) => self.permit(semaphore).await?,
             };
-            if self.tell.send(Ok(hold)).is_err() || !self.job.again {
+            if self.board.add(hold) {
+                // Somebody else has failed if nobody listens.
+                let _ = self.tell.send(Ok(()));
+            }
+            if !self.job.again {
                 break;
             }
         }

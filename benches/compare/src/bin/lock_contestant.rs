@@ -1,7 +1,9 @@
 //! The lock of `zookeeper-client`, as a contestant of `cargo xtask bench handoff`.
 
+use std::sync::Arc;
+
 use tokio::sync::mpsc;
-use zk_benches::contest::{self, Clock, Hold, Job, Kind, Refusal, sequence_of};
+use zk_benches::contest::{self, Board, Clock, Hold, Job, Kind, Refusal, sequence_of};
 use zookeeper_client::{Acls, Client, LockPrefix};
 
 fn main() -> std::io::Result<()> {
@@ -24,26 +26,25 @@ async fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
         clients.push(connector.connect(&job.address).await?);
     }
     let clock = Clock::start();
+    let board = Arc::new(Board::new(job));
     let (tell, mut told) = mpsc::unbounded_channel();
     let mut tasks = Vec::new();
     for waiter in 0..job.waiters {
         let client = clients[waiter % job.sessions].clone();
-        let (job, tell) = (job.clone(), tell.clone());
+        let (job, board, tell) = (job.clone(), Arc::clone(&board), tell.clone());
         tasks.push(tokio::spawn(async move {
-            if let Err(refusal) = contend(&client, &job, clock, &tell).await {
+            if let Err(refusal) = contend(&client, &job, clock, &board, &tell).await {
                 // Whoever listens ends with the first failure.
                 let _ = tell.send(Err(refusal));
             }
         }));
     }
     drop(tell);
-    let mut holds = Vec::with_capacity(job.holds);
-    while holds.len() < job.holds {
-        match told.recv().await {
-            Some(hold) => holds.push(hold?),
-            None => break,
-        }
+    // It ends without a word if nobody contends any more.
+    if let Some(outcome) = told.recv().await {
+        outcome?;
     }
+    let holds = board.take();
     for task in tasks {
         task.abort();
     }
@@ -54,7 +55,8 @@ async fn contend(
     client: &Client,
     job: &Job,
     clock: Clock,
-    tell: &mpsc::UnboundedSender<Result<Hold, Refusal>>,
+    board: &Board,
+    tell: &mpsc::UnboundedSender<Result<(), Refusal>>,
 ) -> Result<(), Refusal> {
     loop {
         let prefix = LockPrefix::new_curator(&job.path, "lock-")?;
@@ -75,7 +77,11 @@ async fn contend(
         }
         let released = clock.now();
         let hold = Hold { call, owner, release, released, order, shared: false };
-        if tell.send(Ok(hold)).is_err() || !job.again {
+        if board.add(hold) {
+            // Somebody else has failed if nobody listens.
+            let _ = tell.send(Ok(()));
+        }
+        if !job.again {
             return Ok(());
         }
     }
