@@ -14,6 +14,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.api.ACLProvider;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -24,10 +25,13 @@ import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.RetryOneTime;
 import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.ZooDefs;
+import org.apache.zookeeper.data.ACL;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Curator's locks, told what to do: {@code CuratorPeer <connect string> <session timeout in ms>}. Each
+ * Curator's locks, told what to do: {@code CuratorPeer <connect string> <session timeout in ms>
+ * [namespace=NAME] [digest=USER:SECRET]}. With a digest, nobody else may do anything to its nodes. Each
  * line of the input is {@code <actor> <verb> <argument>…}; each actor is a thread of its own, with
  * locks of its own, and carries out what it is told in order. Each answer is a line
  * {@code <actor> <words>…}.
@@ -42,8 +46,9 @@ import org.apache.zookeeper.data.Stat;
  * loop KIND PATH MAX TAKE ROUNDS JOURNAL  ok                     (lines `enter TAKE` and `exit TAKE`)
  * work KIND PATH MAX ROUNDS PROOF         ok                     (each round proves that it holds)
  * count PATH VALUE                        ok                     (sets a SharedCount)
- * acquire-revocable PATH                  ok                     (a mutex; later, each time its
- *                                                                 listener is called: revoked)
+ * acquire-revocable KIND PATH             ok                     (mutex, read or write; later, each
+ *                                                                 time its listener is called: revoked)
+ * lease-data                              ok TEXT                (of the first permit held)
  * revoke NODE                             ok
  * </pre>
  *
@@ -60,9 +65,7 @@ public final class CuratorPeer {
     }
 
     public static void main(String[] args) throws Exception {
-        CuratorFramework client =
-                CuratorFrameworkFactory.newClient(
-                        args[0], Integer.parseInt(args[1]), 20_000, new RetryOneTime(100));
+        CuratorFramework client = client(args);
         client.start();
         client.blockUntilConnected();
         CuratorPeer peer = new CuratorPeer(client);
@@ -78,6 +81,37 @@ public final class CuratorPeer {
         // With the session go the locks.
         client.close();
         System.exit(0);
+    }
+
+    private static CuratorFramework client(String[] args) {
+        CuratorFrameworkFactory.Builder builder =
+                CuratorFrameworkFactory.builder()
+                        .connectString(args[0])
+                        .sessionTimeoutMs(Integer.parseInt(args[1]))
+                        .connectionTimeoutMs(20_000)
+                        .retryPolicy(new RetryOneTime(100));
+        for (int n = 2; n < args.length; n++) {
+            String[] option = args[n].split("=", 2);
+            if (option[0].equals("namespace")) {
+                builder.namespace(option[1]);
+            } else {
+                builder.authorization(option[0], option[1].getBytes(StandardCharsets.UTF_8));
+                builder.aclProvider(new CreatorOnly());
+            }
+        }
+        return builder.build();
+    }
+
+    private static final class CreatorOnly implements ACLProvider {
+        @Override
+        public List<ACL> getDefaultAcl() {
+            return ZooDefs.Ids.CREATOR_ALL_ACL;
+        }
+
+        @Override
+        public List<ACL> getAclForPath(String path) {
+            return getDefaultAcl();
+        }
     }
 
     private void answer(String[] words) {
@@ -154,7 +188,7 @@ public final class CuratorPeer {
                 break;
             }
             case "acquire-revocable": {
-                InterProcessMutex lock = new InterProcessMutex(client, words[2]);
+                InterProcessMutex lock = mutex(words[2], words[3]);
                 lock.makeRevocable(asked -> say(actor, "revoked"));
                 lock.acquire();
                 holders.put(actor, of(lock));
@@ -163,10 +197,27 @@ public final class CuratorPeer {
             case "revoke":
                 Revoker.attemptRevoke(client, words[2]);
                 break;
+            case "lease-data":
+                said.add(new String(((Permits) holders.get(actor)).data(), StandardCharsets.UTF_8));
+                break;
             default:
                 throw new IllegalArgumentException(words[1]);
         }
         return said;
+    }
+
+    /** What is, or extends, a mutex. */
+    private InterProcessMutex mutex(String kind, String path) {
+        switch (kind) {
+            case "mutex":
+                return new InterProcessMutex(client, path);
+            case "read":
+                return new InterProcessReadWriteLock(client, path).readLock();
+            case "write":
+                return new InterProcessReadWriteLock(client, path).writeLock();
+            default:
+                throw new IllegalArgumentException(kind);
+        }
     }
 
     private interface Holder {
@@ -180,15 +231,16 @@ public final class CuratorPeer {
         String path = words[3];
         switch (words[2]) {
             case "mutex":
-                return of(new InterProcessMutex(client, path));
             case "read":
-                return of(new InterProcessReadWriteLock(client, path).readLock());
+                return of(mutex(words[2], path));
             case "write":
                 return new Sides(new InterProcessReadWriteLock(client, path));
             case "semaphore-mutex":
                 return of(new InterProcessSemaphoreMutex(client, path));
             case "semaphore":
-                return permits(path, Integer.parseInt(words[4]), Integer.parseInt(words[5]));
+                return new Permits(
+                        new InterProcessSemaphoreV2(client, path, Integer.parseInt(words[4])),
+                        Integer.parseInt(words[5]));
             default:
                 throw new IllegalArgumentException(words[2]);
         }
@@ -230,44 +282,46 @@ public final class CuratorPeer {
         }
     }
 
-    private Holder permits(String path, int max, int take) {
-        InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, max);
-        return new Holder() {
-            private Collection<Lease> leases;
+    private static final class Permits implements Holder {
+        private final InterProcessSemaphoreV2 semaphore;
+        private final int take;
+        private Collection<Lease> leases;
 
-            @Override
-            public List<String> acquire(long timeoutMs) throws Exception {
-                leases = timeoutMs < 0
-                        ? semaphore.acquire(take)
-                        : semaphore.acquire(take, timeoutMs, TimeUnit.MILLISECONDS);
-                if (leases == null) {
-                    return null;
-                }
-                List<String> names = new ArrayList<>();
-                for (Lease lease : leases) {
-                    names.add(lease.getNodeName());
-                }
-                return names;
-            }
+        Permits(InterProcessSemaphoreV2 semaphore, int take) {
+            this.semaphore = semaphore;
+            this.take = take;
+        }
 
-            @Override
-            public void release() {
-                semaphore.returnAll(leases);
+        @Override
+        public List<String> acquire(long timeoutMs) throws Exception {
+            leases = timeoutMs < 0
+                    ? semaphore.acquire(take)
+                    : semaphore.acquire(take, timeoutMs, TimeUnit.MILLISECONDS);
+            if (leases == null) {
+                return null;
             }
-        };
+            List<String> names = new ArrayList<>();
+            for (Lease lease : leases) {
+                names.add(lease.getNodeName());
+            }
+            return names;
+        }
+
+        byte[] data() throws Exception {
+            return leases.iterator().next().getData();
+        }
+
+        @Override
+        public void release() {
+            semaphore.returnAll(leases);
+        }
     }
 
     private Collection<String> participants(String kind, String path) throws Exception {
-        switch (kind) {
-            case "mutex":
-                return new InterProcessMutex(client, path).getParticipantNodes();
-            case "read":
-                return new InterProcessReadWriteLock(client, path).readLock().getParticipantNodes();
-            case "write":
-                return new InterProcessReadWriteLock(client, path).writeLock().getParticipantNodes();
-            default:
-                return new InterProcessSemaphoreV2(client, path, 1).getParticipantNodes();
+        if (kind.equals("semaphore")) {
+            return new InterProcessSemaphoreV2(client, path, 1).getParticipantNodes();
         }
+        return mutex(kind, path).getParticipantNodes();
     }
 
     /** Fails if anybody is inside who must not be; see {@code curator_fleet.rs}. */

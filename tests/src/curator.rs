@@ -45,6 +45,12 @@ impl Curator {
 
     /// As [`Curator::start`], for tests that end the process and wait for its session's expiry.
     pub fn with_timeout(connect_string: &str, timeout: Duration) -> Option<Self> {
+        Self::with_options(connect_string, timeout, &[])
+    }
+
+    /// As [`Curator::with_timeout`], with `namespace=NAME`, or with `digest=USER:SECRET`, which
+    /// nobody else may do anything without to its nodes.
+    pub fn with_options(connect_string: &str, timeout: Duration, options: &[&str]) -> Option<Self> {
         let distribution = or_skip(Distribution::find())?;
         let jars = jars();
         if let Some(missing) = jars.iter().find(|jar| !jar.exists()) {
@@ -59,13 +65,13 @@ impl Curator {
             class_path.push(":");
         }
         class_path.push(distribution.class_path());
-        Self::run(distribution.java(), &class_path, (connect_string, timeout))
+        Self::run(distribution.java(), &class_path, (connect_string, timeout, options))
     }
 
     fn run(
         java: &Path,
         class_path: &OsStr,
-        (connect_string, timeout): (&str, Duration),
+        (connect_string, timeout, options): (&str, Duration, &[&str]),
     ) -> Option<Self> {
         let mut process = Command::new(java)
             .args(["-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"])
@@ -75,6 +81,7 @@ impl Curator {
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("java/CuratorPeer.java"))
             .arg(connect_string)
             .arg(timeout.as_millis().to_string())
+            .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -142,7 +142,7 @@ async fn either_side_asks_the_other_to_let_go() {
     let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/interop/mutex-revoked";
     let guard = Mutex::new(&client, PATH).unwrap().acquire().await.unwrap();
-    curator.tell("holder", &format!("acquire-revocable {PATH}"));
+    curator.tell("holder", &format!("acquire-revocable mutex {PATH}"));
     contenders(&client, PATH, 2).await;
     curator.ok("revoker", &format!("revoke {}", guard.node()));
     guard.revocation().await.unwrap();

@@ -8,6 +8,7 @@
 
 mod cancelled;
 mod closing;
+mod curators_behaviours;
 mod cut;
 mod downgrade;
 mod guard;

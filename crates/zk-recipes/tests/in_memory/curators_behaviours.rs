@@ -1,0 +1,286 @@
+//! What Curator's own tests ask of its locks, as far as no other file here asks it already. Each
+//! is named by the test of Curator's; `tests/CURATOR.md` has all of them.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_recipes::session::{Client, CreateMode, ErrorCode};
+use zk_recipes::{Lease, LockError, LossReason, Mutex, Owner, RwLock, Semaphore, SharedCount};
+use zk_testing::{Cut, Op, TestServer};
+
+use crate::{T, children, client, settle};
+
+const PATH: &str = "/a/path";
+
+/// Starts an acquisition, and lets it get as far as it can.
+async fn queue(client: &Client, max: u32, permits: u32) -> JoinHandle<Result<Lease, LockError>> {
+    let semaphore = Semaphore::new(client, PATH, max).unwrap();
+    let waiting = tokio::spawn(async move { semaphore.acquire_many(permits).await });
+    settle().await;
+    waiting
+}
+
+fn finished<X>(tasks: &[JoinHandle<X>]) -> usize {
+    tasks.iter().filter(|task| task.is_finished()).count()
+}
+
+/// `TestInterProcessMutex.testPersistentLock`: a driver of Curator's users may make contenders
+/// that outlive their sessions. We make none, and wait for them like for any other.
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_outlives_its_session_is_waited_for() {
+    let server = TestServer::in_memory();
+    let (gone, one) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = Mutex::new(&one, "/lock").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let prefix = "/lock/_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-";
+    let created = gone.create(prefix, b"", CreateMode::PersistentSequential).await.unwrap();
+    gone.close().await;
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    assert_eq!(lock.participants().await.unwrap()[0].session_id, 0);
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await.unwrap() }
+    });
+    tokio::time::sleep(3 * T).await; // reason: no session that ends sets it free
+    assert!(!waiting.is_finished());
+    one.delete(&created.path, None).await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+}
+
+/// `TestInterProcessSemaphore.testRelease1AtATime`, `testReleaseInChunks`: what is given back in
+/// parts lets in as many as it is enough for, and no more.
+#[tokio::test(start_paused = true)]
+async fn permits_that_are_given_back_in_parts_let_in_as_many_as_they_are_enough_for() {
+    const MAX: u32 = 11;
+    for chunk in [1, 2, 5, 11] {
+        let server = TestServer::in_memory();
+        let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+        let semaphore = Semaphore::new(&holder, PATH, MAX).unwrap();
+        let mut held = semaphore.acquire_many(MAX).await.unwrap();
+        let mut waiting = Vec::new();
+        for _ in 0..MAX {
+            waiting.push(queue(&other, MAX, 1).await);
+        }
+        assert_eq!(finished(&waiting), 0);
+        while held.permits() > chunk {
+            held.split(chunk).expect("it has more").release().await.unwrap();
+            settle().await;
+            assert_eq!(finished(&waiting) + held.permits(), MAX as usize);
+        }
+        held.release().await.unwrap();
+        let mut all = Vec::new();
+        for waiting in waiting {
+            all.push(waiting.await.unwrap().unwrap());
+        }
+        assert!(all.iter().all(Lease::is_held));
+        assert!(semaphore.try_acquire().await.unwrap().is_none());
+    }
+}
+
+/// `TestInterProcessSemaphore.testNoOrphanedNodes`, `testGetParticipantNodes`: whoever is left
+/// holds what is listed, whether others gave up, were dropped, or came too late.
+#[tokio::test(start_paused = true)]
+async fn who_gave_up_is_listed_nowhere() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
+    let semaphore = Semaphore::new(&other, PATH, 1).unwrap();
+    assert!(semaphore.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    let dropped = queue(&other, 1, 1).await;
+    let behind = queue(&other, 1, 1).await;
+    assert_eq!(semaphore.participants().await.unwrap().len(), 2, "of those who wait, the first");
+    dropped.abort();
+    behind.abort();
+    settle().await;
+    let listed = semaphore.participants().await.unwrap();
+    let listed: Vec<&str> = listed.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!(listed, lease.nodes().collect::<Vec<_>>());
+    assert_eq!(children(&server, "/a/path/locks"), [""; 0]);
+}
+
+/// `TestInterProcessSemaphore.testAcquireAfterLostServer` (CURATOR-335),
+/// `TestInterProcessMutexBase.testWaitingProcessKilledServer`: who asked while the server was
+/// away, or waited when it went, has the lock once it is back, and there is nothing else left.
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_while_the_server_is_away_is_had_when_it_is_back() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
+    let waiting = queue(&other, 1, 1).await;
+    server.refuse_connects(0);
+    for client in [&one, &other] {
+        server.connection_of(client.session_id()).cut(Cut::Rst);
+    }
+    settle().await;
+    let late = queue(&one, 1, 1).await;
+    assert!(one.ended().is_none() && !one.is_connected());
+    server.accept_connects(0);
+    tokio::time::sleep(T / 4).await; // reason: for the next attempt to connect
+    assert!(lease.is_held(), "the session lives");
+    assert!(!waiting.is_finished() && !late.is_finished());
+    lease.release().await.unwrap();
+    settle().await;
+    assert!(waiting.is_finished() && !late.is_finished(), "who asked before goes first");
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    late.await.unwrap().unwrap().release().await.unwrap();
+    settle().await;
+    let left = ["/a/path/locks", "/a/path/leases"].map(|path| children(&server, path).len());
+    assert_eq!(left, [0, 0]);
+}
+
+/// `TestLockInternals.testAttemptLockFailedException` (CURATOR-41): an acquisition that fails with
+/// its node made takes the node back, tells why it failed, and whoever is next gets in.
+#[tokio::test(start_paused = true)]
+async fn a_failed_acquisition_tells_its_own_error_and_leaves_no_node() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = Mutex::new(&one, "/lock").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    // The list that would tell that it is the owner, and the first delete of its node.
+    let list = server.on(Op::GetChildren2).always().answer(ErrorCode::NO_AUTH);
+    let delete = server.on(Op::Delete).times(1).drop_before_applying();
+    let LockError::Client(failed) = lock.acquire().await.unwrap_err() else {
+        panic!("the server declines the list")
+    };
+    assert_eq!(failed.code(), Some(ErrorCode::NO_AUTH), "{failed}");
+    list.cancel();
+    let next = Mutex::new(&other, "/lock").unwrap();
+    let guard = next.acquire_timeout(3 * T).await.unwrap().expect("nobody is in the way");
+    assert_eq!(delete.count(), 1);
+    assert_eq!(children(&server, "/lock").len(), 1);
+    guard.release().await.unwrap();
+}
+
+/// `TestInterProcessReadWriteLock.testThatDowngradingRespectsThreads`: who writes may read, and
+/// nobody else of the same process.
+#[tokio::test(start_paused = true)]
+async fn the_reader_of_another_owner_waits_for_the_writer_of_the_same_client() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = RwLock::new(&client, PATH).unwrap();
+    let (owner, other) = (Owner::new(), Owner::new());
+    let writing = lock.clone().owned_by(&owner).write().acquire().await.unwrap();
+    let within = Duration::from_secs(10);
+    for stranger in [&lock, &lock.clone().owned_by(&other)] {
+        assert!(stranger.read().acquire_timeout(within).await.unwrap().is_none());
+    }
+    let own = lock.clone().owned_by(&owner).read().acquire_timeout(within).await.unwrap();
+    assert!(own.is_some_and(|reading| reading.is_held()));
+    writing.release().await.unwrap();
+}
+
+/// `TestInterProcessReadWriteLock.testContendingDowngrading`: many that write and go on reading,
+/// at the same time; no writer comes in beside a reader that was one.
+#[tokio::test(start_paused = true)]
+async fn writers_that_go_on_reading_keep_the_next_writer_out() {
+    let server = TestServer::in_memory();
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicI32::new(0));
+    let mut tasks = Vec::new();
+    for seed in 0..5 {
+        let lock = RwLock::new(&client(&server, seed).await, PATH).unwrap();
+        let lock = lock.owned_by(&Owner::new());
+        let inside = inside.clone();
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..10 {
+                use std::sync::atomic::Ordering::SeqCst;
+                let writing = lock.write().acquire().await.unwrap();
+                assert_eq!(inside.fetch_add(1, SeqCst), 0, "somebody is inside");
+                let reading = lock.read().acquire().await.unwrap();
+                writing.release().await.unwrap();
+                settle().await;
+                assert_eq!(inside.fetch_sub(1, SeqCst), 1, "a writer came in beside the reader");
+                reading.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
+/// `TestSharedCount.testDisconnectReconnectEventDoesNotFireValueWatcher` and its neighbours: a
+/// connection that comes and goes is no change, and a change in the meantime is told.
+#[tokio::test(start_paused = true)]
+async fn a_reconnect_is_no_change_of_a_count() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let count = SharedCount::new(&one, "/count", 1).unwrap();
+    let seen = count.get().await.unwrap();
+    let changed = tokio::spawn(async move { count.changed(&seen).await.unwrap().count() });
+    settle().await;
+    for _ in 0..3 {
+        server.connection_of(one.session_id()).cut(Cut::Rst);
+        tokio::time::sleep(T / 4).await; // reason: for the next attempt to connect
+        assert!(one.is_connected() && !changed.is_finished());
+    }
+    server.refuse_connects(0);
+    server.connection_of(one.session_id()).cut(Cut::Rst);
+    settle().await;
+    SharedCount::new(&other, "/count", 9).unwrap().set(2).await.unwrap();
+    settle().await;
+    assert!(!changed.is_finished());
+    server.accept_connects(0);
+    assert_eq!(changed.await.unwrap(), 2);
+}
+
+/// An operator deletes a lock with all who hold it and wait for it. Those who wait queue again,
+/// in parents that they make anew; who held it is told.
+#[tokio::test(start_paused = true)]
+async fn those_whose_lock_is_deleted_under_them_queue_again() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
+    let waiting = [queue(&one, 1, 1).await, queue(&other, 1, 1).await];
+    let visits = waiting.map(|waiting| {
+        tokio::spawn(async move { waiting.await.unwrap().unwrap().release().await })
+    });
+    let operator = client(&server, 3).await;
+    let mut all = operator.multi();
+    for below in ["locks", "leases"] {
+        for name in children(&server, &format!("{PATH}/{below}")) {
+            all = all.delete(&format!("{PATH}/{below}/{name}"), None);
+        }
+        all = all.delete(&format!("{PATH}/{below}"), None);
+    }
+    all.delete(PATH, None).delete("/a", None).send().await.unwrap();
+    assert_eq!(lease.lost().await, LossReason::NodeDeleted);
+    for visit in visits {
+        let visit = tokio::time::timeout(6 * T, visit).await;
+        visit.expect("they queue again").unwrap().expect("it was held");
+    }
+    assert!(matches!(lease.release().await, Err(LockError::Lost(_))));
+}
+
+/// CURATOR-43: names of all kinds in the queues of a semaphore and of a read-write lock.
+#[tokio::test(start_paused = true)]
+async fn foreign_nodes_take_neither_a_permit_nor_a_side() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    drop(queue(&one, 2, 1).await.await.unwrap().unwrap());
+    let sides = RwLock::new(&one, "/rw").unwrap();
+    drop(sides.write().acquire().await.unwrap());
+    settle().await;
+    for folder in ["/a/path/locks", "/a/path/leases", "/rw"] {
+        for name in ["0", "readme.txt", "-", "zzz", "\u{e4}", "0000000000"] {
+            let node = format!("{folder}/{name}");
+            one.create(&node, b"", CreateMode::Persistent).await.unwrap();
+        }
+    }
+    let both = queue(&one, 2, 2).await.await.unwrap().unwrap();
+    assert_eq!(both.permits(), 2);
+    let next = queue(&one, 2, 1).await;
+    assert!(!next.is_finished(), "nor do they hide those who have them");
+    both.release().await.unwrap();
+    next.await.unwrap().unwrap().release().await.unwrap();
+    let reading = sides.read().acquire().await.unwrap();
+    assert!(sides.write().try_acquire().await.unwrap().is_none());
+    reading.release().await.unwrap();
+    sides.write().acquire().await.unwrap().downgrade().await.unwrap().release().await.unwrap();
+    // What could be a writer's is one.
+    let writer = one.create("/rw/__WRIT__0000000000", b"", CreateMode::Persistent).await.unwrap();
+    assert!(sides.read().try_acquire().await.unwrap().is_none());
+    one.delete(&writer.path, None).await.unwrap();
+    assert!(sides.read().try_acquire().await.unwrap().is_some());
+}

@@ -1,0 +1,352 @@
+//! Where the locks that both sides share are: below a namespace, under an access control list,
+//! among foreign nodes, on long paths, in containers that come and go.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use zk_recipes::session::{Acl, Client, Config, CreateMode, ErrorCode, Perms};
+use zk_recipes::{LockError, LossReason, Mutex, Participant, RwLock, Semaphore};
+use zk_tests::{Curator, Settings, contenders, eventually, open, shared_zookeeper, zookeeper_with};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(30);
+
+async fn both() -> Option<(String, Client, Curator)> {
+    let address = shared_zookeeper()?.connect_string();
+    let curator = Curator::start(&address)?;
+    let client = open(&address).await;
+    Some((address, client, curator))
+}
+
+fn paths(participants: Vec<Participant>) -> Vec<String> {
+    participants.into_iter().map(|it| it.path).collect()
+}
+
+fn acquires(client: &Client, path: &str) -> tokio::task::JoinHandle<zk_recipes::Guard> {
+    let lock = Mutex::new(client, path).unwrap();
+    tokio::spawn(async move { lock.acquire().await.unwrap() })
+}
+
+/// Curator's namespace is our chroot, and neither side sees it in a path.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_a_namespace_is_below_a_chroot() {
+    let Some((address, root, _)) = both().await else { return };
+    let Some(mut curator) = Curator::with_options(&address, TIMEOUT, &["namespace=team"]) else {
+        return;
+    };
+    curator.ok("a", "acquire mutex /deep/lock 0 0 -1");
+    let chroot = open(&format!("{address}/team")).await;
+    for client in [&chroot, &root.chroot("/team").unwrap()] {
+        let lock = Mutex::new(client, "/deep/lock").unwrap();
+        let listed = paths(lock.participants().await.unwrap());
+        assert_eq!(curator.ok("b", "participants mutex /deep/lock"), listed);
+        assert!(listed.len() == 1 && listed[0].starts_with("/deep/lock/_c_"), "{listed:?}");
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        let waiting = acquires(client, "/deep/lock");
+        contenders(&root, "/team/deep/lock", 2).await;
+        curator.tell("b", "acquire mutex /deep/lock 0 0 -1");
+        contenders(&root, "/team/deep/lock", 3).await;
+        curator.ok("a", "release");
+        let guard = waiting.await.unwrap();
+        assert!(guard.node().starts_with("/deep/lock/_c_"), "{}", guard.node());
+        curator.ok("c", &format!("revoke {}", guard.node()));
+        guard.revocation().await.unwrap();
+        guard.release().await.unwrap();
+        assert_eq!(curator.answer("b"), ["ok"]);
+        curator.ok("b", "release");
+        curator.ok("a", "acquire mutex /deep/lock 0 0 -1");
+    }
+
+    // Outside of it is another lock, with another path.
+    let outside = Mutex::new(&root, "/deep/lock").unwrap();
+    assert!(outside.try_acquire().await.unwrap().is_some());
+    let semaphore = Semaphore::new(&chroot, "/permits", 1).unwrap();
+    let lease = semaphore.acquire().await.unwrap();
+    assert_eq!(curator.ask("b", "acquire semaphore /permits 1 1 200"), ["timeout"]);
+    lease.release().await.unwrap();
+    curator.ok("b", "acquire semaphore /permits 1 1 -1");
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+}
+
+/// Of all that Curator does here, nothing needs to be permitted to others.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_know_the_secret_share_locks_and_others_are_declined() {
+    let Some((address, stranger, mut strange)) = both().await else { return };
+    let options = &["digest=team:secret"];
+    let Some(mut curator) = Curator::with_options(&address, TIMEOUT, options) else { return };
+    let config = Config::new(&address).unwrap().auth("digest", "team:secret");
+    let client = config.session_timeout(TIMEOUT).connect().await.unwrap();
+    let list = vec![Acl::digest(Perms::ALL, "team", "secret")];
+
+    // Paths that Curator makes, and paths that we make.
+    for (theirs, path) in [(true, "/secret-theirs"), (false, "/secret-ours")] {
+        let mutex_path = format!("{path}/mutex");
+        let mutex = Mutex::new(&client, &mutex_path).unwrap().with_acl(list.clone());
+        let take = format!("acquire mutex {mutex_path} 0 0");
+        if theirs {
+            curator.ok("a", &format!("{take} -1"));
+            curator.ok("a", "release");
+        }
+        let guard = mutex.acquire().await.unwrap();
+        for node in [path, &mutex_path, guard.node()] {
+            assert_eq!(client.get_acl(node).await.unwrap().acl, list, "{node}");
+        }
+        assert_eq!(curator.ask("a", &format!("{take} 100")), ["timeout"]);
+        curator.tell("a", &format!("{take} -1"));
+        contenders(&client, &mutex_path, 2).await;
+        let listed = paths(mutex.participants().await.unwrap());
+        assert_eq!(curator.ok("b", &format!("participants mutex {mutex_path}")), listed);
+
+        let declined = strange.ask("a", &format!("{take} 100")).join(" ");
+        assert!(declined.starts_with("error ") && declined.contains("NoAuth"), "{declined}");
+        let declined = strange.ask("a", &format!("revoke {}", guard.node())).join(" ");
+        assert!(declined.contains("NoAuth"), "{declined}");
+        let lock = Mutex::new(&stranger, &mutex_path).unwrap();
+        let LockError::Client(declined) = lock.acquire().await.unwrap_err() else {
+            panic!("a stranger is declined by the server")
+        };
+        assert_eq!(declined.code(), Some(ErrorCode::NO_AUTH));
+
+        guard.release().await.unwrap();
+        assert_eq!(curator.answer("a"), ["ok"]);
+        assert!(mutex.try_acquire().await.unwrap().is_none());
+        curator.ok("a", "release");
+
+        let sides = RwLock::new(&client, &format!("{path}/rw")).unwrap().with_acl(list.clone());
+        let reading = sides.read().acquire().await.unwrap();
+        curator.ok("a", &format!("acquire read {path}/rw 0 0 -1"));
+        reading.release().await.unwrap();
+        assert!(sides.write().try_acquire().await.unwrap().is_none());
+        curator.ok("a", "release");
+        let semaphore = Semaphore::new(&client, &format!("{path}/s"), 1).unwrap();
+        let semaphore = semaphore.with_acl(list.clone());
+        let lease = semaphore.acquire().await.unwrap();
+        assert_eq!(curator.ask("a", &format!("acquire semaphore {path}/s 1 1 100")), ["timeout"]);
+        lease.release().await.unwrap();
+        curator.ok("a", &format!("acquire semaphore {path}/s 1 1 -1"));
+        assert!(semaphore.try_acquire().await.unwrap().is_none());
+        curator.ok("a", "release");
+    }
+}
+
+/// Nodes of all kinds of names, of nobody who contends. Those that sort behind the numbers
+/// stop nobody; one that sorts ahead stops Curator for ever (CURATOR-43), and us if it could
+/// be a contender's.
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_nodes_among_the_contenders_stop_nobody_who_need_not_wait() {
+    let Some((_, client, mut curator)) = both().await else { return };
+    const PATH: &str = "/surroundings/foreign";
+    let mutex = Mutex::new(&client, PATH).unwrap();
+    drop(mutex.acquire().await.unwrap());
+    let behind = [
+        "zzz-of-somebody",
+        "_c_-no-contender",
+        "lock-of-another",
+        "\u{e4}\u{f6}\u{fc}\u{20ac}\u{20ac}",
+    ];
+    for name in behind {
+        let node = format!("{PATH}/{name}");
+        client.create(&node, b"", CreateMode::Persistent).await.unwrap();
+    }
+    let count = behind.len();
+    for _ in 0..2 {
+        curator.ok("a", &format!("acquire mutex {PATH} 0 0 -1"));
+        let waiting = acquires(&client, PATH);
+        contenders(&client, PATH, count + 2).await;
+        curator.tell("b", &format!("acquire mutex {PATH} 0 0 -1"));
+        contenders(&client, PATH, count + 3).await;
+        assert!(!waiting.is_finished());
+        curator.ok("a", "release");
+        waiting.await.unwrap().release().await.unwrap();
+        assert_eq!(curator.answer("b"), ["ok"]);
+        curator.ok("b", "release");
+    }
+
+    // With the lock name it may be a contender: both wait for it.
+    let old_style = format!("{PATH}/lock-0000000000");
+    client.create(&old_style, b"", CreateMode::Persistent).await.unwrap();
+    assert_eq!(curator.ask("a", &format!("acquire mutex {PATH} 0 0 100")), ["timeout"]);
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    let waiting = acquires(&client, PATH);
+    contenders(&client, PATH, count + 2).await;
+    client.delete(&old_style, None).await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+
+    let ahead = format!("{PATH}/0");
+    client.create(&ahead, b"", CreateMode::Persistent).await.unwrap();
+    assert_eq!(curator.ask("a", &format!("acquire mutex {PATH} 0 0 100")), ["timeout"]);
+    let guard = mutex.try_acquire().await.unwrap().expect("no contender has that name");
+    client.delete(&ahead, None).await.unwrap();
+    assert_eq!(curator.ask("a", &format!("acquire mutex {PATH} 0 0 100")), ["timeout"]);
+    guard.release().await.unwrap();
+    curator.ok("a", &format!("acquire mutex {PATH} 0 0 -1"));
+}
+
+/// An operator deletes all there is below the lock, and the lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_whose_lock_is_deleted_under_them_queue_again() {
+    let Some((_, client, mut curator)) = both().await else { return };
+    for kind in ["mutex", "write"] {
+        let path = format!("/surroundings/deleted-{kind}");
+        let sides = RwLock::new(&client, &path).unwrap();
+        let mutex = Mutex::new(&client, &path).unwrap();
+        // Each keeps its guard for as long as it waits for the loss.
+        let lost: Pin<Box<dyn Future<Output = LossReason> + Send>> = match kind {
+            "mutex" => {
+                let guard = mutex.acquire().await.unwrap();
+                Box::pin(async move { guard.lost().await })
+            }
+            _ => {
+                let guard = sides.write().acquire().await.unwrap();
+                Box::pin(async move { guard.lost().await })
+            }
+        };
+        curator.tell("a", &format!("acquire {kind} {path} 0 0 -1"));
+        contenders(&client, &path, 2).await;
+        let visit = async move || match kind {
+            "mutex" => mutex.acquire().await?.release().await,
+            _ => sides.write().acquire().await?.release().await,
+        };
+        let waiting = tokio::spawn(async move {
+            loop {
+                match visit().await {
+                    // Those ahead went, which let it in, and it learns that its own node did, too.
+                    Err(LockError::Lost(LossReason::NodeDeleted)) => {}
+                    ended => return ended,
+                }
+            }
+        });
+        let nodes = contenders(&client, &path, 3).await;
+        assert!(!waiting.is_finished());
+        let mut multi = client.multi();
+        for node in &nodes {
+            multi = multi.delete(&format!("{path}/{node}"), None);
+        }
+        multi.delete(&path, None).send().await.unwrap();
+        assert_eq!(lost.await, LossReason::NodeDeleted);
+        assert_eq!(curator.answer("a"), ["ok"], "{kind}");
+        curator.ok("a", "release");
+        waiting.await.unwrap().unwrap();
+        contenders(&client, &path, 0).await;
+    }
+}
+
+/// The server takes the empty path away, and the numbers begin anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_both_have_left_is_reaped_and_made_again_by_either() {
+    let Some(zk) = zookeeper_with(&Settings::default().container_check_ms(50)) else { return };
+    let Some(mut curator) = Curator::start(&zk.connect_string()) else { return };
+    let client = open(&zk.connect_string()).await;
+    const PATH: &str = "/reaped/lock";
+    let mutex = Mutex::new(&client, PATH).unwrap();
+    let semaphore = Semaphore::new(&client, "/reaped/s", 1).unwrap();
+    let mut last = 0;
+    for round in 0..4 {
+        let (theirs, number) = (round % 2 == 0, "0000000000");
+        if theirs {
+            curator.ok("a", &format!("acquire mutex {PATH} 0 0 -1"));
+            curator.ok("s", "acquire semaphore /reaped/s 1 1 -1");
+            let listed = mutex.participants().await.unwrap();
+            assert!(listed[0].path.ends_with(number), "{listed:?}");
+            let waiting = acquires(&client, PATH);
+            contenders(&client, PATH, 2).await;
+            curator.ok("a", "release");
+            curator.ok("s", "release");
+            let guard = waiting.await.unwrap();
+            assert!(guard.token().unwrap().get() > last);
+            last = guard.token().unwrap().get();
+        } else {
+            let guard = mutex.acquire().await.unwrap();
+            let lease = semaphore.acquire().await.unwrap();
+            assert!(guard.node().ends_with(number), "{}", guard.node());
+            assert!(guard.token().unwrap().get() > last);
+            last = guard.token().unwrap().get();
+            curator.tell("a", &format!("acquire mutex {PATH} 0 0 -1"));
+            contenders(&client, PATH, 2).await;
+            guard.release().await.unwrap();
+            lease.release().await.unwrap();
+            assert_eq!(curator.answer("a"), ["ok"]);
+            curator.ok("a", "release");
+        }
+        let gone = async || client.exists("/reaped").await.unwrap().is_none().then_some(());
+        eventually(LIMIT, gone).await.unwrap_or_else(|| panic!("round {round}: it is still there"));
+    }
+}
+
+/// Both sides at once, while the server looks for empty containers all the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn both_come_and_go_while_the_path_is_reaped_between_them() {
+    let Some(zk) = zookeeper_with(&Settings::default().container_check_ms(1)) else { return };
+    let Some(mut curator) = Curator::start(&zk.connect_string()) else { return };
+    let client = open(&zk.connect_string()).await;
+    let mut reaped = 0;
+    let mutex = Mutex::new(&client, "/between/lock").unwrap();
+    let mut last = 0;
+    for _ in 0..40 {
+        let guard = mutex.acquire().await.unwrap();
+        reaped += usize::from(guard.node().ends_with("0000000000"));
+        assert!(guard.token().unwrap().get() > last);
+        last = guard.token().unwrap().get();
+        curator.tell("a", "acquire mutex /between/lock 0 0 -1");
+        contenders(&client, "/between/lock", 2).await;
+        guard.release().await.unwrap();
+        assert_eq!(curator.answer("a"), ["ok"]);
+        curator.ok("a", "release");
+    }
+    assert!(reaped > 0);
+}
+
+/// Many levels, a name as long as they come, and every byte that may be in one.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_paths_and_odd_names_are_the_same_to_both() {
+    let Some((_, client, mut curator)) = both().await else { return };
+    let deep = format!("/surroundings{}", "/level".repeat(60));
+    let long = format!("/surroundings/{}", "n".repeat(4_000));
+    let locks = ["/lock-", "/lock-0000000001", "/_c_", "/__READ__0000000000", "/.a", "/a.."];
+    let odd = locks.map(|name| format!("/surroundings{name}"));
+    for path in [&[deep, long][..], &odd].concat() {
+        let guard = Mutex::new(&client, &path).unwrap().acquire().await.unwrap();
+        curator.tell("a", &format!("acquire mutex {path} 0 0 -1"));
+        contenders(&client, &path, 2).await;
+        let listed = paths(Mutex::new(&client, &path).unwrap().participants().await.unwrap());
+        assert_eq!(curator.ok("b", &format!("participants mutex {path}")), listed, "{path}");
+        guard.release().await.unwrap();
+        assert_eq!(curator.answer("a"), ["ok"], "{path}");
+        assert!(Mutex::new(&client, &path).unwrap().try_acquire().await.unwrap().is_none());
+        curator.ok("a", "release");
+    }
+}
+
+/// Curator's revocable locks have none; of somebody else's client the data may be null.
+#[tokio::test(flavor = "multi_thread")]
+async fn contenders_without_data_are_contenders() {
+    let Some((_, client, mut curator)) = both().await else { return };
+    const PATH: &str = "/surroundings/no-data";
+    let lock = Mutex::new(&client, PATH).unwrap();
+    curator.ok("a", &format!("acquire-revocable mutex {PATH}"));
+    let listed = lock.participants().await.unwrap();
+    assert_eq!((listed.len(), listed[0].data.as_slice()), (1, &b""[..]));
+    let waiting = acquires(&client, PATH);
+    contenders(&client, PATH, 2).await;
+    curator.ok("a", "release");
+    waiting.await.unwrap().release().await.unwrap();
+
+    let null = format!("{PATH}/_c_00000000-0000-0000-0000-000000000000-lock-0000000000");
+    let server = shared_zookeeper().unwrap();
+    zk_tests::raw::create_with_null_data(server.address(), &null);
+    let listed = lock.participants().await.unwrap();
+    assert_eq!(listed.iter().map(|it| it.data.as_slice()).collect::<Vec<_>>(), [b""]);
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    assert_eq!(curator.ask("a", &format!("acquire mutex {PATH} 0 0 100")), ["timeout"]);
+    let waiting = acquires(&client, PATH);
+    contenders(&client, PATH, 2).await;
+    assert!(zk_recipes::revoke(&client, &null).await.unwrap());
+    client.delete(&null, None).await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+}
