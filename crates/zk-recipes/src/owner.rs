@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use futures::future::{Either, select};
 use tokio::sync::OwnedMutexGuard;
-use zk_session::Client;
+use zk_session::{Client, Error};
 
 use crate::error::LockError;
 use crate::guard::Guard;
@@ -180,7 +182,7 @@ impl Slot {
     pub(crate) async fn way_in(self: Arc<Self>, side: Side) -> Result<Way, LockError> {
         match self.enter_again(side)? {
             Some(guard) => Ok(Way::Held(guard)),
-            None => self.entrance().await.way_in(side),
+            None => self.entrance().await?.way_in(side),
         }
     }
 
@@ -195,9 +197,21 @@ impl Slot {
         }
     }
 
-    pub(crate) async fn entrance(self: Arc<Self>) -> Entrance {
-        let only_one = self.entrance.clone().lock_owned().await;
-        Entrance { slot: self, _only_one: only_one }
+    /// Waits until nobody else asks for the lock on the owner's behalf, or its session ends:
+    /// whoever asks may be a [`Waiting`](crate::Waiting) that nobody awaits.
+    pub(crate) async fn entrance(self: Arc<Self>) -> Result<Entrance, LockError> {
+        let only_one = match self.entrance.clone().try_lock_owned() {
+            Ok(only_one) => only_one,
+            Err(_) => {
+                // On the heap: those who queue have no use for the room.
+                let free = pin!(self.entrance.clone().lock_owned());
+                match select(free, Box::pin(end_of(&self.client))).await {
+                    Either::Left((only_one, _)) => only_one,
+                    Either::Right((error, _)) => return Err(error.into()),
+                }
+            }
+        };
+        Ok(Entrance { slot: self, _only_one: only_one })
     }
 
     /// Another guard of what the owner holds, if it does.
@@ -262,6 +276,17 @@ pub(crate) fn admit(entrance: Option<Entrance>, side: Side, hold: Hold) -> Guard
     match entrance {
         Some(entrance) => entrance.admit(side, hold),
         None => Guard::new(Arc::new(hold)),
+    }
+}
+
+/// Waits for the end of the session, which is what every request fails with from then on.
+async fn end_of(client: &Client) -> Error {
+    let mut events = client.events();
+    loop {
+        while client.ended().is_none() && events.next().await.is_some() {}
+        if let Err(error) = client.claim_lease().renew().await {
+            return error;
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Its own node is watched because nothing else would tell, without a list, that
 //! somebody deleted it. Events come in the order of the transactions: when the last
-//! predecessor goes, and the own node was not heard of, it was there.
+//! predecessor goes, and there is nothing to hear of the own node, it was there.
 //!
 //! A step may be dropped where it waits, and taken again: what is known is kept only once it
 //! is known for good.
@@ -160,6 +160,12 @@ impl Turn {
             return Ok(());
         }
         ahead.named.retain(|node| self.vigil.watches(node));
+        // The events are heard one by one, and the own node's may be there as well: one
+        // transaction may end several nodes, as may all that was missed over a cut.
+        if ahead.named.is_empty() && own.is_some_and(|own| self.vigil.has_news(own)) {
+            self.stage = Stage::In(None);
+            return Ok(());
+        }
         if let Some(place) = &mut self.place {
             *place = Place { ahead: ahead.named.len(), holder: ahead.named.last().cloned() };
         }

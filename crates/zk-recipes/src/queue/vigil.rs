@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
+use futures::FutureExt;
 use futures::future::try_join_all;
 use zk_session::{Client, ErrorCode, EventType, Watch};
 
@@ -48,6 +49,18 @@ impl Vigil {
 
     pub(crate) fn watches(&self, node: &str) -> bool {
         self.watched.iter().any(|(watched, _)| watched == node)
+    }
+
+    /// True if there is anything to hear of the node, or it is not watched: then what is
+    /// known of it is out of date.
+    pub(crate) fn has_news(&mut self, node: &str) -> bool {
+        let Some((_, watch)) = self.watched.iter_mut().find(|(watched, _)| watched == node) else {
+            return true;
+        };
+        if watch.as_mut().is_some_and(|armed| armed.now_or_never().is_some()) {
+            *watch = None;
+        }
+        watch.is_none()
     }
 
     /// Gives the watch of a node away.

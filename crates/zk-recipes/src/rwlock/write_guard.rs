@@ -56,7 +56,7 @@ impl WriteGuard {
     /// ```
     pub async fn downgrade(self) -> Result<Guard, LockError> {
         let entrance = match self.guard.hold().slot().cloned() {
-            Some(slot) => Some(slot.entrance().await),
+            Some(slot) => Some(slot.entrance().await?),
             None => None,
         };
         let reads = match &entrance {

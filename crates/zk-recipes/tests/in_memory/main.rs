@@ -19,6 +19,7 @@ mod nodes;
 mod other_clients;
 mod owner;
 mod revocation;
+mod robbed;
 mod rwlock;
 mod semaphore;
 mod sequence_end;

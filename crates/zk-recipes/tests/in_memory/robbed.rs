@@ -1,0 +1,128 @@
+//! Contenders whose nodes somebody else deletes, at the moment that would have been their turn.
+
+use zk_recipes::session::Client;
+use zk_recipes::{Guard, Mutex, Owner};
+use zk_testing::{Cut, TestServer};
+
+use crate::{T, children, client, settle};
+
+const PATH: &str = "/lock";
+
+fn mutex(client: &Client) -> Mutex {
+    Mutex::new(client, PATH).unwrap()
+}
+
+/// A holder, one that waits, and one that waits behind it.
+async fn three(
+    server: &TestServer,
+    one: &Client,
+    other: &Client,
+) -> (Guard, [tokio::task::JoinHandle<Guard>; 2]) {
+    let held = mutex(one).acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        let lock = mutex(other);
+        waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+        settle().await;
+    }
+    assert_eq!(children(server, PATH).len(), 3);
+    (held, waiting.try_into().unwrap())
+}
+
+/// The last of those ahead and the own node go at once: the events are there together, in
+/// either order, and the one behind is let in by the same transaction.
+#[tokio::test(start_paused = true)]
+async fn who_is_robbed_in_the_transaction_that_frees_the_lock_is_not_let_in() {
+    for own_first in [true, false] {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (held, [robbed, next]) = three(&server, &one, &other).await;
+        let names = children(&server, PATH);
+        let path = |index: usize| format!("{PATH}/{}", names[index]);
+        let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
+        one.multi().delete(&first, None).delete(&second, None).send().await.unwrap();
+        settle().await;
+        assert!(!robbed.is_finished(), "own first: {own_first}");
+        let next = next.await.unwrap();
+        next.check().await.unwrap();
+        next.release().await.unwrap();
+        robbed.await.unwrap().check().await.unwrap();
+        drop(held);
+    }
+}
+
+/// The same while the connection is cut: the events come with the watches that are set again.
+#[tokio::test(start_paused = true)]
+async fn who_is_robbed_while_it_is_cut_off_is_not_let_in() {
+    for own_first in [true, false] {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (held, [robbed, next]) = three(&server, &one, &other).await;
+        let names = children(&server, PATH);
+        let path = |index: usize| format!("{PATH}/{}", names[index]);
+        let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
+        server.refuse_connects(0);
+        server.connection_of(other.session_id()).cut(Cut::Rst);
+        one.delete(&first, None).await.unwrap();
+        one.delete(&second, None).await.unwrap();
+        server.accept_connects(0);
+        // reason: virtual time, in which the connection comes back
+        tokio::time::sleep(T / 2).await;
+        assert!(!robbed.is_finished(), "own first: {own_first}");
+        let next = next.await.unwrap();
+        next.check().await.unwrap();
+        next.release().await.unwrap();
+        robbed.await.unwrap().check().await.unwrap();
+        drop(held);
+    }
+}
+
+/// One waits for what becomes of its owner's place in the queue, which nobody looks at.
+#[tokio::test(start_paused = true)]
+async fn who_waits_behind_its_owners_place_hears_of_the_end_of_the_session() {
+    for closes in [true, false] {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let _held = mutex(&one).acquire().await.unwrap();
+        let lock = mutex(&other).owned_by(&Owner::new());
+        let place = lock.enqueue().await.unwrap();
+        let waiting = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await.map(drop) }
+        });
+        settle().await;
+        match closes {
+            true => other.close().await,
+            false => assert!(server.expire(other.session_id())),
+        }
+        settle().await;
+        assert!(waiting.is_finished(), "closes: {closes}");
+        waiting.await.unwrap().unwrap_err();
+        drop(place);
+    }
+}
+
+/// The root is a path like any other, and a timeout may be any.
+#[tokio::test(start_paused = true)]
+async fn locks_may_be_in_the_root() {
+    use std::time::Duration;
+    use zk_recipes::{RwLock, Semaphore, SemaphoreMutex};
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let forever = Duration::MAX;
+    let lock = Mutex::new(&one, "/").unwrap().owned_by(&Owner::new());
+    let guard = lock.acquire_timeout(forever).await.unwrap().unwrap();
+    let again = lock.acquire().await.unwrap();
+    assert!(guard.node().starts_with("/_c_"));
+    again.release().await.unwrap();
+    guard.release().await.unwrap();
+    let lock = RwLock::new(&one, "/").unwrap();
+    let writer = lock.write().acquire_timeout(forever).await.unwrap().unwrap();
+    writer.downgrade().await.unwrap().release().await.unwrap();
+    let permits = Semaphore::new(&one, "/", 3).unwrap();
+    let lease = permits.acquire_many_timeout(3, forever).await.unwrap().unwrap();
+    assert!(lease.nodes().all(|node| node.starts_with("/leases/")));
+    lease.release().await.unwrap();
+    let lock = SemaphoreMutex::new(&one, "/").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+}
