@@ -32,6 +32,7 @@ enum Request {
     Sim { arguments: Vec<String> },
     Conform { arguments: Vec<String> },
     Bench { arguments: Vec<String> },
+    BenchInstructions,
     Ci,
 }
 
@@ -51,9 +52,11 @@ impl Request {
             ["conform", ..] => Ok(Self::Conform { arguments: arguments[1..].to_vec() }),
             ["bench", "-h" | "--help"] => Ok(Self::Help(BENCH_HELP)),
             ["bench", "handoff", ..] => Ok(Self::Bench { arguments: arguments[2..].to_vec() }),
-            ["bench", ..] => {
-                Err(Failure::usage("which benchmark? use `cargo xtask bench handoff`"))
-            }
+            ["bench", "instructions"] => Ok(Self::BenchInstructions),
+            ["bench", "instructions", extra, ..] => Err(surplus("bench", extra)),
+            ["bench", ..] => Err(Failure::usage(
+                "which benchmark? use `cargo xtask bench handoff` or `cargo xtask bench instructions`",
+            )),
             ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
             ["ci"] => Ok(Self::Ci),
             ["ci", extra, ..] => Err(surplus("ci", extra)),
@@ -132,7 +135,8 @@ impl Request {
             Self::Fuzz(plan) => fuzz::run(&plan),
             Self::Sim { arguments } => sim::run(&arguments),
             Self::Conform { arguments } => conform::run(&arguments),
-            Self::Bench { arguments } => bench::run(&arguments),
+            Self::Bench { arguments } => bench::handoff(&arguments),
+            Self::BenchInstructions => bench::instructions(),
             Self::Ci => ci::run(),
         }
     }
@@ -156,6 +160,7 @@ Tasks:
   conform [ARG...]                compare the server of zk-testing with a real one
   sim [--seeds N | --seed S]      simulate clients and locks under faults, deterministically
   bench handoff [ARG...]          measure how fast locks are handed on, beside other clients
+  bench instructions              count what the processor is asked to do, without noise
   ci                              everything a change must pass: format, lints, docs, tests, fuzzing
 
 `cargo xtask TASK --help` tells more.
@@ -218,9 +223,14 @@ real server nothing is compared, unless CI=true.
 ";
 
 const BENCH_HELP: &str = "\
-Measures how long a lock takes from one owner to the next, on a real server, beside other clients.
+Benchmarks that need more than cargo to run.
 
 Usage: cargo xtask bench handoff [ARG...]
+       cargo xtask bench instructions
+
+`handoff` measures how long a lock takes from one owner to the next, on a real server, beside other
+clients. `instructions` counts, under valgrind, what the paths of a lock through the library ask of
+the processor, and what they allocate; other work of the machine does not show.
 
 `cargo xtask bench handoff --help` tells what ARGs there are. The record and its plots go to
 benches/record. What of the other clients is missing is installed: kazoo into a folder under target/,

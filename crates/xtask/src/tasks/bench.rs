@@ -1,11 +1,68 @@
 //! `cargo xtask bench`: benchmarks that need more than cargo to run.
 
-use super::{Failure, cargo, step};
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{Failure, cargo, step, workspace_root};
 
 /// Runs the hand-off benchmark, with `arguments` for it.
-pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+pub(crate) fn handoff(arguments: &[String]) -> Result<(), Failure> {
     let line = ["run", "--quiet", "--release", "--package", "zk-handoff", "--bin", "handoff", "--"];
     let mut command = cargo(&line);
     command.args(arguments);
     step(&mut command)
 }
+
+/// Counts what the processor is asked to do on the paths that a lock takes through the library.
+///
+/// Each path is gone through so often and twice as often: the difference is without what comes
+/// before and after.
+pub(crate) fn instructions() -> Result<(), Failure> {
+    let package = ["--package", "zk-benches", "--bin", "core_paths"];
+    let mut build = cargo(&["build", "--quiet", "--release"]);
+    build.args(package);
+    step(&mut build)?;
+    println!("| path | instructions | allocations |");
+    println!("|---|---:|---:|");
+    for (path, times) in PATHS {
+        let ((once, _), (twice, allocations)) = (count(path, times)?, count(path, 2 * times)?);
+        let each = (twice - once) / u64::from(times);
+        println!("| {path} | {each} | {allocations} |");
+    }
+    Ok(())
+}
+
+/// Instructions of the whole process, and what it says of allocations.
+fn count(path: &str, times: u32) -> Result<(u64, String), Failure> {
+    let program = target_folder().join("release/core_paths");
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    command.arg(program).args([path, &times.to_string()]);
+    let output = command.output().map_err(|error| {
+        Failure::task(format!("valgrind does not run ({error}): install Debian's package valgrind"))
+    })?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let counted = said.lines().find_map(|line| line.split_once("Collected : "));
+    match counted.and_then(|(_, number)| number.trim().parse().ok()) {
+        Some(number) if output.status.success() => {
+            Ok((number, String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+        }
+        _ => Err(Failure::task(format!("core_paths {path}: {said}"))),
+    }
+}
+
+/// Where cargo puts what it builds.
+fn target_folder() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from)
+}
+
+/// How often each path is gone through.
+const PATHS: [(&str, u32); 6] = [
+    ("encode-create", 10_000),
+    ("decode-list-10", 10_000),
+    ("rank-1000", 300),
+    ("session-request", 10_000),
+    ("acquire-release", 1_000),
+    ("hand-off", 1_000),
+];

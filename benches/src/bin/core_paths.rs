@@ -1,0 +1,214 @@
+//! The paths that a lock takes through the library, to be counted and not to be timed:
+//! `core_paths PATH TIMES` goes through one of them so many times, without a socket.
+//!
+//! `cargo xtask bench instructions` runs it under callgrind, which counts what the processor is asked
+//! to do, and is not disturbed by what else the machine does. The last line of the output tells what
+//! is allocated each time, and nothing else is printed.
+
+#![forbid(unsafe_code)]
+
+use std::future::{Future, ready};
+use std::hint::black_box;
+use std::io;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use zk_benches::{children_reply, curator_names};
+use zk_proto::{
+    ChildList, ChildrenReply, ConnectResponse, Create2, CreateMode, Decode, Exists, KeyRule,
+    OPEN_ACL, ReplyHeader, Stat, encode_record, encode_reply, encode_request,
+};
+use zk_recipes::Mutex;
+use zk_recipes::session::core::{Handle, Handles, Session, Settings};
+use zk_recipes::session::{Client, Config, Connector, Host};
+use zk_testing::{MemoryStream, TestServer};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let asked = match &arguments[..] {
+        [path, times] => times.parse().ok().zip(Some(path.as_str())),
+        _ => None,
+    };
+    let Some((times, path)) = asked else {
+        eprintln!("usage: core_paths PATH TIMES");
+        return ExitCode::from(64);
+    };
+    match walk(path, times) {
+        Ok(allocations) => {
+            println!("{allocations:.2}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("core_paths: {path}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Allocations each time.
+fn walk(path: &str, times: u32) -> Result<f64, Failure> {
+    match path {
+        "encode-create" => counted(times, encode_create()),
+        "decode-list-10" => counted(times, decode_list(10)),
+        "rank-1000" => counted(times, rank(1_000)?),
+        "session-request" => counted(times, session_request()),
+        "acquire-release" => in_memory(times, acquire_and_release),
+        "hand-off" => in_memory(times, hand_off),
+        _ => Err("no such path".into()),
+    }
+}
+
+fn counted(times: u32, mut once: impl FnMut()) -> Result<f64, Failure> {
+    // Buffers grow to what they need.
+    (0..WARM_UP).for_each(|_| once());
+    let used = allocation_counter::measure(|| (0..times).for_each(|_| once()));
+    Ok(used.count_total as f64 / f64::from(times))
+}
+
+fn encode_create() -> impl FnMut() {
+    let mut out = BytesMut::with_capacity(1024);
+    move || {
+        out.clear();
+        encode_request(1, &create_request(), &mut out);
+        black_box(&out);
+    }
+}
+
+fn create_request() -> Create2<'static> {
+    Create2 {
+        path: "/locks/stock/_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-".into(),
+        data: Some(b"10.0.0.1"[..].into()),
+        acl: OPEN_ACL.into(),
+        mode: CreateMode::EphemeralSequential,
+    }
+}
+
+fn decode_list(len: u32) -> impl FnMut() {
+    let record = children_reply(&curator_names(len));
+    move || {
+        black_box(ChildrenReply::from_frame(&record)).ok();
+    }
+}
+
+fn rank(len: u32) -> Result<impl FnMut(), Failure> {
+    let names = curator_names(len);
+    let own = names[names.len() / 2].clone();
+    let list: ChildList = ChildrenReply::from_frame(&children_reply(&names))?.children;
+    let rule = KeyRule::named("lock-");
+    Ok(move || {
+        black_box(list.rank(own.as_bytes(), rule));
+    })
+}
+
+/// One request and its answer through the state machine, as the driver moves them.
+fn session_request() -> impl FnMut() {
+    let now = now();
+    let mut session = connected(now);
+    let (mut wire, mut replies, mut xid) = (BytesMut::with_capacity(4096), BytesMut::new(), 0);
+    move || {
+        let request = Exists { path: "/locks/stock".into(), watch: false };
+        session.submit(now, &request, Nothing, None).ok();
+        session.poll_transmit(&mut wire);
+        session.handle_written(wire.len());
+        wire.clear();
+        xid += 1;
+        let header = ReplyHeader { xid, zxid: 7, err: zk_proto::ErrorCode::OK };
+        encode_reply(&header, Some(&Stat::default()), &mut replies);
+        session.handle_received(now, &mut replies);
+        while session.poll_output().is_some() {}
+    }
+}
+
+fn connected(now: Instant) -> Session<Nobody> {
+    let settings = Settings::new(vec![Host::new("a", 2181)], Duration::from_secs(10));
+    let mut session = Session::new(settings, now);
+    session.handle_timeout(now);
+    session.handle_connected(now);
+    let mut out = BytesMut::new();
+    session.poll_transmit(&mut out);
+    session.handle_written(out.len());
+    let response = ConnectResponse {
+        protocol_version: 0,
+        timeout_ms: 10_000,
+        session_id: 1,
+        password: Bytes::from_static(&[0; 16]),
+        read_only: Some(false),
+    };
+    let mut reply = BytesMut::new();
+    encode_record(&response, &mut reply);
+    session.handle_received(now, &mut reply);
+    while session.poll_output().is_some() {}
+    session
+}
+
+struct Nobody;
+
+#[derive(Clone, Debug)]
+struct Nothing;
+
+impl Handle for Nothing {}
+
+impl Handles for Nobody {
+    type Reply = Nothing;
+    type Watch = Nothing;
+    type Stream = Nothing;
+}
+
+/// With the server of `zk-testing` on the same thread, whose share is counted as well.
+fn in_memory<F>(times: u32, path: fn(Client, u32) -> F) -> Result<f64, Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = runtime.block_on(async {
+        let config = Config::new("server:1")?.seed(1).session_timeout(Duration::from_secs(30));
+        Ok::<_, Failure>(config.connect_through(InMemory(TestServer::in_memory())).await?)
+    })?;
+    runtime.block_on(path(client.clone(), WARM_UP))?;
+    let mut outcome = Ok(());
+    let used = allocation_counter::measure(|| outcome = runtime.block_on(path(client, times)));
+    outcome?;
+    Ok(used.count_total as f64 / f64::from(times))
+}
+
+async fn acquire_and_release(client: Client, times: u32) -> Result<(), Failure> {
+    let lock = Mutex::new(&client, "/locks/free")?;
+    for _ in 0..times {
+        lock.acquire().await?.release().await?;
+    }
+    Ok(())
+}
+
+/// Ten waiters, each of which queues again: an acquisition, a release, and what is between.
+async fn hand_off(client: Client, times: u32) -> Result<(), Failure> {
+    const WAITERS: u32 = 10;
+    let waiter = async |holds: u32| {
+        let lock = Mutex::new(&client, "/locks/contended")?;
+        for _ in 0..holds {
+            lock.acquire().await?.release().await?;
+        }
+        Ok::<_, Failure>(())
+    };
+    futures::future::try_join_all((0..WAITERS).map(|_| waiter(times / WAITERS))).await?;
+    Ok(())
+}
+
+struct InMemory(TestServer);
+
+impl Connector for InMemory {
+    type Stream = MemoryStream;
+
+    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
+        ready(self.0.stream(0))
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a session needs some instant to begin with")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+const WARM_UP: u32 = 200;
