@@ -18,17 +18,18 @@ pub struct Zk {
     connect: Option<String>,
     options: Vec<String>,
     environment: Vec<(String, String)>,
+    data_limit_kib: Option<u64>,
 }
 
 impl Zk {
     /// `zk --connect` with this connect string.
     pub fn new(connect: impl Into<String>) -> Self {
-        Self { connect: Some(connect.into()), options: Vec::new(), environment: Vec::new() }
+        Self { connect: Some(connect.into()), ..Self::unconnected() }
     }
 
     /// `zk` without `--connect`.
     pub fn unconnected() -> Self {
-        Self { connect: None, options: Vec::new(), environment: Vec::new() }
+        Self { connect: None, options: Vec::new(), environment: Vec::new(), data_limit_kib: None }
     }
 
     /// With an option before the command.
@@ -57,12 +58,23 @@ impl Zk {
         self.env("JOURNAL", journal.path().to_string_lossy())
     }
 
+    /// With so much memory to write to and no more: the system refuses what goes beyond,
+    /// and the command dies of that.
+    #[must_use]
+    pub fn data_limit_kib(mut self, kib: u64) -> Self {
+        self.data_limit_kib = Some(kib);
+        self
+    }
+
     /// Starts the command.
     pub fn start(&self, arguments: &[&str]) -> Running {
         let scratch = Scratch::new();
         let [stdout, stderr] =
             ["stdout", "stderr"].map(|name| File::create(scratch.path(name)).unwrap());
-        let mut command = Command::new(binary());
+        let mut command = match self.data_limit_kib {
+            None => Command::new(binary()),
+            Some(kib) => limited(kib, binary()),
+        };
         command.env_remove("ZK_CONNECT").stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(connect) = &self.connect {
@@ -173,6 +185,14 @@ impl Ended {
     pub fn signal(&self) -> Option<i32> {
         self.status.signal()
     }
+}
+
+/// The command within a limit that a shell sets for it, so that no binding to the C library
+/// is needed.
+fn limited(kib: u64, binary: &Path) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"ulimit -d "$1"; shift; exec "$@""#, "sh", &kib.to_string()]).arg(binary);
+    shell
 }
 
 /// Sends a signal to a process, through the shell, so that no binding to the C library is needed.

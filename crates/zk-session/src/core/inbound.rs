@@ -21,6 +21,7 @@ impl<H: Handles> Session<H> {
         self.check_lease(now);
         // Any byte is a sign of life: a large reply on a slow link takes long.
         self.pulse.heard(now);
+        let frames_before = self.counters.frames_received;
         loop {
             if !matches!(self.link, Link::Handshaking { .. } | Link::Up) {
                 buffer.clear();
@@ -34,7 +35,8 @@ impl<H: Handles> Session<H> {
                 Ok(Some(frame)) => self.frame(now, &frame),
                 Ok(None) => {
                     if self.is_connected() {
-                        self.pulse.heard_part(now, buffer.len());
+                        let is_new = self.counters.frames_received > frames_before;
+                        self.pulse.heard_part(now, buffer.len(), is_new);
                     }
                     return;
                 }

@@ -31,7 +31,8 @@ pub(super) struct Pulse {
     /// The oldest ping that is not answered, and how many others there are.
     ping: Option<Instant>,
     more_pings: u32,
-    /// When a part of a frame last came, and whether the rest of it is still owed.
+    /// When more of a frame last came that was owed already, and whether the rest of one
+    /// is still owed.
     part: Option<Instant>,
     is_in_frame: bool,
 }
@@ -53,10 +54,12 @@ impl Pulse {
         }
     }
 
-    /// Everything that has come was looked at; so much is the beginning of a frame.
-    pub(super) fn heard_part(&mut self, now: Instant, len: usize) {
+    /// Everything that has come was looked at; so much is the beginning of a frame, which
+    /// is new if others were completed by the same bytes. That one holds nothing up yet: a
+    /// server that sends events without end, and nothing else, always ends in a part.
+    pub(super) fn heard_part(&mut self, now: Instant, len: usize, is_new: bool) {
         self.is_in_frame = len > 0;
-        if self.is_in_frame {
+        if self.is_in_frame && !is_new {
             self.part = Some(now);
         }
     }

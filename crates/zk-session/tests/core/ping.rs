@@ -217,6 +217,24 @@ fn a_session_whose_reply_never_comes_to_an_end_is_over_in_time() {
     world.finish();
 }
 
+/// The reads of a busy client end anywhere, and so within a frame nearly always.
+#[test]
+fn events_without_end_do_not_keep_a_session_that_nobody_acknowledges() {
+    let mut world = World::up();
+    let began = world.now();
+    let mut event = BytesMut::new();
+    server::notify(&mut event, -1, EventType::NODE_DELETED, "/x");
+    let mut flood = event.iter().copied().cycle();
+    while world.session.ended().is_none() && world.now() - began < T * 3 {
+        world.advance(ms(100));
+        let read: Vec<u8> = flood.by_ref().take(3 * event.len() - 1).collect();
+        world.deliver(&read);
+    }
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally));
+    assert!(world.now() - began <= T * 4 / 3);
+    world.finish();
+}
+
 #[test]
 fn sending_alone_does_not_keep_the_connection() {
     let mut world = World::up();
