@@ -28,9 +28,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Twenty seconds for each target, to see that it still runs.
+    /// Ten seconds for each target, to see that it still runs.
     pub(crate) fn smoke() -> Self {
-        Self { secs: 20, targets: Vec::new() }
+        Self { secs: 10, targets: Vec::new() }
     }
 }
 
