@@ -161,7 +161,7 @@ impl Contender {
 
     /// The path of the node as far as it is up to this end, and then `sequence`.
     pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
-        let name = format!("{}{}{sequence}", self.protection, self.kind.lock_name);
+        let name = [&*self.protection, &*self.kind.lock_name, sequence].concat();
         parents::child(&self.kind.path, &name)
     }
 

@@ -8,7 +8,7 @@ use crate::error::LockError;
 /// What every name of one attempt to create a node starts with, by which the
 /// node is found again when the answer to its creation was lost.
 pub(crate) fn protection(uuid: &str) -> String {
-    format!("_c_{uuid}-")
+    ["_c_", uuid, "-"].concat()
 }
 
 /// The text that is to stand before the numbers, if it can.

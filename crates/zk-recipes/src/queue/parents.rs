@@ -29,7 +29,7 @@ pub(crate) fn above(path: &str) -> Option<&str> {
 
 /// The path of a child.
 pub(crate) fn child(parent: &str, name: &str) -> String {
-    format!("{}/{name}", parent.trim_end_matches('/'))
+    [parent.trim_end_matches('/'), "/", name].concat()
 }
 
 #[cfg(test)]

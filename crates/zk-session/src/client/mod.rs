@@ -218,7 +218,7 @@ impl Client {
     /// A path of this handle from the root of the ensemble, so with the chroot.
     #[must_use]
     pub fn full_path(&self, path: &str) -> String {
-        self.full(path)
+        self.full(path).into_owned()
     }
 
     /// Requests that are made while the batch lives leave in one write, which

@@ -93,7 +93,7 @@ impl<'a> Multi<'a> {
         acl: &'a [Acl],
     ) -> Self {
         let checked = check_new(path, mode.is_sequential());
-        let full = self.client.full_new(path, mode.is_sequential()).into();
+        let full = self.client.full_new(path, mode.is_sequential()).into_owned().into();
         let (data, acl) = (Some(data.into()), acl.into());
         let op = match mode {
             CreateMode::Container => CreateContainer { path: full, data, acl, mode }.into(),
@@ -105,7 +105,7 @@ impl<'a> Multi<'a> {
     /// Creates a node that the server removes once it has had no children and no change
     /// for `ttl`, to the millisecond; see [`Client::create_with_ttl`].
     pub fn create_with_ttl(self, path: &str, data: &'a [u8], ttl: Duration) -> Self {
-        let full = self.client.full(path).into();
+        let full = self.client.full(path).into_owned().into();
         let (data, acl, ttl_ms) = (Some(data.into()), OPEN_ACL.into(), ttl_ms(ttl));
         let op = CreateTtl { path: full, data, acl, sequential: false, ttl_ms };
         self.with(path, check(path), op.into())
@@ -113,21 +113,22 @@ impl<'a> Multi<'a> {
 
     /// Replaces a node's data, if its version is the given one; `None` for any.
     pub fn set_data(self, path: &str, data: &'a [u8], version: Option<i32>) -> Self {
-        let (full, version) = (self.client.full(path).into(), version.unwrap_or(-1));
+        let (full, version) = (self.client.full(path).into_owned().into(), version.unwrap_or(-1));
         let op = SetData { path: full, data: Some(data.into()), version };
         self.with(path, check(path), op.into())
     }
 
     /// Deletes a node, if its version is the given one; `None` for any.
     pub fn delete(self, path: &str, version: Option<i32>) -> Self {
-        let (full, version) = (self.client.full_doomed(path).into(), version.unwrap_or(-1));
+        let (full, version) =
+            (self.client.full_doomed(path).into_owned().into(), version.unwrap_or(-1));
         self.with(path, check(path), Delete { path: full, version }.into())
     }
 
     /// Makes the transaction depend on a node being there, and at the given version;
     /// `None` for any.
     pub fn check(self, path: &str, version: Option<i32>) -> Self {
-        let (full, version) = (self.client.full(path).into(), version.unwrap_or(-1));
+        let (full, version) = (self.client.full(path).into_owned().into(), version.unwrap_or(-1));
         self.with(path, check(path), Check { path: full, version }.into())
     }
 

@@ -55,13 +55,13 @@ impl Client {
 impl MultiRead {
     /// Reads a node's data.
     pub fn get_data(self, path: &str) -> Self {
-        let op = GetData { path: self.client.full(path).into(), watch: false };
+        let op = GetData { path: self.client.full(path).into_owned().into(), watch: false };
         self.with(path, "getData", op.into())
     }
 
     /// Lists a node's children.
     pub fn get_children(self, path: &str) -> Self {
-        let op = GetChildren { path: self.client.full(path).into(), watch: false };
+        let op = GetChildren { path: self.client.full(path).into_owned().into(), watch: false };
         self.with(path, "getChildren", op.into())
     }
 

@@ -304,7 +304,7 @@ impl<'a> NewNode<'a> {
         if let Err(failure) = check_new(self.path, sequential) {
             return Pending::new(ask, Err(failure));
         }
-        let path = client.full_new(path, sequential).into();
+        let path = client.full_new(path, sequential);
         let (data, acl) = (Some(self.data.into()), self.acl.into());
         let mode = match (self.kind, sequential) {
             (Kind::Ephemeral, false) => CreateMode::Ephemeral,

@@ -185,7 +185,7 @@ impl Client {
             self.ask(operation, path, |result, _| decode::<AddWatchReply>(result).map(|_| ()));
         let (sender, receiver) = notices();
         let (shared, chroot_len) = (self.shared().clone(), ask.chroot_len);
-        let stream = WatchStream { receiver, shared, path: full.clone(), chroot_len };
+        let stream = WatchStream { receiver, shared, path: full.to_string(), chroot_len };
         let pending = match super::operations::check(path) {
             Ok(()) => self.submit(ask, |session, to| {
                 session.add_watch(now(), &full, mode, to, sender).map(Some)

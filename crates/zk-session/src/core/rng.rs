@@ -45,16 +45,18 @@ impl Rng {
     pub(crate) fn uuid(&mut self) -> String {
         let high = (self.next() & !0xf000) | 0x4000;
         let low = (self.next() & (u64::MAX >> 2)) | (1 << 63);
-        format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0xffff,
-            low >> 48,
-            low & 0xffff_ffff_ffff
-        )
+        let mut text = String::with_capacity(36);
+        for byte in high.to_be_bytes().into_iter().chain(low.to_be_bytes()) {
+            if matches!(text.len(), 8 | 13 | 18 | 23) {
+                text.push('-');
+            }
+            text.extend([byte >> 4, byte & 0xf].map(|digit| char::from(HEX[usize::from(digit)])));
+        }
+        text
     }
 }
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
 
 #[cfg(test)]
 mod tests {

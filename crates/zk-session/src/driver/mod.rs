@@ -66,12 +66,13 @@ impl<C: Connector> Driver<C> {
             if let Some((host, is_read_write)) = probed {
                 session.handle_probed(now, &host, is_read_write);
             }
-            if session.poll_timeout().is_some_and(|due| due <= now) {
+            let mut deadline = session.poll_timeout();
+            if deadline.is_some_and(|due| due <= now) {
                 session.handle_timeout(now);
+                deadline = session.poll_timeout();
             }
             session.poll_outputs(&mut self.outputs);
-            let has_more = session.poll_transmit(self.link.outgoing());
-            (session.poll_timeout(), has_more)
+            (deadline, session.poll_transmit(self.link.outgoing()))
         };
         let link_changed = self.deliver();
         let write_failed = self.link.poll_write(cx);

@@ -56,7 +56,7 @@ impl Client {
         let ask = self.ask("getACL", path, |result, _| {
             decode(result).map(|AclReply { acl, stat }| NodeAcl { acl, stat })
         });
-        self.checked(ask, &GetAcl { path: full.into() })
+        self.checked(ask, &GetAcl { path: full })
     }
 
     /// Replaces a node's access control list, if it has been replaced `aversion` times
@@ -70,7 +70,7 @@ impl Client {
     pub fn set_acl(&self, path: &str, acl: &[Acl], aversion: Option<i32>) -> Pending<Stat> {
         let full = self.full(path);
         let ask = self.ask("setACL", path, |result, _| decode(result));
-        let (path, acl) = (full.into(), acl.into());
+        let (path, acl) = (full, acl.into());
         self.checked(ask, &SetAcl { path, acl, aversion: aversion.unwrap_or(-1) })
     }
 

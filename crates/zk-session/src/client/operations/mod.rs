@@ -13,6 +13,8 @@ mod nodes;
 mod quorum;
 mod subtree;
 
+use std::borrow::Cow;
+
 use proto::Request;
 use tokio::sync::oneshot;
 
@@ -29,30 +31,30 @@ use crate::error::{ErrorKind, Outcome};
 
 impl Client {
     /// The path as the server knows it.
-    pub(super) fn full(&self, path: &str) -> String {
+    pub(super) fn full<'a>(&self, path: &'a str) -> Cow<'a, str> {
         match (&*self.chroot, path) {
-            ("", path) => path.to_owned(),
-            (chroot, "/") => chroot.to_owned(),
-            (chroot, path) if path.starts_with('/') => [chroot, path].concat(),
+            ("", path) => path.into(),
+            (chroot, "/") => chroot.to_owned().into(),
+            (chroot, path) if path.starts_with('/') => [chroot, path].concat().into(),
             // Not a path, and must not become one by what is put in front of it.
-            (_, path) => path.to_owned(),
+            (_, path) => path.into(),
         }
     }
 
     /// The path of a new node as the server knows it. The number of a sequential
     /// child of the root makes its name, and must not end up in the chroot's.
-    pub(super) fn full_new(&self, path: &str, sequential: bool) -> String {
+    pub(super) fn full_new<'a>(&self, path: &'a str, sequential: bool) -> Cow<'a, str> {
         match (sequential, path) {
-            (true, "/") => [&*self.chroot, path].concat(),
+            (true, "/") => [&*self.chroot, path].concat().into(),
             _ => self.full(path),
         }
     }
 
     /// The path of a node to delete as the server knows it. A root cannot be deleted,
     /// and that of a chroot is none the less one; the server says so.
-    pub(super) fn full_doomed(&self, path: &str) -> String {
+    pub(super) fn full_doomed<'a>(&self, path: &'a str) -> Cow<'a, str> {
         match path {
-            "/" => path.to_owned(),
+            "/" => path.into(),
             path => self.full(path),
         }
     }

@@ -73,7 +73,7 @@ impl Client {
         acl: &[Acl],
     ) -> Pending<Created> {
         let full = self.full_new(path, mode.is_sequential());
-        let (path_sent, data, acl) = (full.as_str().into(), Some(data.into()), acl.into());
+        let (path_sent, data, acl) = (full, Some(data.into()), acl.into());
         let ask = self.ask("create", path, finish_create);
         if let Err(failure) = check_new(path, mode.is_sequential()) {
             return Pending::new(ask, Err(failure));
@@ -104,7 +104,7 @@ impl Client {
         if let Err(failure) = check_new(path, sequential) {
             return Pending::new(ask, Err(failure));
         }
-        let (path, data) = (full.into(), Some(data.into()));
+        let (path, data) = (full, Some(data.into()));
         self.request(ask, &CreateTtl { path, data, acl: OPEN_ACL.into(), sequential, ttl_ms })
     }
 
@@ -115,7 +115,7 @@ impl Client {
     pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
         let full = self.full_doomed(path);
         let ask = self.ask("delete", path, |result, _| decode(result));
-        self.checked(ask, &Delete { path: full.into(), version: version.unwrap_or(-1) })
+        self.checked(ask, &Delete { path: full, version: version.unwrap_or(-1) })
     }
 
     /// Looks whether a node exists.
@@ -125,7 +125,7 @@ impl Client {
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
         let full = self.full(path);
         let ask = self.ask("exists", path, finish_exists);
-        self.checked(ask, &Exists { path: full.into(), watch: false })
+        self.checked(ask, &Exists { path: full, watch: false })
     }
 
     /// As [`exists`](Self::exists), with a watch that fires when the node is
@@ -136,7 +136,7 @@ impl Client {
     pub fn exists_and_watch(&self, path: &str) -> PendingWatch<Option<Stat>> {
         let full = self.full(path);
         let ask = self.ask("exists", path, finish_exists);
-        self.watched(ask, &Exists { path: full.into(), watch: true }, WatchKind::Exists)
+        self.watched(ask, &Exists { path: full, watch: true }, WatchKind::Exists)
     }
 
     /// Reads a node's data.
@@ -146,7 +146,7 @@ impl Client {
     pub fn get_data(&self, path: &str) -> Pending<NodeData> {
         let full = self.full(path);
         let ask = self.ask("getData", path, finish_data);
-        self.checked(ask, &GetData { path: full.into(), watch: false })
+        self.checked(ask, &GetData { path: full, watch: false })
     }
 
     /// As [`get_data`](Self::get_data), with a watch that fires when the node is
@@ -157,7 +157,7 @@ impl Client {
     pub fn get_data_and_watch(&self, path: &str) -> PendingWatch<NodeData> {
         let full = self.full(path);
         let ask = self.ask("getData", path, finish_data);
-        self.watched(ask, &GetData { path: full.into(), watch: true }, WatchKind::Data)
+        self.watched(ask, &GetData { path: full, watch: true }, WatchKind::Data)
     }
 
     /// Replaces a node's data, if its version is the given one; `None` for any.
@@ -167,7 +167,7 @@ impl Client {
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
         let full = self.full(path);
         let ask = self.ask("setData", path, |result, _| decode(result));
-        let (path, data) = (full.into(), Some(data.into()));
+        let (path, data) = (full, Some(data.into()));
         self.checked(ask, &SetData { path, data, version: version.unwrap_or(-1) })
     }
 
@@ -178,7 +178,7 @@ impl Client {
     pub fn get_children(&self, path: &str) -> Pending<Children> {
         let full = self.full(path);
         let ask = self.ask("getChildren", path, finish_children);
-        self.checked(ask, &GetChildren2 { path: full.into(), watch: false })
+        self.checked(ask, &GetChildren2 { path: full, watch: false })
     }
 
     /// As [`get_children`](Self::get_children), with a watch that fires when a
@@ -189,7 +189,7 @@ impl Client {
     pub fn get_children_and_watch(&self, path: &str) -> PendingWatch<Children> {
         let full = self.full(path);
         let ask = self.ask("getChildren", path, finish_children);
-        self.watched(ask, &GetChildren2 { path: full.into(), watch: true }, WatchKind::Children)
+        self.watched(ask, &GetChildren2 { path: full, watch: true }, WatchKind::Children)
     }
 }
 

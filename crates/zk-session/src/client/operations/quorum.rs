@@ -18,7 +18,7 @@ impl Client {
     pub fn sync(&self, path: &str) -> Pending<()> {
         let full = self.full(path);
         let ask = self.ask("sync", path, |result, _| decode::<SyncReply>(result).map(|_| ()));
-        self.checked(ask, &Sync { path: full.into() })
+        self.checked(ask, &Sync { path: full })
     }
 
     /// Asks a quorum of the ensemble whether a node is there, and at the given
@@ -34,7 +34,7 @@ impl Client {
         if let Err(failure) = check(path) {
             return Pending::new(ask, Err(failure));
         }
-        let check = Check { path: full.into(), version: version.unwrap_or(-1) };
+        let check = Check { path: full, version: version.unwrap_or(-1) };
         self.request(ask, &Multi::new(&[check.into()]))
     }
 

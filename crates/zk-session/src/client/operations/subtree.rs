@@ -23,7 +23,7 @@ impl Client {
         // keeps the chroot's end a component's.
         let full = self.full_new(prefix, true);
         match check_new(prefix, true) {
-            Ok(()) => self.request(ask, &GetEphemerals { prefix: full.into() }),
+            Ok(()) => self.request(ask, &GetEphemerals { prefix: full }),
             Err(failure) => Pending::new(ask, Err(failure)),
         }
     }
@@ -39,6 +39,6 @@ impl Client {
         let ask = self.ask("getAllChildrenNumber", path, |result, _| {
             decode(result).map(|AllChildrenNumberReply { total }| total)
         });
-        self.checked(ask, &GetAllChildrenNumber { path: full.into() })
+        self.checked(ask, &GetAllChildrenNumber { path: full })
     }
 }
