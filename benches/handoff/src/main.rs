@@ -47,7 +47,8 @@ struct Options {
     /// Only these contestants; the floor takes part in any case; may be given again
     #[arg(long, value_name = "NAME")]
     contestant: Vec<String>,
-    /// How many times each contestant goes through each scenario
+    /// How many times each contestant goes through each scenario; where the holds are few, in several
+    /// turns each time
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// The tokio runtime of the Rust contestants

@@ -12,6 +12,9 @@ pub(crate) struct Scenario {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) measure: Measure,
+    /// How often everyone has a turn in each round. The speed of a machine wanders in the course of
+    /// seconds: many short turns compare better than a few long ones.
+    pub(crate) turns: u32,
     /// Without address and path, which are filled in for each contest.
     pub(crate) job: Job,
 }
@@ -51,17 +54,22 @@ pub(crate) fn all() -> Vec<Scenario> {
         name: "uncontended".to_owned(),
         title: "uncontended".to_owned(),
         measure: Measure::Calls,
-        job: Job { waiters: 1, sessions: 1, holds: 400, ..job(Kind::Uncontended) },
+        turns: 8,
+        job: Job { waiters: 1, sessions: 1, holds: 100, ..job(Kind::Uncontended) },
     }];
     for waiters in WAITERS {
         for hold_ms in [1, 0] {
-            all.push(handoff(waiters, hold_ms, HANDOFFS));
+            // A thousand waiters take long to line up.
+            let turns = if waiters < 1_000 { 4 } else { 1 };
+            let handoffs = HANDOFFS / turns as usize;
+            all.push(Scenario { turns, ..handoff(waiters, hold_ms, handoffs) });
         }
     }
     all.push(Scenario {
         name: "read-write".to_owned(),
         title: "read-write lock, 90% readers, 20 clients, hold 1 ms".to_owned(),
         measure: Measure::Handoff,
+        turns: 1,
         job: Job {
             waiters: 20,
             sessions: 20,
@@ -74,6 +82,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         name: "semaphore".to_owned(),
         title: "semaphore, 5 of 50 clients, hold 1 ms".to_owned(),
         measure: Measure::Handoff,
+        turns: 1,
         job: Job {
             waiters: 50,
             sessions: 50,
@@ -86,12 +95,14 @@ pub(crate) fn all() -> Vec<Scenario> {
         name: "reconnect".to_owned(),
         title: "connection of 200 waiters cut: longest hand-off".to_owned(),
         measure: Measure::Reconnect,
+        turns: 1,
         job: Job { waiters: 200, sessions: 1, holds: 600, ..handoff(200, 1, 600).job },
     });
     all.push(Scenario {
         name: "drain".to_owned(),
         title: "10,000 waiters, each holds once".to_owned(),
         measure: Measure::Drain,
+        turns: 1,
         job: Job { again: false, ..handoff(10_000, 0, 10_000).job },
     });
     all
@@ -102,6 +113,7 @@ pub(crate) fn short() -> Vec<Scenario> {
     let mut short = all();
     short.retain(|scenario| scenario.job.waiters <= 50 || scenario.measure == Measure::Reconnect);
     for scenario in &mut short {
+        scenario.turns = 1;
         // A connection is to be cut before they are through.
         let enough = if scenario.measure == Measure::Reconnect { 200 } else { 60 };
         scenario.job.holds = scenario.job.holds.min(enough);
@@ -126,6 +138,7 @@ fn handoff(waiters: usize, hold_ms: u64, holds: usize) -> Scenario {
         name: format!("handoff-{waiters}-{hold_ms}ms"),
         title: format!("hand-off, {count} waiters, hold {hold_ms} ms"),
         measure: Measure::Handoff,
+        turns: 1,
         job: Job {
             waiters,
             sessions: waiters.min(SESSIONS),

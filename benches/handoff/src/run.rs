@@ -63,7 +63,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let rounds = if options.short { 1 } else { options.rounds };
     for scenario in &scenarios {
         // What is counted there is the same in every round.
-        let rounds = if scenario.measure == Measure::Drain { 1 } else { rounds };
+        let drain = scenario.measure == Measure::Drain;
+        let rounds = if drain { 1 } else { rounds * scenario.turns };
         for round in 1..=rounds {
             run.round(scenario, round, rounds)?;
         }
