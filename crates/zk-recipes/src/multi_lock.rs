@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, select, select_all};
+use futures::future::{Either, FutureExt, select, select_all};
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
@@ -69,14 +69,16 @@ impl MultiLock {
         Self { locks: locks.into_iter().collect() }
     }
 
-    /// The locks sorted by path (as bytes), and by kind on the same path. However the
-    /// locks are given, those who use this order cannot wait for each other in a circle.
+    /// The locks sorted by path (as bytes), and by kind on the same path: the write side of a
+    /// read-write lock comes before its read side, since one [`Owner`](crate::Owner) may have
+    /// both in this order only. However the locks are given, those who use this order cannot
+    /// wait for each other in a circle.
     /// The paths are compared as the handles have them: locks of different ensembles, or
     /// with different chroots, need an order of their own.
     pub fn in_canonical_order(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
         let mut this = Self::new(locks);
         if !Planted::MultiOrderAsGiven.is_on() {
-            this.locks.sort_by(|a, b| (a.path(), a.kind()).cmp(&(b.path(), b.kind())));
+            this.locks.sort_by(|a, b| (a.path(), b.kind()).cmp(&(b.path(), a.kind())));
         }
         this
     }
@@ -112,15 +114,21 @@ impl MultiLock {
                     continue;
                 }
                 Ok(Err(error)) => LockFailure::new(lock.path(), error),
-                Err((reason, which)) => {
-                    let path = guard.held.get(which).map_or("", |(path, _)| path.as_str());
-                    LockFailure::new(path, LockError::Lost(reason))
-                }
+                Err(loss) => guard.loss(loss),
             };
             drop(losses);
             return Err(guard.give_up(failure).await);
         }
-        Ok(guard)
+        // The last one may have been had in the very moment in which another was lost.
+        let lost = first(&mut losses).now_or_never();
+        drop(losses);
+        match lost {
+            None => Ok(guard),
+            Some(loss) => {
+                let failure = guard.loss(loss);
+                Err(guard.give_up(failure).await)
+            }
+        }
     }
 
     /// Takes all the locks if all are free, and none otherwise.
@@ -260,6 +268,12 @@ impl MultiGuard {
             true => Ok(()),
             false => Err(MultiLockError { failures }),
         }
+    }
+
+    /// The loss of one of the locks, for this reason and the lock with this number.
+    fn loss(&self, (reason, which): (LossReason, usize)) -> LockFailure {
+        let path = self.held.get(which).map_or("", |(path, _)| path.as_str());
+        LockFailure::new(path, LockError::Lost(reason))
     }
 
     /// Releases what was had until this failure.

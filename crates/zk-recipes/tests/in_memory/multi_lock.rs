@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{
-    Lock, LockError, LossReason, MultiLock, MultiLockError, Mutex, Semaphore, SemaphoreMutex,
+    Lock, LockError, LossReason, MultiLock, MultiLockError, Mutex, Owner, RwLock, Semaphore,
+    SemaphoreMutex,
 };
 use zk_testing::TestServer;
 use zk_testing::server::Effect;
@@ -115,6 +116,40 @@ async fn opposite_orders_wait_for_each_other_and_the_canonical_one_does_not() {
         async { MultiLock::new(back(&other)).acquire_timeout(T).await.unwrap().is_none() },
     );
     assert!(a && b, "both hold one and wait for the other: {a} {b}");
+    settle().await;
+    assert_eq!(children(&server, "/x").len() + children(&server, "/y").len(), 0);
+}
+
+/// An owner that reads may not write; one that writes may read.
+#[tokio::test(start_paused = true)]
+async fn both_sides_of_a_lock_are_taken_in_the_order_that_one_owner_may_take_them_in() {
+    let server = TestServer::in_memory();
+    let (client, owner) = (client(&server, 1).await, Owner::new());
+    let both = RwLock::new(&client, "/rw").unwrap().owned_by(&owner);
+    let (read, write): (Arc<dyn Lock>, Arc<dyn Lock>) =
+        (Arc::new(both.read().clone()), Arc::new(both.write().clone()));
+    for given in [[read.clone(), write.clone()], [write, read]] {
+        let guard = MultiLock::in_canonical_order(given).acquire().await.unwrap();
+        assert_eq!(children(&server, "/rw").len(), 2);
+        guard.release().await.unwrap();
+    }
+}
+
+/// The loss of the first and the release that makes the second free, in one write of the server.
+#[tokio::test(start_paused = true)]
+async fn what_is_lost_as_the_last_lock_comes_is_not_had() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
+    let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
+    let waiting = tokio::spawn(async move { locks.acquire().await });
+    settle().await;
+    let first = format!("/x/{}", children(&server, "/x")[0]);
+    let gone = other.multi().delete(&first, None).delete(held.node(), None).send().await;
+    gone.unwrap();
+    let failed = waiting.await.unwrap().unwrap_err();
+    assert_eq!(failed.failures()[0].path, "/x");
+    assert_eq!(failed.failures()[0].error, LockError::Lost(LossReason::NodeDeleted));
     settle().await;
     assert_eq!(children(&server, "/x").len() + children(&server, "/y").len(), 0);
 }

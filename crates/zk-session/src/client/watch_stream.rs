@@ -22,7 +22,8 @@ pub enum WatchNews {
     /// The connection was lost and is there again; what happened meanwhile is not
     /// told, because a server keeps no events for who is away (ZOOKEEPER-4698).
     /// Read again whatever matters: what is read after this, together with the
-    /// events after this, leaves nothing out.
+    /// events after this, leaves nothing out. Where the server that one is connected to
+    /// now is behind the one before, events that came before this may come again.
     Gap,
     /// The stream was not read for so long that events were dropped. Read again, as
     /// after a gap.
