@@ -8,7 +8,8 @@
 //!
 //! Its own node is watched because nothing else would tell, without a list, that
 //! somebody deleted it. Events come in the order of the transactions: when the last
-//! predecessor goes, and there is nothing to hear of the own node, it was there.
+//! predecessor goes, and there is nothing to hear of the own node, it was there. Not so the
+//! events of what was missed over a cut: whoever has been cut off looks once more.
 //!
 //! A step may be dropped where it waits, and taken again: what is known is kept only once it
 //! is known for good.
@@ -32,6 +33,8 @@ pub(crate) struct Turn {
     contender: Contender,
     vigil: Vigil,
     stage: Stage,
+    /// How many connections had been lost before the last look at the queue.
+    cuts: u64,
     restarts: usize,
     /// For those who want to see it, at the price of a sorted list at each look.
     place: Option<Place>,
@@ -50,7 +53,8 @@ enum Stage {
 impl Turn {
     pub(crate) fn new(contender: Contender) -> Self {
         let vigil = Vigil::new(contender.client());
-        Self { contender, vigil, stage: Stage::Out, restarts: 0, place: None }
+        let cuts = contender.client().connections_lost();
+        Self { contender, vigil, stage: Stage::Out, cuts, restarts: 0, place: None }
     }
 
     /// As [`new`](Self::new), and keeps track of the place in the queue.
@@ -107,6 +111,7 @@ impl Turn {
     }
 
     async fn enter(&mut self) -> Result<(), LockError> {
+        self.cuts = self.contender.client().connections_lost();
         let listed = match self.contender.presence() {
             Presence::In => None,
             Presence::Out => self.contender.enter().await?,
@@ -123,7 +128,10 @@ impl Turn {
     async fn look(&mut self, listed: Option<Box<Children>>) -> Result<(), LockError> {
         let listed = match listed {
             Some(children) => Some(*children),
-            None => list(&self.contender).await?,
+            None => {
+                self.cuts = self.contender.client().connections_lost();
+                list(&self.contender).await?
+            }
         };
         let own = self.contender.node().map(|node| name::of(&node.path));
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
@@ -160,9 +168,12 @@ impl Turn {
             return Ok(());
         }
         ahead.named.retain(|node| self.vigil.watches(node));
-        // The events are heard one by one, and the own node's may be there as well: one
-        // transaction may end several nodes, as may all that was missed over a cut.
-        if ahead.named.is_empty() && own.is_some_and(|own| self.vigil.has_news(own)) {
+        // The events are heard one by one, and the own node's may be there as well, since one
+        // transaction may end several nodes; or still to come, if these are the events that
+        // were missed over a cut, which have no order.
+        let is_stale = own.is_some_and(|own| self.vigil.has_news(own))
+            || self.cuts != self.contender.client().connections_lost();
+        if ahead.named.is_empty() && is_stale {
             self.stage = Stage::In(None);
             return Ok(());
         }

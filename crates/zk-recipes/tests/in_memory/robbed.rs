@@ -1,10 +1,13 @@
 //! Contenders whose nodes somebody else deletes, at the moment that would have been their turn.
 
+use std::time::Duration;
+
 use zk_recipes::session::Client;
 use zk_recipes::{Guard, Mutex, Owner};
 use zk_testing::{Cut, TestServer};
 
-use crate::{T, children, client, settle};
+use crate::stepped::{Stepped, Steps};
+use crate::{T, children, client, config, settle};
 
 const PATH: &str = "/lock";
 
@@ -77,6 +80,42 @@ async fn who_is_robbed_while_it_is_cut_off_is_not_let_in() {
     }
 }
 
+/// The same, and what was missed arrives in pieces: at no moment is anybody let in who has no node.
+#[tokio::test(start_paused = true)]
+async fn what_was_missed_over_a_cut_lets_nobody_in_before_all_of_it_is_told() {
+    for own_first in [true, false] {
+        let server = TestServer::in_memory();
+        let one = client(&server, 1).await;
+        let steps = Steps::default();
+        let connector = Stepped { server: server.clone(), steps: steps.clone() };
+        let other = config(2).connect_through(connector).await.unwrap();
+        let (held, [robbed, next]) = three(&server, &one, &other).await;
+        let names = children(&server, PATH);
+        let path = |index: usize| format!("{PATH}/{}", names[index]);
+        let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
+        server.refuse_connects(0);
+        steps.allow(0);
+        server.connection_of(other.session_id()).cut(Cut::Rst);
+        one.delete(&first, None).await.unwrap();
+        one.delete(&second, None).await.unwrap();
+        server.accept_connects(0);
+        let mut taken = 0;
+        while !next.is_finished() {
+            // reason: virtual time, in which the connection comes back
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            steps.allow(1);
+            settle().await;
+            assert!(!robbed.is_finished(), "own first: {own_first}, after {taken} steps");
+            taken += 1;
+        }
+        assert!(taken > 8, "more than a handshake: {taken}");
+        steps.allow_all();
+        next.await.unwrap().release().await.unwrap();
+        robbed.await.unwrap().check().await.unwrap();
+        drop(held);
+    }
+}
+
 /// One waits for what becomes of its owner's place in the queue, which nobody looks at.
 #[tokio::test(start_paused = true)]
 async fn who_waits_behind_its_owners_place_hears_of_the_end_of_the_session() {
@@ -105,7 +144,6 @@ async fn who_waits_behind_its_owners_place_hears_of_the_end_of_the_session() {
 /// The root is a path like any other, and a timeout may be any.
 #[tokio::test(start_paused = true)]
 async fn locks_may_be_in_the_root() {
-    use std::time::Duration;
     use zk_recipes::{RwLock, Semaphore, SemaphoreMutex};
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;

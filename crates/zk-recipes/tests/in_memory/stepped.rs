@@ -28,12 +28,16 @@ struct Allowed {
 
 impl Steps {
     pub(crate) fn allow(&self, steps: usize) {
-        self.lock().left = Some(steps);
+        self.set(Some(steps));
     }
 
     pub(crate) fn allow_all(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, steps: Option<usize>) {
         let mut allowed = self.lock();
-        allowed.left = None;
+        allowed.left = steps;
         let reader = allowed.reader.take();
         drop(allowed);
         reader.into_iter().for_each(Waker::wake);

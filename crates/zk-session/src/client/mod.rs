@@ -308,6 +308,13 @@ impl Client {
         self.shared().lock().stats(now())
     }
 
+    /// How often a connection was lost that had been up; see [`Stats`], of which it is a
+    /// cheap part.
+    #[must_use]
+    pub fn connections_lost(&self) -> u64 {
+        self.shared().lock().connections_lost()
+    }
+
     /// Ends the session: its ephemeral nodes are gone when this returns, unless no
     /// server could be told within `Config::close_timeout`, in which case the
     /// server expires the session in its own time. Requests made before are sent

@@ -59,6 +59,12 @@ pub(super) struct Counters {
 }
 
 impl<H: Handles> Session<H> {
+    /// How often a connection was lost that had been up.
+    #[must_use]
+    pub fn connections_lost(&self) -> u64 {
+        self.counters.connections_lost
+    }
+
     /// The session in numbers, at this moment.
     #[must_use]
     pub fn stats(&self, now: Instant) -> Stats {
