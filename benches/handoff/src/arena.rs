@@ -23,6 +23,8 @@ pub(crate) struct Arena {
 pub(crate) struct Outcome {
     /// Named as in the table: `acquire` and `release`, otherwise nothing.
     pub(crate) samples: Vec<(&'static str, Vec<u64>)>,
+    /// How long the lock was held each time.
+    pub(crate) hold_times: Vec<u64>,
     pub(crate) traffic: Option<Counts>,
 }
 
@@ -71,7 +73,7 @@ impl Arena {
             gated(&scenario, &mut bookkeeper, contestant, proxy.as_ref())
         } else {
             contestant.tell(&scenario.job).map_err(refused)?;
-            holds_of(contestant.answer(ANSWER_LIMIT))
+            holds_of(contestant.answer(ANSWER_LIMIT), ANSWER_LIMIT)
         };
         let (holds, traffic) = holds?;
         judge(&scenario, name, holds, traffic)
@@ -99,7 +101,11 @@ fn gated(
                 let count = scenario.job.waiters;
                 return Err(Loss::Broken(format!("not all {count} waiters came to queue")));
             }
-            early => return holds_of(early),
+            Answer::Holds(_) => {
+                let reason = "NOT EXCLUSIVE: the lock was held behind the gate".to_owned();
+                return Err(Loss::Violated(reason));
+            }
+            failure => return holds_of(failure, ANSWER_LIMIT),
         }
     }
     // What follows the create of the last one: lists and watches.
@@ -111,7 +117,8 @@ fn gated(
         pause(CUT_AFTER);
         proxy.cut();
     }
-    let (holds, _) = holds_of(contestant.answer(ANSWER_LIMIT))?;
+    let limit = ANSWER_LIMIT + EACH_LIMIT * u32::try_from(scenario.job.holds).unwrap_or(u32::MAX);
+    let (holds, _) = holds_of(contestant.answer(limit), limit)?;
     let traffic = proxy.map(Proxy::counts).zip(before).map(|(after, before)| Counts {
         requests: after.requests - before.requests,
         bytes_sent: after.bytes_sent - before.bytes_sent,
@@ -128,6 +135,10 @@ fn judge(
     traffic: Option<Counts>,
 ) -> Result<Outcome, Loss> {
     let job = &scenario.job;
+    if holds.len() < job.holds {
+        return Err(Loss::Broken(format!("{} of {} holds only", holds.len(), job.holds)));
+    }
+    let hold_times = stats::hold_times(&holds);
     let calls = [("acquire", stats::acquires(&holds)), ("release", stats::releases(&holds))];
     // A floor of another lock is that of a hand-off.
     let mut judged = job.clone();
@@ -143,14 +154,14 @@ fn judge(
     if samples.iter().any(|(_, samples)| samples.is_empty()) {
         return Err(Loss::Skipped("no hand-off to measure".to_owned()));
     }
-    Ok(Outcome { samples, traffic })
+    Ok(Outcome { samples, hold_times, traffic })
 }
 
-fn holds_of(answer: Answer) -> Result<(Vec<Hold>, Option<Counts>), Loss> {
+fn holds_of(answer: Answer, limit: Duration) -> Result<(Vec<Hold>, Option<Counts>), Loss> {
     match answer {
         Answer::Holds(holds) => Ok((holds, None)),
         Answer::Refused(refusal) => Err(refused(refusal)),
-        Answer::Silence => Err(Loss::Broken(format!("nothing within {ANSWER_LIMIT:?}"))),
+        Answer::Silence => Err(Loss::Broken(format!("nothing within {limit:?}"))),
         Answer::Gone(reason) => Err(Loss::Broken(reason)),
     }
 }
@@ -173,6 +184,8 @@ fn pause(time: Duration) {
 
 /// The slowest contest of the slowest contestant takes a few seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(40);
+/// With a thousand waiters and more each hand-off takes milliseconds.
+const EACH_LIMIT: Duration = Duration::from_millis(20);
 const QUEUE_LOOK: Duration = Duration::from_millis(5);
 /// Twenty seconds, besides one look for each waiter.
 const QUEUE_LOOKS_MAX: usize = 4_000;

@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::fs;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use xtask::zookeeper::Standalone;
 
 use crate::run::Results;
+use crate::{Options, roster};
 
 /// Where the run took place.
 pub(crate) struct Machine {
@@ -47,7 +50,7 @@ impl fmt::Display for Machine {
     }
 }
 
-pub(crate) fn of(machine: &Machine, runtime: &str, results: &Results) -> String {
+pub(crate) fn of(machine: &Machine, options: &Options, results: &Results) -> String {
     let rows: Vec<Value> = results.rows.iter().map(row).collect();
     let drain = results.drain.as_ref().map(|drain| {
         json!({
@@ -65,7 +68,10 @@ pub(crate) fn of(machine: &Machine, runtime: &str, results: &Results) -> String 
             "load_at_start": machine.load,
         },
         "server": { "zookeeper": machine.server, "force_sync": false, "network": "loopback" },
-        "runtime": runtime,
+        "library": { "version": env!("CARGO_PKG_VERSION"), "commit": commit() },
+        "recorded_at": recorded_at(),
+        "runtime": options.runtime,
+        "rounds": options.rounds,
         "unit": "us",
         "scenarios": rows,
         "drain_per_handoff": drain,
@@ -75,6 +81,10 @@ pub(crate) fn of(machine: &Machine, runtime: &str, results: &Results) -> String 
 }
 
 fn row(row: &crate::run::Row) -> Value {
+    let held = |of: &str| {
+        let held = row.held.iter().find(|(name, _)| *name == of);
+        held.map(|(_, samples)| rounded(samples.quantile_us(0.5)))
+    };
     let entries = row.entries.iter().map(|(name, samples)| {
         let at = |part: f64| rounded(samples.quantile_us(part));
         let medians: Vec<f64> = samples.round_medians_us().map(rounded).collect();
@@ -86,16 +96,37 @@ fn row(row: &crate::run::Row) -> Value {
             "p90": at(0.9),
             "p99": at(0.99),
             "max": at(1.0),
-            "p50_of_rounds": medians,
+            "p50_of_turns": medians,
+            "held_p50": held(name),
         })
     });
     json!({
         "scenario": row.name,
         "title": row.title,
         "waiters": row.waiters,
+        "sessions": row.sessions,
+        "holds_of_a_turn": row.holds,
         "hold_ms": u64::try_from(row.hold_ms).unwrap_or(u64::MAX),
         "contestants": entries.collect::<Vec<_>>(),
     })
+}
+
+/// With a `+` if what was measured is not all in it; nothing where there is no git.
+fn commit() -> Option<String> {
+    let git = |words: &[&str]| {
+        let output =
+            Command::new("git").args(words).current_dir(roster::benches()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let hash = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
+    Some(if changed.is_empty() { hash } else { hash + "+" })
+}
+
+/// Seconds since 1970.
+#[allow(clippy::disallowed_methods, reason = "a record tells when it was made")]
+fn recorded_at() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 fn rounded(number: f64) -> f64 {

@@ -1,7 +1,7 @@
 //! A run: contestants in turn, scenario by scenario, and what they came to.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use xtask::zookeeper::{Settings, Standalone, or_skip};
@@ -30,7 +30,12 @@ pub(crate) struct Row {
     pub(crate) title: String,
     pub(crate) waiters: usize,
     pub(crate) hold_ms: u128,
+    pub(crate) sessions: usize,
+    /// Holds of each turn.
+    pub(crate) holds: usize,
     pub(crate) entries: Vec<(&'static str, Samples)>,
+    /// How long each held the lock.
+    pub(crate) held: Vec<(&'static str, Samples)>,
 }
 
 /// Per hand-off.
@@ -59,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     };
     let machine = record::Machine::look(&server);
     println!("{machine}");
-    run.bring_contestants(options);
+    run.bring_contestants(options)?;
     let rounds = if options.short { 1 } else { options.rounds };
     for scenario in &scenarios {
         // What is counted there is the same in every round.
@@ -69,16 +74,30 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             run.round(scenario, round, rounds)?;
         }
     }
-    let results = run.results;
+    let mut results = run.results;
+    let place = |name: &str| roster::ALL.iter().position(|(known, _)| *known == name);
+    for row in &mut results.rows {
+        row.entries.sort_by_key(|(name, _)| place(name));
+    }
     println!("\n{}", table::of(&results));
     println!("took {:.0} s", start.elapsed().as_secs_f64());
-    if !options.no_record {
-        let folder = options.out.clone().unwrap_or_else(|| roster::benches().join("record"));
+    if let Some(folder) = folder_of_record(options) {
         write(&folder, &machine, options, &results)?;
         println!("record and plots: {}", folder.display());
     }
     drop::<Standalone>(server);
     Ok(())
+}
+
+/// What is only a part of a run, or a run of another kind, does not take the place of the record.
+fn folder_of_record(options: &Options) -> Option<PathBuf> {
+    let is_whole = !options.short
+        && options.scenario.is_empty()
+        && options.contestant.is_empty()
+        && options.rounds >= Options::ROUNDS
+        && options.runtime == Options::RUNTIME;
+    let usual = || is_whole.then(|| roster::benches().join("record"));
+    if options.no_record { None } else { options.out.clone().or_else(usual) }
 }
 
 fn selected(options: &Options) -> Result<Vec<Scenario>, String> {
@@ -107,7 +126,7 @@ fn write(
 ) -> Result<(), String> {
     let failure = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failure)?;
-    let text = record::of(machine, &options.runtime, results);
+    let text = record::of(machine, options, results);
     fs::write(folder.join("handoff.json"), text).map_err(failure)?;
     for (name, svg) in plot::all(results) {
         fs::write(folder.join(name), svg).map_err(failure)?;
@@ -131,7 +150,7 @@ struct Entrant {
 }
 
 impl Run {
-    fn bring_contestants(&mut self, options: &Options) {
+    fn bring_contestants(&mut self, options: &Options) -> Result<(), String> {
         for (name, _) in roster::ALL {
             let own = [roster::FLOOR, roster::CLASSIC, roster::OURS].contains(&name);
             let asked = options.contestant.iter().any(|asked| asked == name);
@@ -148,20 +167,29 @@ impl Run {
             match entrant.ready() {
                 Ok(()) => {
                     if !options.short {
-                        self.warm_up(&mut entrant);
+                        self.warm_up(&mut entrant)?;
                     }
                     self.contestants.push(entrant);
                 }
                 Err(reason) => self.skip(format!("{name} does not take part: {reason}")),
             }
         }
+        Ok(())
     }
 
-    fn warm_up(&mut self, entrant: &mut Entrant) {
-        if let Some(contestant) = &mut entrant.process {
-            // What goes wrong now goes wrong again, where it is reported.
-            let _ = self.arena.hold(&plan::warm_up(), entrant.name, contestant);
+    fn warm_up(&mut self, entrant: &mut Entrant) -> Result<(), String> {
+        for scenario in plan::warm_up() {
+            let Some(contestant) = &mut entrant.process else { return Ok(()) };
+            match self.arena.hold(&scenario, entrant.name, contestant) {
+                Err(Loss::Violated(reason)) => {
+                    return Err(format!("{} while it warmed up: {reason}", entrant.name));
+                }
+                // It goes wrong again, where it is reported.
+                Err(Loss::Broken(_)) => entrant.process = None,
+                Err(Loss::Skipped(_)) | Ok(_) => {}
+            }
         }
+        Ok(())
     }
 
     fn round(&mut self, scenario: &Scenario, round: u32, rounds: u32) -> Result<(), String> {
@@ -186,6 +214,8 @@ impl Run {
                 }
             }
         }
+        // Nobody always follows the same one.
+        entrants.rotate_left(1);
         self.contestants = entrants;
         Ok(())
     }
@@ -206,7 +236,8 @@ impl Run {
             round.add_round(samples.clone());
             let (p50, p99) = (round.quantile_us(0.5), round.quantile_us(0.99));
             words.push(format!("{call:<8}p50 {p50:>7.0} us  p99 {p99:>7.0} us"));
-            self.row(scenario, call, name).add_round(samples);
+            add(&mut self.row(scenario, call).entries, name, samples);
+            add(&mut self.row(scenario, call).held, name, outcome.hold_times.clone());
         }
         if let (Measure::Drain, Some(counts)) = (scenario.measure, outcome.traffic) {
             let drain = Traffic::of(counts, scenario.job.holds);
@@ -216,7 +247,7 @@ impl Run {
         words.join("   ")
     }
 
-    fn row(&mut self, scenario: &Scenario, call: &str, name: &'static str) -> &mut Samples {
+    fn row(&mut self, scenario: &Scenario, call: &str) -> &mut Row {
         let row_name = match call {
             "" => scenario.name.clone(),
             call => format!("{}-{call}", scenario.name),
@@ -228,22 +259,28 @@ impl Run {
                 title: format!("{} {call}", scenario.title).trim().to_owned(),
                 waiters: scenario.job.waiters,
                 hold_ms: scenario.job.hold.as_millis(),
+                sessions: scenario.job.sessions,
+                holds: scenario.job.holds,
                 entries: Vec::new(),
+                held: Vec::new(),
             });
             rows.len() - 1
         });
-        let entries = &mut rows[at].entries;
-        let at = entries.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
-            entries.push((name, Samples::default()));
-            entries.len() - 1
-        });
-        &mut entries[at].1
+        &mut rows[at]
     }
 
     fn skip(&mut self, line: String) {
         println!("SKIPPED: {line}");
         self.results.skipped.push(line);
     }
+}
+
+fn add(entries: &mut Vec<(&'static str, Samples)>, name: &'static str, samples: Vec<u64>) {
+    let at = entries.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+        entries.push((name, Samples::default()));
+        entries.len() - 1
+    });
+    entries[at].1.add_round(samples);
 }
 
 impl Entrant {

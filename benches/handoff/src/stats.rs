@@ -56,9 +56,13 @@ fn quantile(sorted: &[u64], part: f64) -> f64 {
 /// # Errors
 /// If two owners held what only one may have, or one overtook another in the queue.
 pub(crate) fn handoffs(job: &Job, holds: Vec<Hold>) -> Result<Vec<u64>, String> {
-    let holds = settled(holds);
+    // Of the last ones some may be missing whose release had not returned when the contest ended.
+    let settled = settled_until(&holds);
     let pairs = match job.kind {
-        Kind::Semaphore => releases_of_permits(job.permits, holds),
+        Kind::Semaphore => {
+            let holds = holds.into_iter().filter(|hold| hold.owner < settled).collect();
+            releases_of_permits(job.permits, holds)
+        }
         Kind::Handoff | Kind::Uncontended | Kind::ReadWrite => releases_in_order(holds)?,
     };
     let mut samples = Vec::new();
@@ -69,19 +73,18 @@ pub(crate) fn handoffs(job: &Job, holds: Vec<Hold>) -> Result<Vec<u64>, String> 
                 release - hold.owner
             ));
         };
-        if release >= hold.call {
+        if release >= hold.call && hold.owner < settled {
             samples.push(latency);
         }
     }
     Ok(samples)
 }
 
-/// By who owned first. The last ones are left out: of those, some may be missing whose release had
-/// not returned when the contest ended.
-fn settled(mut holds: Vec<Hold>) -> Vec<Hold> {
-    holds.sort_unstable_by_key(|hold| hold.owner);
-    holds.truncate(holds.len().saturating_sub(UNSETTLED));
-    holds
+/// When the last ones came to own.
+fn settled_until(holds: &[Hold]) -> u64 {
+    let mut owners: Vec<u64> = holds.iter().map(|hold| hold.owner).collect();
+    owners.sort_unstable();
+    owners.get(owners.len().saturating_sub(UNSETTLED)).copied().unwrap_or(0)
 }
 
 /// Each hold with the last release that had to come before it: of every holder ahead of it in the
@@ -107,10 +110,16 @@ fn releases_in_order(mut holds: Vec<Hold>) -> Result<Vec<(u64, Hold)>, String> {
 }
 
 /// Whoever comes to own as number `permits + n` needs the release that is number `n` in time.
-fn releases_of_permits(permits: usize, holds: Vec<Hold>) -> Vec<(u64, Hold)> {
+fn releases_of_permits(permits: usize, mut holds: Vec<Hold>) -> Vec<(u64, Hold)> {
+    holds.sort_unstable_by_key(|hold| hold.owner);
     let mut releases: Vec<u64> = holds.iter().map(|hold| hold.release).collect();
     releases.sort_unstable();
     releases.into_iter().zip(holds.into_iter().skip(permits)).collect()
+}
+
+/// How long the lock was held.
+pub(crate) fn hold_times(holds: &[Hold]) -> Vec<u64> {
+    holds.iter().map(|hold| hold.release - hold.owner).collect()
 }
 
 /// How long the call of acquire took.

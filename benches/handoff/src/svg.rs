@@ -183,13 +183,11 @@ impl Line {
 
 fn number(value: f64) -> String {
     let plain = format!("{value}");
-    match plain.split_once('.') {
-        None if plain.len() > 3 => {
-            let (thousands, rest) = plain.split_at(plain.len() - 3);
-            format!("{thousands},{rest}")
-        }
-        _ => plain,
+    if plain.contains('.') {
+        return plain;
     }
+    let groups: Vec<&[u8]> = plain.as_bytes().rchunks(3).rev().collect();
+    String::from_utf8_lossy(&groups.join(&b","[..])).into_owned()
 }
 
 fn escaped(text: &str) -> String {

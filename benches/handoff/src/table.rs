@@ -4,25 +4,38 @@ use std::fmt::Write;
 
 use crate::roster;
 use crate::run::Results;
+use crate::stats::Samples;
 
 pub(crate) fn of(results: &Results) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = writeln!(text, "| scenario | contestant | p50 | p99 | to the floor | ours to it |");
-    let _ = writeln!(text, "|---|---|---:|---:|---:|---:|");
+    let _ = writeln!(
+        text,
+        "| scenario | contestant | p50 | p99 | to the floor | ours to it | p99, ours to it |"
+    );
+    let _ = writeln!(text, "|---|---|---:|---:|---:|---:|---:|");
     for row in &results.rows {
         let median = |name| row.of(name).map(|samples| samples.quantile_us(0.5));
         let (floor, ours) = (median(roster::FLOOR), median(roster::OURS));
+        let late =
+            |samples: &Samples| (samples.len() >= P99_FROM).then(|| samples.quantile_us(0.99));
+        let ours_late = row.of(roster::OURS).and_then(late);
         let mut title = row.title.as_str();
         for (name, samples) in &row.entries {
             let p50 = samples.quantile_us(0.5);
             let _ = writeln!(
                 text,
-                "| {title} | {name} | {} | {} | {} | {} |",
+                "| {title} | {name} | {} | {} | {} | {} | {} |",
                 micros(p50),
-                micros(samples.quantile_us(0.99)),
+                late(samples).map_or_else(String::new, micros),
                 ratio(floor.map(|floor| p50 / floor)),
                 ratio(ours.filter(|_| *name != roster::OURS).map(|ours| ours / p50)),
+                ratio(
+                    ours_late
+                        .filter(|_| *name != roster::OURS)
+                        .zip(late(samples))
+                        .map(|(a, b)| a / b)
+                ),
             );
             title = "";
         }
@@ -40,6 +53,9 @@ pub(crate) fn of(results: &Results) -> String {
     }
     text
 }
+
+/// Fewer samples have no hundredth.
+const P99_FROM: usize = 100;
 
 fn micros(us: f64) -> String {
     match us {

@@ -65,7 +65,9 @@ async fn contend(
         let owner = clock.now();
         let order = sequence_of(lock.lock_path());
         if !job.hold.is_zero() {
-            tokio::time::sleep(job.hold).await;
+            // Tokio's timers end up to a millisecond late; others sleep in threads of their own.
+            let hold = job.hold;
+            tokio::task::spawn_blocking(move || std::thread::sleep(hold)).await?;
         }
         let release = clock.now();
         if job.kind == Kind::Uncontended {
