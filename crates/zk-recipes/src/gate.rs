@@ -83,7 +83,8 @@ impl Gate {
         timeout: Duration,
     ) -> Result<Option<Guard>, LockError> {
         if timeout.is_zero() {
-            return self.try_acquire().await; // one look takes time, too
+            // One look takes time, too; but there is none to wait for a connection.
+            return if self.client.is_connected() { self.try_acquire().await } else { Ok(None) };
         }
         match tokio::time::timeout(timeout, self.acquire()).await {
             Ok(acquired) => acquired.map(Some),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use futures::FutureExt;
 use futures::future::{Either, select};
@@ -13,7 +14,7 @@ use crate::error::{LockError, LossReason};
 use crate::hold::{Fate, Hold, deleted};
 use crate::queue::contender::Node;
 use crate::queue::{passes, pause};
-use crate::revocation::revocation;
+use crate::revocation::asked_again;
 
 /// A number that only ever grows from one holder of a lock to the next, over the
 /// life of the whole ensemble: the czxid of the holder's node.
@@ -65,11 +66,13 @@ impl fmt::Display for FencingToken {
 pub struct Guard {
     /// Shared with the other guards of the same owner.
     hold: Arc<Hold>,
+    /// The last request to let go that was told of.
+    heard: Arc<AtomicI64>,
 }
 
 impl Guard {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        Self { hold }
+        Self { hold, heard: Arc::default() }
     }
 
     /// The path of the holder's node.
@@ -223,7 +226,8 @@ impl Guard {
 
     /// Waits until somebody asks for the lock with [`revoke`](crate::revoke), or with
     /// Curator's `Revoker`; also if that was before the call. Whether the lock is given
-    /// up for it is the holder's decision.
+    /// up for it is the holder's decision: who holds on and calls this again waits until
+    /// somebody asks again.
     ///
     /// # Errors
     /// The node or the session has gone; a request fails.
@@ -231,7 +235,7 @@ impl Guard {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        revocation(self.hold.client(), &self.hold.node().path)
+        asked_again(self.hold.client(), &self.hold.node().path, &self.heard)
     }
 
     /// Begins a transaction that is applied only if the lock's node is there: a write

@@ -182,7 +182,7 @@ impl Mutex {
 
     /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
     /// for those who want to see how many are ahead, and who holds it. A lock that is free
-    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), without a further request.
+    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), after another look at the queue.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).

@@ -1,11 +1,11 @@
 //! Who holds a lock and who waits for it.
 
-use zk_session::{Client, Error, ErrorCode, KeyRule, NodeData};
+use zk_session::{Client, Error, ErrorCode, KeyRule, NodeData, Pending};
 
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
 use crate::queue::name::{self, contains, sequence};
-use crate::queue::parents;
+use crate::queue::{parents, passes, pause};
 
 /// One contender for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ async fn listed(
     rule: KeyRule<'_>,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<Participant>, LockError> {
-    let children = match client.get_children(path).await {
+    let children = match read(|| client.get_children(path)).await {
         Ok(children) => children.names,
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
@@ -71,7 +71,11 @@ async fn listed(
             })
             .collect();
         for (path, sequence, data) in asked {
-            participants.extend(seen(path, sequence, data.await)?);
+            let answer = match data.await {
+                Err(error) if passes(&error) => read(|| client.get_data(&path)).await,
+                answer => answer,
+            };
+            participants.extend(seen(path, sequence, answer)?);
         }
     }
     Ok(participants)
@@ -83,8 +87,18 @@ pub(crate) async fn participant(
     path: &str,
     rule: KeyRule<'_>,
 ) -> Result<Option<Participant>, LockError> {
-    let answer = client.get_data(path).await;
+    let answer = read(|| client.get_data(path)).await;
     seen(path.to_owned(), sequence(name::of(path), rule), answer)
+}
+
+/// Asks until there is an answer: what is only read may be read again.
+async fn read<T>(ask: impl Fn() -> Pending<T>) -> Result<T, Error> {
+    loop {
+        match ask().await {
+            Err(error) if passes(&error) => pause(&error).await,
+            answer => return answer,
+        }
+    }
 }
 
 /// `None` if the node has gone.

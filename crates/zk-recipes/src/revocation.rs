@@ -17,6 +17,9 @@
 //! # }
 //! ```
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use zk_session::{Client, ErrorCode, ErrorKind, EventType};
 
 use crate::error::LockError;
@@ -59,14 +62,35 @@ pub fn revocation(
     client: &Client,
     node: &str,
 ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-    asked(client.clone(), node.to_owned())
+    let asked = asked(client.clone(), node.to_owned(), 0);
+    async { asked.await.map(drop) }
 }
 
-async fn asked(client: Client, node: String) -> Result<(), LockError> {
+/// As [`revocation`], but what was `heard` before is not told again: it holds the number of the
+/// transaction that asked last.
+pub(crate) fn asked_again(
+    client: &Client,
+    node: &str,
+    heard: &Arc<AtomicI64>,
+) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+    let asked = asked(client.clone(), node.to_owned(), heard.load(Ordering::Acquire));
+    let heard = heard.clone();
+    async move {
+        heard.fetch_max(asked.await?, Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+/// Waits for a request later than the transaction with that number; which one it was.
+async fn asked(client: Client, node: String, heard: i64) -> Result<i64, LockError> {
     let mut looks = !Planted::MarkBeforeWatchUnseen.is_on();
     loop {
         match client.get_data_and_watch(&node).await {
-            Ok((seen, _)) if looks && seen.data.as_deref() == Some(REVOKE) => return Ok(()),
+            Ok((seen, _))
+                if looks && seen.data.as_deref() == Some(REVOKE) && seen.stat.mzxid > heard =>
+            {
+                return Ok(seen.stat.mzxid);
+            }
             Ok((_, watch)) => {
                 looks = true;
                 if watch.await?.event_type == EventType::NODE_DELETED {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use zk_session::{Children, Client, CreateMode, Created, ErrorCode, LeaseClaim, Outcome, Watch};
 
 use super::admission::Admission;
@@ -71,6 +72,14 @@ impl Contender {
     /// Keeps the watch on the own node for as long as the node is there.
     pub(crate) fn keep_watch(&mut self, watch: Option<Watch>) {
         self.watch = watch;
+    }
+
+    /// True if there may be anything to hear of the own node: nobody knows without a watch.
+    pub(crate) fn has_news(&mut self) -> bool {
+        if self.watch.as_mut().is_some_and(|armed| armed.now_or_never().is_some()) {
+            self.watch = None;
+        }
+        self.watch.is_none()
     }
 
     pub(crate) fn client(&self) -> &Client {

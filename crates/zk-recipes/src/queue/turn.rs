@@ -65,16 +65,30 @@ impl Turn {
     /// Goes all the way: queues, and waits until the contender is first and may believe in
     /// its node.
     pub(crate) async fn come(&mut self) -> Result<Belief, LockError> {
-        while !self.is_first() {
-            self.step().await?;
+        self.doubt();
+        loop {
+            while !self.is_first() {
+                self.step().await?;
+            }
+            if let Some(belief) = self.contender.claim().bind() {
+                return Ok(belief);
+            }
+            // For so long nobody has heard of the session: the node may have been deleted
+            // meanwhile.
+            believe(&self.contender).await?;
+            self.stage = Stage::In(None);
         }
-        believe(&self.contender).await
     }
 
     /// Queues and looks once; `None` if somebody is in the way.
     pub(crate) async fn look_once(&mut self) -> Result<Option<Belief>, LockError> {
         self.enter().await?;
         self.step().await?;
+        if self.is_first() && self.contender.claim().bind().is_none() {
+            believe(&self.contender).await?;
+            self.stage = Stage::In(None);
+            self.step().await?;
+        }
         match self.is_first() {
             true => believe(&self.contender).await.map(Some),
             false => Ok(None),
@@ -94,7 +108,17 @@ impl Turn {
         if let Stage::Behind(_) = self.stage {
             self.stage = Stage::In(None);
         }
+        self.doubt();
         self.settle().await
+    }
+
+    /// It may be long ago that it came first: its node must not have been deleted since, nor
+    /// anything have been missed over a cut. The watch tells, if there is one.
+    fn doubt(&mut self) {
+        let is_cut = self.cuts != self.contender.client().connections_lost();
+        if self.is_first() && (is_cut || self.contender.has_news()) {
+            self.stage = Stage::In(None);
+        }
     }
 
     /// Gets to know something new.
@@ -291,7 +315,8 @@ pub(crate) async fn believe(contender: &Contender) -> Result<Belief, LockError> 
         match contender.claim().renew().await {
             Ok(()) => {}
             // It changes nothing, so it may be repeated whatever became of it.
-            Err(error) if matches!(error.kind(), ErrorKind::ConnectionLost(_)) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut) => {}
             Err(error) if passes(&error) => pause(&error).await,
             Err(error) => return Err(error.into()),
         }

@@ -21,6 +21,7 @@ mod owner;
 mod revocation;
 mod robbed;
 mod rwlock;
+mod second_looks;
 mod semaphore;
 mod sequence_end;
 mod shared_value;

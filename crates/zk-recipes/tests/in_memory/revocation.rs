@@ -16,8 +16,9 @@ async fn a_holder_is_told_also_of_what_was_asked_before_it_listened() {
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     assert!(revoke(&other, guard.node()).await.unwrap());
-    guard.revocation().await.unwrap();
-    guard.revocation().await.unwrap();
+    let both_listen = (guard.revocation(), guard.revocation());
+    both_listen.0.await.unwrap();
+    both_listen.1.await.unwrap();
     assert!(guard.is_held(), "to be asked is not to lose");
     guard.release().await.unwrap();
 

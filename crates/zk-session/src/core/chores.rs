@@ -27,6 +27,8 @@ pub(super) struct Task<R> {
     pub(super) due: Option<Due>,
     /// An answer was lost, so the server may have done it before.
     pub(super) repeated: bool,
+    /// The server has not caught up as it was asked to: what it lists proves nothing.
+    pub(super) is_behind: bool,
 }
 
 /// The chores of one session, in the order in which they were given.
@@ -53,7 +55,7 @@ impl<R> Chores<R> {
         waiter: Option<R>,
         due: Option<Due>,
     ) {
-        self.tasks.insert(number, Task { chore, waiter, due, repeated: false });
+        self.tasks.insert(number, Task { chore, waiter, due, repeated: false, is_behind: false });
         self.unsent.insert(number);
     }
 
@@ -80,13 +82,26 @@ impl<R> Chores<R> {
     pub(super) fn unsend(&mut self, number: Ticket) {
         if let Some(task) = self.tasks.get_mut(&number) {
             task.repeated = true;
+            task.is_behind = false;
             self.unsent.insert(number);
         }
     }
 
+    /// The server would not bring itself up to date before the list.
+    pub(super) fn sync_declined(&mut self, number: Ticket) {
+        if let Some(task) = self.tasks.get_mut(&number) {
+            task.is_behind = true;
+        }
+    }
+
+    pub(super) fn is_behind(&self, number: Ticket) -> bool {
+        self.tasks.get(&number).is_some_and(|task| task.is_behind)
+    }
+
     /// The server was too busy: try again at `when`.
     pub(super) fn postpone(&mut self, number: Ticket, when: Instant) {
-        if self.tasks.contains_key(&number) {
+        if let Some(task) = self.tasks.get_mut(&number) {
+            task.is_behind = false;
             self.unsent.insert(number);
         }
         self.retry_at = Some(self.retry_at.map_or(when, |at| at.min(when)));

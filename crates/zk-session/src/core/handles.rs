@@ -150,7 +150,9 @@ pub(super) enum Owner<H: Handles> {
     Removal(Arc<str>),
     /// An empty transaction that feeds the lease.
     Heartbeat,
-    /// What is only sent for its effect on what follows.
+    /// The sync ahead of the list of a clean-up task, by its number.
+    CatchUp(super::deadlines::Ticket),
+    /// Whoever waited has given up.
     Nobody,
     /// A clean-up task, by its number.
     Chore(super::deadlines::Ticket),

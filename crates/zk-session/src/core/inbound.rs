@@ -164,7 +164,8 @@ impl<H: Handles> Session<H> {
             Owner::Heartbeat => {
                 self.counters.heartbeat_round_trip = Some(now.saturating_duration_since(sent.at));
             }
-            Owner::Rearm | Owner::Nobody => {}
+            Owner::CatchUp(number) if !header.err.is_ok() => self.chores.sync_declined(number),
+            Owner::Rearm | Owner::CatchUp(_) | Owner::Nobody => {}
             Owner::Close => self.end(SessionEnd::Closed),
         }
         Ok(())

@@ -151,6 +151,7 @@ impl<H: Handles> Session<H> {
                 | Owner::Rearm
                 | Owner::Removal(_)
                 | Owner::Heartbeat
+                | Owner::CatchUp(_)
                 | Owner::Nobody
                 | Owner::Close => {}
             }

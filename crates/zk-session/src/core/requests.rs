@@ -407,7 +407,7 @@ impl<H: Handles> Session<H> {
                 Chore::Sweep { parent, .. } => {
                     // The server may be behind the one that took the create.
                     let sync = Sync { path: parent.as_str().into() };
-                    self.transmit(now, &sync, Owner::Nobody, None);
+                    self.transmit(now, &sync, Owner::CatchUp(number), None);
                     let list = GetChildren2 { path: parent.as_str().into(), watch: false };
                     self.transmit(now, &list, owner, None);
                 }
@@ -424,7 +424,8 @@ impl<H: Handles> Session<H> {
         reply: Reply,
     ) {
         use proto::ErrorCode as Code;
-        if code == Code::THROTTLED_OP {
+        let is_for_now = [Code::THROTTLED_OP, Code::SESSION_MOVED].contains(&code);
+        if is_for_now || self.chores.is_behind(number) {
             // Not all who were told so at the same moment, at the same moment again.
             let pause = self.identity.timeout / 10;
             let jitter = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
@@ -432,7 +433,7 @@ impl<H: Handles> Session<H> {
             self.chores.postpone(number, now + pause + jitter);
             return;
         }
-        let Some(Task { chore, waiter, due, repeated }) = self.chores.finish(number) else {
+        let Some(Task { chore, waiter, due, repeated, .. }) = self.chores.finish(number) else {
             return;
         };
         self.deadlines.met(due);

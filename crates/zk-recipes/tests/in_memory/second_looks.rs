@@ -1,0 +1,192 @@
+//! What must be looked at twice: a turn that came long ago, a server that is behind, a request that
+//! was declined for now, a connection that is away.
+
+use std::future::{Future, ready};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use zk_recipes::session::{Client, Connector, ErrorCode, Host};
+use zk_recipes::{Mutex, RwLock, revoke};
+use zk_testing::{Cut, MemoryStream, Op, TestServer};
+
+use crate::{T, children, client, config, now, settle};
+
+const PATH: &str = "/lock";
+
+fn mutex(client: &Client) -> Mutex {
+    Mutex::new(client, PATH).unwrap()
+}
+
+/// Whose turn it was when it queued, or when another left, and whose node was deleted before it
+/// took the lock.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_was_robbed_of_its_node_is_none() {
+    for behind_another in [false, true] {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let before = match behind_another {
+            true => Some(mutex(&other).acquire().await.unwrap()),
+            false => None,
+        };
+        let mut waiting = mutex(&one).enqueue().await.unwrap();
+        if let Some(guard) = before {
+            guard.release().await.unwrap();
+        }
+        assert_eq!(waiting.moved().await.unwrap().ahead, 0);
+        other.delete(waiting.node().unwrap(), None).await.unwrap();
+        let held = mutex(&other).acquire().await.unwrap();
+        settle().await;
+        assert_eq!(waiting.look().await.unwrap().ahead, 1, "behind another: {behind_another}");
+        let waiting = tokio::spawn(waiting.acquired());
+        settle().await;
+        assert!(!waiting.is_finished());
+        held.release().await.unwrap();
+        waiting.await.unwrap().unwrap().check().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turn_of_a_writer_that_was_robbed_is_none() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = |client: &Client| RwLock::new(client, PATH).unwrap();
+    let waiting = lock(&one).write().enqueue().await.unwrap();
+    other.delete(waiting.node().unwrap(), None).await.unwrap();
+    let held = lock(&other).write().acquire().await.unwrap();
+    let waiting = tokio::spawn(waiting.acquired());
+    settle().await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().check().await.unwrap();
+}
+
+/// Its lease is over when its turn comes, and has to be renewed first; for as long as that takes its
+/// node is not looked at.
+#[tokio::test(start_paused = true)]
+async fn who_is_robbed_while_its_lease_is_renewed_is_not_let_in() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = mutex(&other).acquire().await.unwrap();
+    let lock = mutex(&one);
+    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    settle().await;
+    let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
+    // reason: virtual time, in which the lease runs out
+    tokio::time::sleep(T * 9 / 10).await;
+    held.release().await.unwrap();
+    settle().await;
+    assert!(!waiting.is_finished(), "the lease is being renewed");
+    let node = format!("{PATH}/{}", children(&server, PATH)[0]);
+    other.delete(&node, None).await.unwrap();
+    let held = mutex(&other).acquire().await.unwrap();
+    stalled.cancel();
+    server.connection_of(one.session_id()).cut(Cut::Rst);
+    // reason: virtual time, in which the connection comes back
+    tokio::time::sleep(T / 4).await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    waiting.await.unwrap().check().await.unwrap();
+}
+
+/// With a timeout of zero nobody waits for a connection.
+#[tokio::test(start_paused = true)]
+async fn no_time_is_no_time_also_without_a_connection() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let lock = mutex(&one);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+    settle().await;
+    for timeout in [Duration::ZERO, Duration::from_nanos(1)] {
+        let before = now();
+        assert!(lock.acquire_timeout(timeout).await.unwrap().is_none());
+        assert!(now() - before <= Duration::from_millis(1), "{timeout:?}");
+    }
+}
+
+/// Connects to the server of an ensemble that is said.
+#[derive(Clone)]
+struct To(TestServer, Arc<AtomicUsize>);
+
+impl Connector for To {
+    type Stream = MemoryStream;
+
+    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
+        ready(self.0.stream(self.1.load(Ordering::SeqCst)))
+    }
+}
+
+/// The create was applied and nobody waits for it any more; the next server has not heard of it, and
+/// declines the sync that would have it catch up.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_behind_and_will_not_catch_up_hides_no_node() {
+    for declines in [false, true] {
+        let server = TestServer::ensemble(3);
+        let at = Arc::new(AtomicUsize::new(0));
+        let connector = To(server.clone(), at.clone());
+        let one = config(1).connect_through(connector).await.unwrap();
+        let lock = mutex(&one);
+        lock.acquire().await.unwrap().release().await.unwrap();
+        settle().await;
+        server.lag(1, Duration::from_secs(3));
+        at.store(1, Ordering::SeqCst);
+        server.on(Op::Create2).apply_then_drop_reply();
+        if declines {
+            server.on(Op::Sync).answer(ErrorCode::THROTTLED_OP);
+        }
+        drop(tokio::time::timeout(Duration::from_millis(1), lock.acquire()).await);
+        // reason: virtual time, in which the clean-up is done
+        tokio::time::sleep(T / 2).await;
+        server.heal(1);
+        // reason: the same
+        tokio::time::sleep(T * 10).await;
+        assert!(one.is_connected());
+        assert_eq!(children(&server, PATH), [""; 0], "declines: {declines}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_declined_for_now_is_repeated() {
+    for code in [ErrorCode::THROTTLED_OP, ErrorCode::SESSION_MOVED] {
+        let server = TestServer::in_memory();
+        let one = client(&server, 1).await;
+        let guard = mutex(&one).acquire().await.unwrap();
+        server.on(Op::Delete).answer(code);
+        drop(guard);
+        // reason: virtual time, in which the clean-up is done
+        tokio::time::sleep(T).await;
+        assert_eq!(children(&server, PATH), [""; 0], "{code:?}");
+    }
+}
+
+/// Otherwise a holder that listens in a loop, and holds on, would never let go of the thread.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_holds_on_is_asked_again_only_when_somebody_asks_again() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let guard = mutex(&one).acquire().await.unwrap();
+    let (first, second) = (guard.revocation(), guard.revocation());
+    assert!(revoke(&other, guard.node()).await.unwrap());
+    first.await.unwrap();
+    second.await.unwrap();
+    let again = guard.revocation();
+    let mut again = std::pin::pin!(again);
+    tokio::time::timeout(T, &mut again).await.unwrap_err();
+    assert!(revoke(&other, guard.node()).await.unwrap());
+    tokio::time::timeout(T, again).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn participants_are_seen_over_a_lost_connection() {
+    for op in [Op::GetChildren2, Op::GetData] {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let guard = mutex(&one).acquire().await.unwrap();
+        server.on(op).drop_before_applying();
+        let seen = mutex(&other).participants().await.unwrap();
+        assert_eq!(seen.iter().map(|it| it.path.as_str()).collect::<Vec<_>>(), [guard.node()]);
+    }
+}
