@@ -49,10 +49,20 @@ struct Options {
     contestant: Vec<String>,
     /// How many times each contestant goes through each scenario; where the holds are few, in several
     /// turns each time
-    #[arg(long, value_name = "N", default_value_t = Options::ROUNDS, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = Options::ROUNDS,
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
     rounds: u32,
     /// The tokio runtime of the Rust contestants
-    #[arg(long, value_name = "FLAVOUR", default_value = Options::RUNTIME, value_parser = ["multi", "current"])]
+    #[arg(
+        long,
+        value_name = "FLAVOUR",
+        default_value = Options::RUNTIME,
+        value_parser = ["multi", "current"],
+    )]
     runtime: String,
     /// Writes the record handoff.json and the plots there, instead of to benches/record; what is only
     /// a part of a run, or of another runtime, is written only if this says where
