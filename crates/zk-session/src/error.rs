@@ -279,7 +279,7 @@ impl Error {
 
 /// What a server says when it cannot now: it is throttling, without a quorum, or not the one
 /// that the session is with any more; or the ensemble is just being changed.
-const PASSING_CODES: [ErrorCode; 5] = [
+pub(crate) const PASSING_CODES: [ErrorCode; 5] = [
     ErrorCode::THROTTLED_OP,
     ErrorCode::NOT_READ_ONLY,
     ErrorCode::SESSION_MOVED,

@@ -70,12 +70,9 @@ impl Turn {
             while !self.is_first() {
                 self.step().await?;
             }
-            if let Some(belief) = self.contender.claim().bind() {
-                return Ok(belief);
+            if !had_to_renew(&self.contender).await? {
+                return believe(&self.contender).await;
             }
-            // For so long nobody has heard of the session: the node may have been deleted
-            // meanwhile.
-            believe(&self.contender).await?;
             self.stage = Stage::In(None);
         }
     }
@@ -84,8 +81,7 @@ impl Turn {
     pub(crate) async fn look_once(&mut self) -> Result<Option<Belief>, LockError> {
         self.enter().await?;
         self.step().await?;
-        if self.is_first() && self.contender.claim().bind().is_none() {
-            believe(&self.contender).await?;
+        if self.is_first() && had_to_renew(&self.contender).await? {
             self.stage = Stage::In(None);
             self.step().await?;
         }
@@ -301,6 +297,15 @@ async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
             Err(error) if passes(&error) => pause(&error).await,
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Sees to it that the lease holds. True if it did not: for so long has nobody heard of the
+/// session that nodes may have been deleted meanwhile, and are to be looked at again.
+pub(crate) async fn had_to_renew(contender: &Contender) -> Result<bool, LockError> {
+    match contender.claim().bind() {
+        Some(_) => Ok(false),
+        None => believe(contender).await.map(|_| true),
     }
 }
 

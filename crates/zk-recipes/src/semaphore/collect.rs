@@ -78,7 +78,11 @@ pub(super) async fn look_once(
         return Ok(None);
     }
     let mut leases = contenders(client, kinds, permits);
-    match enter_and_look(&mut leases, &mut limit).await? {
+    let mut place = enter_and_look(&mut leases, &mut limit).await?;
+    if place == Place::Within && had_to_renew(&leases).await? {
+        place = look_again(&leases, &mut limit).await?;
+    }
+    match place {
         Place::Within => guards(leases).await.map(Some),
         Place::Behind | Place::Missing => Ok(None),
     }
@@ -107,7 +111,11 @@ async fn during(
             return Ok(Turn::LimitTooLow);
         }
         match place {
-            Place::Within => return Ok(Turn::Granted),
+            Place::Within if !had_to_renew(leases).await? => return Ok(Turn::Granted),
+            Place::Within => {
+                place = look_again(leases, limit).await?;
+                continue;
+            }
             Place::Behind => {}
             Place::Missing if restarts == RESTARTS_MAX => return Ok(Turn::Lost),
             Place::Missing => {
@@ -173,11 +181,23 @@ async fn enter_and_look(
             place => return Ok(place),
         }
     }
+    look_again(leases, limit).await
+}
+
+async fn look_again(leases: &[Contender], limit: &mut Followed) -> Result<Place, LockError> {
+    let Some(first) = leases.first() else { return Ok(Place::Within) };
     limit.refresh().await?;
-    Ok(match list(&client, &path).await? {
+    Ok(match list(first.client(), &first.kind().path).await? {
         Some(names) => look(leases, &names, limit.now()),
         None => Place::Missing,
     })
+}
+
+async fn had_to_renew(leases: &[Contender]) -> Result<bool, LockError> {
+    match leases.first() {
+        Some(first) => turn::had_to_renew(first).await,
+        None => Ok(false),
+    }
 }
 
 async fn enter(leases: &mut [Contender]) -> Result<(), LockError> {

@@ -258,7 +258,11 @@ impl Semaphore {
         timeout: Duration,
     ) -> Result<Option<Lease>, LockError> {
         if timeout.is_zero() {
-            return self.try_acquire_many(permits).await; // one look takes time, too
+            // One look takes time, too; but there is none to wait for a connection.
+            return match self.client.is_connected() {
+                true => self.try_acquire_many(permits).await,
+                false => Ok(None),
+            };
         }
         match tokio::time::timeout(timeout, self.acquire_many(permits)).await {
             Ok(acquired) => acquired.map(Some),

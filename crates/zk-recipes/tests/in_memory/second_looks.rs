@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zk_recipes::session::{Client, Connector, ErrorCode, Host};
-use zk_recipes::{Mutex, RwLock, revoke};
+use zk_recipes::{Mutex, RwLock, Semaphore, revoke};
 use zk_testing::{Cut, MemoryStream, Op, TestServer};
 
 use crate::{T, children, client, config, now, settle};
@@ -88,6 +88,34 @@ async fn who_is_robbed_while_its_lease_is_renewed_is_not_let_in() {
     assert!(!waiting.is_finished());
     held.release().await.unwrap();
     waiting.await.unwrap().check().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_robbed_while_the_lease_is_renewed_is_not_held() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
+    let held = semaphore(&other).acquire().await.unwrap();
+    let permits = semaphore(&one);
+    let waiting = tokio::spawn(async move { permits.acquire().await.unwrap() });
+    settle().await;
+    let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
+    // reason: virtual time, in which the lease runs out
+    tokio::time::sleep(T * 9 / 10).await;
+    held.release().await.unwrap();
+    settle().await;
+    assert!(!waiting.is_finished(), "the lease is being renewed");
+    let leases = children(&server, "/lock/leases");
+    assert_eq!(leases.len(), 1);
+    other.delete(&format!("/lock/leases/{}", leases[0]), None).await.unwrap();
+    let held = semaphore(&other).try_acquire().await.unwrap().unwrap();
+    stalled.cancel();
+    server.connection_of(one.session_id()).cut(Cut::Rst);
+    // reason: virtual time, in which the connection comes back
+    tokio::time::sleep(T / 4).await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    assert!(waiting.await.unwrap().is_held());
 }
 
 /// With a timeout of zero nobody waits for a connection.

@@ -15,7 +15,7 @@ use super::link::Link;
 use super::outbound::Queued;
 use super::watches::{PendingWatch, Watcher, rearm_len};
 use super::{Failure, Handles, Output, Reply, Session, WatchKind};
-use crate::error::{ErrorKind, Outcome};
+use crate::error::{ErrorKind, Outcome, PASSING_CODES};
 use crate::limits::{CHORES_MAX, CREDENTIALS_MAX, QUEUED_BYTES_MAX, REQUESTS_MAX, WATCHES_MAX};
 use crate::planted::Planted;
 use crate::{SessionEnd, SessionEvent};
@@ -424,8 +424,7 @@ impl<H: Handles> Session<H> {
         reply: Reply,
     ) {
         use proto::ErrorCode as Code;
-        let is_for_now = [Code::THROTTLED_OP, Code::SESSION_MOVED].contains(&code);
-        if is_for_now || self.chores.is_behind(number) {
+        if PASSING_CODES.contains(&code) || self.chores.is_behind(number) {
             // Not all who were told so at the same moment, at the same moment again.
             let pause = self.identity.timeout / 10;
             let jitter = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
