@@ -36,7 +36,12 @@ Exit status:
   64  the command line cannot be understood
   69  the ensemble cannot be reached
   74  the lock was lost while the command ran
-  75  the lock was not acquired in time"
+  75  the lock was not acquired in time
+
+Lost connections are seen through: what was not done for certain is asked for again, if need be in
+another session, and nothing else is. The ensemble cannot be reached if it gives no session in 10 s,
+or answers no request for twice the session timeout (at least 10 s, at most 2 minutes). A lock that
+others hold is waited for without a limit, unless --timeout sets one."
 )]
 pub(crate) struct Args {
     /// The ensemble: servers, and the path that all paths are below.
@@ -161,7 +166,10 @@ pub(crate) enum Command {
     ///
     /// One event a line: NodeCreated, NodeDataChanged, NodeDeleted or
     /// NodeChildrenChanged, and the path. The node need not exist. Changes in
-    /// quick succession may be told as one.
+    /// quick succession may be told as one; the last line is always about the node
+    /// as it is. Lost connections are seen through, and so is the end of the session,
+    /// which is told on standard error: what has changed until there is a new one is
+    /// printed then. SIGINT and SIGTERM end it, with status 0 once it watches.
     Watch {
         /// The node.
         path: String,
@@ -216,6 +224,9 @@ pub(crate) struct Lock {
     pub(crate) path: String,
 
     /// Give up after so long, with exit status 75; 0 for one look.
+    ///
+    /// Connecting is part of it. If the ensemble answers no request meanwhile the exit
+    /// status is 69. One look takes no longer than 10 s.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
@@ -282,6 +293,9 @@ pub(crate) struct Semaphore {
     pub(crate) take: u32,
 
     /// Give up after so long, with exit status 75; 0 for one look.
+    ///
+    /// Connecting is part of it. If the ensemble answers no request meanwhile the exit
+    /// status is 69. One look takes no longer than 10 s.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
@@ -309,6 +323,9 @@ pub(crate) struct Multilock {
     pub(crate) paths: Vec<String>,
 
     /// Give up after so long, with exit status 75; 0 for one look at each.
+    ///
+    /// Connecting is part of it. If the ensemble answers no request meanwhile the exit
+    /// status is 69. One look at each takes no longer than 10 s for all of them.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use zk_recipes::session::{Error, ErrorKind, PathError, SessionEnd};
+use zk_recipes::session::{Error, ErrorKind, Outcome, PathError, SessionEnd};
 use zk_recipes::{LockError, LossReason};
 
 use crate::grip::{Refused, Wanted};
@@ -23,34 +23,57 @@ const OTHER: u8 = 1;
 pub(crate) struct Failure {
     code: u8,
     message: String,
+    /// The session has ended, and what was asked for last was not done.
+    starts_over: bool,
 }
 
 impl Failure {
     pub(crate) fn other(message: String) -> Self {
-        Self { code: OTHER, message }
+        Self::new(OTHER, message)
     }
 
     pub(crate) fn lost(reason: LossReason) -> Self {
-        Self { code: LOST, message: format!("the lock was lost: {reason}") }
+        Self::new(LOST, format!("the lock was lost: {reason}"))
     }
 
     pub(crate) fn not_in_time(wanted: &Wanted) -> Self {
-        Self { code: NOT_IN_TIME, message: wanted.not_in_time() }
+        Self::new(NOT_IN_TIME, wanted.not_in_time())
     }
 
     pub(crate) fn usage(message: String) -> Self {
-        Self { code: USAGE, message }
+        Self::new(USAGE, message)
+    }
+
+    /// There is a session, and nothing else.
+    pub(crate) fn silent(servers: &str) -> Self {
+        let message = format!("{servers}: there is a session, but no request is carried out");
+        Self::new(UNREACHABLE, message)
+    }
+
+    /// About a write that was under way.
+    pub(crate) fn of_write(mut self) -> Self {
+        self.message.push_str(" (the request may have been applied)");
+        self
     }
 
     /// Interrupted before there was a command to pass the signal on to; the status
     /// is the one a shell gives to a command that died of the signal.
     pub(crate) fn interrupted(signal: u8) -> Self {
-        Self { code: 128 + signal, message: "interrupted".to_owned() }
+        Self::new(128 + signal, "interrupted".to_owned())
+    }
+
+    /// True if the same may be asked for again, in another session, as nothing was applied.
+    pub(crate) fn starts_over(&self) -> bool {
+        self.starts_over
     }
 
     pub(crate) fn report(self) -> ExitCode {
         eprintln!("zk: {}", self.message);
         ExitCode::from(self.code)
+    }
+
+    fn new(code: u8, message: String) -> Self {
+        Self { code, message, starts_over: false }
     }
 }
 
@@ -59,24 +82,32 @@ impl From<Error> for Failure {
         let code = match error.kind() {
             ErrorKind::NoSession(_)
             | ErrorKind::ConnectionLost(_)
+            | ErrorKind::TimedOut
             | ErrorKind::SessionEnded(SessionEnd::ExpiredLocally) => UNREACHABLE,
             ErrorKind::InvalidPath(_) | ErrorKind::InvalidConnectString(_) => USAGE,
             _ => OTHER,
         };
-        Self { code, message: error.to_string() }
+        let starts_over = is_end(&error) && error.outcome() == Outcome::NotApplied;
+        Self { code, message: error.to_string(), starts_over }
     }
+}
+
+/// True for the end of a session after which there may be another one.
+pub(crate) fn is_end(error: &Error) -> bool {
+    let ended = ErrorKind::SessionEnded;
+    [ended(SessionEnd::Expired), ended(SessionEnd::ExpiredLocally)].contains(error.kind())
 }
 
 impl From<PathError> for Failure {
     fn from(error: PathError) -> Self {
-        Self { code: USAGE, message: error.to_string() }
+        Self::new(USAGE, error.to_string())
     }
 }
 
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
         let code = refused.errors.into_iter().next().map_or(USAGE, |it| Self::from(it).code);
-        Self { code, message: refused.message }
+        Self::new(code, refused.message)
     }
 }
 

@@ -4,7 +4,6 @@ use std::fmt::{Display, Write as _};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use zk_recipes::session::{Client, PathError};
 use zk_recipes::{
@@ -28,6 +27,15 @@ pub(crate) enum Wanted {
     All(Vec<String>),
 }
 
+/// Whether it is worth waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Approach {
+    /// For as long as it takes.
+    Wait,
+    /// One look, and no waiting for others.
+    Look,
+}
+
 /// What is held.
 pub(crate) enum Grip {
     One(Box<dyn Held>),
@@ -46,26 +54,26 @@ pub(crate) struct Refused {
 }
 
 impl Wanted {
-    /// Waits for it, for no longer than `timeout`; for one look, if that is zero.
+    /// Waits for it, or looks once whether it can be had.
     pub(crate) async fn acquire(
         &self,
         client: &Client,
-        timeout: Option<Duration>,
+        how: Approach,
     ) -> Result<Option<Grip>, Refused> {
         match self {
-            Self::Mutex(path) => one(&Mutex::new(client, path)?, timeout).await,
-            Self::Read(path) => one(RwLock::new(client, path)?.read(), timeout).await,
-            Self::Write(path) => one(RwLock::new(client, path)?.write(), timeout).await,
-            Self::SemaphoreMutex(path) => one(&SemaphoreMutex::new(client, path)?, timeout).await,
+            Self::Mutex(path) => one(&Mutex::new(client, path)?, how).await,
+            Self::Read(path) => one(RwLock::new(client, path)?.read(), how).await,
+            Self::Write(path) => one(RwLock::new(client, path)?.write(), how).await,
+            Self::SemaphoreMutex(path) => one(&SemaphoreMutex::new(client, path)?, how).await,
             Self::Permits { path, max, take } => {
                 let semaphore = Semaphore::new(client, path, *max)?;
-                let lease = match timeout {
-                    Some(timeout) => semaphore.acquire_many_timeout(*take, timeout).await?,
-                    None => Some(semaphore.acquire_many(*take).await?),
+                let lease = match how {
+                    Approach::Look => semaphore.try_acquire_many(*take).await?,
+                    Approach::Wait => Some(semaphore.acquire_many(*take).await?),
                 };
                 Ok(lease.map(|lease| Grip::One(Box::new(lease))))
             }
-            Self::All(paths) => all(client, paths, timeout).await,
+            Self::All(paths) => all(client, paths, how).await,
         }
     }
 
@@ -91,24 +99,16 @@ impl Wanted {
     }
 }
 
-async fn one(lock: &dyn Lock, timeout: Option<Duration>) -> Result<Option<Grip>, Refused> {
-    let held = match timeout {
-        Some(Duration::ZERO) => lock.try_acquire_boxed().await?,
-        Some(timeout) => match tokio::time::timeout(timeout, lock.acquire_boxed()).await {
-            Ok(acquired) => Some(acquired?),
-            Err(_) => None,
-        },
-        None => Some(lock.acquire_boxed().await?),
+async fn one(lock: &dyn Lock, how: Approach) -> Result<Option<Grip>, Refused> {
+    let held = match how {
+        Approach::Look => lock.try_acquire_boxed().await?,
+        Approach::Wait => Some(lock.acquire_boxed().await?),
     };
     Ok(held.map(Grip::One))
 }
 
 /// In the canonical order, so that no two commands can wait for each other.
-async fn all(
-    client: &Client,
-    paths: &[String],
-    timeout: Option<Duration>,
-) -> Result<Option<Grip>, Refused> {
+async fn all(client: &Client, paths: &[String], how: Approach) -> Result<Option<Grip>, Refused> {
     let mut locks: Vec<Arc<dyn Lock>> = Vec::with_capacity(paths.len());
     for path in paths {
         locks.push(Arc::new(Mutex::new(client, path)?));
@@ -116,9 +116,9 @@ async fn all(
     let locks = MultiLock::in_canonical_order(locks);
     let place = |path: &String| locks.paths().position(|it| it == path);
     let places = paths.iter().filter_map(place).collect();
-    let guard = match timeout {
-        Some(timeout) => locks.acquire_timeout(timeout).await?,
-        None => Some(locks.acquire().await?),
+    let guard = match how {
+        Approach::Look => locks.try_acquire().await?,
+        Approach::Wait => Some(locks.acquire().await?),
     };
     Ok(guard.map(|guard| Grip::All { guard, places }))
 }
@@ -153,21 +153,30 @@ impl Grip {
         }
     }
 
-    pub(crate) async fn release(self) -> Result<(), Refused> {
+    /// Gives it up, and waits until the servers have said so. Why it was lost before, if it
+    /// was; whatever else fails, the nodes go with the session.
+    pub(crate) async fn release(self) -> Option<LossReason> {
         match self {
-            Self::One(held) => Ok(held.release_boxed().await?),
-            Self::All { guard, .. } => Ok(guard.release().await?),
+            Self::One(held) => held.release_boxed().await.err().and_then(|error| loss(&error)),
+            Self::All { guard, .. } => {
+                if let Err(error) = guard.tokens() {
+                    drop(guard.release().await);
+                    return loss(&error);
+                }
+                // One after the other is given up, which may take longer than the lease of
+                // those that come last. That is no loss, unlike a node that is not there.
+                let refused = guard.release().await.err()?;
+                let losses = refused.failures().iter().filter_map(|it| loss(&it.error));
+                losses.into_iter().find(|reason| *reason == LossReason::NodeDeleted)
+            }
         }
     }
 }
 
-impl Refused {
-    /// Why something that was held was lost, if it was.
-    pub(crate) fn loss(&self) -> Option<LossReason> {
-        self.errors.iter().find_map(|error| match error {
-            LockError::Lost(reason) => Some(*reason),
-            _ => None,
-        })
+fn loss(error: &LockError) -> Option<LossReason> {
+    match error {
+        LockError::Lost(reason) => Some(*reason),
+        _ => None,
     }
 }
 

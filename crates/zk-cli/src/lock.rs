@@ -2,22 +2,18 @@
 //! not a moment longer.
 
 use std::ffi::OsString;
+use std::future::pending;
 use std::time::Duration;
 
-use tokio::time::Instant;
-use zk_recipes::session::{Client, Config, ErrorKind, SessionEnd};
+use tokio::time::{Instant, sleep_until};
+use zk_recipes::session::Client;
 use zk_recipes::{LockError, LossReason};
 
 use crate::child::Child;
-use crate::failure::Failure;
-use crate::grip::{Grip, Refused, Wanted};
+use crate::failure::{Failure, is_end};
+use crate::grip::{Approach, Grip, Refused, Wanted};
+use crate::sessions::{CONNECT_TIMEOUT, Sessions, clock};
 use crate::signals::{Signals, number};
-
-/// How long a session may take to come about when the lock may take longer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long the end of the session may take when the lock is lost, or given up.
-const GOODBYE: Duration = Duration::from_millis(500);
 
 /// A command, and what it runs under.
 #[derive(Debug)]
@@ -29,21 +25,29 @@ pub(crate) struct Task {
     pub(crate) command: Vec<OsString>,
 }
 
-pub(crate) async fn run(config: Config, task: Task) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let (client, grip) = acquire(&config, &task, &mut signals).await?;
+    let (client, grip) = match acquire(&mut sessions, &task, &mut signals).await {
+        Ok(acquired) => acquired,
+        Err(failure) => {
+            // Nobody waits behind the node of a contender that has given up.
+            sessions.close().await;
+            return Err(failure);
+        }
+    };
     let held = hold(&client, &grip, &task, &mut signals).await;
     let code = match held {
         Ok(code) => code,
         Err(failure) => {
             // The news of a loss must not wait for servers that do not answer.
             drop(grip);
-            drop(tokio::time::timeout(GOODBYE, client.close()).await);
+            sessions.close().await;
             return Err(failure);
         }
     };
-    let released = tokio::select! {
-        released = grip.release() => released,
+    let lost = tokio::select! {
+        // A silent ensemble is not told; it finds out by the end of the session.
+        lost = sessions.attend(grip.release()) => lost.ok().flatten(),
         // Nobody is made to wait for servers that do not answer: the lock was held
         // until the command had ended, and the node goes with the session.
         _ = signals.next() => return Ok(code),
@@ -52,10 +56,9 @@ pub(crate) async fn run(config: Config, task: Task) -> Result<u8, Failure> {
         () = client.close() => {}
         _ = signals.next() => {}
     }
-    match released.err().and_then(|refused| refused.loss()) {
+    match lost {
         // It was lost before its release, so perhaps while the command still ran.
         Some(reason) => Err(Failure::lost(reason)),
-        // Whatever else failed, the node goes with the session.
         None => Ok(code),
     }
 }
@@ -63,51 +66,70 @@ pub(crate) async fn run(config: Config, task: Task) -> Result<u8, Failure> {
 /// Acquires the lock, starting over with a new session when one ends while it
 /// waits: nothing is lost but the place in the queue.
 async fn acquire(
-    config: &Config,
+    sessions: &mut Sessions,
     task: &Task,
     signals: &mut Signals,
 ) -> Result<(Client, Grip), Failure> {
-    let deadline = task.timeout.map(|timeout| clock() + timeout);
+    // One look takes time, too: as much as a connection may take.
+    let limit = task.timeout.map(|it| if it.is_zero() { CONNECT_TIMEOUT } else { it });
+    let deadline = limit.map(|limit| clock() + limit);
+    let how = match task.timeout {
+        Some(Duration::ZERO) => Approach::Look,
+        _ => Approach::Wait,
+    };
     loop {
-        let left = deadline.map(|deadline| deadline - clock());
-        // One look at a lock needs a connection all the same.
-        let connect_timeout = match left {
-            Some(left) if !left.is_zero() => left.min(CONNECT_TIMEOUT),
-            _ => CONNECT_TIMEOUT,
-        };
-        let client = tokio::select! {
-            client = config.clone().connect_timeout(connect_timeout).connect() => client?,
+        let opened = tokio::select! {
+            opened = sessions.open(deadline) => opened,
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         };
-        let timeout = match (task.timeout, deadline) {
-            (Some(Duration::ZERO), _) => task.timeout,
-            // Waiting was asked for, be it so little that the connection has taken it all.
-            (_, deadline) => deadline.map(|end| (end - clock()).max(Duration::from_nanos(1))),
+        let client = match opened {
+            Ok(client) => client,
+            Err(_) if is_over(deadline) && sessions.were_there() => {
+                return Err(too_late(sessions, task));
+            }
+            Err(error) => return Err(error.into()),
         };
-        let failure = tokio::select! {
-            acquired = task.wanted.acquire(&client, timeout) => match acquired {
+        tokio::select! {
+            biased;
+            acquired = sessions.attend(task.wanted.acquire(&client, how)) => match acquired? {
                 Ok(Some(grip)) => return Ok((client, grip)),
-                Ok(None) => Failure::not_in_time(&task.wanted),
-                Err(refused) if !starts_over(&refused) => refused.into(),
-                Err(_) if deadline.is_none_or(|end| clock() < end) => continue,
-                Err(_) => Failure::not_in_time(&task.wanted),
+                Ok(None) => return Err(Failure::not_in_time(&task.wanted)),
+                Err(refused) if !starts_over(&refused) => return Err(refused.into()),
+                Err(_) if !sessions.may_go_on() => return Err(sessions.silent()),
+                Err(_) => {}
             },
-            signal = signals.next() => Failure::interrupted(number(signal)),
-        };
-        // Nobody waits behind the node of a contender that has given up; nor does this
-        // process for servers that do not answer.
-        drop(tokio::time::timeout(GOODBYE, client.close()).await);
-        return Err(failure);
+            () = until(deadline) => {}
+            signal = signals.next() => return Err(Failure::interrupted(number(signal))),
+        }
+        if is_over(deadline) {
+            return Err(too_late(sessions, task));
+        }
     }
+}
+
+/// Somebody else has the lock, or nobody can be asked for it.
+fn too_late(sessions: &mut Sessions, task: &Task) -> Failure {
+    match sessions.were_of_use() {
+        true => Failure::not_in_time(&task.wanted),
+        false => sessions.silent(),
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
+    }
+}
+
+fn is_over(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= clock())
 }
 
 /// The session has ended, or one of several locks was lost while the next was waited for.
 fn starts_over(refused: &Refused) -> bool {
     refused.errors.first().is_some_and(|error| match error {
-        LockError::Client(error) => matches!(
-            error.kind(),
-            ErrorKind::SessionEnded(SessionEnd::Expired | SessionEnd::ExpiredLocally)
-        ),
+        LockError::Client(error) => is_end(error),
         LockError::Lost(_) => true,
         _ => false,
     })
@@ -127,7 +149,7 @@ async fn hold(
         // Why nobody can ask any more, the loss tells better.
         let asked = task.revocable && zk_recipes::revocation(client, &nodes).await.is_ok();
         if !asked {
-            std::future::pending().await
+            pending().await
         }
     });
     loop {
@@ -146,9 +168,4 @@ async fn hold(
             signal = signals.next() => child.signal(signal),
         }
     }
-}
-
-#[allow(clippy::disallowed_methods, reason = "a deadline over several sessions")]
-fn clock() -> Instant {
-    Instant::now()
 }

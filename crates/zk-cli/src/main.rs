@@ -8,6 +8,7 @@ mod lock;
 mod nodes;
 mod output;
 mod server;
+mod sessions;
 mod signals;
 mod watch;
 
@@ -15,12 +16,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use zk_recipes::Semaphore;
 use zk_recipes::session::{Client, Config};
 
 use self::args::{Args, Command};
 use self::failure::{Failure, USAGE};
 use self::output::Output;
+use self::sessions::Sessions;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -58,56 +59,67 @@ async fn run(args: Args) -> Result<u8, Failure> {
     }
     let config = Config::new(&args.connect)?.session_timeout(args.session_timeout);
     args.command.check_path()?;
+    let sessions = Sessions::new(config, &args.connect);
     match args.command {
-        Command::Lock(lock) => return lock::run(config, lock.into()).await,
-        Command::Semaphore(semaphore) => return lock::run(config, semaphore.try_into()?).await,
-        Command::Multilock(locks) => return lock::run(config, locks.try_into()?).await,
-        Command::Watch { path } => return watch::run(config, &path, output).await,
-        // The session is left to time out, and the node with it.
-        Command::Create(create) if create.ephemeral => {
-            nodes::create(&config.connect().await?, create, output).await?;
-            return Ok(0);
-        }
-        _ => {}
+        Command::Lock(lock) => lock::run(sessions, lock.into()).await,
+        Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?).await,
+        Command::Multilock(locks) => lock::run(sessions, locks.try_into()?).await,
+        Command::Watch { path } => watch::run(sessions, &path, output).await,
+        command => plain(sessions, &command, output).await,
     }
-    let client = config.connect().await?;
-    let result = operate(&client, args.command, output).await;
-    client.close().await;
-    result
 }
 
-async fn operate(client: &Client, command: Command, output: Output) -> Result<u8, Failure> {
+/// In another session, if one ended and nothing was done.
+async fn plain(mut sessions: Sessions, command: &Command, output: Output) -> Result<u8, Failure> {
+    loop {
+        let client = sessions.open(None).await?;
+        let result = operate(&mut sessions, &client, command, output).await;
+        match &result {
+            // The session is left to time out, and the node with it.
+            Ok(()) if matches!(command, Command::Create(create) if create.ephemeral) => {}
+            Err(failure) if failure.starts_over() && sessions.may_go_on() => continue,
+            _ => client.close().await,
+        }
+        return result.map(|()| 0);
+    }
+}
+
+async fn operate(
+    sessions: &mut Sessions,
+    client: &Client,
+    command: &Command,
+    output: Output,
+) -> Result<(), Failure> {
+    let retry = &Sessions::retry(client);
     match command {
         Command::Participants { path, semaphore } => {
-            // How many permits there may be does not matter to who has them.
-            let participants = match semaphore {
-                true => Semaphore::new(client, &path, 1)?.participants().await?,
-                false => nodes::contenders(client, &path).await?,
-            };
-            nodes::print_participants(&participants, output)?;
+            let participants = sessions.attend(nodes::participants(client, path, *semaphore));
+            nodes::print_participants(&participants.await??, output)
         }
-        Command::Revoke { node } => nodes::revoke(client, &node).await?,
-        Command::Create(create) => nodes::create(client, create, output).await?,
-        Command::Get { path } => nodes::get(client, &path, output).await?,
+        Command::Revoke { node } => {
+            let asked = sessions.attend(nodes::revoke(client, node)).await;
+            asked.map_err(Failure::of_write)?
+        }
+        Command::Create(create) => nodes::create(retry, create, output).await,
+        Command::Get { path } => nodes::get(retry, path, output).await,
         Command::Set { path, data, version } => {
-            nodes::set(client, &path, &data, version, output).await?;
+            nodes::set(retry, path, data, *version, output).await
         }
         Command::Delete { path, version, recursive: false } => {
-            client.delete(&path, version).await?;
+            nodes::delete(retry, path, *version).await
         }
         Command::Delete { path, version, recursive: true } => {
-            nodes::delete_recursive(client, &path, version).await?;
+            nodes::delete_recursive(retry, path, *version).await
         }
-        Command::Exists { path } => nodes::exists(client, &path, output).await?,
-        Command::Ls { path } => nodes::ls(client, &path, output).await?,
-        Command::Stat { path } => nodes::stat(client, &path, output).await?,
+        Command::Exists { path } => nodes::exists(retry, path, output).await,
+        Command::Ls { path } => nodes::ls(retry, path, output).await,
+        Command::Stat { path } => nodes::stat(retry, path, output).await,
         Command::Lock(_)
         | Command::Semaphore(_)
         | Command::Multilock(_)
         | Command::Watch { .. }
         | Command::Server(_) => {
-            return Err(Failure::other("this command opens its own session".to_owned()));
+            Err(Failure::other("this command opens its own session".to_owned()))
         }
     }
-    Ok(0)
 }

@@ -1,15 +1,27 @@
 //! The plain operations, and the list of a lock's participants.
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, Stat};
-use zk_recipes::{LockError, Mutex, Participant, RwLock};
+use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, Retry, Stat};
+use zk_recipes::{LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::args::Create;
 use crate::failure::Failure;
 use crate::output::{Output, data_json, data_text};
 
+pub(crate) async fn participants(
+    client: &Client,
+    path: &str,
+    is_semaphore: bool,
+) -> Result<Vec<Participant>, LockError> {
+    match is_semaphore {
+        // How many permits there may be does not matter to who has them.
+        true => Semaphore::new(client, path, 1)?.participants().await,
+        false => contenders(client, path).await,
+    }
+}
+
 /// Of a mutex or a read-write lock, which the names of its nodes tell.
-pub(crate) async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, LockError> {
+async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, LockError> {
     let contenders = Mutex::new(client, path)?.participants().await?;
     let has_sides =
         |it: &Participant| it.path.contains("-__READ__") || it.path.contains("-__WRIT__");
@@ -48,16 +60,16 @@ pub(crate) async fn revoke(client: &Client, node: &str) -> Result<(), Failure> {
     }
 }
 
-pub(crate) async fn create(client: &Client, create: Create, output: Output) -> Result<(), Failure> {
+pub(crate) async fn create(retry: &Retry, create: &Create, output: Output) -> Result<(), Failure> {
     if create.parents {
-        create_parents(client, &create.path).await?;
+        create_parents(retry, &create.path).await?;
     }
     let (path, data) = (create.path.as_str(), create.data.as_bytes());
-    let created = match create.ttl {
-        Some(ttl_ms) => client.create_with_ttl(path, data, create.sequential, ttl_ms).await,
-        None => client.create(path, data, mode(&create)).await,
+    let create = |client: &Client| match create.ttl {
+        Some(ttl_ms) => client.create_with_ttl(path, data, create.sequential, ttl_ms),
+        None => client.create(path, data, mode(create)),
     };
-    let created = created?;
+    let created = retry.run(create).await?;
     output.print([created.path.clone()], || json!({ "path": created.path }))
 }
 
@@ -71,10 +83,11 @@ fn mode(create: &Create) -> CreateMode {
     }
 }
 
-async fn create_parents(client: &Client, path: &str) -> Result<(), Error> {
+async fn create_parents(retry: &Retry, path: &str) -> Result<(), Error> {
     let slashes = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
     for at in slashes {
-        match client.create(&path[..at], b"", CreateMode::Persistent).await {
+        let create = |client: &Client| client.create(&path[..at], b"", CreateMode::Persistent);
+        match retry.run(create).await {
             Err(error) if error.code() != Some(ErrorCode::NODE_EXISTS) => return Err(error),
             _ => {}
         }
@@ -82,8 +95,8 @@ async fn create_parents(client: &Client, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-pub(crate) async fn get(client: &Client, path: &str, output: Output) -> Result<(), Failure> {
-    let node = client.get_data(path).await?;
+pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
+    let node = retry.get_data(path).await?;
     let data = node.data.as_deref();
     output.print_data(
         data.unwrap_or_default(),
@@ -92,30 +105,34 @@ pub(crate) async fn get(client: &Client, path: &str, output: Output) -> Result<(
 }
 
 pub(crate) async fn set(
-    client: &Client,
+    retry: &Retry,
     path: &str,
     data: &str,
     version: Option<i32>,
     output: Output,
 ) -> Result<(), Failure> {
-    let stat = client.set_data(path, data.as_bytes(), version).await?;
+    let stat = retry.run(|client| client.set_data(path, data.as_bytes(), version)).await?;
     output.print([], || json!({ "stat": stat_json(&stat) }))
+}
+
+pub(crate) async fn delete(retry: &Retry, path: &str, version: Option<i32>) -> Result<(), Failure> {
+    Ok(retry.run(|client| client.delete(path, version)).await?)
 }
 
 /// Deletes from the leaves up. What others create meanwhile is deleted too, unless
 /// it comes faster than it can be deleted.
 pub(crate) async fn delete_recursive(
-    client: &Client,
+    retry: &Retry,
     path: &str,
     version: Option<i32>,
 ) -> Result<(), Failure> {
     let mut branch = vec![path.to_owned()];
     while let Some(node) = branch.last().cloned() {
         let version = version.filter(|_| branch.len() == 1);
-        match client.delete(&node, version).await {
+        match retry.run(|client| client.delete(&node, version)).await {
             Ok(()) => drop(branch.pop()),
             Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {
-                let children = match client.get_children(&node).await {
+                let children = match retry.get_children(&node).await {
                     Ok(children) => children.names,
                     Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
                     Err(error) => return Err(error.into()),
@@ -133,8 +150,8 @@ pub(crate) async fn delete_recursive(
     Ok(())
 }
 
-pub(crate) async fn exists(client: &Client, path: &str, output: Output) -> Result<(), Failure> {
-    let stat = client.exists(path).await?;
+pub(crate) async fn exists(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
+    let stat = retry.exists(path).await?;
     output.print(
         [stat.is_some().to_string()],
         || json!({ "exists": stat.is_some(), "stat": stat.as_ref().map(stat_json) }),
@@ -145,15 +162,15 @@ pub(crate) async fn exists(client: &Client, path: &str, output: Output) -> Resul
     }
 }
 
-pub(crate) async fn ls(client: &Client, path: &str, output: Output) -> Result<(), Failure> {
-    let children = client.get_children(path).await?.names;
+pub(crate) async fn ls(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
+    let children = retry.get_children(path).await?.names;
     let mut names: Vec<String> = children.names().map(std::borrow::Cow::into_owned).collect();
     names.sort_unstable();
     output.print(names.iter().cloned(), || names.iter().map(|name| json!(name)).collect())
 }
 
-pub(crate) async fn stat(client: &Client, path: &str, output: Output) -> Result<(), Failure> {
-    let Some(stat) = client.exists(path).await? else {
+pub(crate) async fn stat(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
+    let Some(stat) = retry.exists(path).await? else {
         return Err(Failure::other(format!("{path} does not exist")));
     };
     output.print(stat_lines(&stat), || stat_json(&stat))

@@ -1,70 +1,204 @@
 //! `zk watch`: what happens to a node, as it happens.
 
+use std::convert::Infallible;
+
 use serde_json::json;
-use zk_recipes::session::{Client, Config, Error, ErrorCode, EventType, Watch, WatchedEvent};
+use zk_recipes::session::{Client, Error, ErrorCode, EventType, Retry, Stat, Watch, WatchedEvent};
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::signals::Signals;
+use crate::sessions::Sessions;
+use crate::signals::{Signals, number};
 
-pub(crate) async fn run(config: Config, path: &str, output: Output) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, path: &str, output: Output) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let client = config.connect().await?;
+    let mut teller = Teller { path, output, told: None };
     let result = tokio::select! {
-        result = follow(&client, path, output) => result.map(|()| 0),
-        _ = signals.next() => Ok(0), // the way this command is meant to end
+        ended = follow(&mut sessions, &mut teller) => ended.map(|never| match never {}),
+        signal = signals.next() => match teller.told {
+            Some(_) => Ok(0), // the way this command is meant to end
+            None => Err(Failure::interrupted(number(signal))),
+        }
     };
-    client.close().await;
+    sessions.close().await;
     result
 }
 
-/// Prints events for ever. Both watches survive reconnects, and are set again
-/// before the event is printed, so that whoever reacts to the line misses nothing.
-async fn follow(client: &Client, path: &str, output: Output) -> Result<(), Failure> {
-    let mut node = watch_node(client, path).await?;
-    let mut children = watch_children(client, path).await?;
-    eprintln!("zk: watching {path}");
+/// What has been told so far.
+struct Teller<'a> {
+    path: &'a str,
+    output: Output,
+    /// The node as those see it who have read all that was printed; `None` before anything
+    /// was seen.
+    told: Option<State>,
+}
+
+/// What events are about: the transactions that made the node, set its data, and changed the
+/// list of its children; `None` if there is no node.
+type State = Option<Marks>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Marks {
+    czxid: i64,
+    mzxid: i64,
+    pzxid: i64,
+}
+
+/// Prints events for ever, in one session after the other.
+async fn follow(sessions: &mut Sessions, teller: &mut Teller<'_>) -> Result<Infallible, Failure> {
     loop {
-        let event = tokio::select! {
-            event = &mut node => event?,
-            event = children_event(children.as_mut()) => event?,
-        };
-        match event.event_type {
-            EventType::NODE_CHILDREN_CHANGED => children = watch_children(client, path).await?,
-            EventType::NODE_DATA_CHANGED => node = watch_node(client, path).await?,
-            // Both watches see the deletion; it is told once.
-            _ => {
-                drop(children);
-                node = watch_node(client, path).await?;
-                children = watch_children(client, path).await?;
-            }
+        let client = sessions.open(None).await?;
+        let Err(failure) = follow_in(&client, sessions, teller).await;
+        if !failure.starts_over() || !sessions.may_go_on() {
+            return Err(failure);
         }
-        print(&event, output)?;
     }
 }
 
-async fn watch_node(client: &Client, path: &str) -> Result<Watch, Error> {
-    client.exists_and_watch(path).await.map(|(_, watch)| watch)
-}
-
-/// There is nothing to watch below a node that does not exist.
-async fn watch_children(client: &Client, path: &str) -> Result<Option<Watch>, Error> {
-    match client.get_children_and_watch(path).await {
-        Ok((_, watch)) => Ok(Some(watch)),
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
-        Err(error) => Err(error),
+/// Prints events until the session ends.
+async fn follow_in(
+    client: &Client,
+    sessions: &mut Sessions,
+    teller: &mut Teller<'_>,
+) -> Result<Infallible, Failure> {
+    let retry = Sessions::retry(client);
+    if teller.told.is_some() {
+        // This server may be behind the one that was asked before.
+        retry.run(|client| client.sync(teller.path)).await?;
+    }
+    let mut seen = Sight::of(&retry, teller.path).await?;
+    sessions.was_answered();
+    match teller.told {
+        None => eprintln!("zk: watching {}", teller.path),
+        Some(_) => eprintln!("zk: the session had ended; watching {} in a new one", teller.path),
+    }
+    teller.tell(None, seen.state)?;
+    loop {
+        let event = seen.event().await?;
+        // The watches are set again before the event is printed, so that whoever reacts to
+        // the line misses nothing. What happened in between, there is no event for.
+        seen = Sight::of(&retry, teller.path).await?;
+        teller.tell(Some(event.event_type), seen.state)?;
     }
 }
 
-async fn children_event(watch: Option<&mut Watch>) -> Result<WatchedEvent, Error> {
-    match watch {
-        Some(watch) => watch.await,
-        None => std::future::pending().await,
+/// A look at the node, and watches on what comes after it. They survive reconnects.
+struct Sight {
+    state: State,
+    node: Watch,
+    /// There is nothing to watch below a node that does not exist.
+    children: Option<Watch>,
+}
+
+impl Sight {
+    async fn of(retry: &Retry, path: &str) -> Result<Self, Error> {
+        let (stat, node) = retry.run(|client| client.exists_and_watch(path)).await?;
+        let mut state = stat.as_ref().map(Marks::of);
+        let listed = retry.run(|client| client.get_children_and_watch(path)).await;
+        let children = match listed {
+            Ok((children, watch)) => {
+                // Of the two looks each has what its watch counts from.
+                if let Some(marks) = state.as_mut().filter(|it| it.czxid == children.stat.czxid) {
+                    marks.pzxid = children.stat.pzxid;
+                }
+                Some(watch)
+            }
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { state, node, children })
+    }
+
+    async fn event(&mut self) -> Result<WatchedEvent, Error> {
+        match &mut self.children {
+            Some(children) => tokio::select! {
+                event = &mut self.node => event,
+                event = children => event,
+            },
+            None => (&mut self.node).await,
+        }
     }
 }
 
-fn print(event: &WatchedEvent, output: Output) -> Result<(), Failure> {
-    let name = event.event_type.name().unwrap_or("Unknown");
-    output
-        .print([format!("{name} {}", event.path)], || json!({ "event": name, "path": event.path }))
+impl Marks {
+    fn of(stat: &Stat) -> Self {
+        Self { czxid: stat.czxid, mzxid: stat.mzxid, pzxid: stat.pzxid }
+    }
+}
+
+impl Teller<'_> {
+    /// Prints what has happened since it last did.
+    fn tell(&mut self, event: Option<EventType>, now: State) -> Result<(), Failure> {
+        let before = self.told.replace(now).unwrap_or(now);
+        news(before, event, now).into_iter().try_for_each(|event| self.print(event))
+    }
+
+    fn print(&self, event: EventType) -> Result<(), Failure> {
+        let (path, name) = (self.path, event.name().unwrap_or("Unknown"));
+        let json = || json!({ "event": name, "path": path });
+        self.output.print([format!("{name} {path}")], json)
+    }
+}
+
+/// What leads from one state to the other, the event among it that was heard in between.
+fn news(before: State, event: Option<EventType>, now: State) -> Vec<EventType> {
+    let mut news = match (before, now) {
+        (None, None) if event == Some(EventType::NODE_CREATED) => vec![EventType::NODE_DELETED],
+        (None, None) => vec![],
+        (None, Some(_)) => vec![EventType::NODE_CREATED],
+        (Some(_), None) => vec![EventType::NODE_DELETED],
+        (Some(before), Some(now)) if before.czxid != now.czxid => {
+            vec![EventType::NODE_DELETED, EventType::NODE_CREATED]
+        }
+        (Some(before), Some(now)) => {
+            let changed = [
+                (EventType::NODE_DATA_CHANGED, before.mzxid != now.mzxid),
+                (EventType::NODE_CHILDREN_CHANGED, before.pzxid != now.pzxid),
+            ];
+            changed.into_iter().filter(|(_, is_so)| *is_so).map(|(event, _)| event).collect()
+        }
+    };
+    if let Some(event) = event.filter(|event| !news.contains(event)) {
+        news.insert(0, event);
+    }
+    news
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CREATED: EventType = EventType::NODE_CREATED;
+    const DELETED: EventType = EventType::NODE_DELETED;
+    const DATA: EventType = EventType::NODE_DATA_CHANGED;
+    const CHILDREN: EventType = EventType::NODE_CHILDREN_CHANGED;
+
+    #[test]
+    fn the_last_line_is_about_the_state_that_was_seen_last() {
+        let node = |czxid, mzxid, pzxid| Some(Marks { czxid, mzxid, pzxid });
+        let (old, new) = (node(1, 1, 1), node(5, 5, 5));
+        for (before, event, now, expected) in [
+            (old, None, old, &[][..]),
+            (None, None, None, &[]),
+            // One after the other.
+            (None, Some(CREATED), old, &[CREATED]),
+            (old, Some(DATA), node(1, 2, 1), &[DATA]),
+            (old, Some(CHILDREN), node(1, 1, 2), &[CHILDREN]),
+            (old, Some(DELETED), None, &[DELETED]),
+            // More than the event tells.
+            (None, Some(CREATED), None, &[CREATED, DELETED]),
+            (old, Some(DATA), node(1, 2, 3), &[DATA, CHILDREN]),
+            (old, Some(DATA), None, &[DATA, DELETED]),
+            (old, Some(DATA), new, &[DATA, DELETED, CREATED]),
+            (old, Some(CHILDREN), None, &[CHILDREN, DELETED]),
+            (old, Some(DELETED), new, &[DELETED, CREATED]),
+            // In another session there is no event.
+            (old, None, node(1, 2, 3), &[DATA, CHILDREN]),
+            (old, None, new, &[DELETED, CREATED]),
+            (old, None, None, &[DELETED]),
+            (None, None, new, &[CREATED]),
+        ] {
+            assert_eq!(news(before, event, now), expected, "{before:?} {event:?} {now:?}");
+        }
+    }
 }

@@ -8,6 +8,7 @@
 
 mod connect;
 mod exit_status;
+mod faults;
 mod json;
 mod locks;
 mod multilocks;

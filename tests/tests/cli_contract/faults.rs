@@ -1,0 +1,278 @@
+//! What the command does when connections break, sessions end, and nobody answers.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use zk_recipes::session::{Client, CreateMode};
+use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
+use zk_tests::{HOLD, Journal, Running, Zk, poll};
+
+use crate::{LIMIT, expect_failure};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_is_made_again_when_its_answer_is_lost() {
+    let (server, zk) = start().await;
+    zk.ok(&["create", "/a", "x"]);
+    let reads: [(&[&str], Op, &str); 4] = [
+        (&["get", "/a"], Op::GetData, "x"),
+        (&["exists", "/a"], Op::Exists, "true\n"),
+        (&["stat", "/a"], Op::Exists, "czxid"),
+        (&["ls", "/"], Op::GetChildren2, "a\nzookeeper\n"),
+    ];
+    for (arguments, op, says) in reads {
+        let before = server.on(op).times(2).by(Cut::Rst).drop_before_applying();
+        let after = server.on(op).apply_then_drop_reply();
+        assert!(zk.ok(arguments).contains(says), "{arguments:?}");
+        assert_eq!((before.count(), after.count()), (2, 1), "{arguments:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_not_applied_is_done_in_the_next_session() {
+    let (server, zk) = start().await;
+    let steps: [(&[&str], Op); 5] = [
+        (&["create", "/a", "x", "--sequential"], Op::Create2),
+        (&["set", "/", "x"], Op::SetData),
+        (&["get", "/"], Op::GetData),
+        (&["participants", "/"], Op::GetChildren2),
+        (&["delete", "/a0000000000"], Op::Delete),
+    ];
+    for (arguments, op) in steps {
+        let over = server.on(op).answer(ErrorCode::SESSION_EXPIRED);
+        zk.ok(arguments);
+        assert_eq!(over.count(), 1, "{arguments:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_a_server_put_off_is_made_again_and_one_that_may_be_applied_is_not() {
+    let (server, zk) = start().await;
+    server.on(Op::Create2).times(2).answer(ErrorCode::THROTTLED_OP);
+    assert_eq!(zk.ok(&["create", "/a-", "--sequential"]), "/a-0000000000\n");
+    server.on(Op::Create2).apply_then_drop_reply();
+    let ended = zk.run(&["create", "/a-", "--sequential"]);
+    expect_failure(&ended, 69, "may have been applied");
+    assert_eq!(zk.ok(&["ls", "/"]).matches("a-").count(), 2);
+
+    server.on(Op::SetData).apply_then_drop_reply();
+    expect_failure(&zk.run(&["set", "/a-0000000000", "x"]), 69, "may have been applied");
+    assert!(zk.ok(&["stat", "/a-0000000000"]).contains("\nversion = 1\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_sees_the_end_of_its_connection_through() {
+    let (server, zk) = start().await;
+    zk.ok(&["create", "/a"]);
+    for op in [Op::Exists, Op::GetChildren2] {
+        server.on(op).drop_before_applying();
+    }
+    let watcher = watching(&zk);
+    let mut expected = String::new();
+    // The watch has fired; what would set it again is lost.
+    for op in [Op::Exists, Op::GetChildren2] {
+        for cut in [Cut::Fin, Cut::Rst] {
+            let lost = server.on(op).by(cut).drop_before_applying();
+            zk.ok(&["set", "/a", "x"]);
+            expected += "NodeDataChanged /a\n";
+            says(&watcher, &expected);
+            assert_eq!(lost.count(), 1, "{op:?} {cut:?}");
+        }
+    }
+    zk.ok(&["delete", "/a"]);
+    says(&watcher, &(expected + "NodeDeleted /a\n"));
+    watcher.signal("TERM");
+    assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_tells_what_happened_until_the_watch_was_set_again() {
+    let (server, zk) = start().await;
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    other.create("/a", b"", CreateMode::Persistent).await.unwrap();
+    let watcher = watching(&zk);
+    let mut expected = String::new();
+    for again in [false, true] {
+        let lost = server.on(Op::Exists).drop_before_applying();
+        server.refuse_connects(0);
+        other.set_data("/a", b"x", None).await.unwrap();
+        poll(LIMIT, || (lost.count() == 1).then_some(())).expect("the watch did not fire");
+        other.delete("/a", None).await.unwrap();
+        expected += "NodeDataChanged /a\nNodeDeleted /a\n";
+        if again {
+            other.create("/a", b"", CreateMode::Persistent).await.unwrap();
+            expected += "NodeCreated /a\n";
+        }
+        server.accept_connects(0);
+        says(&watcher, &expected);
+        if !again {
+            other.create("/a", b"", CreateMode::Persistent).await.unwrap();
+            expected += "NodeCreated /a\n";
+            says(&watcher, &expected);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_goes_on_with_a_new_session() {
+    let (server, zk) = start().await;
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    other.create("/a", b"", CreateMode::Persistent).await.unwrap();
+    let watcher = watching(&zk);
+    let session = server.with(|truth| {
+        let mut sessions = truth.sessions().map(|session| session.id);
+        sessions.find(|id| *id != other.session_id()).expect("no session of the watcher's")
+    });
+    server.refuse_connects(0);
+    assert!(server.expire(session));
+    other.create("/a/b", b"", CreateMode::Persistent).await.unwrap();
+    other.set_data("/a", b"x", None).await.unwrap();
+    server.accept_connects(0);
+    let mut expected = "NodeDataChanged /a\nNodeChildrenChanged /a\n".to_owned();
+    says(&watcher, &expected);
+    assert!(watcher.stderr().contains("the session had ended"), "{}", watcher.stderr());
+    other.delete("/a/b", None).await.unwrap();
+    expected += "NodeChildrenChanged /a\n";
+    says(&watcher, &expected);
+    watcher.signal("INT");
+    assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+}
+
+/// Handshakes succeed, and that is all: as in front of a process that is stopped behind a
+/// load balancer, or one whose disk has died.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ensemble_that_gives_sessions_and_answers_nothing_cannot_be_reached() {
+    let (healthy, zk) = start().await;
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut holder = zk.lock("/l", HOLD);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+    let mut waiter = zk.lock("/l", HOLD);
+    let queued = || zk.ok(&["participants", "/l"]).lines().count() == 2;
+    poll(LIMIT, || queued().then_some(())).expect("it does not queue");
+
+    let (server, silent) = start().await;
+    server.on_any_request().always().never_answer();
+    let lines: [&[&str]; 17] = [
+        &["lock", "/l", "--", "true"],
+        &["lock", "/l", "--timeout", "0", "--", "true"],
+        &["lock", "/l", "--timeout", "2", "--", "true"],
+        &["lock", "/l", "--timeout", "100", "--", "true"],
+        &["lock", "/l", "--read", "--timeout", "0", "--", "true"],
+        &["lock", "/l", "--no-reentrant", "--timeout", "0", "--", "true"],
+        &["semaphore", "/s", "--permits", "2", "--", "true"],
+        &["semaphore", "/s", "--permits", "2", "--timeout", "0", "--", "true"],
+        &["multilock", "/a", "/b", "--", "true"],
+        &["multilock", "/a", "/b", "--timeout", "0", "--", "true"],
+        &["participants", "/l"],
+        &["participants", "/l", "--semaphore"],
+        &["revoke", "/l/x"],
+        &["get", "/l"],
+        &["set", "/l", "x"],
+        &["delete", "/l", "--recursive"],
+        &["create", "/l/x", "--parents"],
+    ];
+    let running: Vec<Running> = lines.iter().map(|line| silent.start(line)).collect();
+    let watcher = silent.start(&["watch", "/l"]);
+    for (line, running) in lines.iter().zip(running) {
+        let ended = running.wait(2 * LIMIT);
+        assert_eq!(ended.code(), Some(69), "{line:?}: {ended:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{line:?}: {ended:?}");
+    }
+    expect_failure(&watcher.wait(2 * LIMIT), 69, "/l");
+
+    // For just as long has the other one waited for its turn, which is nobody's fault.
+    assert!(!waiter.has_ended());
+    holder.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+    poll(LIMIT, || (journal.entered().len() == 2).then_some(())).expect("it is not let in");
+    waiter.end_input();
+    assert_eq!(waiter.wait(LIMIT).code(), Some(0));
+    drop(healthy);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_was_waited_for_is_not_acquired_in_time_whoever_is_silent_then() {
+    let (server, zk) = start().await;
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let _holder = zk.lock("/l", HOLD);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+    let waiter = zk.start(&["lock", "/l", "--timeout", "5", "--", "true"]);
+    let queued = || zk.ok(&["participants", "/l"]).lines().count() == 2;
+    poll(LIMIT, || queued().then_some(())).expect("it does not queue");
+    server.on_any_request().always().never_answer();
+    expect_failure(&waiter.wait(LIMIT), 75, "not acquired in time");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_ends_while_its_locks_are_held_hands_on_its_own_status() {
+    let script = "echo in; cat >/dev/null; exit 7";
+    let locks: [&[&str]; 3] = [
+        &["lock", "/l"],
+        &["semaphore", "/s", "--permits", "3", "--take", "2"],
+        &["multilock", "/a", "/b", "/c"],
+    ];
+    // Nothing can be released any more: the nodes go with the session.
+    let stop: fn(&TestServer) = |server| server.stall(0);
+    let silence: fn(&TestServer) = |server| drop(server.on_any_request().always().never_answer());
+    let mut holders = Vec::new();
+    for (lock, end) in locks.iter().flat_map(|lock| [(lock, stop), (lock, silence)]) {
+        let (server, zk) = start().await;
+        let mut line = lock.to_vec();
+        line.extend(["--", "sh", "-c", script]);
+        let mut holder = zk.start(&line);
+        poll(LIMIT, || (holder.stdout() == "in\n").then_some(())).expect("nobody got in");
+        end(&server);
+        holder.end_input();
+        holders.push((lock, holder, server));
+    }
+    for (lock, holder, _server) in holders {
+        let ended = holder.wait(2 * LIMIT);
+        assert_eq!((ended.code(), ended.stderr.as_str()), (Some(7), ""), "{lock:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_end_at_once_are_not_opened_in_a_tight_loop() {
+    let (server, zk) = start().await;
+    let ended = server.on(Op::Create2).always().answer(ErrorCode::SESSION_EXPIRED);
+    let refused = zk.run(&["lock", "/l", "--timeout", "3", "--", "true"]);
+    expect_failure(&refused, 69, "");
+    // With pauses that double, from 50 ms to a second, and may be shortened by half.
+    assert!((2..=10).contains(&ended.count()), "{} sessions in 3 s", ended.count());
+}
+
+#[test]
+fn a_watcher_that_is_not_connected_yet_can_be_interrupted() {
+    for (signal, number) in [("INT", 2), ("TERM", 15)] {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let watcher = Zk::new(silent.local_addr().unwrap().to_string()).start(&["watch", "/a"]);
+        let _connection = silent.accept().unwrap();
+        watcher.signal(signal);
+        expect_failure(&watcher.wait(LIMIT), 128 + number, "interrupted");
+    }
+}
+
+/// A server in this process whose sessions may be short, and the command connected to it.
+async fn start() -> (TestServer, Zk) {
+    let settings = Settings::new().tick_time(Duration::from_millis(200));
+    let server = TestServer::start_with(settings).await.unwrap();
+    let zk = Zk::new(server.connect_string()).session_timeout(Duration::from_secs(4));
+    (server, zk)
+}
+
+/// A watcher of `/a` that has said that it watches.
+fn watching(zk: &Zk) -> Running {
+    let watcher = zk.start(&["watch", "/a"]);
+    poll(LIMIT, || watcher.stderr().contains("watching").then_some(()))
+        .unwrap_or_else(|| panic!("not watching: {}", watcher.stderr()));
+    watcher
+}
+
+/// Waits until it has printed all of this, and expects nothing else.
+fn says(watcher: &Running, expected: &str) {
+    let told = || watcher.stdout().len() >= expected.len();
+    let told = poll(LIMIT, || told().then_some(()));
+    let (stdout, stderr) = (watcher.stdout(), watcher.stderr());
+    assert!(told.is_some() && stdout == expected, "{stdout}instead of\n{expected}{stderr}");
+}
