@@ -56,6 +56,14 @@ impl Failure {
         self
     }
 
+    /// With so many nodes deleted before, below the one that was to be deleted.
+    pub(crate) fn with_deleted(mut self, nodes: usize) -> Self {
+        if nodes > 0 {
+            self.message.push_str(&format!("; of what is below, {nodes} deleted"));
+        }
+        self
+    }
+
     /// Interrupted before there was a command to pass the signal on to; the status
     /// is the one a shell gives to a command that died of the signal.
     pub(crate) fn interrupted(signal: u8) -> Self {
@@ -68,7 +76,7 @@ impl Failure {
     }
 
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("zk: {}", self.message);
+        eprintln!("zk: {}", one_line(&self.message));
         ExitCode::from(self.code)
     }
 
@@ -88,7 +96,9 @@ impl From<Error> for Failure {
             _ => OTHER,
         };
         let starts_over = is_end(&error) && error.outcome() == Outcome::NotApplied;
-        Self { code, message: error.to_string(), starts_over }
+        // It is meant for programs.
+        let message = error.to_string().replace("; open a new client", "");
+        Self { code, message, starts_over }
     }
 }
 
@@ -119,5 +129,37 @@ impl From<LockError> for Failure {
             LockError::PermitsOutOfRange { .. } => Self::usage(error.to_string()),
             error => Self::other(error.to_string()),
         }
+    }
+}
+
+/// A message as one line of a bearable length, whatever servers have put into it.
+fn one_line(message: &str) -> String {
+    let escaped = |char: char| {
+        let control = char.is_control().then(|| char.escape_default());
+        let plain = (!char.is_control()).then_some(char);
+        control.into_iter().flatten().chain(plain)
+    };
+    let mut line: String = message.chars().flat_map(escaped).take(LINE_MAX + 1).collect();
+    if let Some((end, _)) = line.char_indices().nth(LINE_MAX) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+/// Paths may be as long as a frame, and a line is to be read.
+const LINE_MAX: usize = 2000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_whatever_is_in_it() {
+        assert_eq!(one_line("/ä: NoNode"), "/ä: NoNode");
+        assert_eq!(one_line("/a\nb\u{1b}[2J"), "/a\\nb\\u{1b}[2J");
+        let long = one_line(&"ä".repeat(1_000_000));
+        assert_eq!(long.chars().count(), LINE_MAX + 1);
+        assert!(long.ends_with("ä…"));
     }
 }

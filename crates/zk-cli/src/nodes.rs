@@ -126,16 +126,35 @@ pub(crate) async fn delete_recursive(
     path: &str,
     version: Option<i32>,
 ) -> Result<(), Failure> {
+    let mut deleted = 0;
+    let ended = delete_branch(retry, path, version, &mut deleted).await;
+    ended.map_err(|error| Failure::from(error).with_deleted(deleted))
+}
+
+/// Counts those below the node at `path` that are deleted.
+async fn delete_branch(
+    retry: &Retry,
+    path: &str,
+    version: Option<i32>,
+    deleted: &mut usize,
+) -> Result<(), Error> {
     let mut branch = vec![path.to_owned()];
     while let Some(node) = branch.last().cloned() {
-        let version = version.filter(|_| branch.len() == 1);
-        match retry.run(|client| client.delete(&node, version)).await {
-            Ok(()) => drop(branch.pop()),
+        let result = match branch.len() {
+            1 => retry.run(|client| client.delete(path, version)).await,
+            // To delete it once more does no harm: all that comes there is to be deleted.
+            _ => retry.delete(&node, None).await,
+        };
+        match result {
+            Ok(()) => {
+                branch.pop();
+                *deleted += 1;
+            }
             Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {
                 let children = match retry.get_children(&node).await {
                     Ok(children) => children.names,
                     Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
-                    Err(error) => return Err(error.into()),
+                    Err(error) => return Err(error),
                 };
                 let parent = node.trim_end_matches('/');
                 branch.extend(children.names().map(|name| format!("{parent}/{name}")));
@@ -144,7 +163,7 @@ pub(crate) async fn delete_recursive(
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) && branch.len() > 1 => {
                 branch.pop();
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     Ok(())

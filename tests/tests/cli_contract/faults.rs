@@ -60,6 +60,31 @@ async fn a_write_that_a_server_put_off_is_made_again_and_one_that_may_be_applied
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_branch_is_deleted_over_lost_answers_and_a_failure_tells_how_far_it_came() {
+    let (server, zk) = start().await;
+    let make = || {
+        for path in ["/t/a/c", "/t/b"] {
+            zk.ok(&["create", path, "--parents"]);
+        }
+    };
+    make();
+    let lost = [
+        server.on(Op::Delete).nth(2).apply_then_drop_reply(),
+        server.on(Op::Delete).nth(4).apply_then_drop_reply(),
+        server.on(Op::GetChildren2).apply_then_drop_reply(),
+    ];
+    zk.ok(&["delete", "/t", "--recursive"]);
+    assert!(lost.iter().all(|fault| fault.count() == 1));
+    assert_eq!(zk.ok(&["ls", "/"]), "zookeeper\n");
+
+    make();
+    // Of the five that it takes at least.
+    server.on(Op::Delete).nth(5).answer(ErrorCode::NO_AUTH);
+    let ended = zk.run(&["delete", "/t", "--recursive"]);
+    expect_failure(&ended, 1, "NoAuth (-102); of what is below, 2 deleted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_sees_the_end_of_its_connection_through() {
     let (server, zk) = start().await;
     zk.ok(&["create", "/a"]);
