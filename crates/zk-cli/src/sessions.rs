@@ -76,6 +76,9 @@ impl Sessions {
             sleep(pause.min(left())).await;
         }
         let client = self.config.clone().connect_timeout(left()).connect().await?;
+        // A single request that is not answered is given up on by those who wait for it,
+        // though others be answered: what can be asked again is.
+        let client = client.within(patience(&client));
         let at = clock();
         self.fruitless_since.get_or_insert(at);
         self.current = Some(Open { client: client.clone(), at, answered: false });

@@ -215,6 +215,33 @@ async fn an_ensemble_that_gives_sessions_and_answers_nothing_cannot_be_reached()
     drop(healthy);
 }
 
+/// Of one request; those before and behind it are answered, and pings are.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_never_comes_is_not_waited_for() {
+    let lock = &["lock", "/l", "--", "true"][..];
+    let all = &["multilock", "/a", "/b", "--", "true"][..];
+    let some = &["semaphore", "/s", "--permits", "2", "--", "true"][..];
+    let mut running = Vec::new();
+    for (line, op) in [
+        (lock, Op::Create2),
+        (lock, Op::GetChildren2),
+        (lock, Op::Exists),
+        (lock, Op::Delete),
+        (all, Op::Create2),
+        (some, Op::GetChildren2),
+        (&["participants", "/l"], Op::GetChildren2),
+    ] {
+        let (server, zk) = start().await;
+        zk.ok(&["create", "/l"]);
+        let lost = server.on(op).never_answer();
+        running.push((line, op, lost, zk.start(line)));
+    }
+    for (line, op, lost, running) in running {
+        let ended = running.wait(2 * LIMIT);
+        assert_eq!((ended.code(), lost.count()), (Some(0), 1), "{line:?} {op:?}: {ended:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_was_waited_for_is_not_acquired_in_time_whoever_is_silent_then() {
     let (server, zk) = start().await;
