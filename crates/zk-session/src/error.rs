@@ -43,8 +43,8 @@ pub enum LossCause {
     /// Nothing was heard for two thirds of the session timeout, or the handshake
     /// took too long.
     Silent,
-    /// The server answered pings, but no request for a whole session timeout, and
-    /// there are others to try.
+    /// The server was heard of, but left a request without an answer for a whole
+    /// session timeout, or acknowledged nothing at all for two thirds of it.
     Stalled,
     /// The client has moved to other servers, as
     /// [`update_servers`](crate::Client::update_servers) had it.
@@ -74,7 +74,7 @@ impl fmt::Display for LossCause {
             Self::ClosedByServer => f.write_str("the server closed the connection"),
             Self::Io(kind) => write!(f, "reading or writing failed ({kind})"),
             Self::Silent => f.write_str("the server did not answer in time"),
-            Self::Stalled => f.write_str("the server answered pings but no requests"),
+            Self::Stalled => f.write_str("the server went on and left a request without an answer"),
             Self::Rebalanced => f.write_str("the client has moved to another server"),
             Self::Refused(code) => write!(f, "the server refused the session: {code}"),
             Self::ReadOnly => f.write_str("the server is read-only"),

@@ -49,6 +49,11 @@ pub const HANDED_OVER_BYTES: usize = 128 * 1024;
 /// hosts leaves no time for a slow name lookup.
 pub const CONNECT_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
+/// The longest time it gets for either, however long the session timeout: a resolver
+/// whose first name server is dead takes five seconds, and who waits for a first
+/// connection, ten by default, must see a second server within it.
+pub const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(6);
+
 /// The longest answer to a handshake, in bytes. It has 37, but for what a later release
 /// may add behind; what a server would have us keep as password is presented to it again
 /// and must never be more than it takes.
@@ -96,8 +101,17 @@ pub const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// timeout, so that dead connections are noticed and middle boxes kept awake.
 pub const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
+/// Pings without an answer whose times are kept: more than one there are only while a
+/// reply comes that takes longer than a third of the session timeout.
+pub const PINGS_MAX: usize = 64;
+
 /// How long [`Client::close`](crate::Client::close) tries to tell the server.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The shortest time for it, however impatient the caller: until the driver has had its
+/// turn and the request to close is with the server, or else the server keeps the
+/// session, and its locks, for as long as the session timeout.
+pub const CLOSE_TIMEOUT_MIN: Duration = Duration::from_millis(50);
 
 /// Session events kept for a subscriber that does not read; older ones are
 /// replaced by a marker that says how many were missed.

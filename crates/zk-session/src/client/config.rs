@@ -130,7 +130,8 @@ impl Config {
         self
     }
 
-    /// How long [`Client::close`] may take; 2 s by default.
+    /// How long [`Client::close`] may take; 2 s by default, and never less than
+    /// [`CLOSE_TIMEOUT_MIN`](crate::limits::CLOSE_TIMEOUT_MIN).
     #[must_use]
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.settings.close_timeout = timeout;

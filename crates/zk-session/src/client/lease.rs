@@ -115,7 +115,7 @@ async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
     let mut standing = shared.standing();
     loop {
         let told = *standing.borrow_and_update();
-        if told.ended.is_some() || told.closing || told.term != belief.term {
+        if told.ended.or(told.closing).is_some() || told.term != belief.term {
             return why(told);
         }
         let lease = shared.lock().lease(now());
@@ -131,9 +131,8 @@ async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
 }
 
 fn why(standing: Standing) -> LeaseLoss {
-    match standing.ended {
+    match standing.ended.or(standing.closing) {
         Some(end) => LeaseLoss::SessionEnded(end),
-        None if standing.closing => LeaseLoss::SessionEnded(SessionEnd::Closed),
         None => LeaseLoss::DeadlinePassed,
     }
 }

@@ -261,7 +261,7 @@ impl<'a> Attempts<'a> {
             Some(pause) => {
                 // Whatever comes first; after the end the next attempt says so.
                 let mut standing = client.shared().standing();
-                let over = standing.wait_for(|it| it.closing || it.ended.is_some());
+                let over = standing.wait_for(|it| it.closing.or(it.ended).is_some());
                 select(pin!(over), pin!(tokio::time::sleep(pause))).await;
                 Ok(())
             }

@@ -20,6 +20,17 @@ pub(super) enum Chore {
     Sweep { parent: String, prefix: String },
 }
 
+impl Chore {
+    pub(super) fn path(&self) -> &str {
+        let (Self::Delete { path } | Self::Sweep { parent: path, .. }) = self;
+        path
+    }
+
+    fn is_sweep(&self) -> bool {
+        matches!(self, Self::Sweep { .. })
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Task<R> {
     pub(super) chore: Chore,
@@ -36,16 +47,38 @@ pub(super) struct Task<R> {
 pub(super) struct Chores<R> {
     tasks: BTreeMap<Ticket, Task<R>>,
     unsent: BTreeSet<Ticket>,
+    /// What the server had no time for: until `retry_at`, or another connection.
+    put_off: Vec<Ticket>,
     retry_at: Option<Instant>,
+    sweeps: usize,
+    /// Of paths.
+    bytes: usize,
 }
 
 impl<R> Chores<R> {
     pub(super) fn new() -> Self {
-        Self { tasks: BTreeMap::new(), unsent: BTreeSet::new(), retry_at: None }
+        Self {
+            tasks: BTreeMap::new(),
+            unsent: BTreeSet::new(),
+            put_off: Vec::new(),
+            retry_at: None,
+            sweeps: 0,
+            bytes: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
         self.tasks.len()
+    }
+
+    /// Bytes of the paths of what is to be deleted, or looked through.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// True if something remains to be sent when all that was sent is answered.
+    pub(super) fn go_on(&self) -> bool {
+        self.sweeps > 0 || !self.put_off.is_empty()
     }
 
     pub(super) fn add(
@@ -55,6 +88,8 @@ impl<R> Chores<R> {
         waiter: Option<R>,
         due: Option<Due>,
     ) {
+        self.bytes += chore.path().len();
+        self.sweeps += usize::from(chore.is_sweep());
         self.tasks.insert(number, Task { chore, waiter, due, repeated: false, is_behind: false });
         self.unsent.insert(number);
     }
@@ -75,7 +110,10 @@ impl<R> Chores<R> {
     /// The chore is over; what it was.
     pub(super) fn finish(&mut self, number: Ticket) -> Option<Task<R>> {
         self.unsent.remove(&number);
-        self.tasks.remove(&number)
+        let task = self.tasks.remove(&number)?;
+        self.bytes -= task.chore.path().len();
+        self.sweeps -= usize::from(task.chore.is_sweep());
+        Some(task)
     }
 
     /// The answer was lost with the connection.
@@ -102,7 +140,7 @@ impl<R> Chores<R> {
     pub(super) fn postpone(&mut self, number: Ticket, when: Instant) {
         if let Some(task) = self.tasks.get_mut(&number) {
             task.is_behind = false;
-            self.unsent.insert(number);
+            self.put_off.push(number);
         }
         self.retry_at = Some(self.retry_at.map_or(when, |at| at.min(when)));
     }
@@ -111,15 +149,17 @@ impl<R> Chores<R> {
         self.retry_at
     }
 
-    pub(super) fn retry_started(&mut self) {
+    /// What was put off is to be sent with the next.
+    pub(super) fn retry(&mut self) {
         self.retry_at = None;
+        let put_off = self.put_off.drain(..).filter(|number| self.tasks.contains_key(number));
+        self.unsent.extend(put_off);
     }
 
     /// Takes out everybody who waits, for the end of the session, after the answers
     /// that were on their way were lost; and whether the chore was ever sent.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (R, bool)> + use<R> {
-        self.unsent.clear();
-        let tasks = std::mem::take(&mut self.tasks).into_values();
+        let tasks = std::mem::replace(self, Self::new()).tasks.into_values();
         tasks.filter_map(|task| Some((task.waiter?, task.repeated)))
     }
 }

@@ -133,7 +133,7 @@ impl<H: Handles> Session<H> {
                 Place::Chore => self.chores.give_up(ticket).map(|to| (to, Outcome::Unknown)),
                 Place::Credential(index) => {
                     let credential = self.credentials.get_mut(index);
-                    credential.and_then(|it| it.waiter.take()).map(|to| (to, Outcome::Unknown))
+                    credential.and_then(|it| it.give_up(ticket)).map(|to| (to, Outcome::Unknown))
                 }
             };
             if let Some((to, outcome)) = late {

@@ -26,7 +26,7 @@ impl<H: Handles> Session<H> {
             }
         }
         for credential in std::mem::take(&mut self.credentials) {
-            if let Some(to) = credential.waiter {
+            for to in credential.into_waiters() {
                 self.fail(to, &kind, Outcome::NotApplied);
             }
         }

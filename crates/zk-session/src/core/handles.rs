@@ -115,9 +115,9 @@ pub enum Output<H: Handles> {
 pub struct Standing {
     /// Counts how often the lease ran out.
     pub term: u64,
-    /// True from the call that closes the session on: the server may end it, and
-    /// give a lock away, long before its answer is here.
-    pub closing: bool,
+    /// The end that has begun, from the call that closes the session on: the server may
+    /// end it, and give a lock away, long before its answer is here.
+    pub closing: Option<SessionEnd>,
     /// Set once the session is over.
     pub ended: Option<SessionEnd>,
 }

@@ -20,6 +20,8 @@ pub(super) struct Hosts {
     probed: usize,
     /// The order was made for a move to other servers, and is drawn afresh after it.
     moving: bool,
+    /// The one that the connection is still to, although another one comes next.
+    left: Option<Host>,
 }
 
 #[derive(Debug)]
@@ -27,8 +29,8 @@ struct Entry {
     host: Host,
     /// Passed over until then, if there is anybody else.
     skip_until: Option<Instant>,
-    /// The last attempt brought no connection that held for a while: those go first
-    /// that did, or that were not tried yet.
+    /// The last attempt brought no connection that held for a while, or one on which the
+    /// server fell silent: those go first that did better, or that were not tried yet.
     is_doubtful: bool,
 }
 
@@ -44,7 +46,7 @@ impl Hosts {
     pub(super) fn new(hosts: Vec<Host>, rng: &mut Rng) -> Self {
         let mut hosts: Vec<Entry> = hosts.into_iter().map(Entry::new).collect();
         shuffle(&mut hosts, rng);
-        Self { hosts, current: 0, failures: 0, probed: 0, moving: false }
+        Self { hosts, current: 0, failures: 0, probed: 0, moving: false, left: None }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -53,6 +55,37 @@ impl Hosts {
 
     pub(super) fn current(&self) -> &Host {
         &self.hosts[self.current].host
+    }
+
+    /// The one that the connection is to, if there is one.
+    pub(super) fn serving(&self) -> &Host {
+        self.left.as_ref().unwrap_or_else(|| self.current())
+    }
+
+    /// The connection, which is up, will be given up for one to the current host.
+    pub(super) fn leave(&mut self, serving: Host) {
+        self.left.get_or_insert(serving);
+    }
+
+    /// The connection to the current host is over, or the attempt at it: what that says
+    /// of it. It has served if the connection was up for a while.
+    pub(super) fn lost(&mut self, was_up: bool, has_served: bool, cause: LossCause) {
+        if has_served {
+            self.failures = 0;
+        }
+        if self.left.take().is_some() {
+            return; // of the one that comes next nothing is known
+        }
+        let entry = &mut self.hosts[self.current];
+        match cause {
+            // It is left for a better one, or was not tried yet.
+            LossCause::Rebalanced => {}
+            LossCause::ReadOnly if was_up => {}
+            // One that hangs is likely to go on doing so, and each attempt at it costs a
+            // part of the session's time.
+            LossCause::Silent | LossCause::Stalled => entry.is_doubtful = true,
+            _ => entry.is_doubtful = !has_served,
+        }
     }
 
     /// The current host has given or kept the session.
@@ -75,25 +108,11 @@ impl Hosts {
         (self.probed != self.current).then(|| self.hosts[self.probed].host.clone())
     }
 
-    /// Tries this host next.
-    pub(super) fn prefer(&mut self, host: &Host) {
-        if let Some(index) = self.hosts.iter().position(|entry| entry.host == *host) {
-            self.current = index;
-        }
-    }
-
-    /// The current host has served for a while.
-    pub(super) fn succeeded(&mut self) {
-        self.failures = 0;
-        self.hosts[self.current].is_doubtful = false;
-    }
-
-    /// The current host has not served, or not for long.
-    pub(super) fn missed(&mut self, cause: LossCause) {
-        // Not if it was left for another one.
-        if !matches!(cause, LossCause::Rebalanced | LossCause::ReadOnly) {
-            self.hosts[self.current].is_doubtful = true;
-        }
+    /// Tries this host next, if it is one of them.
+    pub(super) fn prefer(&mut self, host: &Host) -> bool {
+        let index = self.hosts.iter().position(|entry| entry.host == *host);
+        self.current = index.unwrap_or(self.current);
+        index.is_some()
     }
 
     /// The current host takes connections and will not have the session: it is behind
@@ -248,7 +267,7 @@ mod tests {
         assert!(pauses.iter().all(|pause| *pause < BACKOFF_MAX));
         let mean = pauses[20..].iter().sum::<Duration>() / 180;
         assert!(mean > BACKOFF_MAX / 3, "{mean:?}: drawn over the whole step");
-        hosts.succeeded();
+        hosts.lost(true, true, LossCause::ClosedByServer);
         assert!(hosts.failed(now, &mut rng) < BACKOFF_STEP);
     }
 

@@ -21,7 +21,6 @@ impl<H: Handles> Session<H> {
         self.check_lease(now);
         // Any byte is a sign of life: a large reply on a slow link takes long.
         self.pulse.heard(now);
-        let frames_before = self.counters.frames_received;
         loop {
             if !matches!(self.link, Link::Handshaking { .. } | Link::Up) {
                 buffer.clear();
@@ -35,8 +34,8 @@ impl<H: Handles> Session<H> {
                 Ok(Some(frame)) => self.frame(now, &frame),
                 Ok(None) => {
                     if self.is_connected() {
-                        let is_new = self.counters.frames_received > frames_before;
-                        self.pulse.heard_part(now, buffer.len(), is_new);
+                        let is_reply = self.is_awaited(buffer);
+                        self.pulse.heard_rest(now, is_reply);
                     }
                     return;
                 }
@@ -75,10 +74,12 @@ impl<H: Handles> Session<H> {
                 self.counters.ping_round_trip = round_trip.or(self.counters.ping_round_trip);
                 Ok(())
             }
-            xid => match self.answered_by(xid) {
-                Some(sent) => self.reply(now, sent, &header, body),
-                None => Err(LossCause::UnknownXid(xid)),
-            },
+            xid => {
+                let was_oldest = self.inflight.is_oldest(xid);
+                let sent = self.answered_by(xid).ok_or(LossCause::UnknownXid(xid))?;
+                self.pulse.answered(sent.at, was_oldest, now);
+                self.reply(now, sent, &header, body)
+            }
         }
     }
 
@@ -88,6 +89,12 @@ impl<H: Handles> Session<H> {
             true => self.inflight.take_oldest(),
             false => self.inflight.take(xid),
         }
+    }
+
+    /// Whether this is the beginning of an answer that is awaited.
+    fn is_awaited(&mut self, rest: &[u8]) -> bool {
+        let xid = rest.get(4..).and_then(<[u8]>::first_chunk);
+        xid.is_some_and(|xid| self.inflight.find(i32::from_be_bytes(*xid)).is_some())
     }
 
     /// Tells the one whose answer it is that it is too large: asked for again it would
@@ -122,7 +129,6 @@ impl<H: Handles> Session<H> {
         // Only ordinary replies move the zxid: notifications may carry that of a
         // transaction of which more events are to come, and refusals carry -1.
         self.identity.last_zxid = self.identity.last_zxid.max(header.zxid);
-        self.pulse.answered(sent.at, now);
         let proves = sent.op.is_write()
             || (Planted::LeaseFedBySync.is_on() && sent.op == proto::OpCode::Sync);
         if proves && header.zxid > 0 && is_quorums_word(header.err) {
@@ -145,17 +151,7 @@ impl<H: Handles> Session<H> {
                 self.outputs.push_back(Output::Reply { to, result });
             }
             Owner::Credential(index) => {
-                if header.err == ErrorCode::AUTH_FAILED {
-                    self.end(SessionEnd::AuthFailed);
-                    return Ok(());
-                }
-                let credential = self.credentials.get_mut(index);
-                if let Some((to, due)) = credential.and_then(|it| Some((it.waiter.take()?, it.due)))
-                {
-                    self.deadlines.met(due);
-                    let result = answer(header.err, reply);
-                    self.outputs.push_back(Output::Reply { to, result });
-                }
+                self.credential_answered(index, header.err, &reply);
             }
             Owner::Chore(number) => self.chore_answered(now, number, header.err, reply),
             // Watches that could not be re-armed would be silent for ever.
@@ -180,7 +176,7 @@ impl<H: Handles> Session<H> {
     }
 }
 
-fn answer(code: ErrorCode, reply: Reply) -> Result<Reply, super::Failure> {
+pub(super) fn answer(code: ErrorCode, reply: Reply) -> Result<Reply, super::Failure> {
     match code.is_ok() {
         true => Ok(reply),
         false => Err((ErrorKind::Server(code), Outcome::NotApplied)),

@@ -49,6 +49,10 @@ impl<T> Inflight<T> {
         request
     }
 
+    pub(super) fn is_oldest(&self, xid: i32) -> bool {
+        xid == self.front_xid
+    }
+
     /// Takes out the oldest unanswered request.
     pub(super) fn take_oldest(&mut self) -> Option<T> {
         self.take(self.front_xid)

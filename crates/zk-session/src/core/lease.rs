@@ -22,6 +22,8 @@ pub(super) struct Lease {
     margin: Duration,
     margin_override: Option<Duration>,
     acked_send: Option<Instant>,
+    /// How long that lasts: by the shortest timeout that was in force since.
+    reach: Duration,
     /// Counts the times the lease ran out. A belief is bound to one term, so it
     /// can never come back to life when a later request is answered.
     term: u64,
@@ -36,6 +38,7 @@ impl Lease {
             margin: Duration::ZERO,
             margin_override,
             acked_send: None,
+            reach: Duration::ZERO,
             term: 0,
             lapsed: true,
             claims: 0,
@@ -52,6 +55,8 @@ impl Lease {
         // A heartbeat is due every sixth of the timeout: a lease that ended before
         // the second one is answered would be lost all the time.
         self.margin = self.margin_override.unwrap_or(timeout / 4).min(timeout / 2);
+        // What a quorum has agreed to is older than a longer timeout that one server grants.
+        self.reach = self.reach.min(self.timeout - self.margin);
     }
 
     /// A request sent at `sent` was answered, and the answer had to be agreed to.
@@ -60,6 +65,7 @@ impl Lease {
         let sent = if Planted::LeaseFromAnswer.is_on() { now + self.margin } else { sent };
         if self.acked_send.is_none_or(|before| sent > before) {
             self.acked_send = Some(sent);
+            self.reach = self.timeout - self.margin;
         }
         if self.valid_until().is_some_and(|until| now < until) {
             self.lapsed = false;
@@ -73,7 +79,7 @@ impl Lease {
 
     /// Until when the lease holds, if it does hold.
     pub(super) fn valid_until(&self) -> Option<Instant> {
-        self.acked_send.map(|sent| sent + (self.timeout - self.margin))
+        self.acked_send.map(|sent| sent + self.reach)
     }
 
     pub(super) fn is_valid(&self, now: Instant) -> bool {

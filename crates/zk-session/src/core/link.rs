@@ -10,7 +10,7 @@ use super::hosts::{Hosts, Rebalance};
 use super::read_only::Search;
 use super::{Failure, Handles, Output, Password, Session};
 use crate::error::{ErrorKind, LossCause, Outcome};
-use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MIN};
+use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
 use crate::planted::Planted;
 use crate::{Host, SessionEnd, SessionEvent};
 
@@ -70,12 +70,16 @@ impl<H: Handles> Session<H> {
         if hosts.is_empty() || self.ended().is_some() {
             return;
         }
+        let serving = self.hosts.current().clone();
         let rebalance = self.hosts.update(hosts, &mut self.rng);
         if rebalance == Rebalance::Move && !matches!(self.link, Link::Waiting { .. }) {
             match self.link {
                 // Not at once: whoever calls this may not know what the socket has taken,
                 // by which it is decided what may have been applied.
-                Link::Up => self.move_at = Some(now),
+                Link::Up => {
+                    self.hosts.leave(serving);
+                    self.move_at = Some(now);
+                }
                 // Nothing was asked of that one yet, and its answer is none of the next.
                 _ => self.drop_link(now, LossCause::Rebalanced),
             }
@@ -97,15 +101,18 @@ impl<H: Handles> Session<H> {
         }
         // A server that takes the session and then closes, over and over, is no
         // better than one that closes at once.
-        match was_up && self.pulse.up_for(now) >= BACKOFF_MAX {
-            true => self.hosts.succeeded(),
-            false => self.hosts.missed(cause),
-        }
+        let has_served = was_up && self.pulse.up_for(now) >= BACKOFF_MAX;
+        self.hosts.lost(was_up, has_served, cause);
         self.move_at = None;
-        self.search = None;
         self.fail_inflight(&ErrorKind::ConnectionLost(cause));
         self.outbound.reset();
         self.pulse.link_lost();
+        self.close_is_unsaid();
+        if self.search.take().is_some() && self.identity.session_id == 0 {
+            // A server without a quorum may have seen what nobody has agreed to: a session
+            // that begins there would be bound to it, and refused by all others for ever.
+            self.identity.last_zxid = 0;
+        }
         self.last_loss = Some(cause);
         let pause = match cause {
             LossCause::Rebalanced => Hosts::pause_to_move(&mut self.rng),
@@ -167,7 +174,7 @@ impl<H: Handles> Session<H> {
     ) -> Result<(), LossCause> {
         match ConnectReply::parse(frame).map_err(LossCause::Garbled)? {
             ConnectReply::Accepted(response) => self.accepted(now, sent, response),
-            ConnectReply::Rejected if self.closing.is_some() && !self.detaching => {
+            ConnectReply::Rejected if self.closing.is_some() => {
                 // The server had applied closeSession; only its answer was lost.
                 self.end(SessionEnd::Closed);
                 Ok(())
@@ -235,9 +242,10 @@ impl<H: Handles> Session<H> {
     /// How long one server gets to accept, and again to answer the handshake: never
     /// more than a third of the session timeout, however few servers there are. A
     /// ZooKeeper that is starting up may take a connection and forget about it, and
-    /// there must be time to come back before the lease is over.
+    /// there must be time to come back before the lease is over. Nor so long that who
+    /// waits for a first connection sees one server only.
     pub(super) fn attempt_timeout(&self) -> Duration {
         let shares = u32::try_from(self.hosts.count()).unwrap_or(u32::MAX).max(3);
-        (self.identity.timeout / shares).max(CONNECT_TIMEOUT_MIN)
+        (self.identity.timeout / shares).clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX)
     }
 }

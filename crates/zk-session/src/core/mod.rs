@@ -47,6 +47,9 @@
 //! ```
 
 mod chores;
+mod clean_up;
+mod closing;
+mod credentials;
 mod deadlines;
 mod end;
 mod handles;
@@ -80,6 +83,8 @@ pub(crate) use self::settings::TIMEOUT_MAX;
 pub use self::stats::Stats;
 
 use self::chores::Chores;
+use self::closing::Closing;
+use self::credentials::Credential;
 use self::deadlines::Deadlines;
 use self::handles::Sent;
 use self::hosts::Hosts;
@@ -88,7 +93,6 @@ use self::lease::Lease;
 use self::link::Link;
 use self::outbound::{Outbound, Queue};
 use self::read_only::Search;
-use self::requests::Credential;
 pub(crate) use self::requests::HEARTBEAT;
 use self::rng::Rng;
 use self::stats::Counters;
@@ -120,9 +124,7 @@ pub struct Session<H: Handles> {
     /// When the server is to forget what nobody wants watched.
     unwatch_at: Option<Instant>,
     chores: Chores<H::Reply>,
-    closing: Option<Instant>,
-    /// Closing means to leave the session alone.
-    detaching: bool,
+    closing: Option<Closing>,
     /// The connection is to be given up for another server.
     move_at: Option<Instant>,
     last_loss: Option<LossCause>,
@@ -184,7 +186,6 @@ impl<H: Handles> Session<H> {
             unwatch_at: None,
             chores: Chores::new(),
             closing: None,
-            detaching: false,
             move_at: None,
             last_loss: None,
             search: None,
@@ -220,10 +221,8 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
         let Identity { session_id, password, last_zxid, .. } = &self.identity;
-        let is_over = match self.ended() {
-            Some(end) => end != SessionEnd::Detached,
-            None => self.closing.is_some() && !self.detaching,
-        };
+        let end = self.ended().or(self.closing.as_ref().map(|closing| closing.end));
+        let is_over = end.is_some_and(|end| end != SessionEnd::Detached);
         let lives = *session_id != 0 && !is_over;
         lives.then(|| SessionCredentials::of(*session_id, password.0.clone(), *last_zxid))
     }
@@ -311,7 +310,11 @@ impl<H: Handles> Session<H> {
     /// What a guard's validity hangs on.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        Standing { term: self.lease.term(), closing: self.closing.is_some(), ended: self.ended() }
+        Standing {
+            term: self.lease.term(),
+            closing: self.closing.as_ref().map(|it| it.end),
+            ended: self.ended(),
+        }
     }
 
     fn event(&mut self, event: SessionEvent) {

@@ -18,7 +18,6 @@ use crate::limits::HANDED_OVER_BYTES;
 /// behind megabytes of one's own. So the driver is given [a part](HANDED_OVER_BYTES) at
 /// a time, and what overtakes goes in front of the next one. Positions are counted
 /// without what has overtaken.
-#[derive(Debug)]
 pub(super) struct Outbound {
     buffer: BytesMut,
     /// Frames that go in front of those in `buffer`.
@@ -36,6 +35,14 @@ pub(super) struct Outbound {
     overtaking: VecDeque<(u64, u64)>,
     /// Frames, over all connections.
     frames: u64,
+}
+
+/// Without the bytes: there are passwords among them.
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { encoded, written, frames, .. } = self;
+        f.write_fmt(format_args!("Outbound({frames} frames, {written} of {encoded} bytes written)"))
+    }
 }
 
 impl Outbound {

@@ -46,8 +46,7 @@ impl<H: Handles> Session<H> {
             return; // too late, or never asked
         }
         search.due = now + search.pause;
-        if is_read_write {
-            self.hosts.prefer(host);
+        if is_read_write && self.hosts.prefer(host) {
             self.drop_link(now, LossCause::ReadOnly);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limits::CLOSE_TIMEOUT;
+use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_MIN};
 use crate::{Host, SessionCredentials};
 
 pub(crate) const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
@@ -50,10 +50,10 @@ impl Settings {
     }
 
     /// Durations are added to instants: none may be longer than the protocol's
-    /// longest timeout, which is 24 days.
+    /// longest timeout, which is 24 days. Closing takes as long as it takes to say so.
     pub(super) fn clamp(&mut self) {
         self.session_timeout = self.session_timeout.min(TIMEOUT_MAX);
-        self.close_timeout = self.close_timeout.min(TIMEOUT_MAX);
+        self.close_timeout = self.close_timeout.clamp(CLOSE_TIMEOUT_MIN, TIMEOUT_MAX);
         self.request_timeout = self.request_timeout.map(|timeout| timeout.min(TIMEOUT_MAX));
     }
 }

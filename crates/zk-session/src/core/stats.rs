@@ -71,8 +71,8 @@ impl<H: Handles> Session<H> {
         let [one_shot_watches, recursive_watches, persistent_watches] = self.watches.counts();
         Stats {
             session_id: self.identity.session_id,
-            connected_to: self.is_connected().then(|| self.hosts.current().clone()),
-            in_flight: self.inflight.len(),
+            connected_to: self.is_connected().then(|| self.hosts.serving().clone()),
+            in_flight: self.inflight.iter().count(),
             queued: self.queue.len(),
             queued_bytes: self.queue.bytes(),
             unwritten_bytes: self.outbound.unwritten(),

@@ -1,6 +1,7 @@
 //! What is due when. Every deadline follows from the state, so none can be left
 //! armed by mistake.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use proto::{Ping, xid};
@@ -9,7 +10,7 @@ use super::link::Link;
 use super::{Handles, Output, Session};
 use crate::SessionEnd;
 use crate::error::LossCause;
-use crate::limits::PING_INTERVAL_MAX;
+use crate::limits::{PING_INTERVAL_MAX, PINGS_MAX};
 use crate::planted::Planted;
 
 /// When something was last sent and heard.
@@ -26,15 +27,16 @@ pub(super) struct Pulse {
     up: Instant,
     /// The send time of the last request that was answered, by whomever.
     acked: Option<Instant>,
-    /// When a request other than a ping was last answered.
-    answered: Instant,
-    /// The oldest ping that is not answered, and how many others there are.
-    ping: Option<Instant>,
-    more_pings: u32,
-    /// When more of a frame last came that was owed already, and whether the rest of one
+    /// When the oldest request of those in flight was last answered.
+    moved_on: Instant,
+    /// The pings that are not answered, oldest first; of very many, the first.
+    pings: VecDeque<Instant>,
+    /// When more of a reply last came that was not the whole of it, and whether the rest
     /// is still owed.
     part: Option<Instant>,
-    is_in_frame: bool,
+    is_in_reply: bool,
+    /// When anything was last acknowledged, pings included.
+    acked_at: Instant,
 }
 
 impl Pulse {
@@ -46,35 +48,34 @@ impl Pulse {
             unheard: None,
             up: now,
             acked: None,
-            answered: now,
-            ping: None,
-            more_pings: 0,
+            moved_on: now,
+            pings: VecDeque::new(),
             part: None,
-            is_in_frame: false,
+            is_in_reply: false,
+            acked_at: now,
         }
     }
 
-    /// Everything that has come was looked at; so much is the beginning of a frame, which
-    /// is new if others were completed by the same bytes. That one holds nothing up yet: a
-    /// server that sends events without end, and nothing else, always ends in a part.
-    pub(super) fn heard_part(&mut self, now: Instant, len: usize, is_new: bool) {
-        self.is_in_frame = len > 0;
-        if self.is_in_frame && !is_new {
+    /// Everything that has come was looked at; whether the beginning of a reply is left. That
+    /// of an event proves nothing: a server that sends events without end, and nothing
+    /// else, always ends in a part.
+    pub(super) fn heard_rest(&mut self, now: Instant, is_reply: bool) {
+        self.is_in_reply = is_reply;
+        if is_reply {
             self.part = Some(now);
         }
     }
 
     pub(super) fn pinged(&mut self, now: Instant) {
-        match self.ping {
-            None => self.ping = Some(now),
-            Some(_) => self.more_pings += 1,
+        if self.pings.len() < PINGS_MAX {
+            self.pings.push_back(now);
         }
         self.sent(now);
     }
 
     /// When the oldest ping was sent that is not answered.
     pub(super) fn unanswered_ping(&self) -> Option<Instant> {
-        self.ping
+        self.pings.front().copied()
     }
 
     pub(super) fn sent(&mut self, now: Instant) {
@@ -95,28 +96,27 @@ impl Pulse {
         self.acked = self.acked.max(Some(sent));
     }
 
-    /// A request was answered that was sent at that time.
-    pub(super) fn answered(&mut self, sent: Instant, now: Instant) {
-        self.answered = now;
+    /// A request was answered that was sent at that time, and whether it was the oldest.
+    pub(super) fn answered(&mut self, sent: Instant, was_oldest: bool, now: Instant) {
+        self.acked_at = now;
+        if was_oldest {
+            self.moved_on = now;
+        }
         self.acked(sent);
     }
 
     /// A ping was answered; how long that took.
     pub(super) fn ponged(&mut self, now: Instant) -> Option<Duration> {
-        self.heard = now;
-        let sent = self.ping?;
-        match self.more_pings {
-            0 => self.ping = None,
-            _ => self.more_pings -= 1, // this one was sent later: never taken for too new
-        }
+        (self.heard, self.acked_at) = (now, now);
+        let sent = self.pings.pop_front()?;
         self.acked(sent);
         Some(now.saturating_duration_since(sent))
     }
 
     pub(super) fn link_up(&mut self, now: Instant) {
-        (self.sent, self.heard, self.up) = (now, now, now);
+        (self.sent, self.heard, self.up, self.acked_at) = (now, now, now, now);
         self.unheard = None;
-        self.is_in_frame = false;
+        self.is_in_reply = false;
     }
 
     pub(super) fn is_acked(&self) -> bool {
@@ -129,7 +129,8 @@ impl Pulse {
     }
 
     pub(super) fn link_lost(&mut self) {
-        (self.ping, self.more_pings, self.is_in_frame) = (None, 0, false);
+        self.pings.clear();
+        self.is_in_reply = false;
     }
 }
 
@@ -148,6 +149,7 @@ impl<H: Handles> Session<H> {
                     self.chores.retry_at(),
                     self.unwatch_at,
                     self.stall_due(),
+                    self.neglect_due(),
                     self.probe_due(),
                 ];
                 up.into_iter().flatten().fold(self.silence_due(), Instant::min)
@@ -155,7 +157,8 @@ impl<H: Handles> Session<H> {
             Link::Ended(_) => return None,
         };
         let always = [
-            self.closing,
+            self.closing.as_ref().map(|closing| closing.until),
+            self.close_due(),
             self.move_at,
             self.expiry_due(),
             self.lease.deadline(),
@@ -167,16 +170,11 @@ impl<H: Handles> Session<H> {
     /// A deadline has passed. Harmless when none has.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.check_lease(now);
-        if self.closing.is_some_and(|deadline| deadline <= now) {
-            self.end(match self.detaching {
-                true => SessionEnd::Detached,
-                false => SessionEnd::Closed,
-            });
+        if let Some(end) = self.closing.as_ref().filter(|it| it.until <= now).map(|it| it.end) {
+            self.end(end);
         } else if self.expiry_due().is_some_and(|due| due <= now) {
-            self.end(match self.closing {
-                Some(_) => SessionEnd::Closed,
-                None => SessionEnd::ExpiredLocally,
-            });
+            let closing = self.closing.as_ref().map(|closing| closing.end);
+            self.end(closing.unwrap_or(SessionEnd::ExpiredLocally));
         }
         self.expire_requests(now);
         if self.ended().is_none() && self.move_at.take_if(|at| *at <= now).is_some() {
@@ -194,7 +192,12 @@ impl<H: Handles> Session<H> {
                 self.drop_link(now, LossCause::Silent);
             }
             Link::Up if self.is_silent(now) => self.drop_link(now, LossCause::Silent),
-            Link::Up if self.stall_due().is_some_and(|due| due <= now) => {
+            Link::Up
+                if [self.stall_due(), self.neglect_due()]
+                    .into_iter()
+                    .flatten()
+                    .any(|due| due <= now) =>
+            {
                 self.drop_link(now, LossCause::Stalled);
             }
             Link::Up => self.keep_alive(now),
@@ -203,6 +206,9 @@ impl<H: Handles> Session<H> {
     }
 
     fn keep_alive(&mut self, now: Instant) {
+        if self.close_due().is_some_and(|due| due <= now) {
+            self.say_close(now);
+        }
         if self.heartbeat_due().is_some_and(|due| due <= now) {
             self.send_heartbeat(now);
         }
@@ -214,7 +220,7 @@ impl<H: Handles> Session<H> {
             self.send_probe(now);
         }
         if self.chores.retry_at().is_some_and(|at| at <= now) {
-            self.chores.retry_started();
+            self.chores.retry();
             self.send_all_chores(now);
         }
         if self.unwatch_at.is_some_and(|at| at <= now) {
@@ -229,8 +235,8 @@ impl<H: Handles> Session<H> {
     fn ping_due(&self) -> Option<Instant> {
         let interval = (self.identity.timeout / 3).min(PING_INTERVAL_MAX);
         // closeSession is the last word on a connection.
-        let is_asked = self.pulse.ping.is_some() && !self.pulse.is_in_frame;
-        let silent = is_asked || self.closing.is_some();
+        let is_asked = self.pulse.unanswered_ping().is_some() && !self.pulse.is_in_reply;
+        let silent = is_asked || self.is_close_said();
         (!silent).then(|| self.pulse.sent + interval)
     }
 
@@ -261,28 +267,35 @@ impl<H: Handles> Session<H> {
     /// still, is not silent: it is asked first. One that has closeSession is asked nothing
     /// more, and has been asked, whatever else it has said since.
     fn is_silent(&self, now: Instant) -> bool {
-        let unanswered = self.pulse.unheard.is_some() || self.pulse.ping.is_some();
+        let unanswered = self.pulse.unheard.is_some() || self.pulse.unanswered_ping().is_some();
         let asked = unanswered || self.closing.is_some();
         asked && self.silence_due() <= now
     }
 
-    /// A server that answers pings and nothing else keeps the connection, and with it
+    /// A server that answers pings and no requests keeps the connection, and with it
     /// everybody who waits, for ever: it has lost its leader without noticing, or its
-    /// request pipeline has died. When it has answered none of the requests it has for
-    /// a whole session timeout another one is tried.
+    /// request pipeline has died, or an answer was lost on the way and others go on. When
+    /// the oldest request has had no answer for a whole session timeout the connection is
+    /// given up, also if there is no other server: behind one name there may be many.
     ///
-    /// Not sooner: a slow commit delays everything behind it, pings included, and
-    /// moving costs the outcome of whatever is under way. Not while answers come,
-    /// however long the queue in front of the oldest request, or parts of one. And not when there is no
-    /// other server: a connection to the same one would be no better, and the answers
-    /// may still come; who cannot wait has [`Settings::request_timeout`].
-    ///
-    /// [`Settings::request_timeout`]: super::Settings::request_timeout
+    /// Not sooner: a slow commit delays everything behind it, pings included, and a new
+    /// connection costs the outcome of whatever is under way. Not while the queue in front
+    /// of the request is worked through, however long, or parts of an answer come.
     fn stall_due(&self) -> Option<Instant> {
-        let oldest = self.inflight.oldest().filter(|_| self.hosts.count() > 1)?;
+        let oldest = self.inflight.oldest()?;
         let heard_of =
-            self.pulse.part.map_or(self.pulse.answered, |at| at.max(self.pulse.answered));
+            self.pulse.part.map_or(self.pulse.moved_on, |at| at.max(self.pulse.moved_on));
         Some(oldest.at.max(heard_of) + self.identity.timeout)
+    }
+
+    /// A server that sends events, or whatever else, and has acknowledged nothing for two
+    /// thirds of the timeout, not even a ping, has as good as fallen silent: a third is
+    /// left to find another one, or this one again, before the session is over.
+    fn neglect_due(&self) -> Option<Instant> {
+        let asked = self.inflight.oldest().map(|oldest| oldest.at);
+        let asked = asked.into_iter().chain(self.pulse.unanswered_ping()).min()?;
+        let since = asked.max(self.pulse.acked_at).max(self.pulse.part.unwrap_or(asked));
+        Some(since + self.identity.timeout * 2 / 3)
     }
 
     /// A session that nobody has acknowledged for 4/3 of its timeout is over,

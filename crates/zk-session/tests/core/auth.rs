@@ -1,7 +1,10 @@
 //! Credentials.
 
+use bytes::Bytes;
 use proto::{AuthPacket, ErrorCode, OpCode};
-use zk_session::{ErrorKind, Outcome, SessionEnd, SessionEvent};
+use zk_session::core::Waiter;
+use zk_session::limits::CREDENTIALS_MAX;
+use zk_session::{ErrorKind, Outcome, SessionCredentials, SessionEnd, SessionEvent};
 
 use crate::harness::{World, ended, ms};
 
@@ -90,4 +93,58 @@ fn a_refusal_on_a_later_connection_ends_the_session_too() {
     world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
     assert_eq!(world.failure(queued).0, ended(SessionEnd::AuthFailed));
     world.finish();
+}
+
+#[test]
+fn presented_again_before_the_answer_they_are_the_same_and_it_is_for_all() {
+    let mut world = World::up();
+    let numbers: Vec<u32> = (0..CREDENTIALS_MAX + 1).map(|_| world.auth("digest")).collect();
+    let auth = world.take(OpCode::Auth);
+    assert_eq!(world.ops(), []);
+    world.answer(&auth, 0, ErrorCode::OK, &());
+    assert!(numbers.iter().all(|n| world.is_ok(*n)));
+    let again = world.auth("digest");
+    let auth = world.take(OpCode::Auth);
+    world.answer(&auth, 0, ErrorCode::OK, &());
+    assert!(world.is_ok(again));
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.ops(), [OpCode::Auth], "once on each connection");
+    world.finish();
+}
+
+#[test]
+fn one_who_stops_waiting_for_them_leaves_the_others_waiting() {
+    let mut world = World::up();
+    let to = world.number();
+    let soon = Waiter { to: to.clone(), deadline: Some(world.instant() + ms(500)) };
+    let asked = world.session.add_credential(world.instant(), "digest", "x".into(), soon);
+    let one = world.admitted(to, asked).unwrap();
+    let to = world.number();
+    let asked = world.session.add_credential(world.instant(), "digest", "x".into(), to.clone());
+    let other = world.admitted(to, asked).unwrap();
+    world.advance(ms(500));
+    assert_eq!(world.failure(one).0, ErrorKind::TimedOut);
+    let auth = world.take(OpCode::Auth);
+    world.answer(&auth, 0, ErrorCode::OK, &());
+    assert!(world.is_ok(other));
+    world.finish();
+}
+
+#[test]
+fn neither_they_nor_a_password_are_printed_on_their_way_out() {
+    let mut world = World::up();
+    let to = world.number();
+    let secret = Bytes::from_static(b"alice:geheim");
+    world.session.add_credential(world.instant(), "digest", secret, to).unwrap();
+    let printed = format!("{:?}", world.session);
+    assert!(!printed.contains("geheim"), "{printed}");
+
+    let mut world = World::with(|settings| {
+        settings.resume = Some(SessionCredentials::new(7, *b"0123456789abcdef", 0));
+    });
+    world.tick();
+    world.session.handle_connected(world.instant());
+    let printed = format!("{:?}", world.session);
+    assert!(!printed.contains("0123456789abcdef"), "{printed}");
 }

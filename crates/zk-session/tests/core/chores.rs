@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat};
+use zk_session::limits::{CHORES_MAX, QUEUED_BYTES_MAX};
 use zk_session::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ended, ms};
@@ -253,4 +254,65 @@ fn one_that_no_server_would_take_is_refused_at_once() {
     world.settle();
     assert_eq!(world.ops(), []);
     world.finish();
+}
+
+#[test]
+fn what_a_made_up_list_names_costs_neither_connections_nor_memory() {
+    let mut world = World::up();
+    world.sweep("/p", "_c_1");
+    world.take(OpCode::Sync);
+    let list = world.take(OpCode::GetChildren2);
+    let too_long = format!("_c_1{}", "x".repeat(2 << 20));
+    let many = (0..CHORES_MAX + 10).map(|n| format!("_c_1{n}"));
+    let names: Vec<String> = many.chain([too_long]).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.answer(&list, 9, ErrorCode::OK, &children(&names));
+    let stats = world.session.stats(world.instant());
+    assert_eq!(stats.clean_up_pending, CHORES_MAX);
+    assert!(world.frames.iter().all(|frame| frame.path().len() < 64));
+}
+
+/// Otherwise n deletes that a busy server puts off become n * n / 2.
+#[test]
+fn a_busy_server_is_not_asked_again_sooner_because_there_is_more_to_ask() {
+    let mut world = World::up();
+    world.delete_for_certain("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.delete_for_certain("/b");
+    assert_eq!(world.take(OpCode::Delete).path(), "/b");
+    assert_eq!(world.ops(), []);
+    world.advance(T / 5);
+    assert_eq!(world.take(OpCode::Delete).path(), "/a");
+    world.finish();
+}
+
+#[test]
+fn what_was_put_off_goes_to_another_server_at_once() {
+    let mut world = World::up();
+    world.delete_for_certain("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.take(OpCode::Delete).path(), "/a");
+    world.finish();
+}
+
+#[test]
+fn it_keeps_to_the_bytes_that_may_wait() {
+    let mut world = World::new();
+    world.servers = Servers::Refuse;
+    let path = |n: usize| format!("/{n:03}{}", "x".repeat(1_000_000));
+    let to = |world: &mut World| Some(world.number().into());
+    let mut count = 0;
+    let refused = loop {
+        let to = to(&mut world);
+        match world.session.delete_for_certain(world.instant(), &path(count), to) {
+            Ok(()) => count += 1,
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(count, QUEUED_BYTES_MAX / 1_000_004);
+    assert_eq!(refused, (ErrorKind::LimitReached("QUEUED_BYTES_MAX"), Outcome::NotApplied));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::{ErrorCode, OpCode};
+use proto::{ChildList, ChildrenReply, ErrorCode, OpCode, Stat};
 use zk_session::{Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, World, ended, get, ms, rejection};
@@ -38,6 +38,58 @@ fn what_is_asked_later_is_refused() {
     let late = world.session.add_credential(world.instant(), "s", "x".into(), to);
     assert_eq!(late, Err(refused));
     world.settle();
+    assert_eq!(world.ops(), [OpCode::CloseSession]);
+    world.finish();
+}
+
+/// What must be answered before it can go on is seen to first, or it would be lost: a node
+/// that is not ephemeral stays when the session ends.
+#[test]
+fn clean_up_that_is_not_done_with_one_request_is_seen_to_before_the_end() {
+    let mut world = World::up();
+    world.sweep("/p", "_c_1");
+    world.take(OpCode::Sync);
+    let list = world.take(OpCode::GetChildren2);
+    world.close();
+    assert_eq!(world.ops(), []);
+    let children = ChildList::from_names(["_c_1-a", "_c_2-b"]);
+    let reply = ChildrenReply { children, stat: Stat::default() };
+    world.answer(&list, 9, ErrorCode::OK, &reply);
+    assert_eq!(world.take(OpCode::Delete).path(), "/p/_c_1-a");
+    let last = world.take(OpCode::CloseSession);
+    world.answer(&last, 9, ErrorCode::OK, &());
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    world.finish();
+}
+
+#[test]
+fn clean_up_holds_the_end_up_for_half_of_the_time_there_is_and_never_comes_behind() {
+    let mut world = World::with(|settings| settings.close_timeout = ms(6000));
+    world.bring_up();
+    world.delete_for_certain("/a");
+    for _ in 0..2 {
+        let frame = world.take(OpCode::Delete);
+        world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+        world.close(); // again changes nothing
+        world.advance(ms(1200));
+    }
+    let frame = world.take(OpCode::Delete);
+    world.advance_to(ms(3000));
+    assert_eq!(world.ops(), [OpCode::CloseSession]);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.advance(ms(1200));
+    assert_eq!(world.ops(), [OpCode::CloseSession]);
+    world.advance_to(ms(6000));
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    world.finish();
+}
+
+#[test]
+fn a_server_that_is_there_is_told_however_little_time_there_is() {
+    let mut world = World::with(|settings| settings.close_timeout = Duration::ZERO);
+    world.bring_up();
+    world.close();
+    world.tick(); // as the driver does: time first, then what is to be written
     assert_eq!(world.ops(), [OpCode::CloseSession]);
     world.finish();
 }

@@ -155,7 +155,7 @@ fn stalled(hosts: u16) -> World {
 }
 
 #[test]
-fn a_server_that_answers_nothing_but_pings_is_left_when_there_are_others() {
+fn a_server_that_answers_nothing_but_pings_is_left_for_another() {
     let mut world = stalled(2);
     let asked = world.now();
     let n = world.create("/a");
@@ -178,13 +178,29 @@ fn a_server_that_answers_nothing_but_pings_is_left_when_there_are_others() {
 }
 
 #[test]
-fn the_only_server_is_waited_for_and_so_is_one_that_gets_on() {
+fn an_answer_that_others_have_overtaken_does_not_keep_its_caller_for_ever() {
     let mut world = stalled(1);
-    let n = world.create("/a");
-    world.advance(T * 10);
-    assert!(world.session.is_connected() && world.reply(n).is_none());
+    let lost = world.create("/a");
+    world.take(OpCode::Create2); // whose answer is swallowed on the way
+    let asked = world.now();
+    while world.now() < asked + T - ms(1) {
+        let n = world.get("/b");
+        let get = world.take(OpCode::GetData);
+        world.answer(&get, 7, ErrorCode::NO_NODE, &());
+        assert_eq!(world.failure(n).0, ErrorKind::Server(ErrorCode::NO_NODE));
+        world.advance(ms(599));
+    }
+    assert!(world.now() < asked + T + ms(600));
+    assert_eq!(
+        *world.failure(lost),
+        (ErrorKind::ConnectionLost(LossCause::Stalled), Outcome::Unknown),
+        "also if there is no other server: a new connection tells what became of it"
+    );
     world.finish();
+}
 
+#[test]
+fn a_server_that_gets_on_is_waited_for() {
     let mut world = stalled(2);
     for _ in 0..10 {
         world.create("/a");

@@ -1,7 +1,7 @@
 //! A session of which nobody has heard for too long is over, by our own clock.
 
 use proto::OpCode;
-use zk_session::{Outcome, SessionEnd, SessionEvent};
+use zk_session::{LossCause, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, acceptance, ended, ms};
 
@@ -63,14 +63,20 @@ fn counts_from_the_connect_request_and_not_from_its_answer() {
 }
 
 #[test]
-fn a_connection_on_which_nothing_is_answered_does_not_help() {
+fn a_connection_on_which_nothing_is_answered_is_given_up_while_there_is_time_for_another() {
     let mut world = World::up();
-    for _ in 0..7 {
-        world.advance(ms(1000));
+    for _ in 0..11 {
+        world.advance(ms(500));
         world.notify(proto::EventType::NODE_CREATED, "/x");
     }
+    world.advance(ms(499));
     assert!(world.session.is_connected());
-    world.advance(ms(1000));
+    world.servers = Servers::Refuse;
+    world.advance(ms(1)); // two thirds of the timeout after the ping
+    assert_eq!(world.cause(), LossCause::Stalled);
+    world.advance_to(LIMIT - ms(1));
+    assert_eq!(world.session.ended(), None);
+    world.advance(ms(1));
     assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally));
     world.finish();
 }

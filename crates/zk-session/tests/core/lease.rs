@@ -11,7 +11,7 @@ use crate::harness::{Servers, T, World, ms, pong};
 const LEASE: Duration = Duration::from_millis(4500);
 
 fn lapsed(term: u64) -> Standing {
-    Standing { term, closing: false, ended: None }
+    Standing { term, closing: None, ended: None }
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn the_end_of_the_session_ends_it() {
     world.close();
     assert_eq!(world.lease(), None);
     let end = Some(SessionEnd::Closed);
-    assert_eq!(world.session.standing(), Standing { term: 1, closing: false, ended: end });
+    assert_eq!(world.session.standing(), Standing { term: 1, closing: None, ended: end });
     world.finish();
 }
 
@@ -307,6 +307,27 @@ fn closing_ends_every_belief_before_the_server_has_the_request() {
     world.close();
     assert_eq!(world.lease(), None, "the server may give the lock away from now on");
     let (_, standing) = world.standings().pop().unwrap();
-    assert_eq!(standing, Standing { term: 1, closing: true, ended: None });
+    assert_eq!(standing, Standing { term: 1, closing: Some(SessionEnd::Closed), ended: None });
+    world.finish();
+}
+
+/// A quorum has agreed to it with the timeout of before; the new one is one server's word, and
+/// a leader may be waiting for less.
+#[test]
+fn a_handshake_with_a_longer_timeout_does_not_prolong_it() {
+    let mut world = World::up();
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    let before = world.lease().unwrap();
+    world.advance(ms(1000));
+    world.cut();
+    world.open();
+    world.respond(&crate::harness::acceptance(40_000));
+    assert_eq!(world.lease(), Some(before));
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    assert_eq!(world.lease(), Some(world.now() + ms(30_000)), "agreed to by now");
     world.finish();
 }

@@ -21,6 +21,7 @@ mod handshake;
 mod hostile;
 mod lease;
 mod limits;
+mod other_servers;
 mod ping;
 mod random_sequences;
 mod read_only;

@@ -199,3 +199,19 @@ fn without_other_servers_nobody_is_asked() {
     assert!(world.session.ended().is_some());
     world.finish();
 }
+
+/// Such a server may have logged what no quorum has agreed to: all others would refuse whoever
+/// has seen that, for ever.
+#[test]
+fn a_session_is_not_bound_to_what_a_read_only_server_has_said() {
+    let mut world = World::with(|settings| settings.allow_read_only = true);
+    world.open();
+    world.respond(&read_only());
+    world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 1 << 50, ErrorCode::NO_NODE, &());
+    world.cut();
+    world.open();
+    let connect = world.last_connect();
+    assert_eq!((connect.session_id, connect.last_zxid_seen), (0, 0));
+}

@@ -1,9 +1,10 @@
 //! The session in numbers.
 
-use proto::OpCode;
+use bytes::BytesMut;
+use proto::{DataReply, ErrorCode, OpCode, Stat};
 use zk_session::core::WatchKind;
 
-use crate::harness::{Servers, T, World, ms};
+use crate::harness::{Servers, T, World, ms, pong};
 
 #[test]
 fn a_snapshot_tells_what_is_going_on() {
@@ -51,7 +52,7 @@ fn round_trips_are_taken_from_the_answers() {
     let heartbeat = world.take(OpCode::Multi);
     world.advance(ms(30));
     let reply = proto::MultiReply { results: vec![] };
-    world.answer(&heartbeat, 9, proto::ErrorCode::OK, &reply);
+    world.answer(&heartbeat, 9, ErrorCode::OK, &reply);
     let stats = world.session.stats(world.instant());
     assert_eq!((stats.heartbeat_round_trip, stats.ping_round_trip), (Some(ms(30)), None));
     world.session.unclaim_lease();
@@ -60,8 +61,45 @@ fn round_trips_are_taken_from_the_answers() {
     }
     let sent = world.times(OpCode::Ping)[0];
     world.advance(ms(7));
-    world.deliver(&crate::harness::pong());
+    world.deliver(&pong());
     let stats = world.session.stats(world.instant());
     assert_eq!(stats.ping_round_trip, Some(world.now() - sent));
     world.finish();
+}
+
+#[test]
+fn what_has_overtaken_is_not_counted_as_on_its_way() {
+    let mut world = World::up();
+    world.get("/a");
+    world.auth("digest");
+    let get = world.take(OpCode::GetData);
+    let auth = world.take(OpCode::Auth);
+    world.answer(&auth, 0, ErrorCode::OK, &());
+    assert_eq!(world.session.stats(world.instant()).in_flight, 1);
+    world.serve(&get);
+    assert_eq!(world.session.stats(world.instant()).in_flight, 0);
+    world.finish();
+}
+
+/// While a long reply comes pings go on, although none is answered.
+#[test]
+fn the_time_of_a_ping_is_counted_from_that_ping() {
+    let mut world = World::up();
+    world.get("/a");
+    let get = world.take(OpCode::GetData);
+    let mut reply = BytesMut::new();
+    let data = DataReply { data: Some(vec![0; 5000].into()), stat: Stat::default() };
+    crate::server::reply(&mut reply, get.xid, 9, ErrorCode::OK, &data);
+    let mut bytes = reply.iter();
+    while world.times(OpCode::Ping).len() < 2 {
+        world.advance(ms(100));
+        world.deliver(&[*bytes.next().unwrap()]);
+    }
+    world.deliver(bytes.as_slice());
+    world.deliver(&pong());
+    world.advance(ms(10));
+    world.deliver(&pong());
+    let second = world.times(OpCode::Ping)[1];
+    let round_trip = world.session.stats(world.instant()).ping_round_trip;
+    assert_eq!(round_trip, Some(world.now() - second));
 }

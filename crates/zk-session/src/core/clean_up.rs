@@ -1,0 +1,197 @@
+//! What the session does about clean-up: see [`super::chores`] for what is left to do.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use proto::{ChildrenReply, Decode, Delete, GetChildren2, Sync};
+
+use super::chores::{Chore, Task};
+use super::deadlines::{Place, Ticket};
+use super::handles::{Handle, Owner, Waiter};
+use super::{Failure, Handles, Output, Reply, Session};
+use crate::SessionEvent;
+use crate::error::{ErrorKind, Outcome, PASSING_CODES};
+use crate::limits::{CHORES_MAX, QUEUED_BYTES_MAX};
+
+impl<H: Handles> Session<H> {
+    /// Deletes a node for certain: as long as the session lives the delete is
+    /// sent again on every connection until the server has answered it. `NoNode` is
+    /// told only if the node was gone before the first attempt; one that is found
+    /// gone by a repetition counts as deleted by an attempt before. Without a handle,
+    /// any other refusal by the server is told as [`SessionEvent::CleanUpFailed`].
+    /// A deadline ends the waiting only.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn delete_for_certain(
+        &mut self,
+        now: Instant,
+        path: &str,
+        to: Option<Waiter<H::Reply>>,
+    ) -> Result<(), Failure> {
+        self.add_chore(now, Chore::Delete { path: path.to_owned() }, to)
+    }
+
+    /// Deletes for certain every child of `parent` whose name starts with
+    /// `prefix`: what a create may have made whose answer nobody waits for. Call
+    /// it after that create was submitted.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn sweep_for_certain(
+        &mut self,
+        now: Instant,
+        parent: &str,
+        prefix: &str,
+    ) -> Result<(), Failure> {
+        let chore = Chore::Sweep { parent: parent.to_owned(), prefix: prefix.to_owned() };
+        self.add_chore(now, chore, None)
+    }
+
+    fn add_chore(
+        &mut self,
+        now: Instant,
+        chore: Chore,
+        to: Option<Waiter<H::Reply>>,
+    ) -> Result<(), Failure> {
+        // A frame the server refuses would cost every connection from now on.
+        self.admit_frame(delete_len(&chore))?;
+        self.bound(&chore)?;
+        let number = self.deadlines.ticket();
+        let due = to.as_ref().and_then(|to| self.due(now, number, to));
+        self.deadlines.put(due, Place::Chore);
+        self.chores.add(number, chore, to.map(|to| to.to), due);
+        if self.is_connected() {
+            self.send_all_chores(now);
+        }
+        Ok(())
+    }
+
+    /// Clean-up that waits is bounded like requests that do.
+    fn bound(&self, chore: &Chore) -> Result<(), Failure> {
+        let limit = if self.chores.len() >= CHORES_MAX {
+            "CHORES_MAX"
+        } else if self.chores.bytes() + chore.path().len() > QUEUED_BYTES_MAX {
+            "QUEUED_BYTES_MAX"
+        } else {
+            return Ok(());
+        };
+        Err((ErrorKind::LimitReached(limit), Outcome::NotApplied))
+    }
+
+    pub(super) fn send_all_chores(&mut self, now: Instant) {
+        self.send_chores(now, Ticket(u64::MAX));
+    }
+
+    /// Sends what is older than the request with that ticket.
+    pub(super) fn send_chores(&mut self, now: Instant, before: Ticket) {
+        if self.is_read_only() || self.is_close_said() {
+            return; // they wait for a server that takes writes, or end with the session
+        }
+        while let Some((number, chore)) = self.chores.start_next(before) {
+            let owner = Owner::Chore(number);
+            match chore {
+                Chore::Delete { path } => {
+                    let request = Delete { path: path.as_str().into(), version: -1 };
+                    self.transmit(now, &request, owner, None);
+                }
+                Chore::Sweep { parent, .. } => {
+                    // The server may be behind the one that took the create.
+                    let sync = Sync { path: parent.as_str().into() };
+                    self.transmit(now, &sync, Owner::CatchUp(number), None);
+                    let list = GetChildren2 { path: parent.as_str().into(), watch: false };
+                    self.transmit(now, &list, owner, None);
+                }
+            }
+        }
+    }
+
+    /// The server has answered a chore.
+    pub(super) fn chore_answered(
+        &mut self,
+        now: Instant,
+        number: Ticket,
+        code: proto::ErrorCode,
+        reply: Reply,
+    ) {
+        self.carry_on(now, number, code, &reply);
+        self.say_close(now);
+    }
+
+    fn carry_on(&mut self, now: Instant, number: Ticket, code: proto::ErrorCode, reply: &Reply) {
+        use proto::ErrorCode as Code;
+        if PASSING_CODES.contains(&code) || self.chores.is_behind(number) {
+            // Not all who were told so at the same moment, at the same moment again.
+            let pause = self.identity.timeout / 10;
+            let jitter = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+            let jitter = Duration::from_micros(self.rng.below(jitter));
+            self.chores.postpone(number, now + pause + jitter);
+            return;
+        }
+        let Some(Task { chore, waiter, due, repeated, .. }) = self.chores.finish(number) else {
+            return;
+        };
+        self.deadlines.met(due);
+        let gone = code == Code::NO_NODE;
+        let told = if gone && repeated { Code::OK } else { code };
+        if let (true, Chore::Sweep { parent, prefix }) = (code.is_ok(), &chore) {
+            self.sweep(parent, prefix, &reply.body);
+            self.send_all_chores(now);
+        }
+        match waiter.filter(|to| !to.is_abandoned()) {
+            Some(to) => {
+                let result = match told.is_ok() {
+                    true => Ok(reply.clone()),
+                    false => Err((ErrorKind::Server(told), Outcome::NotApplied)),
+                };
+                self.outputs.push_back(Output::Reply { to, result });
+            }
+            None if code.is_ok() || gone => {}
+            None => {
+                let (Chore::Delete { path } | Chore::Sweep { parent: path, .. }) = chore;
+                self.event(SessionEvent::CleanUpFailed { path, code });
+            }
+        }
+    }
+
+    /// The answer to a chore can never be taken: sent again it would cost the next
+    /// connection, too.
+    pub(super) fn give_up_chore(&mut self, number: Ticket) {
+        let Some(Task { chore, waiter, due, .. }) = self.chores.finish(number) else { return };
+        self.deadlines.met(due);
+        let code = proto::ErrorCode::MARSHALLING_ERROR;
+        match waiter {
+            Some(to) => {
+                let result = Err((ErrorKind::Server(code), Outcome::Unknown));
+                self.outputs.push_back(Output::Reply { to, result });
+            }
+            None => {
+                let (Chore::Delete { path } | Chore::Sweep { parent: path, .. }) = chore;
+                self.event(SessionEvent::CleanUpFailed { path, code });
+            }
+        }
+    }
+
+    fn sweep(&mut self, parent: &str, prefix: &str, list: &Bytes) {
+        // A list that cannot be read names nothing that could be deleted.
+        let Ok(ChildrenReply { children, .. }) = ChildrenReply::from_frame(list) else {
+            return;
+        };
+        let parent = parent.trim_end_matches('/');
+        for name in children.names().filter(|name| name.starts_with(prefix)) {
+            // A node whose path a request cannot hold was made by none, and a prefix that
+            // was drawn at random is that of one node: a list with more is made up.
+            let chore = Chore::Delete { path: format!("{parent}/{name}") };
+            if delete_len(&chore) > proto::FRAME_LEN_MAX_SERVER || self.bound(&chore).is_err() {
+                continue;
+            }
+            let number = self.deadlines.ticket();
+            self.chores.add(number, chore, None, None);
+        }
+    }
+}
+
+/// The length of the frame that deletes this, or that looks it through, which is shorter.
+fn delete_len(chore: &Chore) -> usize {
+    proto::request_frame_len(&Delete { path: chore.path().into(), version: -1 })
+}

@@ -1,0 +1,137 @@
+//! Who this session says it is, on every connection before anything else.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use proto::{AuthPacket, ErrorCode, OpCode};
+
+use super::deadlines::{Due, Place, Ticket};
+use super::handles::{Handle, Owner, Waiter};
+use super::{Failure, Handles, Output, Reply, Session};
+use crate::SessionEnd;
+use crate::error::{ErrorKind, Outcome};
+use crate::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
+
+/// Credentials, replayed on every connection before anything else.
+#[derive(Debug)]
+pub(super) struct Credential<R> {
+    scheme: String,
+    auth: Auth,
+    /// Who waits for an answer: one of the server's is for all of them.
+    waiters: Vec<Waiting<R>>,
+}
+
+#[derive(Debug)]
+struct Waiting<R> {
+    to: R,
+    ticket: Ticket,
+    due: Option<Due>,
+}
+
+impl<R> Credential<R> {
+    /// Takes out who waited under that ticket.
+    pub(super) fn give_up(&mut self, ticket: Ticket) -> Option<R> {
+        let index = self.waiters.iter().position(|it| it.ticket == ticket)?;
+        Some(self.waiters.remove(index).to)
+    }
+
+    pub(super) fn into_waiters(self) -> impl Iterator<Item = R> {
+        self.waiters.into_iter().map(|it| it.to)
+    }
+}
+
+/// What proves the identity; never printed.
+struct Auth(Bytes);
+
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Auth(hidden)")
+    }
+}
+
+impl<H: Handles> Session<H> {
+    /// Adds credentials, which are sent now and again on every connection. The
+    /// answer to the first time goes to `to`. Credentials that the server does
+    /// not accept end the session: it closes the connection over them, so going
+    /// on would never work.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn add_credential(
+        &mut self,
+        now: Instant,
+        scheme: &str,
+        auth: Bytes,
+        to: impl Into<Waiter<H::Reply>>,
+    ) -> Result<(), Failure> {
+        self.admit(scheme.len() + auth.len() + 32, false)?;
+        let index = self.place_of(scheme, auth)?;
+        let to = to.into();
+        let ticket = self.deadlines.ticket();
+        let due = self.due(now, ticket, &to);
+        let waiters = &mut self.credentials[index].waiters;
+        // Who waits already has been, or will be, sent for.
+        let is_asked = !waiters.is_empty();
+        waiters.push(Waiting { to: to.to, ticket, due });
+        self.deadlines.put(due, Place::Credential(index));
+        if self.is_connected() && !is_asked {
+            self.send_credential(now, index);
+        }
+        Ok(())
+    }
+
+    /// Where these are, with room for one more who waits: presented again they are the
+    /// same, as a service may do for every request.
+    fn place_of(&mut self, scheme: &str, auth: Bytes) -> Result<usize, Failure> {
+        let is_same = |it: &Credential<H::Reply>| it.scheme == scheme && it.auth.0 == auth;
+        let limit = match self.credentials.iter().position(is_same) {
+            Some(index) => {
+                let waiters = &mut self.credentials[index].waiters;
+                if waiters.len() >= REQUESTS_MAX {
+                    for gone in waiters.extract_if(.., |it| it.to.is_abandoned()) {
+                        self.deadlines.met(gone.due);
+                    }
+                }
+                if waiters.len() < REQUESTS_MAX {
+                    return Ok(index);
+                }
+                "REQUESTS_MAX"
+            }
+            None if self.credentials.len() < CREDENTIALS_MAX => {
+                let scheme = scheme.to_owned();
+                self.credentials.push(Credential { scheme, auth: Auth(auth), waiters: Vec::new() });
+                return Ok(self.credentials.len() - 1);
+            }
+            None => "CREDENTIALS_MAX",
+        };
+        Err((ErrorKind::LimitReached(limit), Outcome::NotApplied))
+    }
+
+    /// The server has answered; a refusal ends the session.
+    pub(super) fn credential_answered(&mut self, index: usize, code: ErrorCode, reply: &Reply) {
+        if code == ErrorCode::AUTH_FAILED {
+            return self.end(SessionEnd::AuthFailed);
+        }
+        let Some(credential) = self.credentials.get_mut(index) else { return };
+        for Waiting { to, due, .. } in std::mem::take(&mut credential.waiters) {
+            self.deadlines.met(due);
+            let result = super::inbound::answer(code, reply.clone());
+            self.outputs.push_back(Output::Reply { to, result });
+        }
+    }
+
+    pub(super) fn send_credential(&mut self, now: Instant, index: usize) {
+        let Some(Credential { scheme, auth, .. }) = self.credentials.get(index) else {
+            return;
+        };
+        let packet = AuthPacket {
+            auth_type: 0,
+            scheme: scheme.as_str().into(),
+            auth: Some(auth.0.as_ref().into()),
+        };
+        // An ordinary xid: the server echoes it, and its answer may overtake others.
+        let xid = self.inflight.next_xid();
+        let offset = self.outbound.append(|out| proto::encode_request(xid, &packet, out));
+        self.sent(now, OpCode::Auth, offset, Owner::Credential(index), None, None);
+    }
+}
