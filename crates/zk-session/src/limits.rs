@@ -120,6 +120,10 @@ pub const EVENTS_KEPT: usize = 64;
 /// Bytes asked of the transport in one read.
 pub const READ_CHUNK: usize = 16 * 1024;
 
+/// Bytes of a node's data that are copied for whoever asked: as a slice they would keep
+/// the [chunk](READ_CHUNK) alive that they were read in, for as long as they are kept.
+pub const DATA_COPIED_MAX: usize = READ_CHUNK / 4;
+
 /// Bytes of buffer that a connection keeps for what it writes next. More, as a burst or
 /// a large node takes, is given back: idle sessions may be many.
 pub const WRITE_BUFFER_KEPT: usize = 4 * 1024;

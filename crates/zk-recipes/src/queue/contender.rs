@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use zk_session::{Children, Client, CreateMode, Created, ErrorCode, LeaseClaim, Outcome, Watch};
+use zk_session::{
+    Children, Client, CreateMode, Created, ErrorCode, LeaseClaim, Outcome, Pending, Watch,
+};
 
 use super::admission::Admission;
 use super::kind::Kind;
@@ -129,8 +131,7 @@ impl Contender {
                 let listed = (!self.is_lease()).then(|| self.client.get_children(&self.kind.path));
                 (created, listed)
             };
-            self.state = State::Asked;
-            let error = match created.await {
+            let error = match Creating::of(&mut self.state, created).answer().await {
                 Ok(created) => {
                     self.take(created)?;
                     return Ok(match listed {
@@ -274,6 +275,33 @@ impl Contender {
             State::In(node) => drop(self.client.delete_for_certain(&node.path)),
             State::Asked => self.client.sweep_for_certain(&self.kind.path, &self.protection),
             State::Out => {}
+        }
+    }
+}
+
+/// A create that is under way. One that has not left when nobody waits for it any more is
+/// taken back, and nothing has to be cleaned up after it: in an outage, a service may give
+/// up waiting for a lock very often.
+struct Creating<'a> {
+    state: &'a mut State,
+    asked: Pending<Created>,
+}
+
+impl<'a> Creating<'a> {
+    fn of(state: &'a mut State, asked: Pending<Created>) -> Self {
+        *state = State::Asked;
+        Self { state, asked }
+    }
+
+    async fn answer(mut self) -> Result<Created, zk_session::Error> {
+        (&mut self.asked).await
+    }
+}
+
+impl Drop for Creating<'_> {
+    fn drop(&mut self) {
+        if self.asked.take_back() {
+            *self.state = State::Out;
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::connect_string::ConnectString;
 use crate::core::Settings;
 use crate::driver::{Connector, Tcp};
 use crate::error::{Error, ErrorKind, LossCause};
-use crate::{SessionCredentials, SessionEnd, SessionEvent};
+use crate::{Host, SessionCredentials};
 
 /// Everything about a client that is decided before it exists.
 ///
@@ -165,7 +165,8 @@ impl Config {
     ///
     /// # Errors
     /// [`ErrorKind::NoSession`] with the last cause if no server gave a session in
-    /// time, [`ErrorKind::SessionEnded`] if one refused the credentials.
+    /// time, [`ErrorKind::SessionEnded`] if one refused the credentials,
+    /// [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if they cannot be presented.
     ///
     /// # Cancel safety
     /// Dropping the future closes the session that may have been made, or taken over.
@@ -183,30 +184,25 @@ impl Config {
             self.connect_string.hosts().iter().map(ToString::to_string).collect();
         let (client, presented) = self.start(connector);
         let mut events = client.events();
-        // Whoever was faster than the subscription has left its mark on the core.
         let connected = async {
+            // Whoever was faster than the subscription has left its mark on the core.
             while !client.shared().lock().is_established() {
-                match events.next().await {
-                    Some(SessionEvent::Expired { cause, .. }) => return Err(cause),
-                    Some(SessionEvent::Detached { .. }) => return Err(SessionEnd::Detached),
-                    Some(SessionEvent::AuthFailed { .. }) => return Err(SessionEnd::AuthFailed),
-                    Some(SessionEvent::Closed { .. }) | None => return Err(SessionEnd::Closed),
-                    Some(_) => {}
+                if let Some(end) = client.ended() {
+                    return Err(ErrorKind::SessionEnded(end));
                 }
+                events.next().await;
             }
             for answer in presented {
-                // Any other refusal leaves the session as it is.
-                if let Err(error) = answer.await
-                    && let ErrorKind::SessionEnded(end) = error.kind()
-                {
-                    return Err(*end);
+                match answer.await.map_err(|error| error.kind().clone()) {
+                    Err(kind) if leaves_it_unauthenticated(&kind) => return Err(kind),
+                    _ => {}
                 }
             }
             Ok(())
         };
         let kind = match tokio::time::timeout(timeout, connected).await {
             Ok(Ok(())) => return Ok(client),
-            Ok(Err(end)) => ErrorKind::SessionEnded(end),
+            Ok(Err(kind)) => kind,
             Err(_) => {
                 let cause = client.shared().lock().last_loss().unwrap_or(LossCause::Silent);
                 ErrorKind::NoSession(cause)
@@ -223,7 +219,9 @@ impl Config {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn open_through<C: Connector>(self, connector: C) -> Client {
-        self.start(connector).0 // credentials that are refused end the session
+        // Credentials that are refused end the session; those that cannot be presented are
+        // only told of by `connect`.
+        self.start(connector).0
     }
 
     /// As [`open_through`](Self::open_through), but leaves it to the caller to run the
@@ -237,7 +235,7 @@ impl Config {
         self.settings.seed = self.seed.unwrap_or_else(entropy);
         let (client, driver) = Client::new(self.settings, self.connect_string.chroot(), connector);
         for Credential(scheme, auth) in self.credentials {
-            drop(client.add_auth(&scheme, auth)); // one that is refused ends the session
+            drop(client.add_auth(&scheme, auth)); // as in `open_through`
         }
         (client, driver)
     }
@@ -245,6 +243,12 @@ impl Config {
     /// For a new session.
     pub(super) fn without_session(mut self) -> Self {
         self.settings.resume = None;
+        self
+    }
+
+    /// At these servers instead of those of the connect string.
+    pub(super) fn at(mut self, hosts: Vec<Host>) -> Self {
+        self.settings.hosts = hosts;
         self
     }
 
@@ -263,6 +267,14 @@ impl Config {
             credentials.map(|Credential(scheme, auth)| client.add_auth(&scheme, auth)).collect();
         (client, answers)
     }
+}
+
+/// Credentials that the server answers in some other way leave the session as it is.
+fn leaves_it_unauthenticated(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::SessionEnded(_) | ErrorKind::TooLarge { .. } | ErrorKind::LimitReached(_)
+    )
 }
 
 /// 128 bits nobody else draws: the standard library seeds its hash maps from the

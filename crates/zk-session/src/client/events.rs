@@ -13,11 +13,13 @@ pub struct SessionEvents {
 }
 
 impl SessionEvents {
-    pub(crate) fn new(receiver: broadcast::Receiver<SessionEvent>) -> Self {
-        Self { receiver, over: false }
+    /// Nothing comes after the end.
+    pub(crate) fn new(receiver: broadcast::Receiver<SessionEvent>, over: bool) -> Self {
+        Self { receiver, over }
     }
 
-    /// The next event; `None` after the last one of the session. A subscriber that
+    /// The next event; `None` after the last one of the session, and at once if it was over
+    /// before the subscription. A subscriber that
     /// reads too slowly gets a [`SessionEvent::Missed`] in place of what it missed.
     ///
     /// # Cancel safety

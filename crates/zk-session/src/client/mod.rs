@@ -157,7 +157,8 @@ impl Client {
     /// The events of the session from now on.
     #[must_use]
     pub fn events(&self) -> SessionEvents {
-        SessionEvents::new(self.shared().subscribe())
+        let session = self.shared().lock(); // so that it cannot end in between
+        SessionEvents::new(self.shared().subscribe(), session.ended().is_some())
     }
 
     /// A handle on the same session whose requests wait no longer than `timeout` for

@@ -131,7 +131,7 @@ fn finish(
     let outcomes = results.into_iter().zip(asked).map(|(result, asked)| {
         Ok(match (result, asked) {
             (MultiReadResult::Data(DataReply { data, stat }), Asked::Data) => {
-                Ok(ReadOutcome::Data(NodeData { data, stat }))
+                Ok(ReadOutcome::Data(NodeData::new(data, stat)))
             }
             (MultiReadResult::Children(names), Asked::Children) => Ok(ReadOutcome::Children(names)),
             (MultiReadResult::Error(code), _) if !code.is_ok() => Err(code),

@@ -125,6 +125,9 @@ impl Client {
         parents: Parents,
         acl: &[Acl],
     ) -> Result<(), Error> {
+        if path == "/" && !self.chroot.is_empty() {
+            return self.exists(path).await?.map(drop).ok_or_else(|| no_chroot(path));
+        }
         let mut missing = vec![path];
         let mut losses = 0;
         while let Some(path) = missing.last() {
@@ -241,11 +244,12 @@ impl<'a> NewNode<'a> {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         let prefix = format!("_c_{}-", self.client.draw_uuid());
         let path = format!("{}/{prefix}{name}", above.trim_end_matches('/'));
-        let mut trace = Trace { client: &self.client, parent: above, prefix, is_cold: true };
+        let mut trace =
+            Trace { client: &self.client, parent: above, prefix, asked: None, is_cold: true };
         let mut attempts = 0;
         loop {
             trace.is_cold = false;
-            let error = match self.request(&path).await {
+            let error = match trace.asked.insert(self.request(&path)).await {
                 Ok(created) => {
                     trace.is_cold = true;
                     return Ok(created);
@@ -330,6 +334,8 @@ struct Trace<'a> {
     client: &'a Client,
     parent: &'a str,
     prefix: String,
+    /// The last attempt.
+    asked: Option<Pending<Created>>,
     /// There is nothing, or it is known.
     is_cold: bool,
 }
@@ -370,10 +376,16 @@ impl Trace<'_> {
 
 impl Drop for Trace<'_> {
     fn drop(&mut self) {
-        if !self.is_cold {
+        let never_left = self.asked.as_mut().is_some_and(Pending::take_back);
+        if !self.is_cold && !never_left {
             self.client.sweep_for_certain(self.parent, &self.prefix);
         }
     }
+}
+
+fn no_chroot(path: &str) -> Error {
+    let kind = ErrorKind::Server(ErrorCode::NO_NODE);
+    Error::not_applied(kind).on("make the path to", path)
 }
 
 /// True if the connection went, which is waited out: the next request waits for another.

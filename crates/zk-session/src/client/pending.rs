@@ -91,13 +91,19 @@ impl Waiting {
     }
 }
 
+impl Waiting {
+    /// True if it had not left.
+    fn take_back(&mut self) -> bool {
+        let Some(ticket) = self.ticket.take() else { return false };
+        self.receiver.close();
+        let handles = self.shared.lock().forget(ticket);
+        handles.is_some() // which go here, not under the lock: that may wake somebody
+    }
+}
+
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            self.receiver.close();
-            let handles = self.shared.lock().forget(ticket);
-            drop(handles); // not under the lock: that may wake somebody
-        }
+        self.take_back();
     }
 }
 
@@ -108,6 +114,16 @@ impl<T> Pending<T> {
             Err(failure) => State::Refused(failure),
         };
         Self { ask, state }
+    }
+
+    /// Takes the request back if it still waits for a connection, as dropping the future
+    /// does; true if it will certainly not be made. It must not be polled again.
+    pub fn take_back(&mut self) -> bool {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Sent(mut waiting) => waiting.take_back(),
+            State::Refused(_) => true,
+            State::Done => false,
+        }
     }
 }
 

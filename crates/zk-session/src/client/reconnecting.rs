@@ -13,7 +13,11 @@ use crate::error::{Error, ErrorKind};
 /// locks along that it held. Here it is asked for, and told: [`renewed`](Self::renewed)
 /// waits for the end of the session, opens the next one, and gives both ids. **Nothing is
 /// inherited**: not ephemeral nodes, not watches, not locks and the guards on them, which
-/// belong to the client they were made with and stay lost. Make anew what is needed.
+/// belong to the client they were made with and stay lost, nor what
+/// [`add_auth`](Client::add_auth) has presented. Make anew what is needed. What the
+/// [`Config`] says holds for every session, but for the servers: the next session is looked
+/// for at those that the one before had last, by
+/// [`update_servers`](Client::update_servers).
 ///
 /// Nothing runs in the background: without a call of `renewed` there is no new session.
 ///
@@ -42,7 +46,8 @@ pub struct Reconnecting<C: Connector + Clone = Tcp> {
 pub struct Renewal {
     /// The id of the session that is over.
     pub old_id: i64,
-    /// The id of the new one.
+    /// The id of the new one; 0 if it has none yet, with a server that is read-only, as far
+    /// as [`Config::allow_read_only`] allows for one.
     pub new_id: i64,
     /// How the old one ended.
     pub cause: SessionEnd,
@@ -91,7 +96,8 @@ impl<C: Connector + Clone> Reconnecting<C> {
         if !matches!(cause, SessionEnd::Expired | SessionEnd::ExpiredLocally) {
             return Err(Error::not_applied(ErrorKind::SessionEnded(cause)));
         }
-        let config = self.config.clone().reseeded(self.sessions);
+        let servers = self.client.shared().lock().servers();
+        let config = self.config.clone().reseeded(self.sessions).at(servers);
         let client = config.connect_through(self.connector.clone()).await?;
         self.sessions = self.sessions.wrapping_add(1);
         let old = std::mem::replace(&mut self.client, client);

@@ -112,7 +112,9 @@ impl Retry {
     /// A repetition that finds the node there takes it for the one of a lost attempt only
     /// if that is proved, by all of these: it is an ephemeral of this very session; its
     /// `czxid` is newer than all that this session had been told before the first attempt;
-    /// its data are those given, at version 0. A node that is not ephemeral bears no mark
+    /// its data are those given, at version 0. What one session made is one owner's to the
+    /// server: of two calls that make the same node with the same data at the same time, on
+    /// one session, both may be told that it is theirs. Who must be alone takes a lock. A node that is not ephemeral bears no mark
     /// of who made it: it is never taken for one's own, and the error is `NodeExists` with
     /// the outcome unknown. To find it again all the same, make it with
     /// [`NewNode::protected`](super::NewNode::protected). A sequential node is not repeated after a lost
@@ -138,8 +140,13 @@ impl Retry {
             if attempts.is_unknown && exists && mode.is_ephemeral() {
                 let NodeData { data: there, stat } = match attempts.client().get_data(path).await {
                     Ok(node) => node,
-                    Err(error) => {
-                        attempts.after(error).await?;
+                    // One that has gone meanwhile can be made again.
+                    Err(look) if look.code() == Some(ErrorCode::NO_NODE) => {
+                        attempts.pause(error, true).await?;
+                        continue;
+                    }
+                    Err(look) => {
+                        attempts.after(look).await?;
                         continue;
                     }
                 };
@@ -247,13 +254,17 @@ impl<'a> Attempts<'a> {
 
     /// An attempt has failed: pauses before the next one, or gives up.
     async fn after(&mut self, error: Error) -> Result<(), Error> {
-        self.made = self.made.saturating_add(1);
         let is_unknown = error.outcome() == Outcome::Unknown;
         let may_pass = match is_unknown {
             true => self.repeats_unknown && error.fault() != Fault::Session,
             false => error.is_retryable(),
         };
         self.is_unknown |= is_unknown;
+        self.pause(error, may_pass).await
+    }
+
+    async fn pause(&mut self, error: Error, may_pass: bool) -> Result<(), Error> {
+        self.made = self.made.saturating_add(1);
         let Self { retry: Retry { client, policy }, .. } = self;
         let elapsed = now().saturating_duration_since(self.began);
         let draw = |bound| client.shared().lock().draw_below(bound);

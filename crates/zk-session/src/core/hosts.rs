@@ -49,6 +49,10 @@ impl Hosts {
         Self { hosts, current: 0, failures: 0, probed: 0, moving: false, left: None }
     }
 
+    pub(super) fn all(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().map(|entry| &entry.host)
+    }
+
     pub(super) fn count(&self) -> usize {
         self.hosts.len()
     }

@@ -100,7 +100,7 @@ use self::timing::Pulse;
 use self::watches::Watches;
 use crate::error::{ErrorKind, LossCause, Outcome};
 use crate::planted::Planted;
-use crate::{SessionCredentials, SessionEnd, SessionEvent};
+use crate::{Host, SessionCredentials, SessionEnd, SessionEvent};
 
 /// Why a request failed, and whether it was applied.
 pub type Failure = (ErrorKind, Outcome);
@@ -252,6 +252,11 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         matches!(self.link, Link::Up)
+    }
+
+    /// The servers of this session.
+    pub(crate) fn servers(&self) -> Vec<Host> {
+        self.hosts.all().cloned().collect()
     }
 
     /// Why there is no connection, when there is none and there was a reason.

@@ -1,7 +1,8 @@
 //! Handles with a chroot of their own.
 
 use zk_session::{
-    Client, CreateMode, ErrorCode, ErrorKind, EventType, PathError, SessionEvent, WatchNews,
+    Client, CreateMode, ErrorCode, ErrorKind, EventType, Parents, PathError, SessionEvent,
+    WatchNews,
 };
 use zk_testing::TestServer;
 
@@ -109,4 +110,19 @@ async fn ephemerals_are_those_below_the_chroot() {
     assert_eq!(outside.ephemerals("/").await.unwrap().len(), 4);
     let error = inside.ephemerals("e").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chroot_that_is_not_there_is_not_made_with_a_path() {
+    let server = TestServer::in_memory();
+    let outside = client_of(&server, 0).await;
+    let inside = outside.chroot("/nowhere").unwrap();
+    for path in ["/", "/a/b"] {
+        let error = inside.make_path(path, Parents::Persistent).await.unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::NO_NODE), "{error}");
+    }
+    assert_eq!(outside.exists("/nowhere").await.unwrap(), None);
+    outside.create("/nowhere", b"", CreateMode::Persistent).await.unwrap();
+    inside.make_path("/", Parents::Persistent).await.unwrap();
+    inside.make_path("/a/b", Parents::Persistent).await.unwrap();
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 mod in_memory;
+mod life;
 
 mod cancellation;
 mod chroots;

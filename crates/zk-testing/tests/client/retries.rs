@@ -209,3 +209,22 @@ async fn the_same_seed_gives_the_same_pauses() {
 fn now() -> Instant {
     Instant::now()
 }
+
+/// The node that its second attempt found is another session's, and has gone when it looks.
+#[tokio::test(start_paused = true)]
+async fn a_create_that_finds_a_node_which_goes_makes_its_own() {
+    let server = TestServer::in_memory();
+    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    other.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    server.on(Op::Create2).drop_before_applying();
+    server.on(Op::GetData).answer(ErrorCode::NO_NODE);
+    let going = other.clone();
+    let gone = tokio::spawn(async move {
+        tokio::time::sleep(5 * MS).await;
+        going.delete("/e", None).await.unwrap();
+    });
+    let retry = client.retry(RetryPolicy::fixed(10 * MS));
+    let made = retry.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    assert_eq!(made.stat.ephemeral_owner, client.session_id());
+    gone.await.unwrap();
+}

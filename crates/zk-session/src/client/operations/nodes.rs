@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::client::pending::{Pending, PendingWatch, decode, strip};
 use crate::core::{Failure, Reply, WatchKind};
 use crate::error::ErrorKind;
+use crate::limits::DATA_COPIED_MAX;
 
 /// A node that was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,10 +25,23 @@ pub struct Created {
 /// A node's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeData {
-    /// The data, a slice of the received frame. Null and empty are different.
+    /// The data. Null and empty are different. More than
+    /// [`DATA_COPIED_MAX`](crate::limits::DATA_COPIED_MAX) bytes are a slice of what was
+    /// read from the connection, and keep that for as long as they live.
     pub data: Option<Bytes>,
     /// The node's Stat.
     pub stat: Stat,
+}
+
+impl NodeData {
+    pub(in crate::client) fn new(data: Option<Bytes>, stat: Stat) -> Self {
+        // Who keeps ten bytes must not keep the buffer they came in.
+        let data = data.map(|data| match data.len() <= DATA_COPIED_MAX {
+            true => Bytes::copy_from_slice(&data),
+            false => data,
+        });
+        Self { data, stat }
+    }
 }
 
 /// A node's children.
@@ -210,7 +224,7 @@ fn finish_exists(result: Result<Reply, Failure>, _: usize) -> Result<Option<Stat
 
 fn finish_data(result: Result<Reply, Failure>, _: usize) -> Result<NodeData, Failure> {
     let DataReply { data, stat } = decode(result)?;
-    Ok(NodeData { data, stat })
+    Ok(NodeData::new(data, stat))
 }
 
 fn finish_children(result: Result<Reply, Failure>, _: usize) -> Result<Children, Failure> {

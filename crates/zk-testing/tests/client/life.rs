@@ -1,0 +1,159 @@
+//! How sessions begin and end, for those who connect and those who listen.
+
+use std::future::{self, Future, poll_fn};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_session::{
+    Config, Connector, ErrorKind, Host, Reconnecting, SessionCredentials, SessionEnd, SessionEvent,
+};
+use zk_testing::{MemoryStream, TestServer};
+
+use crate::in_memory::{InMemory, client_of};
+
+const MS: Duration = Duration::from_millis(1);
+
+#[tokio::test(start_paused = true)]
+async fn there_are_no_events_after_the_end() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    client.close().await;
+    let mut events = client.events();
+    assert_eq!(timeout(Duration::from_secs(3600), events.next()).await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_detaching_requests_and_leases_say_so() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let claim = client.claim_lease();
+    client.detach().unwrap();
+    let error = client.exists("/").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Detached));
+    assert_eq!(claim.loss(), zk_session::LeaseLoss::SessionEnded(SessionEnd::Detached));
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_that_cannot_be_presented_are_told_by_connect() {
+    let server = TestServer::in_memory();
+    let config = || Config::new("server-0:1").unwrap().seed(1);
+    let many = (0..65).fold(config(), |config, n| config.auth("digest", format!("u{n}:p")));
+    let error = many.connect_through(InMemory(server.clone())).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::LimitReached("CREDENTIALS_MAX"), "{error}");
+    let large = config().auth("digest", vec![b'x'; 2 << 20]);
+    let error = large.connect_through(InMemory(server.clone())).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
+}
+
+/// The driver runs on another thread, and may be done before `connect` listens: large
+/// credentials take it the time to.
+#[test]
+fn a_session_that_is_over_before_anybody_listens_is_told_by_connect() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = TestServer::in_memory();
+        let stale = SessionCredentials::new(0x77, *b"0123456789abcdef", 0);
+        let mut config = Config::new("server-0:1").unwrap().resume(stale);
+        config = config.connect_timeout(Duration::from_secs(3600));
+        for n in 0..64 {
+            let auth = [vec![b'x'; 1 << 19], vec![n]].concat();
+            config = config.auth("digest", auth);
+        }
+        let error = config.connect_through(InMemory(server.clone())).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Expired), "{error}");
+    });
+}
+
+/// Notes whom it is to connect to; the server `hole` takes no connection and refuses none.
+#[derive(Clone)]
+struct Noting {
+    server: TestServer,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Noting {
+    fn of(server: &TestServer) -> Self {
+        Self { server: server.clone(), asked: Arc::default() }
+    }
+
+    fn take_asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Connector for Noting {
+    type Stream = MemoryStream;
+
+    fn connect(
+        &self,
+        host: &Host,
+    ) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(host.to_string());
+        let stream = (host.name() != "hole").then(|| self.server.stream(0));
+        async move {
+            match stream {
+                Some(stream) => stream,
+                None => future::pending().await,
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_server_of_three_that_has_vanished_does_not_keep_anybody_from_connecting() {
+    for seed in 0..30 {
+        let server = TestServer::in_memory();
+        let config = Config::new("hole:1,b:1,c:1").unwrap().seed(seed);
+        let config = config.session_timeout(Duration::from_secs(40));
+        config.connect_through(Noting::of(&server)).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_session_is_looked_for_at_the_servers_there_are_now() {
+    let server = TestServer::in_memory();
+    let connector = Noting::of(&server);
+    let config = Config::new("old:1").unwrap().seed(1);
+    let mut sessions = Reconnecting::connect_through(config, connector.clone()).await.unwrap();
+    let mut events = sessions.client().events();
+    sessions.client().update_servers("new:1").unwrap();
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    drop(connector.take_asked());
+    server.expire(sessions.client().session_id());
+    sessions.renewed().await.unwrap();
+    let asked = connector.take_asked();
+    assert!(asked.iter().all(|host| host == "new:1"), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_given_up_before_it_left_leaves_nothing_to_clean_up() {
+    let server = TestServer::in_memory();
+    server.refuse_connects(0);
+    let config = Config::new("server-0:1").unwrap().seed(1);
+    let client = config.open_through(InMemory(server.clone()));
+    for _ in 0..100 {
+        let create = client.new_node("/q-").ephemeral().protected().create();
+        assert!(timeout(MS, create).await.is_err());
+    }
+    let stats = client.stats();
+    assert_eq!((stats.queued, stats.clean_up_pending), (0, 0));
+}
+
+/// A node that is not ephemeral does not go with the session.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_before_closing_is_swept() {
+    let server = TestServer::in_memory();
+    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let mut create = Box::pin(client.new_node("/n-").sequential().protected().create());
+    let asked = poll_fn(|cx| Poll::Ready(create.as_mut().poll(cx).is_pending())).await;
+    assert!(asked);
+    tokio::task::yield_now().await; // it leaves
+    drop(create);
+    client.close().await;
+    let names = other.get_children("/").await.unwrap().names;
+    assert_eq!(names.names().collect::<Vec<_>>(), ["zookeeper"]);
+}
