@@ -39,9 +39,13 @@ impl<H: Handles> Session<H> {
         }
         let request = ConnectRequest {
             protocol_version: 0,
-            last_zxid_seen: match Planted::ResumesWithoutZxid.is_on() {
-                true => 0,
-                false => self.identity.last_zxid,
+            // A new session has seen nothing. A server without a quorum, which gave none, may
+            // have told of what nobody has agreed to, and all others would refuse who has
+            // seen that; watches set there are re-armed from there all the same.
+            last_zxid_seen: match self.identity.session_id {
+                0 => 0,
+                _ if Planted::ResumesWithoutZxid.is_on() => 0,
+                _ => self.identity.last_zxid,
             },
             // Always the timeout asked for, not the one negotiated before.
             timeout_ms: i32::try_from(self.settings.session_timeout.as_millis())
@@ -108,11 +112,7 @@ impl<H: Handles> Session<H> {
         self.outbound.reset();
         self.pulse.link_lost();
         self.close_is_unsaid();
-        if self.search.take().is_some() && self.identity.session_id == 0 {
-            // A server without a quorum may have seen what nobody has agreed to: a session
-            // that begins there would be bound to it, and refused by all others for ever.
-            self.identity.last_zxid = 0;
-        }
+        self.search = None;
         self.last_loss = Some(cause);
         let pause = match cause {
             LossCause::Rebalanced => Hosts::pause_to_move(&mut self.rng),
