@@ -60,6 +60,9 @@ pub enum LossCause {
     Garbled(DecodeError),
     /// The server answered a request that was never made.
     UnknownXid(i32),
+    /// The server answered this request and left one out that was sent before it, whose
+    /// answer will not come any more.
+    OutOfOrder(i32),
     /// The server answered the handshake with somebody else's session.
     WrongSession,
 }
@@ -81,6 +84,9 @@ impl fmt::Display for LossCause {
             Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),
             Self::Garbled(error) => write!(f, "the server broke the protocol: {error}"),
             Self::UnknownXid(xid) => write!(f, "the server answered request {xid}, never made"),
+            Self::OutOfOrder(xid) => {
+                write!(f, "the server answered request {xid} and left out an earlier one")
+            }
             Self::WrongSession => f.write_str("the server answered with another session"),
         }
     }
@@ -243,6 +249,7 @@ impl Error {
                 LossCause::FrameTooLarge
                 | LossCause::Garbled(_)
                 | LossCause::UnknownXid(_)
+                | LossCause::OutOfOrder(_)
                 | LossCause::WrongSession => Fault::Peer,
                 _ => Fault::Network,
             },

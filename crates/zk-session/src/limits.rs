@@ -18,6 +18,11 @@ pub const WATCHES_MAX: usize = 1 << 20;
 /// takes the watch along: then no request is needed.
 pub const REMOVAL_DELAY: Duration = Duration::from_millis(100);
 
+/// Watches on one path among which each that is dropped is looked for at once. Among more
+/// all that were dropped are looked for together, [a moment later](REMOVAL_DELAY): one by
+/// one, the time would grow with the square of their number.
+pub const PRUNED_AT_ONCE: usize = 64;
+
 /// Watched paths that the server is made to forget in one go, so that dropping
 /// very many watches does not get in the way of requests.
 pub const REMOVALS_AT_ONCE: usize = 1_000;
@@ -43,6 +48,12 @@ pub const REARM_CHUNK_BYTES: usize = 128 * 1024;
 /// what is behind them can be overtaken by a sign of life. On a line so slow that these
 /// take a second, a ping comes a second late.
 pub const HANDED_OVER_BYTES: usize = 128 * 1024;
+
+/// Bytes of requests that are on their way to the server or wait there, and one request
+/// more: when those in front are answered more are sent. Pings and heartbeats go past the
+/// rest. A socket takes megabytes by itself; on a line, or at a server, that takes 200 kB
+/// a second a lease of 4.5 s was lost behind them with everything well.
+pub const UNANSWERED_BYTES: usize = 256 * 1024;
 
 /// The shortest time one server gets to accept and to answer the handshake.
 /// Java divides the session timeout by the number of hosts, which with nine

@@ -53,8 +53,9 @@ impl LeaseClaim {
     /// [`renew`](Self::renew) it then.
     #[must_use]
     pub fn bind(&self) -> Option<Belief> {
+        let session = self.client.shared().number();
         let (term, _) = self.client.shared().lock().lease(now())?;
-        Some(Belief { term })
+        Some(Belief { session, term })
     }
 
     /// Asks a quorum of the ensemble for a sign of life, with a transaction of
@@ -67,11 +68,13 @@ impl LeaseClaim {
         self.client.prove()
     }
 
-    /// Until when the belief holds if nothing more is heard; `None` if it is lost.
+    /// Until when the belief holds if nothing more is heard; `None` if it is lost, or was
+    /// in another session than this claim is on.
     #[must_use]
     pub fn valid_until(&self, belief: Belief) -> Option<Instant> {
-        let (term, until) = self.client.shared().lock().lease(now())?;
-        (term == belief.term).then_some(until)
+        let shared = self.client.shared();
+        let (term, until) = shared.lock().lease(now())?;
+        (belief == Belief { session: shared.number(), term }).then_some(until)
     }
 
     /// Looks at the clock: true if the belief holds this very moment.
@@ -101,10 +104,12 @@ impl Drop for LeaseClaim {
     }
 }
 
-/// A belief in the existence of this session's nodes, bound to one unbroken term
-/// of the lease.
+/// A belief in the existence of one session's nodes, bound to one unbroken term of its
+/// lease: it does not come back to life with a later term, nor with another session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Belief {
+    /// Of the client, which has one session for as long as it lives.
+    session: u64,
     term: u64,
 }
 
@@ -113,6 +118,9 @@ pub struct Belief {
 /// the thread that woke it), so the clock is watched here as well.
 async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
     let mut standing = shared.standing();
+    if belief.session != shared.number() {
+        return LeaseLoss::DeadlinePassed; // as far as this session knows
+    }
     loop {
         let told = *standing.borrow_and_update();
         if told.ended.or(told.closing).is_some() || told.term != belief.term {

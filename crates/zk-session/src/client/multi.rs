@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use proto::{
-    Acl, Check, Create2, CreateContainer, CreateMode, CreateTtl, Delete, MultiOp, MultiReply,
-    MultiResult, OPEN_ACL, SetData, Stat,
+    Acl, Check, Create2, CreateContainer, CreateMode, CreateTtl, Delete, MultiOp, MultiResult,
+    OPEN_ACL, SetData, Stat,
 };
 
 use super::Client;
 use super::operations::{check, check_new};
-use super::pending::{Ask, Finish, Pending, decode, strip};
+use super::pending::{Ask, Finish, Pending, decode_multi, strip};
 use crate::core::{Failure, Reply};
 use crate::error::{ErrorKind, Outcome};
 
@@ -209,7 +209,7 @@ fn finish(
     asked: &[Asked],
     chroot_len: usize,
 ) -> Result<Vec<MultiOutcome>, Failure> {
-    let reply: MultiReply = decode(result)?;
+    let reply = decode_multi(result)?;
     if let Some((index, code)) = reply.failure() {
         let Some(Asked { operation, path }) = asked.get(index) else {
             return Err(unfit(Outcome::Unknown));

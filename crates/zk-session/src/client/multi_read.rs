@@ -8,7 +8,7 @@ use proto::{
 use super::Client;
 use super::multi::unfit;
 use super::operations::{NodeData, check};
-use super::pending::{Ask, Finish, Pending, decode};
+use super::pending::{Ask, Finish, Pending, decode_read};
 use crate::core::{Failure, Reply};
 use crate::error::Outcome;
 
@@ -124,7 +124,7 @@ fn finish(
     result: Result<Reply, Failure>,
     asked: &[Asked],
 ) -> Result<Vec<Result<ReadOutcome, ErrorCode>>, Failure> {
-    let MultiReadReply { results } = decode(result)?;
+    let MultiReadReply { results } = decode_read(result)?;
     if results.len() != asked.len() {
         return Err(unfit(Outcome::NotApplied)); // a read changes nothing
     }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use proto::{Decode, EventType};
+use proto::{Decode, EventType, MultiReply};
 
 use crate::SessionEnd;
 use crate::core::{Failure, Reply, Ticket};
@@ -156,6 +156,26 @@ impl<T> fmt::Debug for Pending<T> {
 pub(crate) fn decode<R: for<'a> Decode<'a>>(result: Result<Reply, Failure>) -> Result<R, Failure> {
     let reply = result?;
     R::from_frame(&reply.body).map_err(|error| (ErrorKind::InvalidReply(error), Outcome::Applied))
+}
+
+/// As [`decode`], of a request that changes nothing.
+pub(crate) fn decode_read<R>(result: Result<Reply, Failure>) -> Result<R, Failure>
+where
+    R: for<'a> Decode<'a>,
+{
+    decode(result).map_err(|failure| as_outcome(failure, Outcome::NotApplied))
+}
+
+/// As [`decode`], of a transaction: its header never tells whether it was rolled back.
+pub(crate) fn decode_multi(result: Result<Reply, Failure>) -> Result<MultiReply, Failure> {
+    decode(result).map_err(|failure| as_outcome(failure, Outcome::Unknown))
+}
+
+fn as_outcome((kind, outcome): Failure, of_the_unreadable: Outcome) -> Failure {
+    match kind {
+        ErrorKind::InvalidReply(_) => (kind, of_the_unreadable),
+        kind => (kind, outcome),
+    }
 }
 
 /// The answer to a request that also sets a watch, together with the watch.

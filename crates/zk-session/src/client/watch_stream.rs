@@ -10,7 +10,7 @@ use futures::Stream;
 use proto::{AddWatchMode, AddWatchReply};
 
 use super::Client;
-use super::pending::{Ask, Pending, WatchedEvent, decode, strip};
+use super::pending::{Ask, Pending, WatchedEvent, decode_read, strip};
 use crate::driver::{News, NoticeReceiver, Shared, notices, now};
 use crate::error::{Error, ErrorKind};
 
@@ -183,7 +183,7 @@ impl Client {
     ) -> PendingStream {
         let full = self.full(path);
         let ask: Ask<()> =
-            self.ask(operation, path, |result, _| decode::<AddWatchReply>(result).map(|_| ()));
+            self.ask(operation, path, |result, _| decode_read::<AddWatchReply>(result).map(|_| ()));
         let (sender, receiver) = notices();
         let (shared, chroot_len) = (self.shared().clone(), ask.chroot_len);
         let stream = WatchStream { receiver, shared, path: full.to_string(), chroot_len };

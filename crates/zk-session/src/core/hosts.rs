@@ -44,7 +44,7 @@ pub(super) enum Rebalance {
 impl Hosts {
     /// `hosts` must not be empty; the connect string's parser sees to that.
     pub(super) fn new(hosts: Vec<Host>, rng: &mut Rng) -> Self {
-        let mut hosts: Vec<Entry> = hosts.into_iter().map(Entry::new).collect();
+        let mut hosts = entries(hosts);
         shuffle(&mut hosts, rng);
         Self { hosts, current: 0, failures: 0, probed: 0, moving: false, left: None }
     }
@@ -165,7 +165,7 @@ impl Hosts {
     pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> Rebalance {
         let before = self.hosts.len();
         let mine = self.current().clone();
-        let mut hosts: Vec<Entry> = hosts.into_iter().map(Entry::new).collect();
+        let mut hosts = entries(hosts);
         shuffle(&mut hosts, rng);
         let was_there = |entry: &Entry| self.hosts.iter().any(|old| old.host == entry.host);
         let (old, new): (Vec<Entry>, Vec<Entry>) = hosts.into_iter().partition(was_there);
@@ -203,10 +203,15 @@ impl Hosts {
     }
 }
 
-impl Entry {
-    fn new(host: Host) -> Self {
-        Self { host, skip_until: None, is_doubtful: false }
+/// A server that is named twice is one.
+fn entries(hosts: Vec<Host>) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::with_capacity(hosts.len());
+    for host in hosts {
+        if entries.iter().all(|entry| entry.host != host) {
+            entries.push(Entry { host, skip_until: None, is_doubtful: false });
+        }
     }
+    entries
 }
 
 fn shuffle<T>(items: &mut [T], rng: &mut Rng) {

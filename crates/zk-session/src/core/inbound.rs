@@ -53,8 +53,8 @@ impl<H: Handles> Session<H> {
     fn frame(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
         self.counters.frames_received += 1;
         self.counters.bytes_received += u64::try_from(4 + frame.len()).unwrap_or(u64::MAX);
-        if let Link::Handshaking { sent, .. } = self.link {
-            return self.handshake(now, sent, frame);
+        if matches!(self.link, Link::Handshaking { .. }) {
+            return self.handshake(now, frame);
         }
         let (header, body) = ReplyHeader::split(frame).map_err(LossCause::Garbled)?;
         match header.xid {
@@ -77,10 +77,26 @@ impl<H: Handles> Session<H> {
             xid => {
                 let was_oldest = self.inflight.is_oldest(xid);
                 let sent = self.answered_by(xid).ok_or(LossCause::UnknownXid(xid))?;
-                self.pulse.answered(sent.at, was_oldest, now);
-                self.reply(now, sent, &header, body)
+                self.pulse.answered(now, was_oldest);
+                let has_overtaken =
+                    !was_oldest && header.err.is_ok() && self.has_overtaken(xid, &sent.owner);
+                self.reply(now, sent, &header, body)?;
+                match has_overtaken && self.is_connected() {
+                    true => Err(LossCause::OutOfOrder(xid)),
+                    false => Ok(()),
+                }
             }
         }
+    }
+
+    /// A success comes behind the answers to all that was sent before it, but for
+    /// credentials: one that is missing was lost on the way, and will not come any more.
+    /// (What is sent before it is what has a smaller number, unless it has itself overtaken,
+    /// as heartbeats do.)
+    fn has_overtaken(&self, xid: i32, owner: &Owner<H>) -> bool {
+        let is_awaited = |sent: &Sent<H>| !matches!(sent.owner, Owner::Credential(_));
+        !matches!(owner, Owner::Heartbeat | Owner::Credential(_))
+            && self.inflight.before(xid).any(is_awaited)
     }
 
     /// Replies to credentials and refusals overtake others: not the oldest is meant.
@@ -156,7 +172,7 @@ impl<H: Handles> Session<H> {
             Owner::Chore(number) => self.chore_answered(now, number, header.err, reply),
             // Watches that could not be re-armed would be silent for ever.
             Owner::Rearm if !header.err.is_ok() => return Err(LossCause::Refused(header.err)),
-            Owner::Removal(path) => self.watches.removal_answered(&path, header.err),
+            Owner::Removal(path) => self.removal_answered(now, &path, header.err),
             Owner::Heartbeat => {
                 self.counters.heartbeat_round_trip = Some(now.saturating_duration_since(sent.at));
             }

@@ -75,6 +75,11 @@ impl<T> Inflight<T> {
         std::mem::take(&mut self.ring).into_iter().flatten()
     }
 
+    /// The unanswered requests that are older than the one with this xid.
+    pub(super) fn before(&self, xid: i32) -> impl Iterator<Item = &T> {
+        self.ring.iter().take(self.slot(xid).unwrap_or(0)).flatten()
+    }
+
     /// The requests that were not answered yet, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.ring.iter().flatten()

@@ -24,7 +24,7 @@ pub(super) enum Link {
     /// The connect request is out. Nothing else may be sent before its answer: a
     /// server that refuses closes at once, and bytes it has not read would turn
     /// that into a reset which can swallow the refusal (ZOOKEEPER-1702).
-    Handshaking { deadline: Instant, sent: Instant },
+    Handshaking { deadline: Instant },
     /// Requests flow.
     Up,
     /// Nothing happens any more.
@@ -55,7 +55,7 @@ impl<H: Handles> Session<H> {
             read_only: Some(self.settings.allow_read_only),
         };
         self.outbound.append(|out| proto::encode_record(&request, out));
-        self.link = Link::Handshaking { deadline: now + self.attempt_timeout(), sent: now };
+        self.link = Link::Handshaking { deadline: now + self.attempt_timeout() };
     }
 
     /// The connection ended, or could not be opened.
@@ -166,14 +166,9 @@ impl<H: Handles> Session<H> {
     }
 
     /// The first frame of a connection.
-    pub(super) fn handshake(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        frame: &Bytes,
-    ) -> Result<(), LossCause> {
+    pub(super) fn handshake(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
         match ConnectReply::parse(frame).map_err(LossCause::Garbled)? {
-            ConnectReply::Accepted(response) => self.accepted(now, sent, response),
+            ConnectReply::Accepted(response) => self.accepted(now, response),
             ConnectReply::Rejected if self.closing.is_some() => {
                 // The server had applied closeSession; only its answer was lost.
                 self.end(SessionEnd::Closed);
@@ -189,12 +184,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    fn accepted(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        response: ConnectResponse,
-    ) -> Result<(), LossCause> {
+    fn accepted(&mut self, now: Instant, response: ConnectResponse) -> Result<(), LossCause> {
         let known = self.identity.session_id;
         let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
         if response.read_only == Some(true) {
@@ -209,7 +199,7 @@ impl<H: Handles> Session<H> {
                 self.identity.password = Password(Bytes::copy_from_slice(&response.password));
             }
             let (session_id, host) = (response.session_id, self.hosts.current().clone());
-            self.up(now, sent, SessionEvent::ReadOnly { session_id, timeout, host });
+            self.up(now, SessionEvent::ReadOnly { session_id, timeout, host });
             return Ok(());
         }
         if response.session_id == 0 || (known != 0 && response.session_id != known) {
@@ -225,13 +215,12 @@ impl<H: Handles> Session<H> {
             false => SessionEvent::Connected { session_id, timeout, host },
             true => SessionEvent::Reconnected { session_id, timeout, host },
         };
-        self.up(now, sent, event);
+        self.up(now, event);
         Ok(())
     }
 
-    fn up(&mut self, now: Instant, sent: Instant, event: SessionEvent) {
+    fn up(&mut self, now: Instant, event: SessionEvent) {
         self.pulse.link_up(now);
-        self.pulse.acked(sent);
         self.last_loss = None;
         self.hosts.connected(&mut self.rng);
         self.link = Link::Up;

@@ -8,7 +8,7 @@ use proto::OpCode;
 
 use super::deadlines::{Due, Ticket};
 use super::handles::{Handle, Handles, WatchOf};
-use crate::limits::HANDED_OVER_BYTES;
+use crate::limits::{HANDED_OVER_BYTES, UNANSWERED_BYTES};
 
 /// The bytes of the current connection that the driver has not taken yet, and
 /// how far the socket has got: a request of which not one byte was written was
@@ -16,7 +16,9 @@ use crate::limits::HANDED_OVER_BYTES;
 ///
 /// Signs of life go past whatever waits here: a lease must not be lost, nor a session,
 /// behind megabytes of one's own. So the driver is given [a part](HANDED_OVER_BYTES) at
-/// a time, and what overtakes goes in front of the next one. Positions are counted
+/// a time, and what overtakes goes in front of the next one; and no more than so much is
+/// [on its way](UNANSWERED_BYTES), for a socket, the network and the server's end take
+/// megabytes, which nothing overtakes any more. Positions are counted
 /// without what has overtaken.
 pub(super) struct Outbound {
     buffer: BytesMut,
@@ -94,15 +96,21 @@ impl Outbound {
     }
 
     /// Hands the next part over, by swapping when that is all there is and the caller
-    /// has none left; true if there is more.
-    pub(super) fn take(&mut self, into: &mut BytesMut) -> bool {
-        if self.urgent.is_empty() && into.is_empty() && self.buffer.len() <= HANDED_OVER_BYTES {
+    /// has none left; true if there is more for when it is written. `unanswered` is where
+    /// the oldest request begins that has no answer.
+    pub(super) fn take(&mut self, unanswered: Option<u64>, into: &mut BytesMut) -> bool {
+        let handed = self.encoded - wide(self.buffer.len());
+        let under_way = unanswered.map_or(0, |offset| handed.saturating_sub(offset));
+        let under_way = usize::try_from(under_way).unwrap_or(usize::MAX);
+        let room = UNANSWERED_BYTES.saturating_sub(under_way);
+        let at_once = HANDED_OVER_BYTES.min(room);
+        if self.urgent.is_empty() && into.is_empty() && self.buffer.len() <= at_once {
             std::mem::swap(&mut self.buffer, into);
             return false;
         }
-        let handed = self.encoded - wide(self.buffer.len());
         let held = usize::try_from(self.barrier.saturating_sub(handed)).unwrap_or(usize::MAX);
-        let is_at_barrier = self.hand_over(held, into) >= held;
+        // Signs of life wait for those in any case, and so does everybody.
+        let is_at_barrier = self.hand_over(held, usize::MAX, into) >= held;
         if is_at_barrier && !self.urgent.is_empty() {
             let at = self.encoded - wide(self.buffer.len()) + self.overtaken;
             let len = wide(self.urgent.len());
@@ -110,15 +118,16 @@ impl Outbound {
             self.overtaken += len;
             into.extend_from_slice(&std::mem::take(&mut self.urgent));
         }
-        self.hand_over(usize::MAX, into);
-        !self.buffer.is_empty()
+        let passed = self.hand_over(usize::MAX, room, into);
+        !self.buffer.is_empty() && passed < room
     }
 
-    /// Whole frames out of the next so many bytes, as long as little lies in front of
-    /// them; how many bytes that are.
-    fn hand_over(&mut self, up_to: usize, into: &mut BytesMut) -> usize {
+    /// Whole frames out of the next so many bytes, as long as there is room and little lies
+    /// in front of them; how many bytes that are.
+    fn hand_over(&mut self, up_to: usize, room: usize, into: &mut BytesMut) -> usize {
         let mut len = 0;
-        while len < up_to.min(self.buffer.len()) && into.len() + len < HANDED_OVER_BYTES {
+        let up_to = up_to.min(self.buffer.len()).min(room);
+        while len < up_to && into.len() + len < HANDED_OVER_BYTES {
             let prefix = self.buffer[len..].first_chunk().map_or(0, |it| u32::from_be_bytes(*it));
             len = len.saturating_add(4).saturating_add(usize::try_from(prefix).unwrap_or(0));
         }
@@ -269,7 +278,7 @@ mod tests {
         overtake(&mut out, b'!');
         append(&mut out, b'a', 10);
         append(&mut out, b'b', 10);
-        assert!(!out.take(&mut into));
+        assert!(!out.take(None, &mut into));
         assert_eq!(names(into), "!ab");
     }
 
@@ -280,18 +289,21 @@ mod tests {
         for name in *b"abcd" {
             append(&mut out, name, long);
         }
-        assert!(out.take(&mut into), "there is more");
+        assert!(out.take(None, &mut into), "there is more");
         overtake(&mut out, b'!');
-        assert!(out.take(&mut into) && out.take(&mut into), "enough lies in front of the socket");
+        assert!(
+            out.take(None, &mut into) && out.take(None, &mut into),
+            "enough lies in front of the socket"
+        );
         assert_eq!(names(into.split()), "ab!", "the socket has taken all of it");
         append(&mut out, b'h', 10);
         out.hold();
         append(&mut out, b'e', 10);
         overtake(&mut out, b'?');
         overtake(&mut out, b'.');
-        assert!(out.take(&mut into));
+        assert!(out.take(None, &mut into));
         assert_eq!(names(into.split()), "cd");
-        assert!(!out.take(&mut into));
+        assert!(!out.take(None, &mut into));
         assert_eq!(names(into), "h?.e");
     }
 
@@ -301,11 +313,11 @@ mod tests {
         let (mut out, mut into) = (Outbound::new(), BytesMut::new());
         let long = HANDED_OVER_BYTES;
         let offsets = [append(&mut out, b'a', long), append(&mut out, b'b', 10)];
-        out.take(&mut into);
+        out.take(None, &mut into);
         overtake(&mut out, b'!');
         let late = append(&mut out, b'c', 10);
         let mut stream = into.split();
-        out.take(&mut into);
+        out.take(None, &mut into);
         stream.extend_from_slice(&into);
         assert_eq!(names(stream.clone()), "a!bc");
         let starts = [0, 4 + long + 12, 4 + long + 12 + 14];
@@ -322,6 +334,6 @@ mod tests {
         overtake(&mut out, b'!');
         out.reset();
         assert_eq!(out.unwritten(), 0);
-        assert!(!out.take(&mut into) && out.urgent.is_empty());
+        assert!(!out.take(None, &mut into) && out.urgent.is_empty());
     }
 }

@@ -78,7 +78,7 @@ impl<H: Handles> Session<H> {
     /// Moves bytes for the connection behind those in `into`: the next part of them if
     /// they are many. True if there are more, for when these were written.
     pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
-        self.outbound.take(into)
+        self.outbound.take(self.inflight.oldest().map(|oldest| oldest.offset), into)
     }
 
     /// The connection has taken so many of the bytes it was given.

@@ -25,7 +25,7 @@ pub(super) struct Pulse {
     /// The first thing sent since anything was heard.
     unheard: Option<Instant>,
     up: Instant,
-    /// The send time of the last request that was answered, by whomever.
+    /// When anything was last acknowledged, pings and handshakes included.
     acked: Option<Instant>,
     /// When the oldest request of those in flight was last answered.
     moved_on: Instant,
@@ -35,8 +35,6 @@ pub(super) struct Pulse {
     /// is still owed.
     part: Option<Instant>,
     is_in_reply: bool,
-    /// When anything was last acknowledged, pings included.
-    acked_at: Instant,
 }
 
 impl Pulse {
@@ -52,7 +50,6 @@ impl Pulse {
             pings: VecDeque::new(),
             part: None,
             is_in_reply: false,
-            acked_at: now,
         }
     }
 
@@ -92,29 +89,23 @@ impl Pulse {
         self.unheard = None;
     }
 
-    pub(super) fn acked(&mut self, sent: Instant) {
-        self.acked = self.acked.max(Some(sent));
-    }
-
-    /// A request was answered that was sent at that time, and whether it was the oldest.
-    pub(super) fn answered(&mut self, sent: Instant, was_oldest: bool, now: Instant) {
-        self.acked_at = now;
+    /// A request was answered, and whether it was the oldest.
+    pub(super) fn answered(&mut self, now: Instant, was_oldest: bool) {
+        self.acked = Some(now);
         if was_oldest {
             self.moved_on = now;
         }
-        self.acked(sent);
     }
 
     /// A ping was answered; how long that took.
     pub(super) fn ponged(&mut self, now: Instant) -> Option<Duration> {
-        (self.heard, self.acked_at) = (now, now);
+        (self.heard, self.acked) = (now, Some(now));
         let sent = self.pings.pop_front()?;
-        self.acked(sent);
         Some(now.saturating_duration_since(sent))
     }
 
     pub(super) fn link_up(&mut self, now: Instant) {
-        (self.sent, self.heard, self.up, self.acked_at) = (now, now, now, now);
+        (self.sent, self.heard, self.up, self.acked) = (now, now, now, Some(now));
         self.unheard = None;
         self.is_in_reply = false;
     }
@@ -141,7 +132,7 @@ impl<H: Handles> Session<H> {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let link = match self.link {
             Link::Waiting { until } => until,
-            Link::Connecting { deadline } | Link::Handshaking { deadline, .. } => deadline,
+            Link::Connecting { deadline } | Link::Handshaking { deadline } => deadline,
             Link::Up => {
                 let up = [
                     self.ping_due(),
@@ -186,9 +177,7 @@ impl<H: Handles> Session<H> {
                 self.link = Link::Connecting { deadline: now + self.attempt_timeout() };
                 self.outputs.push_back(Output::Connect(host));
             }
-            Link::Connecting { deadline } | Link::Handshaking { deadline, .. }
-                if deadline <= now =>
-            {
+            Link::Connecting { deadline } | Link::Handshaking { deadline } if deadline <= now => {
                 self.drop_link(now, LossCause::Silent);
             }
             Link::Up if self.is_silent(now) => self.drop_link(now, LossCause::Silent),
@@ -230,13 +219,13 @@ impl<H: Handles> Session<H> {
 
     /// After a third of the timeout without a word from us a ping is due, so that
     /// one may be lost before the session is in danger. One that was not answered is
-    /// enough, unless its answer is held up by a long reply: the server, which does not
-    /// count what it sends, must go on hearing of us.
+    /// enough, unless its answer is held up by a long reply, or by a long queue of them: the
+    /// server, which does not count what it sends, must go on hearing of us.
     fn ping_due(&self) -> Option<Instant> {
         let interval = (self.identity.timeout / 3).min(PING_INTERVAL_MAX);
         // closeSession is the last word on a connection.
-        let is_asked = self.pulse.unanswered_ping().is_some() && !self.pulse.is_in_reply;
-        let silent = is_asked || self.is_close_said();
+        let is_asked = self.pulse.pings.back().copied() > self.pulse.acked;
+        let silent = (is_asked && !self.pulse.is_in_reply) || self.is_close_said();
         (!silent).then(|| self.pulse.sent + interval)
     }
 
@@ -294,7 +283,7 @@ impl<H: Handles> Session<H> {
     fn neglect_due(&self) -> Option<Instant> {
         let asked = self.inflight.oldest().map(|oldest| oldest.at);
         let asked = asked.into_iter().chain(self.pulse.unanswered_ping()).min()?;
-        let since = asked.max(self.pulse.acked_at).max(self.pulse.part.unwrap_or(asked));
+        let since = self.pulse.acked.max(self.pulse.part).max(Some(asked))?;
         Some(since + self.identity.timeout * 2 / 3)
     }
 
@@ -303,8 +292,9 @@ impl<H: Handles> Session<H> {
     /// session that never was cannot expire (ZOOKEEPER-4921), nor can that of a
     /// read-only server, on which nothing rests.
     ///
-    /// A part of a reply counts like an acknowledgement: what else the server has
-    /// acknowledged waits behind it, for longer than the timeout if the line is slow.
+    /// It counts from the arrival of the last acknowledgement: what it was for may have
+    /// waited in a long queue. So does a part of a reply, behind which others wait, for
+    /// longer than the timeout if the line is slow.
     fn expiry_due(&self) -> Option<Instant> {
         if self.identity.session_id == 0 {
             return None;

@@ -123,10 +123,15 @@ impl<H: Handles> Session<H> {
 
     fn arm_one_shots(&mut self, now: Instant, path: &str, relative_zxid: i64) {
         let watches = std::mem::replace(&mut self.watches, super::Watches::new());
-        if let Some(request) = watches.rearm_one_shots(path, relative_zxid) {
+        for request in watches.rearm_one_shots(path, relative_zxid) {
             self.transmit(now, &request, Owner::Rearm, None);
         }
         self.watches = watches;
+    }
+
+    pub(super) fn removal_answered(&mut self, now: Instant, path: &str, code: ErrorCode) {
+        self.watches.removal_answered(path, code);
+        self.schedule_removals(now);
     }
 
     fn schedule_removals(&mut self, now: Instant) -> bool {

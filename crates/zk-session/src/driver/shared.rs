@@ -1,7 +1,7 @@
 //! What the driver and the clients of one session share.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
@@ -42,6 +42,8 @@ impl<T: std::fmt::Debug> Handle for oneshot::Sender<T> {
 
 /// The session behind its lock, and the ways out of it.
 pub(crate) struct Shared {
+    /// Tells the sessions of a process apart, those that never were one included.
+    number: u64,
     session: Mutex<Session<Channels>>,
     waker: AtomicWaker,
     batches: AtomicUsize,
@@ -52,8 +54,10 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
+        static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let session = Session::new(settings, now());
         Arc::new(Self {
+            number: SESSIONS.fetch_add(1, Ordering::Relaxed),
             standing: watch::Sender::new(session.standing()),
             session: Mutex::new(session),
             waker: AtomicWaker::new(),
@@ -61,6 +65,10 @@ impl Shared {
             events: broadcast::Sender::new(EVENTS_KEPT),
             local_address: Mutex::new(None),
         })
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Held only for moments, never across an await. A panic while it was held

@@ -129,7 +129,8 @@ fn an_answer_that_is_too_large_is_not_asked_for_again() {
     world.bring_up();
     world.sweep("/p", "_c_1");
     let patient = world.delete_for_certain("/a");
-    world.take(OpCode::Sync);
+    let sync = world.take(OpCode::Sync);
+    world.answer(&sync, 9, ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     world.deliver(&[&1001_i32.to_be_bytes()[..], &list.xid.to_be_bytes()].concat());
     assert_eq!(world.cause(), LossCause::FrameTooLarge);
@@ -173,7 +174,9 @@ fn what_was_put_off_is_sent_on_a_new_connection_once() {
 fn a_sweep_deletes_what_matches_and_nothing_else() {
     let mut world = World::up();
     world.sweep("/locks", "_c_1-");
-    assert_eq!(world.take(OpCode::Sync).path(), "/locks");
+    let sync = world.take(OpCode::Sync);
+    assert_eq!(sync.path(), "/locks");
+    world.answer(&sync, 9, ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     let names = ["_c_1-lock-0000000003", "_c_2-lock-0000000001", "x_c_1-", "_c_1-b", ""];
     world.answer(&list, 9, ErrorCode::OK, &children(&names));
@@ -192,7 +195,8 @@ fn a_sweep_is_repeated_as_well_and_works_below_the_root() {
     world.sweep("/", "a");
     world.cut();
     world.bring_up();
-    world.take(OpCode::Sync);
+    let sync = world.take(OpCode::Sync);
+    world.answer(&sync, 9, ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     world.answer(&list, 9, ErrorCode::OK, &children(&["ab", "b"]));
     assert_eq!(world.take(OpCode::Delete).path(), "/ab");
@@ -205,7 +209,8 @@ fn a_parent_that_is_gone_needs_no_sweep_and_a_refusal_is_told() {
     world.sweep("/a", "x");
     world.sweep("/b", "x");
     for code in [ErrorCode::NO_NODE, ErrorCode::NO_AUTH] {
-        world.take(OpCode::Sync);
+        let sync = world.take(OpCode::Sync);
+        world.answer(&sync, 9, ErrorCode::OK, &());
         let list = world.take(OpCode::GetChildren2);
         world.answer(&list, 9, code, &());
     }
@@ -260,7 +265,8 @@ fn one_that_no_server_would_take_is_refused_at_once() {
 fn what_a_made_up_list_names_costs_neither_connections_nor_memory() {
     let mut world = World::up();
     world.sweep("/p", "_c_1");
-    world.take(OpCode::Sync);
+    let sync = world.take(OpCode::Sync);
+    world.answer(&sync, 9, ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     let too_long = format!("_c_1{}", "x".repeat(2 << 20));
     let many = (0..CHORES_MAX + 10).map(|n| format!("_c_1{n}"));

@@ -48,7 +48,8 @@ fn what_is_asked_later_is_refused() {
 fn clean_up_that_is_not_done_with_one_request_is_seen_to_before_the_end() {
     let mut world = World::up();
     world.sweep("/p", "_c_1");
-    world.take(OpCode::Sync);
+    let sync = world.take(OpCode::Sync);
+    world.answer(&sync, 9, ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     world.close();
     assert_eq!(world.ops(), []);

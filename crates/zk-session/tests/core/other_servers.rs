@@ -173,3 +173,16 @@ fn the_answer_of_one_that_is_not_listed_any_more_costs_nothing() {
     world.settle();
     assert!(world.session.is_connected());
 }
+
+#[test]
+fn one_that_is_named_twice_is_one() {
+    for seed in 0..60 {
+        let mut world = hosts(2, seed);
+        world.bring_up();
+        let list = [1, 2, 2].map(|port| Host::new("h", port)).to_vec();
+        world.session.update_servers(world.instant(), list);
+        world.settle();
+        world.tick();
+        assert!(world.session.is_connected(), "{seed}");
+    }
+}

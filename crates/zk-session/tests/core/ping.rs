@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use proto::{DataReply, ErrorCode, EventType, OpCode, SetData, Stat};
 use zk_session::core::WatchKind;
+use zk_session::limits::UNANSWERED_BYTES;
 use zk_session::{Host, LossCause, SessionEnd};
 
 use crate::harness::{Servers, T, World, acceptance, ms, pong};
@@ -180,10 +181,11 @@ fn nothing_overtakes_credentials_and_the_arming_of_watches() {
     world.auth("digest");
     let path = |n: usize| format!("/{n:0>1000}");
     let watches: Vec<u32> = (0..1000).map(|n| world.watch(WatchKind::Data, &path(n))).collect();
-    for frame in std::mem::take(&mut world.frames) {
-        if frame.op == OpCode::GetData {
-            let reply = DataReply { data: None, stat: Stat::default() };
-            world.answer(&frame, 9, ErrorCode::OK, &reply);
+    while let Some(frame) = world.frames.pop_front() {
+        let reply = DataReply { data: None, stat: Stat::default() };
+        match frame.op {
+            OpCode::GetData => world.answer(&frame, 9, ErrorCode::OK, &reply),
+            _ => world.serve(&frame),
         }
     }
     assert!(watches.iter().all(|n| world.is_ok(*n)));
@@ -194,7 +196,11 @@ fn nothing_overtakes_credentials_and_the_arming_of_watches() {
     world.advance(T / 3); // a ping and a heartbeat are due as well
     world.room = usize::MAX;
     world.settle();
-    let ops = world.ops();
+    let mut ops = Vec::new();
+    while let Some(frame) = world.frames.pop_front() {
+        ops.push(frame.op);
+        world.serve(&frame); // with so many bytes under way the rest waits for answers
+    }
     let armed = ops.iter().rposition(|op| *op == OpCode::SetWatches).unwrap();
     let proof = ops.iter().position(|op| *op == OpCode::Multi).unwrap();
     let set = ops.iter().position(|op| *op == OpCode::SetData).unwrap();
@@ -248,5 +254,40 @@ fn sending_alone_does_not_keep_the_connection() {
         world.advance(ms(100));
     }
     assert_eq!(world.cause(), LossCause::Silent);
+    world.finish();
+}
+
+/// A socket takes megabytes at once, and nothing goes past what it has taken.
+#[test]
+fn no_more_is_on_its_way_than_a_sign_of_life_can_wait_for() {
+    let mut world = World::up();
+    world.claim();
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    let sent = |world: &World| world.session.stats(world.instant()).bytes_sent;
+    let (before, one) = (sent(&world), 50_000);
+    for n in 0..200 {
+        let data = Some(Bytes::from(vec![7; one]));
+        let request = SetData {
+            path: format!("/{n}").into(),
+            data: data.as_deref().map(Into::into),
+            version: -1,
+        };
+        world.submit(&request, None);
+    }
+    let bound = u64::try_from(UNANSWERED_BYTES + 2 * one).unwrap();
+    assert!(sent(&world) - before < bound, "{}", sent(&world));
+    world.advance(T / 3);
+    assert!(world.times(OpCode::Ping).len() + world.times(OpCode::Multi).len() > 2);
+    let mut answered = 0;
+    while let Some(frame) = world.frames.pop_front() {
+        assert!(sent(&world) - before < bound + answered * 51_000);
+        if frame.op == OpCode::SetData {
+            answered += 1;
+            world.serve(&frame);
+        }
+    }
+    assert_eq!(answered, 200);
     world.finish();
 }

@@ -1,7 +1,11 @@
 //! Watches nobody wants any more: what the server is told, and what not.
 
-use proto::{AddWatchMode, ErrorCode, EventType, OpCode, RemoveWatches, WatcherType};
+use proto::{
+    AddWatchMode, AddWatchReply, ChildList, ChildrenReply, DataReply, ErrorCode, EventType, OpCode,
+    RemoveWatches, Stat, WatcherType,
+};
 use zk_session::core::WatchKind;
+use zk_session::limits::{PRUNED_AT_ONCE, REMOVAL_DELAY};
 
 use crate::harness::{Server, Servers, World, ms};
 
@@ -248,4 +252,66 @@ fn nothing_is_said_after_the_session_was_closed() {
     world.unanswered.clear();
     world.settle();
     world.finish();
+}
+
+/// Its answer says that the mode cannot be named, when the watch it was kept for has fired.
+#[test]
+fn a_mode_that_could_not_be_named_is_removed_when_nobody_is_left_either() {
+    let mut world = World::new();
+    world.server = Server::new(6000).old().with(&["/n"]);
+    world.servers = Servers::Serve;
+    world.tick();
+    let stream = world.stream(AddWatchMode::PersistentRecursive, "/n");
+    let list = world.watch(WatchKind::Children, "/n");
+    world.unanswered.insert(OpCode::RemoveWatches.code());
+    world.drop_watch(stream, "/n");
+    world.advance(REMOVAL_DELAY);
+    world.others(|server, out| server.make("/n/x", out));
+    assert!(world.fired(list).is_some());
+    world.unanswered.clear();
+    world.settle();
+    world.advance(ms(3000));
+    assert_eq!(world.server.watches(), 0);
+    world.finish();
+}
+
+#[test]
+fn of_very_many_on_one_path_those_that_are_dropped_are_removed_together() {
+    let mut world = World::served(&["/n"]);
+    let watches: Vec<u32> =
+        (0..PRUNED_AT_ONCE + 10).map(|_| world.watch(WatchKind::Data, "/n")).collect();
+    let list = world.watch(WatchKind::Children, "/n");
+    world.drop_watch(list, "/n");
+    let one_shots = |world: &World| world.session.stats(world.instant()).one_shot_watches;
+    assert_eq!(one_shots(&world), watches.len() + 1);
+    world.advance(REMOVAL_DELAY);
+    assert_eq!(one_shots(&world), watches.len());
+    assert_eq!(world.server.watches(), 1, "the list is watched for nobody");
+    for watch in watches {
+        world.drop_watch(watch, "/n");
+    }
+    world.advance(REMOVAL_DELAY);
+    assert_eq!((one_shots(&world), world.server.watches()), (0, 0));
+    world.finish();
+}
+
+/// The server closes the connection over a frame beyond its limit.
+#[test]
+fn what_covered_a_long_path_is_replaced_in_frames_that_fit() {
+    let mut world = World::up();
+    let path = format!("/{}", "x".repeat(600_000));
+    let stream = world.stream(AddWatchMode::Persistent, &path);
+    let frame = world.take(OpCode::AddWatch);
+    world.answer(&frame, 9, ErrorCode::OK, &AddWatchReply { err: ErrorCode::OK });
+    world.watch(WatchKind::Data, &path);
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &DataReply { data: None, stat: Stat::default() });
+    world.watch(WatchKind::Children, &path);
+    let frame = world.frames.pop_front().unwrap();
+    let children = ChildrenReply { children: ChildList::default(), stat: Stat::default() };
+    world.answer(&frame, 9, ErrorCode::OK, &children);
+    world.drop_watch(stream, &path);
+    world.advance(REMOVAL_DELAY);
+    let armed: Vec<usize> = world.frames.iter().map(|frame| frame.body.len()).collect();
+    assert!(armed.iter().all(|len| *len < 1_000_000), "{armed:?}");
 }

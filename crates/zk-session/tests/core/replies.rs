@@ -23,7 +23,7 @@ fn numbers_count_up_from_one_and_go_on_over_reconnects() {
 }
 
 #[test]
-fn an_auth_reply_may_overtake_and_any_order_will_do() {
+fn an_auth_reply_and_a_refusal_may_overtake() {
     let mut world = World::up();
     let create = world.create("/a");
     let set = world.set("/a");
@@ -38,6 +38,24 @@ fn an_auth_reply_may_overtake_and_any_order_will_do() {
     world.answer(&first, 7, ErrorCode::OK, &());
     assert!(world.is_ok(create));
     assert!(world.session.is_connected());
+    world.finish();
+}
+
+/// Answers come in the order of the requests: the one that was left out will not come.
+#[test]
+fn a_success_that_overtakes_ends_the_connection_for_the_one_left_out() {
+    let mut world = World::up();
+    let create = world.create("/a");
+    let made = world.create("/b");
+    let behind = world.set("/b");
+    world.take(OpCode::Create2);
+    let second = world.take(OpCode::Create2);
+    world.serve(&second);
+    assert!(world.is_ok(made), "its answer is as good as any");
+    assert_eq!(world.cause(), LossCause::OutOfOrder(second.xid));
+    assert_eq!(world.outcome(create), Outcome::Unknown);
+    assert_eq!(world.outcome(behind), Outcome::Unknown);
+    world.bring_up();
     world.finish();
 }
 

@@ -157,3 +157,18 @@ async fn what_is_given_up_before_closing_is_swept() {
     let names = other.get_children("/").await.unwrap().names;
     assert_eq!(names.names().collect::<Vec<_>>(), ["zookeeper"]);
 }
+
+/// Terms are counted from the same number in every session.
+#[tokio::test(start_paused = true)]
+async fn a_belief_of_one_session_does_not_hold_in_another() {
+    let server = TestServer::in_memory();
+    let (old, new) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let (of_old, of_new) = (old.claim_lease(), new.claim_lease());
+    of_old.renew().await.unwrap();
+    of_new.renew().await.unwrap();
+    let belief = of_old.bind().unwrap();
+    assert!(of_old.holds(belief) && !of_new.holds(belief));
+    assert_eq!(timeout(MS, of_new.lost(belief)).await, Ok(zk_session::LeaseLoss::DeadlinePassed));
+    old.close().await;
+    assert!(!of_old.holds(belief) && of_new.holds(of_new.bind().unwrap()));
+}

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proto::{Acl, AclReply, ClientInfo, GetAcl, SetAcl, Stat, WhoAmI, WhoAmIReply};
 
 use crate::client::Client;
-use crate::client::pending::{Pending, decode};
+use crate::client::pending::{Pending, decode, decode_read};
 use crate::driver::now;
 
 /// A node's access control list.
@@ -54,7 +54,7 @@ impl Client {
     pub fn get_acl(&self, path: &str) -> Pending<NodeAcl> {
         let full = self.full(path);
         let ask = self.ask("getACL", path, |result, _| {
-            decode(result).map(|AclReply { acl, stat }| NodeAcl { acl, stat })
+            decode_read(result).map(|AclReply { acl, stat }| NodeAcl { acl, stat })
         });
         self.checked(ask, &GetAcl { path: full })
     }
@@ -82,7 +82,7 @@ impl Client {
     /// The server declines with `Unimplemented`.
     pub fn who_am_i(&self) -> Pending<Vec<ClientInfo>> {
         let ask = self.ask("whoAmI on", "/", |result, _| {
-            decode(result).map(|WhoAmIReply { identities }| identities)
+            decode_read(result).map(|WhoAmIReply { identities }| identities)
         });
         self.request(ask, &WhoAmI)
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use proto::{DataReply, GetData, Reconfig, Stat};
 
 use crate::client::Client;
-use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode};
+use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode_read};
 use crate::core::{Failure, Reply, WatchKind};
 
 /// The configuration of an ensemble, as its servers keep it in `/zookeeper/config`.
@@ -168,7 +168,7 @@ fn ask(operation: &'static str) -> Ask<EnsembleConfig> {
 }
 
 fn finish(result: Result<Reply, Failure>, _: usize) -> Result<EnsembleConfig, Failure> {
-    let DataReply { data, stat } = decode(result)?;
+    let DataReply { data, stat } = decode_read(result)?;
     let text = String::from_utf8_lossy(&data.unwrap_or_default()).into_owned();
     Ok(EnsembleConfig::parse(text, stat))
 }

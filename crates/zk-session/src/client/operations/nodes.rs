@@ -8,7 +8,7 @@ use proto::{
 
 use super::check_new;
 use crate::client::Client;
-use crate::client::pending::{Pending, PendingWatch, decode, strip};
+use crate::client::pending::{Pending, PendingWatch, decode, decode_read, strip};
 use crate::core::{Failure, Reply, WatchKind};
 use crate::error::ErrorKind;
 use crate::limits::DATA_COPIED_MAX;
@@ -218,16 +218,16 @@ pub(in crate::client) fn finish_create(
 fn finish_exists(result: Result<Reply, Failure>, _: usize) -> Result<Option<Stat>, Failure> {
     match result {
         Err((ErrorKind::Server(ErrorCode::NO_NODE), _)) => Ok(None),
-        result => decode(result).map(Some),
+        result => decode_read(result).map(Some),
     }
 }
 
 fn finish_data(result: Result<Reply, Failure>, _: usize) -> Result<NodeData, Failure> {
-    let DataReply { data, stat } = decode(result)?;
+    let DataReply { data, stat } = decode_read(result)?;
     Ok(NodeData::new(data, stat))
 }
 
 fn finish_children(result: Result<Reply, Failure>, _: usize) -> Result<Children, Failure> {
-    let ChildrenReply { children, stat } = decode(result)?;
+    let ChildrenReply { children, stat } = decode_read(result)?;
     Ok(Children { names: children, stat })
 }

@@ -1,10 +1,10 @@
 //! What takes more than the server at the other end.
 
-use proto::{Check, ErrorCode, Multi, MultiReply, MultiResult, Sync, SyncReply};
+use proto::{Check, ErrorCode, Multi, MultiResult, Sync, SyncReply};
 
 use super::check;
 use crate::client::Client;
-use crate::client::pending::{Pending, decode};
+use crate::client::pending::{Pending, decode_multi, decode_read};
 use crate::core::{Failure, HEARTBEAT, Reply};
 use crate::error::{ErrorKind, Outcome};
 
@@ -17,7 +17,7 @@ impl Client {
     /// None of its own.
     pub fn sync(&self, path: &str) -> Pending<()> {
         let full = self.full(path);
-        let ask = self.ask("sync", path, |result, _| decode::<SyncReply>(result).map(|_| ()));
+        let ask = self.ask("sync", path, |result, _| decode_read::<SyncReply>(result).map(|_| ()));
         self.checked(ask, &Sync { path: full })
     }
 
@@ -48,7 +48,7 @@ impl Client {
 /// The answer to a transaction of one check. Only its one result says that the node
 /// is there: a list that has come short must not.
 fn finish_check(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
-    let reply = decode::<MultiReply>(result)?;
+    let reply = decode_multi(result)?;
     let code = match reply.results.as_slice() {
         [MultiResult::Checked] => return Ok(()),
         [MultiResult::Error(code)] if !code.is_ok() => *code,
@@ -58,5 +58,5 @@ fn finish_check(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure>
 }
 
 fn finish_proof(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
-    decode::<MultiReply>(result).map(|_| ())
+    decode_multi(result).map(|_| ())
 }

@@ -4,7 +4,7 @@ use proto::{AllChildrenNumberReply, EphemeralsReply, GetAllChildrenNumber, GetEp
 
 use super::check_new;
 use crate::client::Client;
-use crate::client::pending::{Pending, decode, strip};
+use crate::client::pending::{Pending, decode_read, strip};
 
 impl Client {
     /// Lists the ephemeral nodes of this session whose paths begin with `prefix`, in no
@@ -16,7 +16,7 @@ impl Client {
     /// The server declines with `Unimplemented`; it asks for no permission.
     pub fn ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
         let ask = self.ask("getEphemerals", prefix, |result, chroot_len| {
-            let EphemeralsReply { paths } = decode(result)?;
+            let EphemeralsReply { paths } = decode_read(result)?;
             Ok(paths.into_iter().map(|path| strip(path, chroot_len)).collect())
         });
         // As the path of a sequential node it may end anywhere, and the slash of the root
@@ -37,7 +37,7 @@ impl Client {
     pub fn all_children_number(&self, path: &str) -> Pending<i32> {
         let full = self.full(path);
         let ask = self.ask("getAllChildrenNumber", path, |result, _| {
-            decode(result).map(|AllChildrenNumberReply { total }| total)
+            decode_read(result).map(|AllChildrenNumberReply { total }| total)
         });
         self.checked(ask, &GetAllChildrenNumber { path: full })
     }

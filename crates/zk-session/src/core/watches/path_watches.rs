@@ -73,6 +73,11 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         self.more().streams.push((mode, stream));
     }
 
+    pub(super) fn len(&self) -> usize {
+        let more = self.more.as_ref().map_or(0, |it| it.one_shots.len() + it.streams.len());
+        usize::from(self.first.is_some()) + more
+    }
+
     pub(super) fn streams(&self) -> &[(AddWatchMode, S)] {
         self.more.as_ref().map_or(&[], |more| &more.streams)
     }

@@ -71,18 +71,24 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     }
 
     /// The request that arms the one-shot watches on one path, or tells of what
-    /// happened to the node after `relative_zxid`.
+    /// happened to the node after `relative_zxid`; several if it is so long that its
+    /// lists do not fit into one frame.
     pub(in crate::core) fn rearm_one_shots(
         &self,
         path: &str,
         relative_zxid: i64,
-    ) -> Option<SetWatches<'_>> {
-        let (path, watches) = self.paths.get_key_value(path)?;
-        let mut chunk = SetWatches2 { relative_zxid, ..SetWatches2::default() };
-        for (place, _) in lists(watches).into_iter().enumerate().filter(|(_, is_on)| *is_on) {
-            put(&mut chunk, place, path);
-        }
-        Some(one_shots(chunk))
+    ) -> Vec<SetWatches<'_>> {
+        let Some((path, watches)) = self.paths.get_key_value(path) else { return Vec::new() };
+        let lists = lists(watches).into_iter().enumerate();
+        let places: Vec<usize> =
+            lists.filter(|(_, is_on)| *is_on).map(|(place, _)| place).collect();
+        let at_once = if path.len() <= REARM_CHUNK_BYTES { places.len() } else { 1 };
+        let chunks = places.chunks(at_once.max(1)).map(|places| {
+            let mut chunk = SetWatches2 { relative_zxid, ..SetWatches2::default() };
+            places.iter().for_each(|place| put(&mut chunk, *place, path));
+            one_shots(chunk)
+        });
+        chunks.collect()
     }
 }
 

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use proto::{ErrorCode, WatcherType};
 
+use super::path_watches::PathWatches;
 use super::{Armed, Watches};
 use crate::core::handles::Handle;
+use crate::limits::PRUNED_AT_ONCE;
 
 /// A step to make the server forget what nobody wants.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,10 +28,19 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// Drops the watches on a path behind which nobody waits any more; true if
     /// the server should come to know.
     pub(in crate::core) fn prune(&mut self, path: &str) -> bool {
-        let mut gone = [0; 3];
-        self.on(path, |watches| gone = watches.prune());
-        self.forget(gone);
+        // Each look goes through all on the path: when very many are dropped one after the
+        // other there is one look for all of them, later.
+        let long = self.paths.get_key_value(path).filter(|(_, it)| it.len() > PRUNED_AT_ONCE);
+        if let Some((path, _)) = long {
+            return self.stale.insert(Arc::clone(path));
+        }
+        self.prune_now(path);
         self.note_stale(path)
+    }
+
+    fn prune_now(&mut self, path: &str) {
+        let gone = self.on(path, PathWatches::prune);
+        self.forget(gone.unwrap_or_default());
     }
 
     /// Remembers the path if the server watches more there than anybody wants.
@@ -51,10 +62,12 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// whatever is armed from now on stays.
     pub(in crate::core) fn next_stale(&mut self) -> Option<(Arc<str>, Vec<Step>)> {
         while let Some(path) = self.stale.pop_first() {
+            self.prune_now(&path);
             let mut steps = Vec::new();
-            let knows_types = self.knows_removal_by_mode;
+            let (knows_any, knows_types) = (self.knows_removal, self.knows_removal_by_mode);
             self.on(&path, |watches| {
-                if watches.unanswered == 0 && watches.armed != watches.wanted() {
+                let is_settled = watches.unanswered == 0 && knows_any;
+                if is_settled && watches.armed != watches.wanted() {
                     steps = plan(watches.wanted(), watches.armed, knows_types);
                     for step in &steps {
                         watches.armed = after(watches.armed, watches.wanted(), step);
@@ -75,7 +88,10 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
             // Before 3.9.0 a mode cannot be named: it stays until all on its path may go.
             ErrorCode::MARSHALLING_ERROR => {
                 self.knows_removal_by_mode = false;
-                self.on(path, |watches| watches.armed = watches.armed.with(Armed::LEFTOVER));
+                // Whom it was kept for may have gone meanwhile.
+                let watches = self.paths.entry(path.into()).or_default();
+                watches.armed = watches.armed.with(Armed::LEFTOVER);
+                self.note_stale(path);
             }
             // It closes the connection over it, too, so this must not come again.
             ErrorCode::UNIMPLEMENTED => self.knows_removal = false,
