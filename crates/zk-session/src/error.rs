@@ -49,7 +49,8 @@ pub enum LossCause {
     /// The client has moved to other servers, as
     /// [`update_servers`](crate::Client::update_servers) had it.
     Rebalanced,
-    /// The server answered the handshake with an error code.
+    /// The server answered the handshake with an error code, or the request that was to
+    /// arm the session's watches again.
     Refused(ErrorCode),
     /// The server is in read-only mode, on which no session that exists can live on;
     /// or a read-write server was found meanwhile.
@@ -79,7 +80,9 @@ impl fmt::Display for LossCause {
             Self::Silent => f.write_str("the server did not answer in time"),
             Self::Stalled => f.write_str("the server went on and left a request without an answer"),
             Self::Rebalanced => f.write_str("the client has moved to another server"),
-            Self::Refused(code) => write!(f, "the server refused the session: {code}"),
+            Self::Refused(code) => {
+                write!(f, "the server refused the session, or its watches: {code}")
+            }
             Self::ReadOnly => f.write_str("the server is read-only"),
             Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),
             Self::Garbled(error) => write!(f, "the server broke the protocol: {error}"),

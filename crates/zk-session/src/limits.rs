@@ -112,6 +112,10 @@ pub const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// timeout, so that dead connections are noticed and middle boxes kept awake.
 pub const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
+/// The longest session timeout by which it is judged whether a server is still there: a
+/// server may grant one of weeks, and pings go out every [ten seconds](PING_INTERVAL_MAX).
+pub const PATIENCE_MAX: Duration = Duration::from_secs(60);
+
 /// Pings without an answer whose times are kept: more than one there are only while a
 /// reply comes that takes longer than a third of the session timeout.
 pub const PINGS_MAX: usize = 64;

@@ -169,7 +169,8 @@ impl Config {
     /// [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if they cannot be presented.
     ///
     /// # Cancel safety
-    /// Dropping the future closes the session that may have been made, or taken over.
+    /// Dropping the future closes the session that may have been made; one that was to be
+    /// [taken over](Self::resume) is left alone, and may be tried again.
     pub async fn connect(self) -> Result<Client, Error> {
         self.connect_through(Tcp).await
     }
@@ -183,6 +184,7 @@ impl Config {
         let servers: Vec<String> =
             self.connect_string.hosts().iter().map(ToString::to_string).collect();
         let (client, presented) = self.start(connector);
+        let attempt = resumes.then(|| TakingOver(&client));
         let mut events = client.events();
         let connected = async {
             // Whoever was faster than the subscription has left its mark on the core.
@@ -201,16 +203,17 @@ impl Config {
             Ok(())
         };
         let kind = match tokio::time::timeout(timeout, connected).await {
-            Ok(Ok(())) => return Ok(client),
+            Ok(Ok(())) => {
+                std::mem::forget(attempt);
+                return Ok(client);
+            }
             Ok(Err(kind)) => kind,
             Err(_) => {
                 let cause = client.shared().lock().last_loss().unwrap_or(LossCause::Silent);
                 ErrorKind::NoSession(cause)
             }
         };
-        if resumes {
-            client.detach(); // it may be tried again
-        }
+        drop(attempt);
         Err(Error::not_applied(kind).on("connect to", servers.join(",")))
     }
 
@@ -266,6 +269,16 @@ impl Config {
         let answers =
             credentials.map(|Credential(scheme, auth)| client.add_auth(&scheme, auth)).collect();
         (client, answers)
+    }
+}
+
+/// An attempt at a session that is there already, with its nodes and locks: it is not closed
+/// because the attempt fails, or is given up.
+struct TakingOver<'a>(&'a Client);
+
+impl Drop for TakingOver<'_> {
+    fn drop(&mut self) {
+        self.0.detach();
     }
 }
 

@@ -68,6 +68,9 @@ pub enum WatchNews {
 /// }
 /// # }
 /// ```
+///
+/// It does not keep the session: when the last [`Client`] is gone it ends with
+/// [`SessionEnd::Closed`](crate::SessionEnd::Closed).
 #[must_use = "a watch that is dropped is forgotten"]
 pub struct WatchStream {
     receiver: NoticeReceiver,

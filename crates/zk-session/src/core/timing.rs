@@ -10,7 +10,7 @@ use super::link::Link;
 use super::{Handles, Output, Session};
 use crate::SessionEnd;
 use crate::error::LossCause;
-use crate::limits::{PING_INTERVAL_MAX, PINGS_MAX};
+use crate::limits::{PATIENCE_MAX, PING_INTERVAL_MAX, PINGS_MAX};
 use crate::planted::Planted;
 
 /// When something was last sent and heard.
@@ -244,12 +244,17 @@ impl<H: Handles> Session<H> {
         wanted.then(|| last + self.identity.timeout / 6)
     }
 
+    /// What of the session timeout a server is waited for: however long it lets a session
+    /// live, who waits for an answer must not wait for days.
+    fn patience(&self) -> Duration {
+        self.identity.timeout.min(PATIENCE_MAX)
+    }
+
     /// After two thirds of the timeout without a byte the connection is given up:
     /// a third is left to find another server.
     fn silence_due(&self) -> Instant {
-        let since_asked = self.pulse.unheard.map(|at| at + self.identity.timeout / 3);
-        (self.pulse.heard + self.identity.timeout * 2 / 3)
-            .max(since_asked.unwrap_or(self.pulse.heard))
+        let since_asked = self.pulse.unheard.map(|at| at + self.patience() / 3);
+        (self.pulse.heard + self.patience() * 2 / 3).max(since_asked.unwrap_or(self.pulse.heard))
     }
 
     /// A server that was asked nothing, because whoever drives this session stood
@@ -274,7 +279,7 @@ impl<H: Handles> Session<H> {
         let oldest = self.inflight.oldest()?;
         let heard_of =
             self.pulse.part.map_or(self.pulse.moved_on, |at| at.max(self.pulse.moved_on));
-        Some(oldest.at.max(heard_of) + self.identity.timeout)
+        Some(oldest.at.max(heard_of) + self.patience())
     }
 
     /// A server that sends events, or whatever else, and has acknowledged nothing for two
@@ -284,7 +289,7 @@ impl<H: Handles> Session<H> {
         let asked = self.inflight.oldest().map(|oldest| oldest.at);
         let asked = asked.into_iter().chain(self.pulse.unanswered_ping()).min()?;
         let since = self.pulse.acked.max(self.pulse.part).max(Some(asked))?;
-        Some(since + self.identity.timeout * 2 / 3)
+        Some(since + self.patience() * 2 / 3)
     }
 
     /// A session that nobody has acknowledged for 4/3 of its timeout is over,

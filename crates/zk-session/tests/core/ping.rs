@@ -291,3 +291,18 @@ fn no_more_is_on_its_way_than_a_sign_of_life_can_wait_for() {
     assert_eq!(answered, 200);
     world.finish();
 }
+
+/// A server may grant weeks, whatever was asked for.
+#[test]
+fn a_server_that_grants_a_long_timeout_is_not_waited_for_that_long() {
+    let mut world = World::new();
+    world.open();
+    world.respond(&acceptance(i32::MAX));
+    let n = world.get("/a");
+    world.advance(ms(39_999));
+    assert!(world.session.is_connected());
+    world.advance(ms(1));
+    assert_eq!(world.cause(), LossCause::Silent);
+    assert!(world.reply(n).is_some());
+    world.finish();
+}

@@ -108,3 +108,24 @@ fn an_idle_session_is_small_even_after_a_burst() {
     assert!(each <= IDLE_BYTES_MAX, "{each} bytes");
     assert!(each > 1000, "{each}: something was counted");
 }
+
+#[test]
+fn small_data_that_is_kept_does_not_keep_the_buffer_it_came_in() {
+    const KEPT: i64 = 1000;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let config = Config::new("a").unwrap().session_timeout(T).seed(1);
+    let client = runtime.block_on(config.connect_through(Echoes)).unwrap();
+    runtime.block_on(client.set_data("/n", b"0123456789", None)).unwrap();
+    let mut kept = Vec::with_capacity(KEPT.try_into().unwrap());
+    let held = measure(|| {
+        for _ in 0..KEPT {
+            kept.push(runtime.block_on(client.get_data("/n")).unwrap());
+        }
+    });
+    let each = held.bytes_current / KEPT;
+    assert!(each < 256, "{each} bytes are kept for 10 bytes of data");
+}

@@ -172,3 +172,35 @@ async fn a_belief_of_one_session_does_not_hold_in_another() {
     old.close().await;
     assert!(!of_old.holds(belief) && of_new.holds(of_new.bind().unwrap()));
 }
+
+/// It has nodes and locks, and whoever gave the attempt up may make another one.
+#[tokio::test(start_paused = true)]
+async fn a_take_over_that_is_given_up_leaves_the_session_alone() {
+    let server = TestServer::in_memory();
+    let (before, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    before.create("/mine", b"", zk_session::CreateMode::Ephemeral).await.unwrap();
+    let session = before.detach().unwrap();
+    let config = || Config::new("server-0:1").unwrap().seed(2).resume(session.clone());
+    let mut polls = 0;
+    let taken = loop {
+        let mut attempt = Box::pin(config().connect_through(InMemory(server.clone())));
+        let mut taken = None;
+        for _ in 0..polls {
+            let once = poll_fn(|cx| Poll::Ready(attempt.as_mut().poll(cx))).await;
+            if let Poll::Ready(client) = once {
+                taken = Some(client.unwrap());
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(attempt);
+        tokio::time::sleep(10 * MS).await;
+        assert!(other.exists("/mine").await.unwrap().is_some(), "after {polls} polls");
+        match taken {
+            Some(client) => break client,
+            None => polls += 1,
+        }
+    };
+    assert_eq!(taken.session_id(), session.session_id());
+    assert!(polls > 1);
+}

@@ -37,7 +37,10 @@ impl Client {
     /// server does not accept them the session ends with `AuthFailed`.
     ///
     /// # Errors
-    /// [`ErrorKind::SessionEnded`](crate::ErrorKind::SessionEnded).
+    /// [`ErrorKind::SessionEnded`](crate::ErrorKind::SessionEnded);
+    /// [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached) for too many different
+    /// ones. After [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) they are still
+    /// presented.
     pub fn add_auth(&self, scheme: &str, auth: impl Into<Bytes>) -> Pending<()> {
         let ask = self.ask("addAuth", scheme, |result, _| decode(result));
         let auth = auth.into();

@@ -38,7 +38,8 @@ impl Client {
     /// as [`SessionEvent::CleanUpFailed`](crate::SessionEvent::CleanUpFailed).
     pub fn sweep_for_certain(&self, parent: &str, prefix: &str) {
         let full = self.full(parent);
-        // An error means that the session is over, and its ephemerals with it.
+        // An error means that the session is over, and its ephemerals with it, or that
+        // limits are reached which a create would have met with before.
         drop(self.shared().lock().sweep_for_certain(now(), &full, prefix));
         self.shared().wake();
     }

@@ -10,8 +10,10 @@ use crate::error::{ErrorKind, Outcome};
 
 impl Client {
     /// Makes the server catch up with the leader before it answers reads that this
-    /// client makes after this one. It proves nothing: a leader that has just been
-    /// replaced answers as well; [`check`](Self::check) asks a quorum.
+    /// client makes after this one, on the same connection: if it is lost between the two
+    /// the next server may be behind again, and [`stats`](Self::stats) tells of the loss.
+    /// It proves nothing: a leader that has just been replaced answers as well;
+    /// [`check`](Self::check) asks a quorum.
     ///
     /// # Errors
     /// None of its own.
