@@ -252,9 +252,18 @@ impl<H: Handles> Session<H> {
 
     /// After two thirds of the timeout without a byte the connection is given up:
     /// a third is left to find another server.
+    ///
+    /// While a lease hangs on it, sooner: it is counted from what was last agreed to, and
+    /// whatever else was heard since would put the end of the connection behind its own. A
+    /// quarter of the timeout is left to have it renewed elsewhere.
     fn silence_due(&self) -> Instant {
-        let since_asked = self.pulse.unheard.map(|at| at + self.patience() / 3);
-        (self.pulse.heard + self.patience() * 2 / 3).max(since_asked.unwrap_or(self.pulse.heard))
+        let Pulse { heard, unheard, .. } = self.pulse;
+        let since_asked = unheard.map_or(heard, |asked| asked + self.patience() / 3);
+        let due = (heard + self.patience() * 2 / 3).max(since_asked);
+        let end_of_lease = self.lease.deadline().filter(|_| self.lease.is_claimed());
+        let Some((end, asked)) = end_of_lease.zip(unheard) else { return due };
+        let timeout = self.identity.timeout;
+        due.min((asked + timeout / 6).max(end.checked_sub(timeout / 4).unwrap_or(end)))
     }
 
     /// A server that was asked nothing, because whoever drives this session stood

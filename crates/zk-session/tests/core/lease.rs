@@ -331,3 +331,31 @@ fn a_handshake_with_a_longer_timeout_does_not_prolong_it() {
     assert_eq!(world.lease(), Some(world.now() + ms(30_000)), "agreed to by now");
     world.finish();
 }
+
+/// What else is heard, an event here, says nothing of the lease, and must not keep a connection
+/// that is dead until the lease is over.
+#[test]
+fn a_connection_that_falls_silent_is_replaced_before_it_is_over() {
+    for heard in [0, 250, 500, 750, 990] {
+        let mut world = World::up();
+        world.advance(ms(1000));
+        world.claim();
+        let proof = world.take(OpCode::Multi);
+        world.serve(&proof);
+        let (end, standings) = (world.lease().unwrap(), world.standings().len());
+        world.advance(ms(heard));
+        world.notify(EventType::NODE_CREATED, "/x");
+        world.frames.clear();
+        while world.session.is_connected() {
+            world.advance_to_deadline();
+        }
+        let left = end - world.now();
+        assert!(left >= T / 4 - ms(250), "{left:?} left, after an event at {heard}");
+        world.bring_up();
+        let proof = world.take(OpCode::Multi);
+        world.serve(&proof);
+        assert!(world.lease() > Some(end));
+        assert_eq!(world.standings().len(), standings, "unbroken");
+        world.finish();
+    }
+}
