@@ -109,16 +109,16 @@ impl Retry {
 
     /// Creates a node, as [`Client::create`], and repeats it after a lost answer, too.
     ///
-    /// A repetition that finds the node there takes it for the one of a lost attempt only
-    /// if that is proved, by all of these: it is an ephemeral of this very session; its
-    /// `czxid` is newer than all that this session had been told before the first attempt;
-    /// its data are those given, at version 0. What one session made is one owner's to the
-    /// server: of two calls that make the same node with the same data at the same time, on
-    /// one session, both may be told that it is theirs. Who must be alone takes a lock. A node that is not ephemeral bears no mark
-    /// of who made it: it is never taken for one's own, and the error is `NodeExists` with
-    /// the outcome unknown. To find it again all the same, make it with
-    /// [`NewNode::protected`](super::NewNode::protected). A sequential node is not repeated after a lost
-    /// answer, for that would make two.
+    /// A repetition that finds the node there takes it for the one of a lost attempt only if
+    /// that is proved, by all of these: it is an ephemeral of this very session; its `czxid` is
+    /// newer than all that this session had been told before the first attempt; its data are
+    /// those given, at version 0. What one session made is one owner's to the server: of two
+    /// calls that make the same node with the same data at the same time, on one session, both
+    /// may be told that it is theirs. Who must be alone takes a lock. A node that is not
+    /// ephemeral bears no mark of who made it: it is never taken for one's own, and the error
+    /// is `NodeExists` with the outcome unknown. To find it again all the same, make it with
+    /// [`NewNode::protected`](super::NewNode::protected). A sequential node is not repeated
+    /// after a lost answer, for that would make two.
     ///
     /// # Errors
     /// Those of the request.

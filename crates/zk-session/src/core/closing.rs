@@ -66,6 +66,16 @@ impl<H: Handles> Session<H> {
         }
     }
 
+    /// The end that has begun.
+    pub(super) fn closing_as(&self) -> Option<SessionEnd> {
+        self.closing.as_ref().map(|closing| closing.end)
+    }
+
+    /// The end, or the one that has begun.
+    pub(super) fn beginning_of_the_end(&self) -> Option<SessionEnd> {
+        self.ended().or_else(|| self.closing_as())
+    }
+
     /// Tells the server, if there is one, unless something has to be done first.
     pub(super) fn say_close(&mut self, now: Instant) {
         let is_up = self.is_connected();

@@ -221,7 +221,7 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
         let Identity { session_id, password, last_zxid, .. } = &self.identity;
-        let end = self.ended().or(self.closing.as_ref().map(|closing| closing.end));
+        let end = self.beginning_of_the_end();
         let is_over = end.is_some_and(|end| end != SessionEnd::Detached);
         let lives = *session_id != 0 && !is_over;
         lives.then(|| SessionCredentials::of(*session_id, password.0.clone(), *last_zxid))
@@ -315,11 +315,7 @@ impl<H: Handles> Session<H> {
     /// What a guard's validity hangs on.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        Standing {
-            term: self.lease.term(),
-            closing: self.closing.as_ref().map(|it| it.end),
-            ended: self.ended(),
-        }
+        Standing { term: self.lease.term(), closing: self.closing_as(), ended: self.ended() }
     }
 
     fn event(&mut self, event: SessionEvent) {

@@ -164,8 +164,7 @@ impl<H: Handles> Session<H> {
         if let Some(end) = self.closing.as_ref().filter(|it| it.until <= now).map(|it| it.end) {
             self.end(end);
         } else if self.expiry_due().is_some_and(|due| due <= now) {
-            let closing = self.closing.as_ref().map(|closing| closing.end);
-            self.end(closing.unwrap_or(SessionEnd::ExpiredLocally));
+            self.end(self.closing_as().unwrap_or(SessionEnd::ExpiredLocally));
         }
         self.expire_requests(now);
         if self.ended().is_none() && self.move_at.take_if(|at| *at <= now).is_some() {

@@ -194,7 +194,7 @@ async fn a_take_over_that_is_given_up_leaves_the_session_alone() {
             tokio::task::yield_now().await;
         }
         drop(attempt);
-        tokio::time::sleep(10 * MS).await;
+        tokio::time::sleep(10 * MS).await; // reason: whatever was begun is over by then
         assert!(other.exists("/mine").await.unwrap().is_some(), "after {polls} polls");
         match taken {
             Some(client) => break client,

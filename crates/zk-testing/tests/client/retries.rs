@@ -220,7 +220,7 @@ async fn a_create_that_finds_a_node_which_goes_makes_its_own() {
     server.on(Op::GetData).answer(ErrorCode::NO_NODE);
     let going = other.clone();
     let gone = tokio::spawn(async move {
-        tokio::time::sleep(5 * MS).await;
+        tokio::time::sleep(5 * MS).await; // reason: within the pause of 10 ms
         going.delete("/e", None).await.unwrap();
     });
     let retry = client.retry(RetryPolicy::fixed(10 * MS));
