@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, FutureExt, select, select_all};
+use futures::future::{Either, FutureExt, join_all, select, select_all};
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
@@ -255,15 +255,17 @@ impl MultiGuard {
     /// # Cancel safety
     /// Dropping the future gives up what is left, without waiting.
     pub async fn release(mut self) -> Result<(), MultiLockError> {
-        let mut failures = Vec::new();
         if Planted::MultiReleasesInOrder.is_on() {
             self.held.reverse();
         }
-        while let Some((path, held)) = self.held.pop() {
-            if let Err(error) = held.release_boxed().await {
-                failures.push(LockFailure { path, error });
-            }
-        }
+        // All of them are asked for, in this order, before any answer: whether a lock was lost
+        // is decided now, and not by what becomes of the session meanwhile.
+        let held = std::mem::take(&mut self.held).into_iter().rev();
+        let releases = held.map(|(path, held)| async move {
+            held.release_boxed().await.map_err(|error| LockFailure { path, error })
+        });
+        let failures: Vec<_> =
+            join_all(releases).await.into_iter().filter_map(Result::err).collect();
         match failures.is_empty() {
             true => Ok(()),
             false => Err(MultiLockError { failures }),
