@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, FutureExt, join_all, select, select_all};
+use futures::future::{Either, FutureExt, select, select_all};
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
@@ -250,22 +250,22 @@ impl MultiGuard {
     /// # Errors
     /// Every lock that was no longer held for certain, or whose release failed otherwise;
     /// see [`Guard::release`](crate::Guard::release). None is left out for the failure of
-    /// another.
+    /// another. They are given up one after the other: what becomes of the session while the
+    /// first is given up is told of the others. Who wants to know whether all were held to the
+    /// end asks for the [tokens](Self::tokens) before.
     ///
     /// # Cancel safety
     /// Dropping the future gives up what is left, without waiting.
     pub async fn release(mut self) -> Result<(), MultiLockError> {
+        let mut failures = Vec::new();
         if Planted::MultiReleasesInOrder.is_on() {
             self.held.reverse();
         }
-        // All of them are asked for, in this order, before any answer: whether a lock was lost
-        // is decided now, and not by what becomes of the session meanwhile.
-        let held = std::mem::take(&mut self.held).into_iter().rev();
-        let releases = held.map(|(path, held)| async move {
-            held.release_boxed().await.map_err(|error| LockFailure { path, error })
-        });
-        let failures: Vec<_> =
-            join_all(releases).await.into_iter().filter_map(Result::err).collect();
+        while let Some((path, held)) = self.held.pop() {
+            if let Err(error) = held.release_boxed().await {
+                failures.push(LockFailure { path, error });
+            }
+        }
         match failures.is_empty() {
             true => Ok(()),
             false => Err(MultiLockError { failures }),

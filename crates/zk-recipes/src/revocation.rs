@@ -33,7 +33,9 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 /// such node any more. Asked again, it is told again.
 ///
 /// # Errors
-/// A request fails in a way that trying again does not help, for example `NoAuth`.
+/// A request fails in a way that trying again does not help, for example `NoAuth`; or it had
+/// no answer in the time that [`Client::within`] gives each: the holder may have been asked, and
+/// asking once more does no harm.
 ///
 /// # Cancel safety
 /// The holder may or may not have been asked when the future is dropped.
