@@ -254,14 +254,17 @@ impl<H: Handles> Session<H> {
     ///
     /// While a lease hangs on it, sooner: it is counted from what was last agreed to, and
     /// whatever else was heard since would put the end of the connection behind its own. A
-    /// quarter of the timeout is left to have it renewed elsewhere.
+    /// quarter of the timeout is left to have it renewed elsewhere, if answers are usually so
+    /// fast that this can be done.
     fn silence_due(&self) -> Instant {
         let Pulse { heard, unheard, .. } = self.pulse;
         let since_asked = unheard.map_or(heard, |asked| asked + self.patience() / 3);
         let due = (heard + self.patience() * 2 / 3).max(since_asked);
-        let end_of_lease = self.lease.deadline().filter(|_| self.lease.is_claimed());
-        let Some((end, asked)) = end_of_lease.zip(unheard) else { return due };
         let timeout = self.identity.timeout;
+        let usual = self.counters.ping_round_trip.max(self.counters.heartbeat_round_trip);
+        let is_hasty = usual.is_some_and(|usual| usual <= timeout / 16);
+        let end_of_lease = self.lease.deadline().filter(|_| self.lease.is_claimed() && is_hasty);
+        let Some((end, asked)) = end_of_lease.zip(unheard) else { return due };
         due.min((asked + timeout / 6).max(end.checked_sub(timeout / 4).unwrap_or(end)))
     }
 
