@@ -77,7 +77,7 @@ impl<H: Handles> Session<H> {
             xid => {
                 let was_oldest = self.inflight.is_oldest(xid);
                 let sent = self.answered_by(xid).ok_or(LossCause::UnknownXid(xid))?;
-                self.pulse.answered(now, was_oldest);
+                self.pulse.answered(now, sent.at, was_oldest);
                 let has_overtaken =
                     !was_oldest && header.err.is_ok() && self.has_overtaken(xid, &sent.owner);
                 self.reply(now, sent, &header, body)?;

@@ -29,6 +29,8 @@ pub(super) struct Pulse {
     acked: Option<Instant>,
     /// When the oldest request of those in flight was last answered.
     moved_on: Instant,
+    /// How long answers take, of the slow ones among the last: it falls by an eighth with each.
+    round_trip: Option<Duration>,
     /// The pings that are not answered, oldest first; of very many, the first.
     pings: VecDeque<Instant>,
     /// When more of a reply last came that was not the whole of it, and whether the rest
@@ -47,6 +49,7 @@ impl Pulse {
             up: now,
             acked: None,
             moved_on: now,
+            round_trip: None,
             pings: VecDeque::new(),
             part: None,
             is_in_reply: false,
@@ -89,19 +92,25 @@ impl Pulse {
         self.unheard = None;
     }
 
-    /// A request was answered, and whether it was the oldest.
-    pub(super) fn answered(&mut self, now: Instant, was_oldest: bool) {
+    /// A request was answered that was sent at that time, and whether it was the oldest.
+    pub(super) fn answered(&mut self, now: Instant, sent: Instant, was_oldest: bool) {
         self.acked = Some(now);
         if was_oldest {
             self.moved_on = now;
         }
+        self.took(now.saturating_duration_since(sent));
+    }
+
+    fn took(&mut self, time: Duration) {
+        self.round_trip = self.round_trip.map(|usual| usual - usual / 8).max(Some(time));
     }
 
     /// A ping was answered; how long that took.
     pub(super) fn ponged(&mut self, now: Instant) -> Option<Duration> {
         (self.heard, self.acked) = (now, Some(now));
-        let sent = self.pings.pop_front()?;
-        Some(now.saturating_duration_since(sent))
+        let time = now.saturating_duration_since(self.pings.pop_front()?);
+        self.took(time);
+        Some(time)
     }
 
     pub(super) fn link_up(&mut self, now: Instant) {
@@ -261,8 +270,7 @@ impl<H: Handles> Session<H> {
         let since_asked = unheard.map_or(heard, |asked| asked + self.patience() / 3);
         let due = (heard + self.patience() * 2 / 3).max(since_asked);
         let timeout = self.identity.timeout;
-        let usual = self.counters.ping_round_trip.max(self.counters.heartbeat_round_trip);
-        let is_hasty = usual.is_some_and(|usual| usual <= timeout / 16);
+        let is_hasty = self.pulse.round_trip.is_some_and(|usual| usual <= timeout / 16);
         let end_of_lease = self.lease.deadline().filter(|_| self.lease.is_claimed() && is_hasty);
         let Some((end, asked)) = end_of_lease.zip(unheard) else { return due };
         due.min((asked + timeout / 6).max(end.checked_sub(timeout / 4).unwrap_or(end)))
