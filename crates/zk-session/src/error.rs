@@ -40,8 +40,8 @@ pub enum LossCause {
     ClosedByServer,
     /// Reading or writing failed.
     Io(std::io::ErrorKind),
-    /// Nothing was heard for two thirds of the session timeout, or the handshake
-    /// took too long.
+    /// Nothing was heard for two thirds of the session timeout, or for as long as a claimed
+    /// lease could still be renewed on another connection; or the handshake took too long.
     Silent,
     /// The server was heard of, but left a request without an answer for a whole
     /// session timeout, or acknowledged nothing at all for two thirds of it.

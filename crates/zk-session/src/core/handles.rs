@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use proto::{EventType, OpCode};
+use proto::{EventType, OpCode, WatcherType};
 
 use super::Failure;
 use super::watches::PendingWatch;
@@ -147,7 +147,7 @@ pub(super) enum Owner<H: Handles> {
     /// setWatches or addWatch, for watches that are registered.
     Rearm,
     /// removeWatches on this path.
-    Removal(Arc<str>),
+    Removal(Arc<str>, WatcherType),
     /// An empty transaction that feeds the lease.
     Heartbeat,
     /// The sync ahead of the list of a clean-up task, by its number.

@@ -7,7 +7,7 @@ use proto::{ErrorCode, FrameError, ReplyHeader, xid};
 
 use super::handles::{Owner, Sent};
 use super::link::Link;
-use super::{Handles, Output, Reply, Session};
+use super::{Handles, Identity, Output, Reply, Session};
 use crate::SessionEnd;
 use crate::error::{ErrorKind, LossCause, Outcome};
 use crate::limits::HANDSHAKE_LEN_MAX;
@@ -61,6 +61,7 @@ impl<H: Handles> Session<H> {
             xid::NOTIFICATION => {
                 if Planted::ZxidFromNotifications.is_on() {
                     self.identity.last_zxid = header.zxid;
+                    self.identity.session_zxid = header.zxid;
                 }
                 self.notification(now, header.zxid, &body)
             }
@@ -91,12 +92,12 @@ impl<H: Handles> Session<H> {
 
     /// A success comes behind the answers to all that was sent before it, but for
     /// credentials: one that is missing was lost on the way, and will not come any more.
-    /// (What is sent before it is what has a smaller number, unless it has itself overtaken,
-    /// as heartbeats do.)
+    /// What was sent before it is what has a smaller number, but for heartbeats, which
+    /// overtake, or wait in front of what overtakes nothing.
     fn has_overtaken(&self, xid: i32, owner: &Owner<H>) -> bool {
-        let is_awaited = |sent: &Sent<H>| !matches!(sent.owner, Owner::Credential(_));
-        !matches!(owner, Owner::Heartbeat | Owner::Credential(_))
-            && self.inflight.before(xid).any(is_awaited)
+        let is_in_order =
+            |owner: &Owner<H>| !matches!(owner, Owner::Heartbeat | Owner::Credential(_));
+        is_in_order(owner) && self.inflight.before(xid).any(|sent| is_in_order(&sent.owner))
     }
 
     /// Replies to credentials and refusals overtake others: not the oldest is meant.
@@ -144,7 +145,11 @@ impl<H: Handles> Session<H> {
     ) -> Result<(), LossCause> {
         // Only ordinary replies move the zxid: notifications may carry that of a
         // transaction of which more events are to come, and refusals carry -1.
-        self.identity.last_zxid = self.identity.last_zxid.max(header.zxid);
+        let Identity { session_id, last_zxid, session_zxid, .. } = &mut self.identity;
+        *last_zxid = header.zxid.max(*last_zxid);
+        if *session_id != 0 {
+            *session_zxid = header.zxid.max(*session_zxid);
+        }
         let proves = sent.op.is_write()
             || (Planted::LeaseFedBySync.is_on() && sent.op == proto::OpCode::Sync);
         if proves && header.zxid > 0 && is_quorums_word(header.err) {
@@ -172,7 +177,7 @@ impl<H: Handles> Session<H> {
             Owner::Chore(number) => self.chore_answered(now, number, header.err, reply),
             // Watches that could not be re-armed would be silent for ever.
             Owner::Rearm if !header.err.is_ok() => return Err(LossCause::Refused(header.err)),
-            Owner::Removal(path) => self.removal_answered(now, &path, header.err),
+            Owner::Removal(path, kind) => self.removal_answered(now, &path, kind, header.err),
             Owner::Heartbeat => {
                 self.counters.heartbeat_round_trip = Some(now.saturating_duration_since(sent.at));
             }

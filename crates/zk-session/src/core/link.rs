@@ -39,13 +39,9 @@ impl<H: Handles> Session<H> {
         }
         let request = ConnectRequest {
             protocol_version: 0,
-            // A new session has seen nothing. A server without a quorum, which gave none, may
-            // have told of what nobody has agreed to, and all others would refuse who has
-            // seen that; watches set there are re-armed from there all the same.
-            last_zxid_seen: match self.identity.session_id {
-                0 => 0,
-                _ if Planted::ResumesWithoutZxid.is_on() => 0,
-                _ => self.identity.last_zxid,
+            last_zxid_seen: match Planted::ResumesWithoutZxid.is_on() {
+                true => 0,
+                false => self.identity.session_zxid,
             },
             // Always the timeout asked for, not the one negotiated before.
             timeout_ms: i32::try_from(self.settings.session_timeout.as_millis())
@@ -131,8 +127,8 @@ impl<H: Handles> Session<H> {
             self.counters.connections_lost += 1;
             self.event(SessionEvent::Suspended { session_id, cause });
         }
-        if self.closing.is_some() && session_id == 0 {
-            self.end(SessionEnd::Closed); // there is nothing to tell a server
+        if let Some(end) = self.closing_as().filter(|_| session_id == 0) {
+            self.end(end); // there is nothing to tell a server
         }
     }
 
@@ -156,7 +152,7 @@ impl<H: Handles> Session<H> {
                 Owner::Chore(number) => self.chores.unsend(number),
                 Owner::Credential(_)
                 | Owner::Rearm
-                | Owner::Removal(_)
+                | Owner::Removal(..)
                 | Owner::Heartbeat
                 | Owner::CatchUp(_)
                 | Owner::Nobody
@@ -169,7 +165,7 @@ impl<H: Handles> Session<H> {
     pub(super) fn handshake(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
         match ConnectReply::parse(frame).map_err(LossCause::Garbled)? {
             ConnectReply::Accepted(response) => self.accepted(now, response),
-            ConnectReply::Rejected if self.closing.is_some() => {
+            ConnectReply::Rejected if self.closing_as() == Some(SessionEnd::Closed) => {
                 // The server had applied closeSession; only its answer was lost.
                 self.end(SessionEnd::Closed);
                 Ok(())

@@ -145,6 +145,10 @@ struct Identity {
     /// The highest zxid of an ordinary reply. A server that is behind it is
     /// refused, by the server itself, so this session never goes back in time.
     last_zxid: i64,
+    /// The same, of replies to this very session. A server without a quorum, which gives
+    /// none, may have told of what nobody has agreed to: presented as seen, that would keep a
+    /// later session from all other servers.
+    session_zxid: i64,
 }
 
 /// A session's password, which must never be printed: with it anyone can take
@@ -174,6 +178,7 @@ impl<H: Handles> Session<H> {
                 password: Password(resumed.map_or_else(no_password, |it| it.shared_password())),
                 timeout: settings.session_timeout,
                 last_zxid: resumed.map_or(0, SessionCredentials::last_zxid),
+                session_zxid: resumed.map_or(0, SessionCredentials::last_zxid),
             },
             pulse: Pulse::new(now),
             lease: Lease::new(settings.lease_margin),
@@ -220,11 +225,11 @@ impl<H: Handles> Session<H> {
     /// more. A secret.
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
-        let Identity { session_id, password, last_zxid, .. } = &self.identity;
+        let Identity { session_id, password, session_zxid, .. } = &self.identity;
         let end = self.beginning_of_the_end();
         let is_over = end.is_some_and(|end| end != SessionEnd::Detached);
         let lives = *session_id != 0 && !is_over;
-        lives.then(|| SessionCredentials::of(*session_id, password.0.clone(), *last_zxid))
+        lives.then(|| SessionCredentials::of(*session_id, password.0.clone(), *session_zxid))
     }
 
     /// True once a server has answered a handshake.

@@ -28,6 +28,9 @@ pub(super) struct Outbound {
     encoded: u64,
     /// What comes before this position is overtaken by nothing.
     barrier: u64,
+    /// What a connection begins with, up to here, everybody waits for in any case: there may
+    /// be any amount of it on its way.
+    beginning: u64,
     /// Bytes the socket has taken, of any kind.
     written: u64,
     /// Bytes that have overtaken and were given to the driver, or taken by the socket.
@@ -54,6 +57,7 @@ impl Outbound {
             urgent: BytesMut::new(),
             encoded: 0,
             barrier: 0,
+            beginning: 0,
             written: 0,
             overtaken: 0,
             passed: 0,
@@ -86,6 +90,11 @@ impl Outbound {
         self.barrier = self.encoded;
     }
 
+    /// All that was appended so far is what the connection begins with.
+    pub(super) fn has_begun(&mut self) {
+        self.beginning = self.encoded;
+    }
+
     /// Changes what the request that was appended last says about its watch, which is
     /// the last byte of all that set one: the flag of exists, getData, getChildren and
     /// getChildren2, and the mode of addWatch.
@@ -108,18 +117,20 @@ impl Outbound {
             std::mem::swap(&mut self.buffer, into);
             return false;
         }
-        let held = usize::try_from(self.barrier.saturating_sub(handed)).unwrap_or(usize::MAX);
-        // Signs of life wait for those in any case, and so does everybody.
-        let is_at_barrier = self.hand_over(held, usize::MAX, into) >= held;
-        if is_at_barrier && !self.urgent.is_empty() {
+        let ahead =
+            |position: u64| usize::try_from(position.saturating_sub(handed)).unwrap_or(usize::MAX);
+        let (beginning, held) = (ahead(self.beginning), ahead(self.barrier));
+        let begun = self.hand_over(beginning, usize::MAX, into);
+        let passed = self.hand_over(held.saturating_sub(begun), room, into);
+        if begun + passed >= held && !self.urgent.is_empty() {
             let at = self.encoded - wide(self.buffer.len()) + self.overtaken;
             let len = wide(self.urgent.len());
             self.overtaking.push_back((at, len));
             self.overtaken += len;
             into.extend_from_slice(&std::mem::take(&mut self.urgent));
         }
-        let passed = self.hand_over(usize::MAX, room, into);
-        !self.buffer.is_empty() && passed < room
+        let passed = passed + self.hand_over(usize::MAX, room.saturating_sub(passed), into);
+        !self.buffer.is_empty() && (begun < beginning || passed < room)
     }
 
     /// Whole frames out of the next so many bytes, as long as there is room and little lies

@@ -78,7 +78,9 @@ impl<H: Handles> Session<H> {
     /// Moves bytes for the connection behind those in `into`: the next part of them if
     /// they are many. True if there are more, for when these were written.
     pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
-        self.outbound.take(self.inflight.oldest().map(|oldest| oldest.offset), into)
+        // Behind closeSession there are no signs of life that could be held up.
+        let oldest = self.inflight.oldest().filter(|_| !self.is_close_said());
+        self.outbound.take(oldest.map(|oldest| oldest.offset), into)
     }
 
     /// The connection has taken so many of the bytes it was given.
@@ -143,9 +145,9 @@ impl<H: Handles> Session<H> {
                 self.outbound.set_last_byte(watch.covered_byte());
             }
         }
-        // A transaction that is answered before them would move the zxid past events
-        // that they still have to bring.
-        if matches!(owner, Owner::Rearm | Owner::Credential(_)) {
+        // A transaction that is answered before it would move the zxid past events that
+        // it still has to bring.
+        if matches!(owner, Owner::Rearm) {
             self.outbound.hold();
         }
         self.deadlines.put(due, Place::Sent(self.inflight.next_xid()));
@@ -166,6 +168,7 @@ impl<H: Handles> Session<H> {
         if !Planted::RearmAfterRequests.is_on() {
             self.send_rearming(now);
         }
+        self.outbound.has_begun();
         if self.lease.is_claimed() && !self.is_read_only() {
             self.send_heartbeat(now);
         }

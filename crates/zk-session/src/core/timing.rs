@@ -263,17 +263,19 @@ impl<H: Handles> Session<H> {
     ///
     /// While a lease hangs on it, sooner: it is counted from what was last agreed to, and
     /// whatever else was heard since would put the end of the connection behind its own. A
-    /// quarter of the timeout is left to have it renewed elsewhere, if answers are usually so
-    /// fast that this can be done.
+    /// sixth of the timeout is left to have it renewed elsewhere, if answers are usually so
+    /// fast that this can be done, and if this is not already elsewhere.
     fn silence_due(&self) -> Instant {
         let Pulse { heard, unheard, .. } = self.pulse;
         let since_asked = unheard.map_or(heard, |asked| asked + self.patience() / 3);
         let due = (heard + self.patience() * 2 / 3).max(since_asked);
         let timeout = self.identity.timeout;
         let is_hasty = self.pulse.round_trip.is_some_and(|usual| usual <= timeout / 16);
-        let end_of_lease = self.lease.deadline().filter(|_| self.lease.is_claimed() && is_hasty);
+        let is_fed_here = self.lease.fed() >= Some(self.pulse.up);
+        let end_of_lease = self.lease.deadline().filter(|_| self.lease.is_claimed());
+        let end_of_lease = end_of_lease.filter(|_| is_hasty && is_fed_here);
         let Some((end, asked)) = end_of_lease.zip(unheard) else { return due };
-        due.min((asked + timeout / 6).max(end.checked_sub(timeout / 4).unwrap_or(end)))
+        due.min((asked + timeout / 4).max(end.checked_sub(timeout / 6).unwrap_or(end)))
     }
 
     /// A server that was asked nothing, because whoever drives this session stood

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use proto::{
-    AddWatch, AddWatchMode, Decode, ErrorCode, RemoveWatches, ReplyHeader, WatcherEvent, path,
+    AddWatch, AddWatchMode, Decode, ErrorCode, RemoveWatches, ReplyHeader, WatcherEvent,
+    WatcherType, path,
 };
 
 use super::deadlines::Ticket;
@@ -129,8 +130,14 @@ impl<H: Handles> Session<H> {
         self.watches = watches;
     }
 
-    pub(super) fn removal_answered(&mut self, now: Instant, path: &str, code: ErrorCode) {
-        self.watches.removal_answered(path, code);
+    pub(super) fn removal_answered(
+        &mut self,
+        now: Instant,
+        path: &str,
+        kind: WatcherType,
+        code: ErrorCode,
+    ) {
+        self.watches.removal_answered(path, kind, code);
         self.schedule_removals(now);
     }
 
@@ -173,7 +180,7 @@ impl<H: Handles> Session<H> {
             Step::Remove(watcher_type, _) => {
                 let watcher_type = *watcher_type;
                 let request = RemoveWatches { path: (&**path).into(), watcher_type };
-                self.transmit(now, &request, Owner::Removal(Arc::clone(path)), None);
+                self.transmit(now, &request, Owner::Removal(Arc::clone(path), watcher_type), None);
             }
         }
     }

@@ -31,4 +31,5 @@ mod replies;
 mod resumption;
 mod stats;
 mod streams;
+mod under_way;
 mod watch_sequences;

@@ -214,4 +214,12 @@ fn a_session_is_not_bound_to_what_a_read_only_server_has_said() {
     world.open();
     let connect = world.last_connect();
     assert_eq!((connect.session_id, connect.last_zxid_seen), (0, 0));
+    world.respond(&acceptance(6000));
+    world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    world.cut();
+    world.open();
+    assert_eq!(world.last_connect().last_zxid_seen, 9);
+    assert_eq!(world.session.credentials().map(|it| it.last_zxid()), Some(9));
 }

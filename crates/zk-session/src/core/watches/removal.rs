@@ -82,11 +82,16 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     }
 
     /// The server has answered a removal. There being no such watch is as good.
-    pub(in crate::core) fn removal_answered(&mut self, path: &str, code: ErrorCode) {
+    pub(in crate::core) fn removal_answered(
+        &mut self,
+        path: &str,
+        kind: WatcherType,
+        code: ErrorCode,
+    ) {
         self.on(path, |watches| watches.armed = watches.armed.without(Armed::GOING));
         match code {
             // Before 3.9.0 a mode cannot be named: it stays until all on its path may go.
-            ErrorCode::MARSHALLING_ERROR => {
+            ErrorCode::MARSHALLING_ERROR if names_a_mode(kind) => {
                 self.knows_removal_by_mode = false;
                 // Whom it was kept for may have gone meanwhile.
                 let watches = self.paths.entry(path.into()).or_default();
@@ -94,10 +99,14 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
                 self.note_stale(path);
             }
             // It closes the connection over it, too, so this must not come again.
-            ErrorCode::UNIMPLEMENTED => self.knows_removal = false,
+            ErrorCode::UNIMPLEMENTED | ErrorCode::MARSHALLING_ERROR => self.knows_removal = false,
             _ => {}
         }
     }
+}
+
+fn names_a_mode(kind: WatcherType) -> bool {
+    matches!(kind, WatcherType::Persistent | WatcherType::PersistentRecursive)
 }
 
 fn plan(wanted: Armed, armed: Armed, knows_types: bool) -> Vec<Step> {
