@@ -44,7 +44,8 @@ pub enum LossCause {
     /// lease could still be renewed on another connection; or the handshake took too long.
     Silent,
     /// The server was heard of, but left a request without an answer for a whole
-    /// session timeout, or acknowledged nothing at all for two thirds of it.
+    /// session timeout, or acknowledged nothing at all for two thirds of it; of one that
+    /// is longer, a [minute](crate::limits::PATIENCE_MAX) counts.
     Stalled,
     /// The client has moved to other servers, as
     /// [`update_servers`](crate::Client::update_servers) had it.

@@ -108,8 +108,9 @@ impl Config {
     /// with [`ErrorKind::NotReadOnly`], what is read may be out of date by any amount, no
     /// lease holds and no lock can be acquired. The other servers are asked in turn
     /// whether they take writes, with the four-letter word `isro`, and the first that
-    /// does gets the session ([`SessionEvent::Connected`]). A session that was made
-    /// never goes to a read-only server, which would refuse it.
+    /// does gets the session
+    /// ([`SessionEvent::Connected`](crate::SessionEvent::Connected)). A session that was
+    /// made never goes to a read-only server, which would refuse it.
     #[must_use]
     pub fn allow_read_only(mut self, allow: bool) -> Self {
         self.settings.allow_read_only = allow;
@@ -122,8 +123,8 @@ impl Config {
     /// its connection.
     ///
     /// If the session is over, [`connect`](Self::connect) fails with
-    /// [`SessionEnd::Expired`]. If no server could be reached in time the session is left
-    /// alone, and it may be tried again.
+    /// [`SessionEnd::Expired`](crate::SessionEnd::Expired). If no server could be reached
+    /// in time the session is left alone, and it may be tried again.
     #[must_use]
     pub fn resume(mut self, session: SessionCredentials) -> Self {
         self.settings.resume = Some(session);
@@ -181,8 +182,7 @@ impl Config {
     /// As [`connect`](Self::connect).
     pub async fn connect_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
-        let servers: Vec<String> =
-            self.connect_string.hosts().iter().map(ToString::to_string).collect();
+        let servers: Vec<String> = self.settings.hosts.iter().map(ToString::to_string).collect();
         let (client, presented) = self.start(connector);
         let attempt = resumes.then(|| TakingOver(&client));
         let mut events = client.events();

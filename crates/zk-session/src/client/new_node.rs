@@ -125,11 +125,15 @@ impl Client {
         parents: Parents,
         acl: &[Acl],
     ) -> Result<(), Error> {
-        if path == "/" && !self.chroot.is_empty() {
-            return self.exists(path).await?.map(drop).ok_or_else(|| no_chroot(path));
-        }
         let mut missing = vec![path];
         let mut losses = 0;
+        while path == "/" && !self.chroot.is_empty() {
+            match self.exists(path).await {
+                Ok(stat) => return stat.map(drop).ok_or_else(|| no_chroot(path)),
+                Err(error) if is_lost(&error) && losses < CREATE_ATTEMPTS_MAX => losses += 1,
+                Err(error) => return Err(error),
+            }
+        }
         while let Some(path) = missing.last() {
             let Err(error) = self.create_with_acl(path, b"", parents.mode(), acl).await else {
                 missing.pop();

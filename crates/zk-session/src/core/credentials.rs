@@ -1,5 +1,6 @@
 //! Who this session says it is, on every connection before anything else.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ pub(super) struct Credential<R> {
     scheme: String,
     auth: Auth,
     /// Who waits for an answer: one of the server's is for all of them.
-    waiters: Vec<Waiting<R>>,
+    waiters: VecDeque<Waiting<R>>,
 }
 
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl<R> Credential<R> {
     /// Takes out who waited under that ticket.
     pub(super) fn give_up(&mut self, ticket: Ticket) -> Option<R> {
         let index = self.waiters.iter().position(|it| it.ticket == ticket)?;
-        Some(self.waiters.remove(index).to)
+        self.waiters.remove(index).map(|it| it.to) // they stop waiting oldest first
     }
 
     pub(super) fn into_waiters(self) -> impl Iterator<Item = R> {
@@ -72,7 +73,7 @@ impl<H: Handles> Session<H> {
         let waiters = &mut self.credentials[index].waiters;
         // Who waits already has been, or will be, sent for.
         let is_asked = !waiters.is_empty();
-        waiters.push(Waiting { to: to.to, ticket, due });
+        waiters.push_back(Waiting { to: to.to, ticket, due });
         self.deadlines.put(due, Place::Credential(index));
         if self.is_connected() && !is_asked {
             self.send_credential(now, index);
@@ -83,28 +84,38 @@ impl<H: Handles> Session<H> {
     /// Where these are, with room for one more who waits: presented again they are the
     /// same, as a service may do for every request.
     fn place_of(&mut self, scheme: &str, auth: Bytes) -> Result<usize, Failure> {
+        let limited = |name| Err((ErrorKind::LimitReached(name), Outcome::NotApplied));
+        if self.waiting() >= REQUESTS_MAX {
+            self.forget_abandoned();
+            if self.waiting() >= REQUESTS_MAX {
+                return limited("REQUESTS_MAX");
+            }
+        }
         let is_same = |it: &Credential<H::Reply>| it.scheme == scheme && it.auth.0 == auth;
-        let limit = match self.credentials.iter().position(is_same) {
-            Some(index) => {
-                let waiters = &mut self.credentials[index].waiters;
-                if waiters.len() >= REQUESTS_MAX {
-                    for gone in waiters.extract_if(.., |it| it.to.is_abandoned()) {
-                        self.deadlines.met(gone.due);
-                    }
-                }
-                if waiters.len() < REQUESTS_MAX {
-                    return Ok(index);
-                }
-                "REQUESTS_MAX"
-            }
-            None if self.credentials.len() < CREDENTIALS_MAX => {
-                let scheme = scheme.to_owned();
-                self.credentials.push(Credential { scheme, auth: Auth(auth), waiters: Vec::new() });
-                return Ok(self.credentials.len() - 1);
-            }
-            None => "CREDENTIALS_MAX",
-        };
-        Err((ErrorKind::LimitReached(limit), Outcome::NotApplied))
+        if let Some(index) = self.credentials.iter().position(is_same) {
+            return Ok(index);
+        }
+        if self.credentials.len() >= CREDENTIALS_MAX {
+            return limited("CREDENTIALS_MAX");
+        }
+        let (scheme, auth) = (scheme.to_owned(), Auth(auth));
+        self.credentials.push(Credential { scheme, auth, waiters: VecDeque::new() });
+        Ok(self.credentials.len() - 1)
+    }
+
+    fn waiting(&self) -> usize {
+        self.credentials.iter().map(|it| it.waiters.len()).sum()
+    }
+
+    fn forget_abandoned(&mut self) {
+        let deadlines = &mut self.deadlines;
+        for credential in &mut self.credentials {
+            credential.waiters.retain(|it| {
+                let is_gone = it.to.is_abandoned();
+                deadlines.met(it.due.filter(|_| is_gone));
+                !is_gone
+            });
+        }
     }
 
     /// The server has answered; a refusal ends the session.

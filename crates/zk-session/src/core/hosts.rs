@@ -164,13 +164,13 @@ impl Hosts {
     ///   the old ones or of the new ones, so that each gets its share of those who move.
     pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> Rebalance {
         let before = self.hosts.len();
-        let mine = self.current().clone();
+        let mine = self.serving().clone();
         let mut hosts = entries(hosts);
         shuffle(&mut hosts, rng);
         let was_there = |entry: &Entry| self.hosts.iter().any(|old| old.host == entry.host);
         let (old, new): (Vec<Entry>, Vec<Entry>) = hosts.into_iter().partition(was_there);
         let (n_old, n_all) = (old.len(), old.len() + new.len());
-        let stays = old.iter().any(|entry| entry.host == mine);
+        let stays = old.iter().chain(&new).any(|entry| entry.host == mine);
 
         let moves = match (n_all > before, stays) {
             (true, true) => chance(n_all - before, n_all, rng),
@@ -199,6 +199,7 @@ impl Hosts {
         self.hosts = old.into_iter().chain(new).collect();
         shuffle(&mut self.hosts, rng);
         self.current = self.hosts.iter().position(|entry| entry.host == mine).unwrap_or(0);
+        self.left = None;
         Rebalance::Stay
     }
 }

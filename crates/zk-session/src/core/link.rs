@@ -70,8 +70,11 @@ impl<H: Handles> Session<H> {
         if hosts.is_empty() || self.ended().is_some() {
             return;
         }
-        let serving = self.hosts.current().clone();
+        let serving = self.hosts.serving().clone();
         let rebalance = self.hosts.update(hosts, &mut self.rng);
+        if rebalance == Rebalance::Stay {
+            self.move_at = None;
+        }
         if rebalance == Rebalance::Move && !matches!(self.link, Link::Waiting { .. }) {
             match self.link {
                 // Not at once: whoever calls this may not know what the socket has taken,

@@ -76,7 +76,8 @@ impl<H: Handles> Session<H> {
     }
 
     /// Moves bytes for the connection behind those in `into`: the next part of them if
-    /// they are many. True if there are more, for when these were written.
+    /// they are many. True if there are more, for when these were written; more may also
+    /// come when answers do.
     pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
         // Behind closeSession there are no signs of life that could be held up.
         let oldest = self.inflight.oldest().filter(|_| !self.is_close_said());

@@ -293,8 +293,9 @@ impl<H: Handles> Session<H> {
     /// the oldest request has had no answer for a whole session timeout the connection is
     /// given up, also if there is no other server: behind one name there may be many.
     ///
-    /// Not sooner: a slow commit delays everything behind it, pings included, and a new
-    /// connection costs the outcome of whatever is under way. Not while the queue in front
+    /// Not sooner, unless [nothing at all](Self::silence_due) is heard: a slow commit delays
+    /// everything behind it, pings included, and a new connection costs the outcome of
+    /// whatever is under way. Not while the queue in front
     /// of the request is worked through, however long, or parts of an answer come.
     fn stall_due(&self) -> Option<Instant> {
         let oldest = self.inflight.oldest()?;

@@ -186,3 +186,16 @@ fn one_that_is_named_twice_is_one() {
         assert!(world.session.is_connected(), "{seed}");
     }
 }
+
+#[test]
+fn a_list_that_has_the_server_again_before_it_was_left_changes_nothing() {
+    let mut world = World::up();
+    let (here, _) = world.attempts().into_iter().map(|(at, host)| (host, at)).next().unwrap();
+    world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);
+    world.session.update_servers(world.instant(), vec![here.clone()]);
+    world.settle();
+    world.tick();
+    assert!(world.session.is_connected());
+    assert_eq!(world.session.stats(world.instant()).connected_to, Some(here));
+    world.finish();
+}
