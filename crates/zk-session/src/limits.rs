@@ -50,9 +50,10 @@ pub const REARM_CHUNK_BYTES: usize = 128 * 1024;
 pub const HANDED_OVER_BYTES: usize = 128 * 1024;
 
 /// Bytes of requests that are on their way to the server or wait there, and one request
-/// more, but for what a connection begins with: when those in front are answered more are sent. Pings and heartbeats go past the
-/// rest. A socket takes megabytes by itself; on a line, or at a server, that takes 200 kB
-/// a second a lease of 4.5 s was lost behind them with everything well.
+/// more, but for what a connection begins with: when those in front are answered more are
+/// sent. Pings and heartbeats go past the rest. A socket takes megabytes by itself; on a
+/// line, or at a server, that takes 200 kB a second a lease of 4.5 s was lost behind them
+/// with everything well.
 pub const UNANSWERED_BYTES: usize = 256 * 1024;
 
 /// The shortest time one server gets to accept and to answer the handshake.
