@@ -55,6 +55,8 @@ pub enum Planted {
     EndLeavesQueued,
     /// A watch on a node that is not there is dropped with its answer.
     AbsentNotWatched,
+    /// An answer that was lost, while others go on, is waited for.
+    LostAnswerAwaited,
 }
 
 impl Planted {
@@ -77,7 +79,7 @@ mod switch {
 
     impl Planted {
         /// All of them.
-        pub const ALL: [Self; 24] = [
+        pub const ALL: [Self; 25] = [
             Self::WatchNotRearmed,
             Self::ForgetUnknownRelease,
             Self::LossNotTold,
@@ -102,6 +104,7 @@ mod switch {
             Self::ResumesWithoutZxid,
             Self::EndLeavesQueued,
             Self::AbsentNotWatched,
+            Self::LostAnswerAwaited,
         ];
 
         /// Switches one on, for this thread, and any other of this crate off.

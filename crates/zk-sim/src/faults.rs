@@ -260,6 +260,7 @@ fn name_of(action: Action) -> &'static str {
         Action::Delay(_) => "delay",
         Action::Split { .. } => "split",
         Action::Coalesce => "coalesce",
+        Action::NeverAnswer => "swallow",
         Action::Answer(_) => "answer with an error",
         _ => "other",
     }

@@ -306,13 +306,15 @@ fn rules(rng: &mut Rng, tick: Duration) -> Vec<(Target, Action, f64)> {
             // Or all of it: the client has heard everything, and is cut off right behind.
             let after = rng.index(90);
             let after = if after < 60 { after } else { usize::MAX };
-            let action = match rng.below(8) {
+            let action = match rng.below(9) {
                 0 | 1 => Action::ApplyThenDrop(how),
                 2 => Action::DropBefore(how),
                 3 => Action::CutReply { after, how },
                 4 => Action::CutRequest { after, how },
                 5 => Action::Delay(rng.around(tick)),
                 6 => Action::Split { len: 1 + rng.index(20) },
+                // Lost on the way, while others go on. An event that is lost so is lost.
+                7 if matches!(target, Target::Op(_)) => Action::NeverAnswer,
                 // The last that is heard of a server, before another one is met that lags.
                 _ if target == Target::Notification => Action::CutReply { after: usize::MAX, how },
                 _ if matches!(target, Target::Op(Op::Create2 | Op::Delete | Op::Multi)) => {

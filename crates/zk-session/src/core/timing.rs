@@ -298,7 +298,7 @@ impl<H: Handles> Session<H> {
     /// whatever is under way. Not while the queue in front
     /// of the request is worked through, however long, or parts of an answer come.
     fn stall_due(&self) -> Option<Instant> {
-        let oldest = self.inflight.oldest()?;
+        let oldest = self.inflight.oldest().filter(|_| !Planted::LostAnswerAwaited.is_on())?;
         let heard_of =
             self.pulse.part.map_or(self.pulse.moved_on, |at| at.max(self.pulse.moved_on));
         Some(oldest.at.max(heard_of) + self.patience())

@@ -56,8 +56,10 @@ fn clean_up_that_is_not_done_with_one_request_is_seen_to_before_the_end() {
     let children = ChildList::from_names(["_c_1-a", "_c_2-b"]);
     let reply = ChildrenReply { children, stat: Stat::default() };
     world.answer(&list, 9, ErrorCode::OK, &reply);
-    assert_eq!(world.take(OpCode::Delete).path(), "/p/_c_1-a");
+    let delete = world.take(OpCode::Delete);
+    assert_eq!(delete.path(), "/p/_c_1-a");
     let last = world.take(OpCode::CloseSession);
+    world.answer(&delete, 9, ErrorCode::OK, &());
     world.answer(&last, 9, ErrorCode::OK, &());
     assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
     world.finish();

@@ -17,7 +17,7 @@ fn a_detached_client_leaves_the_session_and_is_of_no_more_use() {
     world.claim();
     world.prove();
     assert!(world.lease().is_some());
-    world.unanswered.insert(OpCode::Create2.code());
+    world.unanswered.extend([OpCode::Create2.code(), OpCode::Delete.code()]);
     let open = world.create("/n/a");
     let late = world.delete_for_certain("/n/b");
     world.session.detach(world.instant());

@@ -1,7 +1,7 @@
-//! Replies find their requests by number, in whatever order they come.
+//! Replies find their requests by number, and come in the order of the requests.
 
 use bytes::BytesMut;
-use proto::{ErrorCode, EventType, OpCode};
+use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat};
 use zk_session::core::WatchKind;
 use zk_session::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
 
@@ -32,8 +32,8 @@ fn an_auth_reply_and_a_refusal_may_overtake() {
     let third = world.take(OpCode::Auth);
     world.answer(&third, 0, ErrorCode::OK, &());
     assert!(world.is_ok(auth) && world.reply(create).is_none());
-    world.answer(&second, 8, ErrorCode::NO_NODE, &());
-    assert_eq!(world.failure(set).0, ErrorKind::Server(ErrorCode::NO_NODE));
+    world.answer(&second, -1, ErrorCode::THROTTLED_OP, &());
+    assert_eq!(world.failure(set).0, ErrorKind::Server(ErrorCode::THROTTLED_OP));
     assert_eq!(world.outcome(set), Outcome::NotApplied);
     world.answer(&first, 7, ErrorCode::OK, &());
     assert!(world.is_ok(create));
@@ -43,20 +43,40 @@ fn an_auth_reply_and_a_refusal_may_overtake() {
 
 /// Answers come in the order of the requests: the one that was left out will not come.
 #[test]
-fn a_success_that_overtakes_ends_the_connection_for_the_one_left_out() {
+fn an_answer_that_overtakes_ends_the_connection_for_the_one_left_out() {
+    for code in [ErrorCode::OK, ErrorCode::NO_NODE] {
+        let mut world = World::up();
+        let lost = world.create("/a");
+        let set = world.set("/b");
+        world.take(OpCode::Create2);
+        let second = world.take(OpCode::SetData);
+        world.answer(&second, 9, code, &());
+        assert_eq!(world.cause(), LossCause::OutOfOrder(second.xid));
+        assert_eq!([world.outcome(lost), world.outcome(set)], [Outcome::Unknown; 2]);
+        world.open();
+        assert_eq!(world.last_connect().last_zxid_seen, 9, "time does not go back");
+    }
+}
+
+/// What happened while the watches were not armed must be told.
+#[test]
+fn when_the_arming_of_watches_is_left_out_they_are_armed_from_where_they_were() {
     let mut world = World::up();
-    let create = world.create("/a");
-    let made = world.create("/b");
-    let behind = world.set("/b");
-    world.take(OpCode::Create2);
-    let second = world.take(OpCode::Create2);
-    world.serve(&second);
-    assert!(world.is_ok(made), "its answer is as good as any");
-    assert_eq!(world.cause(), LossCause::OutOfOrder(second.xid));
-    assert_eq!(world.outcome(create), Outcome::Unknown);
-    assert_eq!(world.outcome(behind), Outcome::Unknown);
+    let watch = world.watch(WatchKind::Data, "/a");
+    let get = world.take(OpCode::GetData);
+    let reply = DataReply { data: None, stat: Stat::default() };
+    world.answer(&get, 5, ErrorCode::OK, &reply);
+    world.cut();
     world.bring_up();
-    world.finish();
+    world.take(OpCode::SetWatches); // swallowed
+    world.get("/b");
+    let get = world.take(OpCode::GetData);
+    world.answer(&get, 10, ErrorCode::OK, &reply);
+    world.bring_up();
+    assert_eq!(world.last_connect().last_zxid_seen, 10);
+    let armed = world.take(OpCode::SetWatches);
+    assert_eq!(armed.read::<SetWatches<'_>>().relative_zxid, 5);
+    assert!(world.fired(watch).is_none());
 }
 
 #[test]
@@ -92,9 +112,9 @@ fn the_body_is_handed_on_as_it_came() {
     let mut world = World::up();
     let read = world.get("/a");
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::OK, &proto::Stat::default());
+    world.answer(&frame, 9, ErrorCode::OK, &Stat::default());
     let reply = world.reply(read).unwrap().as_ref().unwrap();
-    assert_eq!((reply.zxid, reply.body.len()), (9, proto::Stat::LEN));
+    assert_eq!((reply.zxid, reply.body.len()), (9, Stat::LEN));
     world.finish();
 }
 
