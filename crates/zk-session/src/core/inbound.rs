@@ -82,6 +82,10 @@ impl<H: Handles> Session<H> {
                     self.has_seen(header.zxid);
                     return Err(LossCause::OutOfOrder(xid));
                 }
+                let is_arming = |sent: &Sent<H>| matches!(sent.owner, Owner::Rearm);
+                if was_oldest || !self.inflight.before(xid).any(is_arming) {
+                    self.identity.last_zxid = header.zxid.max(self.identity.last_zxid);
+                }
                 let sent = self.answered_by(xid).ok_or(LossCause::UnknownXid(xid))?;
                 self.pulse.answered(now, sent.at, was_oldest);
                 self.reply(now, sent, &header, body)
@@ -96,7 +100,8 @@ impl<H: Handles> Session<H> {
     ///
     /// Such an answer counts as seen by the session and is not told, as in the Java client: what
     /// was left out may be the arming of watches, which are to be armed again from where they
-    /// were, and not behind events that were still to come.
+    /// were, and not behind events that were still to come. Nor does what may overtake, a
+    /// heartbeat say, move that place while they are not armed.
     fn has_overtaken(&mut self, xid: i32) -> bool {
         let is_in_order =
             |owner: &Owner<H>| !matches!(owner, Owner::Heartbeat | Owner::Credential(_));
@@ -159,7 +164,6 @@ impl<H: Handles> Session<H> {
     ) -> Result<(), LossCause> {
         // Only ordinary replies move the zxid: notifications may carry that of a
         // transaction of which more events are to come, and refusals carry -1.
-        self.identity.last_zxid = header.zxid.max(self.identity.last_zxid);
         self.has_seen(header.zxid);
         let proves = sent.op.is_write()
             || (Planted::LeaseFedBySync.is_on() && sent.op == proto::OpCode::Sync);

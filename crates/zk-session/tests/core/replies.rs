@@ -5,7 +5,7 @@ use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat};
 use zk_session::core::WatchKind;
 use zk_session::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
 
-use crate::harness::{ID, Seen, World, acceptance, ended};
+use crate::harness::{ID, Seen, T, World, acceptance, ended};
 use crate::server;
 
 #[test]
@@ -69,6 +69,10 @@ fn when_the_arming_of_watches_is_left_out_they_are_armed_from_where_they_were() 
     world.cut();
     world.bring_up();
     world.take(OpCode::SetWatches); // swallowed
+    world.claim();
+    world.advance(T / 6);
+    let heartbeat = world.take(OpCode::Multi);
+    world.answer(&heartbeat, 9, ErrorCode::OK, &()); // which it may
     world.get("/b");
     let get = world.take(OpCode::GetData);
     world.answer(&get, 10, ErrorCode::OK, &reply);
