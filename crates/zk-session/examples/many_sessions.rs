@@ -72,10 +72,7 @@ async fn live(client: Client, number: u64, end: Instant, tally: Arc<Tally>) -> b
         return false;
     }
     let claim = client.claim_lease();
-    let belief = match claim.renew().await {
-        Ok(()) => claim.bind(),
-        Err(_) => None,
-    };
+    let belief = claim.renew().await.ok();
     let mut events = client.events();
     let watch = async {
         while let Some(event) = events.next().await {

@@ -4,6 +4,8 @@ use std::fmt;
 
 use proto::{DecodeError, ErrorCode, PathError};
 
+use crate::LeaseImpossible;
+
 /// Whether a failed request changed anything at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
@@ -176,6 +178,9 @@ pub enum ErrorKind {
     },
     /// A limit of the session, named here, is reached.
     LimitReached(&'static str),
+    /// The session timeout and [`LeaseAssumptions`](crate::LeaseAssumptions) leave no room for a
+    /// lease that is both safe and valid.
+    LeaseImpossible(LeaseImpossible),
     /// The path is not one that ZooKeeper accepts.
     InvalidPath(PathError),
     /// The connect string cannot be understood; says where and why.
@@ -263,6 +268,7 @@ impl Error {
             ErrorKind::TooLarge { .. }
             | ErrorKind::AnswerTooLarge { .. }
             | ErrorKind::LimitReached(_)
+            | ErrorKind::LeaseImpossible(_)
             | ErrorKind::InvalidPath(_)
             | ErrorKind::InvalidConnectString(_) => Fault::Caller,
         }
@@ -356,6 +362,7 @@ impl fmt::Display for Error {
             ErrorKind::LimitReached(limit) => {
                 write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
             }
+            ErrorKind::LeaseImpossible(why) => write!(f, "{why}")?,
             ErrorKind::InvalidPath(error) => write!(f, "{error}")?,
             ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}")?,
             ErrorKind::InvalidReply(error) => {

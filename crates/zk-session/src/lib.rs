@@ -42,6 +42,7 @@ mod connect_string;
 mod driver;
 mod error;
 mod event;
+mod lease_assumptions;
 mod planted;
 mod session_credentials;
 
@@ -56,6 +57,7 @@ pub use connect_string::{ConnectString, Host};
 pub use driver::{Connector, Tcp};
 pub use error::{Error, ErrorKind, Fault, LossCause, Outcome, SessionEnd};
 pub use event::SessionEvent;
+pub use lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
 #[cfg(zk_planted)]
 pub use planted::Planted;
 pub use session_credentials::SessionCredentials;

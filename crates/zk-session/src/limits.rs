@@ -121,6 +121,13 @@ pub const PATIENCE_MAX: Duration = Duration::from_secs(60);
 /// reply comes that takes longer than a third of the session timeout.
 pub const PINGS_MAX: usize = 64;
 
+/// Answered packets in a session timeout whose times the lease keeps as evidence. Closer ones prove
+/// next to nothing more.
+pub const TOUCHES_PER_TIMEOUT: u32 = 64;
+
+/// The shortest pause between two attempts to renew a lease, however short the session timeout.
+pub const RENEWAL_PAUSE_MIN: Duration = Duration::from_millis(1);
+
 /// How long [`Client::close`](crate::Client::close) tries to tell the server.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 

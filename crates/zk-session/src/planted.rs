@@ -17,10 +17,22 @@ pub enum Planted {
     LeaseRevives,
     /// The lease is left to pings, which a follower answers by itself.
     LeaseFedByPings,
-    /// The lease is left to `sync`, which a leader answers that has been replaced.
-    LeaseFedBySync,
-    /// The lease runs to the very end of the timeout, from the time of the *answer*.
+    /// The lease is counted from the time of an answer, not of the request.
     LeaseFromAnswer,
+    /// A write that a follower forwards counts as a touch at the leader.
+    ForwardedWriteTouches,
+    /// A touch counts as flushed as soon as the follower has answered.
+    NoFlushBound,
+    /// A `sync` counts as agreed to by a quorum; a leader that was replaced answers it.
+    SyncIsQuorum,
+    /// A reconnect counts as a touch before a quorum has agreed to anything on the connection.
+    ReconnectIsConfirmed,
+    /// A client that was quiet counts as if it had sent pings all the time.
+    SilenceIgnored,
+    /// A new leader's clocks, which start with its own start, are ignored.
+    NewLeaderIgnored,
+    /// The lease goes on counting with the first timeout when a server grants a shorter one.
+    ShorterTimeoutIgnored,
     /// Renewal stops half a timeout into a connection (Redisson #775, #3194).
     RenewalStops,
     /// Requests in flight are dropped with the connection and never answered.
@@ -79,14 +91,20 @@ mod switch {
 
     impl Planted {
         /// All of them.
-        pub const ALL: [Self; 25] = [
+        pub const ALL: [Self; 31] = [
             Self::WatchNotRearmed,
             Self::ForgetUnknownRelease,
             Self::LossNotTold,
             Self::LeaseRevives,
             Self::LeaseFedByPings,
-            Self::LeaseFedBySync,
             Self::LeaseFromAnswer,
+            Self::ForwardedWriteTouches,
+            Self::NoFlushBound,
+            Self::SyncIsQuorum,
+            Self::ReconnectIsConfirmed,
+            Self::SilenceIgnored,
+            Self::NewLeaderIgnored,
+            Self::ShorterTimeoutIgnored,
             Self::RenewalStops,
             Self::PendingDropped,
             Self::UnknownIsNotApplied,

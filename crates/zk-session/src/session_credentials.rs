@@ -1,6 +1,7 @@
 //! What a session can be taken over with.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -26,17 +27,34 @@ pub struct SessionCredentials {
     session_id: i64,
     password: Bytes,
     last_zxid: i64,
+    shortest_timeout: Option<Duration>,
 }
 
 impl SessionCredentials {
     /// Credentials from their parts, as they were written down.
     #[must_use]
     pub fn new(session_id: i64, password: impl Into<Vec<u8>>, last_zxid: i64) -> Self {
-        Self { session_id, password: password.into().into(), last_zxid }
+        Self::of(session_id, password.into().into(), last_zxid)
     }
 
     pub(crate) fn of(session_id: i64, password: Bytes, last_zxid: i64) -> Self {
-        Self { session_id, password, last_zxid }
+        Self { session_id, password, last_zxid, shortest_timeout: None }
+    }
+
+    /// Adds the shortest session timeout that the session was granted so far.
+    ///
+    /// A new leader counts with the timeout of the session's creation. Without this the lease
+    /// takes the timeout that the next server grants for the shortest.
+    #[must_use]
+    pub fn with_shortest_timeout(mut self, timeout: Duration) -> Self {
+        self.shortest_timeout = (timeout > Duration::ZERO).then_some(timeout);
+        self
+    }
+
+    /// The shortest session timeout that the session was granted so far, if it is known.
+    #[must_use]
+    pub fn shortest_timeout(&self) -> Option<Duration> {
+        self.shortest_timeout
     }
 
     /// The session's id.

@@ -11,7 +11,7 @@ use crate::connect_string::ConnectString;
 use crate::core::Settings;
 use crate::driver::{Connector, Tcp};
 use crate::error::{Error, ErrorKind, LossCause};
-use crate::{Host, SessionCredentials};
+use crate::{Host, LeaseAssumptions, SessionCredentials};
 
 /// Everything about a client that is decided before it exists.
 ///
@@ -73,14 +73,14 @@ impl Config {
         self
     }
 
-    /// How much earlier than the session timeout a lock is given up for lost when
-    /// the leader does not answer; a quarter of the timeout by default. A smaller
-    /// margin survives longer interruptions and trusts more in clocks that run at
-    /// the same rate, and in the servers' ticks. More than half of the timeout is
-    /// taken for half.
+    /// Sets what the lease of the session assumes about servers and clocks.
+    ///
+    /// [`connect`](Self::connect) fails with [`ErrorKind::LeaseImpossible`] if a lease could never
+    /// be safe or never be valid with these assumptions and the session timeout, as asked for
+    /// or as negotiated.
     #[must_use]
-    pub fn lease_margin(mut self, margin: Duration) -> Self {
-        self.settings.lease_margin = Some(margin);
+    pub fn lease_assumptions(mut self, assumptions: LeaseAssumptions) -> Self {
+        self.settings.lease_assumptions = assumptions;
         self
     }
 
@@ -167,7 +167,9 @@ impl Config {
     /// # Errors
     /// [`ErrorKind::NoSession`] with the last cause if no server gave a session in
     /// time, [`ErrorKind::SessionEnded`] if one refused the credentials,
-    /// [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if they cannot be presented.
+    /// [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if they cannot be presented,
+    /// [`ErrorKind::LeaseImpossible`] if the session timeout, as asked for or as negotiated, does not
+    /// fit the [assumptions](Self::lease_assumptions) of the lease.
     ///
     /// # Cancel safety
     /// Dropping the future closes the session that may have been made; one that was to be
@@ -183,6 +185,10 @@ impl Config {
     pub async fn connect_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         let servers: Vec<String> = self.settings.hosts.iter().map(ToString::to_string).collect();
+        if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
+            let kind = ErrorKind::LeaseImpossible(why);
+            return Err(Error::not_applied(kind).on("connect to", servers.join(",")));
+        }
         let (client, presented) = self.start(connector);
         let attempt = resumes.then(|| TakingOver(&client));
         let mut events = client.events();
@@ -193,6 +199,9 @@ impl Config {
                     return Err(ErrorKind::SessionEnded(end));
                 }
                 events.next().await;
+            }
+            if let Some(why) = client.shared().lock().lease_impossible() {
+                return Err(ErrorKind::LeaseImpossible(why));
             }
             for answer in presented {
                 match answer.await.map_err(|error| error.kind().clone()) {

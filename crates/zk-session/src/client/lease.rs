@@ -4,14 +4,16 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
 
-use super::{Client, Pending};
+use super::Client;
 use crate::SessionEnd;
 use crate::core::Standing;
 use crate::driver::{Shared, now};
+use crate::error::{Error, ErrorKind};
+use crate::limits::RENEWAL_PAUSE_MIN;
 
 /// Why the ephemeral nodes of a session can no longer be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,10 +35,16 @@ impl fmt::Display for LeaseLoss {
     }
 }
 
-/// A claim on the lease of a session: as long as one exists, a quorum of the
-/// ensemble is asked for signs of life. Pings are not enough, because a follower
-/// answers them long after the leader has expired the session; nor is `sync`,
-/// because a leader answers it that has been replaced and does not know it yet.
+/// A claim on the lease of a session: as long as one exists, the session keeps its lease renewed.
+///
+/// The lease is valid for as long as no leader can have expired the session, by what the answers
+/// of the ensemble prove under [`LeaseAssumptions`](crate::LeaseAssumptions). Neither an open
+/// connection nor an answered ping proves that; see ARCHITECTURE.md, "The lease".
+///
+/// # What it costs
+/// In each session timeout a claimed lease takes at most three writes, which servers log, a `sync`
+/// every eighth and a ping every sixteenth of the timeout. Other requests take the place of these.
+/// A lease that is not claimed costs nothing.
 #[derive(Debug)]
 pub struct LeaseClaim {
     client: Client,
@@ -49,7 +57,7 @@ impl LeaseClaim {
         Self { client }
     }
 
-    /// Binds a belief to the lease as it stands; `None` if it does not hold now:
+    /// Binds a belief to the lease as it stands; `None` if it is not valid now:
     /// [`renew`](Self::renew) it then.
     #[must_use]
     pub fn bind(&self) -> Option<Belief> {
@@ -58,23 +66,71 @@ impl LeaseClaim {
         Some(Belief { session, term })
     }
 
-    /// Asks a quorum of the ensemble for a sign of life, with a transaction of
-    /// nothing. When it has answered, this session has not been expired by anybody
-    /// up to the time of the call, and the lease is counted from then.
+    /// Renews the lease, unless it is valid, and binds a belief to it.
+    ///
+    /// One empty transaction is enough for a session that has sent its pings. One that was silent for
+    /// most of its timeout needs a second one, after the
+    /// [flush bound](crate::LeaseAssumptions::flush_bound).
     ///
     /// # Errors
-    /// None of its own; see [`Client`](Client#operations).
-    pub fn renew(&self) -> Pending<()> {
-        self.client.prove()
+    /// [`ErrorKind::LeaseImpossible`] if the lease can never be valid with the session timeout in
+    /// force; those common to all operations, see [`Client`](Client#operations).
+    ///
+    /// # Cancel safety
+    /// Dropping the future only stops the waiting.
+    pub async fn renew(&self) -> Result<Belief, Error> {
+        let shared = self.client.shared();
+        loop {
+            if let Some(belief) = self.bind() {
+                return Ok(belief);
+            }
+            self.client.prove().await?;
+            if let Some(belief) = self.bind() {
+                return Ok(belief);
+            }
+            let (impossible, proof) = {
+                let session = shared.lock();
+                (session.lease_impossible(), session.lease_proof_due())
+            };
+            if let Some(why) = impossible {
+                let kind = ErrorKind::LeaseImpossible(why);
+                return Err(Error::not_applied(kind).on("renew the lease of", "/"));
+            }
+            // The answer above is a touch that another request proves later.
+            let soonest = now() + RENEWAL_PAUSE_MIN;
+            let due = proof.map_or(soonest, |due| due.max(soonest));
+            tokio::time::sleep_until(due.into()).await;
+        }
     }
 
-    /// Until when the belief holds if nothing more is heard; `None` if it is lost, or was
-    /// in another session than this claim is on.
+    /// Returns until when the belief holds if nothing more is heard; `None` if it is lost, or was
+    /// bound to another session than this claim is on.
     #[must_use]
     pub fn valid_until(&self, belief: Belief) -> Option<Instant> {
+        self.term(belief).map(|term| term.until)
+    }
+
+    /// Returns how long the belief holds if nothing more is heard; zero if it is lost.
+    #[must_use]
+    pub fn remaining(&self, belief: Belief) -> Duration {
+        self.term(belief).map_or(Duration::ZERO, |term| term.until - term.now)
+    }
+
+    /// Returns the latest time at which the ensemble is proven to have counted the session as
+    /// alive: the session timeout counts from then. `None` if the belief is lost.
+    #[must_use]
+    pub fn proven_at(&self, belief: Belief) -> Option<Instant> {
+        self.term(belief)?.proven_at
+    }
+
+    /// The term that the belief is bound to, if it goes on.
+    fn term(&self, belief: Belief) -> Option<Term> {
         let shared = self.client.shared();
-        let (term, until) = shared.lock().lease(now())?;
-        (belief == Belief { session: shared.number(), term }).then_some(until)
+        let session = shared.lock();
+        let now = now();
+        let (term, until) = session.lease(now)?;
+        let is_same = belief == Belief { session: shared.number(), term };
+        is_same.then(|| Term { now, until, proven_at: session.lease_proven_at() })
     }
 
     /// Looks at the clock: true if the belief holds this very moment.
@@ -102,6 +158,13 @@ impl Drop for LeaseClaim {
     fn drop(&mut self) {
         self.client.shared().lock().unclaim_lease();
     }
+}
+
+/// A term of the lease that goes on.
+struct Term {
+    now: Instant,
+    until: Instant,
+    proven_at: Option<Instant>,
 }
 
 /// A belief in the existence of one session's nodes, bound to one unbroken term of its

@@ -246,8 +246,8 @@ impl Client {
         Batch { shared: self.shared(), not_send: PhantomData }
     }
 
-    /// Claims the session's lease: from now on the leader is asked for signs of
-    /// life. For recipes whose nodes stand for something.
+    /// Claims the session's lease: from now on requests to the leader keep it renewed. For recipes
+    /// whose nodes stand for something.
     #[must_use]
     pub fn claim_lease(&self) -> LeaseClaim {
         LeaseClaim::new(self.clone())

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use proto::{ErrorCode, FrameError, ReplyHeader, xid};
+use proto::{ErrorCode, FrameError, OpCode, ReplyHeader, xid};
 
 use super::handles::{Owner, Sent};
 use super::link::Link;
@@ -66,10 +66,11 @@ impl<H: Handles> Session<H> {
                 self.notification(now, header.zxid, &body)
             }
             xid::PING => {
-                if let (true, Some(sent)) =
-                    (Planted::LeaseFedByPings.is_on(), self.pulse.unanswered_ping())
-                {
-                    self.lease.quorum_answered(sent, now);
+                if let Some(sent) = self.pulse.unanswered_ping() {
+                    self.lease.touch_answered(sent, now);
+                    if Planted::LeaseFedByPings.is_on() {
+                        self.lease.quorum_agreed(sent, now);
+                    }
                 }
                 let round_trip = self.pulse.ponged(now);
                 self.counters.ping_round_trip = round_trip.or(self.counters.ping_round_trip);
@@ -165,11 +166,7 @@ impl<H: Handles> Session<H> {
         // Only ordinary replies move the zxid: notifications may carry that of a
         // transaction of which more events are to come, and refusals carry -1.
         self.has_seen(header.zxid);
-        let proves = sent.op.is_write()
-            || (Planted::LeaseFedBySync.is_on() && sent.op == proto::OpCode::Sync);
-        if proves && header.zxid > 0 && is_quorums_word(header.err) {
-            self.lease.quorum_answered(sent.at, now);
-        }
+        self.renew_lease(now, &sent, header);
         self.deadlines.met(sent.due);
         // UnknownSession: the session went between two looks of the server at it.
         if [ErrorCode::SESSION_EXPIRED, ErrorCode::UNKNOWN_SESSION].contains(&header.err) {
@@ -201,6 +198,22 @@ impl<H: Handles> Session<H> {
             Owner::Close => self.end(SessionEnd::Closed),
         }
         Ok(())
+    }
+
+    /// Takes from an answer what it proves of the leader's clock; see [`super::lease`].
+    fn renew_lease(&mut self, now: Instant, sent: &Sent<H>, header: &ReplyHeader) {
+        // Credentials are answered ahead of the request processors, and touch nothing.
+        if matches!(sent.owner, Owner::Credential(_)) {
+            return;
+        }
+        if header.err.is_ok() || is_quorums_word(header.err) {
+            self.lease.touch_answered(sent.at, now);
+        }
+        if sent.op.is_write() && header.zxid > 0 && is_quorums_word(header.err) {
+            self.lease.quorum_agreed(sent.at, now);
+        } else if sent.op == OpCode::Sync && header.err.is_ok() {
+            self.lease.leader_answered(sent.at, now);
+        }
     }
 
     fn fail_owner(&mut self, sent: Sent<H>) {

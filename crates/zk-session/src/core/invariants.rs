@@ -47,12 +47,12 @@ impl<H: Handles> Session<H> {
 
     /// The lease never reaches beyond the timeout after something that was sent.
     fn check_lease_is_covered(&self) {
-        if let Some((until, fed)) = self.lease.valid_until().zip(self.lease.fed()) {
-            assert!(until <= fed + self.identity.timeout, "a lease beyond the timeout");
-        }
-        let no_belief = self.ended().is_some() || self.closing.is_some();
-        if let (true, Some(fed)) = (no_belief, self.lease.fed()) {
-            assert_eq!(self.lease(fed), None, "nothing is believed once the end has begun");
+        let Some((until, proven)) = self.lease.valid_until().zip(self.lease.proven_at()) else {
+            return;
+        };
+        assert!(until <= proven + self.identity.timeout, "a lease beyond the timeout");
+        if self.ended().is_some() || self.closing.is_some() {
+            assert_eq!(self.lease(proven), None, "no lease is valid once the end has begun");
         }
     }
 

@@ -51,6 +51,7 @@ impl<H: Handles> Session<H> {
             read_only: Some(self.settings.allow_read_only),
         };
         self.outbound.append(|out| proto::encode_record(&request, out));
+        self.lease.handshake_sent(now);
         self.link = Link::Handshaking { deadline: now + self.attempt_timeout() };
     }
 
@@ -208,7 +209,7 @@ impl<H: Handles> Session<H> {
         // Not the frame, with the whole buffer that it came in, for sixteen bytes.
         self.identity.password = Password(Bytes::copy_from_slice(&response.password));
         self.identity.timeout = timeout;
-        self.lease.negotiated(timeout);
+        self.lease.handshake_accepted(timeout, now);
         let (session_id, host) = (response.session_id, self.hosts.current().clone());
         let event = match self.is_established() && known != 0 {
             false => SessionEvent::Connected { session_id, timeout, host },

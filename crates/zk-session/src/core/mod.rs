@@ -100,7 +100,7 @@ use self::timing::Pulse;
 use self::watches::Watches;
 use crate::error::{ErrorKind, LossCause, Outcome};
 use crate::planted::Planted;
-use crate::{Host, SessionCredentials, SessionEnd, SessionEvent};
+use crate::{Host, LeaseImpossible, SessionCredentials, SessionEnd, SessionEvent};
 
 /// Why a request failed, and whether it was applied.
 pub type Failure = (ErrorKind, Outcome);
@@ -181,7 +181,7 @@ impl<H: Handles> Session<H> {
                 session_zxid: resumed.map_or(0, SessionCredentials::last_zxid),
             },
             pulse: Pulse::new(now),
-            lease: Lease::new(settings.lease_margin),
+            lease: Lease::new(&settings),
             outbound: Outbound::new(),
             inflight: Inflight::new(),
             queue: Queue::new(),
@@ -226,10 +226,14 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
         let Identity { session_id, password, session_zxid, .. } = &self.identity;
+        let timeout = self.lease.shortest_timeout();
         let end = self.beginning_of_the_end();
         let is_over = end.is_some_and(|end| end != SessionEnd::Detached);
         let lives = *session_id != 0 && !is_over;
-        lives.then(|| SessionCredentials::of(*session_id, password.0.clone(), *session_zxid))
+        lives.then(|| {
+            SessionCredentials::of(*session_id, password.0.clone(), *session_zxid)
+                .with_shortest_timeout(timeout)
+        })
     }
 
     /// True once a server has answered a handshake.
@@ -293,7 +297,7 @@ impl<H: Handles> Session<H> {
         self.settings.request_timeout
     }
 
-    /// Something depends on the lease from now on: it is kept fed with heartbeats
+    /// Something depends on the lease from now on: requests keep it renewed
     /// until [`unclaim_lease`](Self::unclaim_lease) was called as often.
     pub fn claim_lease(&mut self) {
         self.lease.claim();
@@ -315,6 +319,25 @@ impl<H: Handles> Session<H> {
             return None;
         }
         self.lease.valid_until().map(|until| (self.lease.term(), until))
+    }
+
+    /// The time from which the session timeout counts at the earliest, at whatever server leads,
+    /// by what has been proven so far.
+    #[must_use]
+    pub fn lease_proven_at(&self) -> Option<Instant> {
+        self.lease.proven_at()
+    }
+
+    /// When the next request can renew a lease that has run out.
+    #[must_use]
+    pub fn lease_proof_due(&self) -> Option<Instant> {
+        self.lease.next_proof()
+    }
+
+    /// Why there can be no lease with the session timeout in force, if there can be none.
+    #[must_use]
+    pub fn lease_impossible(&self) -> Option<LeaseImpossible> {
+        self.lease.impossible()
     }
 
     /// What a guard's validity hangs on.

@@ -7,6 +7,7 @@ use proto::{Multi, OpCode, Request, Sync};
 
 use super::deadlines::{Due, Place, Ticket};
 use super::handles::{Handles, Owner, Sent, Waiter, WatchOf};
+use super::lease::LeaseRequest;
 use super::outbound::Queued;
 use super::watches::{PendingWatch, Watcher, rearm_len};
 use super::{Failure, Output, Session, WatchKind};
@@ -171,7 +172,7 @@ impl<H: Handles> Session<H> {
         }
         self.outbound.has_begun();
         if self.lease.is_claimed() && !self.is_read_only() {
-            self.send_heartbeat(now);
+            self.send_lease_request(now, LeaseRequest::Quorum);
         }
         while let Some(Queued { ticket, op, mut frame, to, watch, due }) = self.queue.pop() {
             let is_refused = self.is_read_only() && needs_quorum(op);
@@ -193,22 +194,19 @@ impl<H: Handles> Session<H> {
         self.say_close(now);
     }
 
-    /// Asks a quorum for a sign of life: see [`super::lease`].
-    pub(super) fn send_heartbeat(&mut self, now: Instant) {
+    /// Sends what a claimed lease needs; see [`super::lease`].
+    pub(super) fn send_lease_request(&mut self, now: Instant, request: LeaseRequest) {
         let xid = self.inflight.next_xid();
-        let (op, offset) = match Planted::LeaseFedBySync.is_on() {
-            true => {
-                let sync = Sync { path: "/".into() };
-                let encode = |out: &mut _| proto::encode_request(xid, &sync, out);
-                (OpCode::Sync, self.outbound.overtake(encode))
-            }
-            false => {
-                let encode = |out: &mut _| proto::encode_request(xid, &HEARTBEAT, out);
-                (OpCode::Multi, self.outbound.overtake(encode))
-            }
+        let offset = self.outbound.overtake(|out| match request {
+            LeaseRequest::Leader => proto::encode_request(xid, &Sync { path: "/".into() }, out),
+            LeaseRequest::Quorum => proto::encode_request(xid, &HEARTBEAT, out),
+        });
+        let op = match request {
+            LeaseRequest::Leader => OpCode::Sync,
+            LeaseRequest::Quorum => OpCode::Multi,
         };
         self.sent(now, op, offset, Owner::Heartbeat, None, None);
-        self.pulse.asked_quorum(now);
+        self.lease.asked(request, now);
     }
 }
 

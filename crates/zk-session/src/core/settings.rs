@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_MIN};
-use crate::{Host, SessionCredentials};
+use crate::{Host, LeaseAssumptions, SessionCredentials};
 
 pub(crate) const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
 
@@ -14,9 +14,8 @@ pub struct Settings {
     pub hosts: Vec<Host>,
     /// The session timeout to ask for; the server clamps it.
     pub session_timeout: Duration,
-    /// How much earlier than the session timeout the lease ends: a quarter of the
-    /// negotiated timeout if `None`, and never more than half of it.
-    pub lease_margin: Option<Duration>,
+    /// What the lease assumes about servers and clocks.
+    pub lease_assumptions: LeaseAssumptions,
     /// How long a caller waits for an answer who does not say so; for ever, that is
     /// until the session ends, if `None`.
     pub request_timeout: Option<Duration>,
@@ -39,7 +38,7 @@ impl Settings {
         Self {
             hosts,
             session_timeout,
-            lease_margin: None,
+            lease_assumptions: LeaseAssumptions::new(),
             request_timeout: None,
             resume: None,
             allow_read_only: false,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use proto::{Ping, xid};
 
+use super::lease::LeaseRequest;
 use super::link::Link;
 use super::{Handles, Output, Session};
 use crate::SessionEnd;
@@ -17,10 +18,6 @@ use crate::planted::Planted;
 #[derive(Debug)]
 pub(super) struct Pulse {
     sent: Instant,
-    /// The last heartbeat. Other writes do not count before they are answered: they
-    /// may be refused on the way to the leader, and a row of such writes must not
-    /// starve the lease.
-    asked_quorum: Instant,
     heard: Instant,
     /// The first thing sent since anything was heard.
     unheard: Option<Instant>,
@@ -43,7 +40,6 @@ impl Pulse {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             sent: now,
-            asked_quorum: now,
             heard: now,
             unheard: None,
             up: now,
@@ -81,10 +77,6 @@ impl Pulse {
     pub(super) fn sent(&mut self, now: Instant) {
         self.sent = now;
         self.unheard.get_or_insert(now);
-    }
-
-    pub(super) fn asked_quorum(&mut self, now: Instant) {
-        self.asked_quorum = now;
     }
 
     pub(super) fn heard(&mut self, now: Instant) {
@@ -145,7 +137,7 @@ impl<H: Handles> Session<H> {
             Link::Up => {
                 let up = [
                     self.ping_due(),
-                    self.heartbeat_due(),
+                    self.lease_request_due().map(|(due, _)| due),
                     self.chores.retry_at(),
                     self.unwatch_at,
                     self.stall_due(),
@@ -206,8 +198,8 @@ impl<H: Handles> Session<H> {
         if self.close_due().is_some_and(|due| due <= now) {
             self.say_close(now);
         }
-        if self.heartbeat_due().is_some_and(|due| due <= now) {
-            self.send_heartbeat(now);
+        if let Some((_, request)) = self.lease_request_due().filter(|(due, _)| *due <= now) {
+            self.send_lease_request(now, request);
         }
         if self.ping_due().is_some_and(|due| due <= now) {
             self.outbound.overtake(|out| proto::encode_request(xid::PING, &Ping, out));
@@ -225,31 +217,30 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// After a third of the timeout without a word from us a ping is due, so that
-    /// one may be lost before the session is in danger. One that was not answered is
-    /// enough, unless its answer is held up by a long reply, or by a long queue of them: the
-    /// server, which does not count what it sends, must go on hearing of us.
+    /// A ping is due when nothing was sent for a third of the timeout, so that one may be lost
+    /// before the session is in danger, and sooner while the lease is claimed: pings are the
+    /// touches that the lease's next requests prove. One unanswered ping is enough, unless its answer is held
+    /// up by a long reply, or by a long queue of them: the server does not count what it sends, so
+    /// it must go on receiving something.
     fn ping_due(&self) -> Option<Instant> {
-        let interval = (self.identity.timeout / 3).min(PING_INTERVAL_MAX);
+        let interval = self.lease.touch_every().unwrap_or(self.identity.timeout / 3);
+        let interval = interval.min(PING_INTERVAL_MAX);
         // closeSession is the last word on a connection.
         let is_asked = self.pulse.pings.back().copied() > self.pulse.acked;
         let silent = (is_asked && !self.pulse.is_in_reply) || self.is_close_said();
         (!silent).then(|| self.pulse.sent + interval)
     }
 
-    /// While the lease is claimed, a quorum is asked for a sign of life every sixth
-    /// of the timeout in which it gave none by itself: with the margin of a quarter
-    /// that leaves three chances before the lease runs out.
-    fn heartbeat_due(&self) -> Option<Instant> {
-        let for_long = self.pulse.asked_quorum > self.pulse.up + self.identity.timeout / 2;
-        if (Planted::RenewalStops.is_on() && for_long) || Planted::LeaseFedByPings.is_on() {
+    /// The next request that a claimed lease needs.
+    fn lease_request_due(&self) -> Option<(Instant, LeaseRequest)> {
+        let up = self.pulse.up;
+        let (due, request) = self.lease.request_due(up)?;
+        if Planted::RenewalStops.is_on() && due > up + self.identity.timeout / 2 {
             return None;
         }
-        let last =
-            self.lease.fed().map_or(self.pulse.asked_quorum, |at| at.max(self.pulse.asked_quorum));
-        // A read-only server has nobody to agree with.
-        let wanted = self.lease.is_claimed() && self.closing.is_none() && !self.is_read_only();
-        wanted.then(|| last + self.identity.timeout / 6)
+        // A read-only server has no leader to ask.
+        let is_wanted = self.closing.is_none() && !self.is_read_only();
+        is_wanted.then_some((due, request))
     }
 
     /// What of the session timeout a server is waited for: however long it lets a session
@@ -261,21 +252,21 @@ impl<H: Handles> Session<H> {
     /// After two thirds of the timeout without a byte the connection is given up:
     /// a third is left to find another server.
     ///
-    /// While a lease hangs on it, sooner: it is counted from what was last agreed to, and
-    /// whatever else was heard since would put the end of the connection behind its own. A
-    /// sixth of the timeout is left to have it renewed elsewhere, if answers are usually so
-    /// fast that this can be done, and if this is not already elsewhere.
+    /// Sooner while the lease is claimed, which ends earlier than the session: an eighth of the
+    /// timeout is left to renew it on another connection, whose handshake alone proves a
+    /// touch. Not where answers are too slow for that, and not before this connection has renewed
+    /// the lease: giving up one after the other wins nothing.
     fn silence_due(&self) -> Instant {
         let Pulse { heard, unheard, .. } = self.pulse;
         let since_asked = unheard.map_or(heard, |asked| asked + self.patience() / 3);
         let due = (heard + self.patience() * 2 / 3).max(since_asked);
         let timeout = self.identity.timeout;
         let is_hasty = self.pulse.round_trip.is_some_and(|usual| usual <= timeout / 16);
-        let is_fed_here = self.lease.fed() >= Some(self.pulse.up);
+        let is_renewed_here = self.lease.is_renewed_since(self.pulse.up);
         let end_of_lease = self.lease.deadline().filter(|_| self.lease.is_claimed());
-        let end_of_lease = end_of_lease.filter(|_| is_hasty && is_fed_here);
+        let end_of_lease = end_of_lease.filter(|_| is_hasty && is_renewed_here);
         let Some((end, asked)) = end_of_lease.zip(unheard) else { return due };
-        due.min((asked + timeout / 4).max(end.checked_sub(timeout / 6).unwrap_or(end)))
+        due.min((asked + timeout / 4).max(end.checked_sub(timeout / 8).unwrap_or(end)))
     }
 
     /// A server that was asked nothing, because whoever drives this session stood

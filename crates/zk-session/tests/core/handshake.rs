@@ -232,7 +232,7 @@ fn the_only_server_too_is_given_up_while_the_lease_of_a_holder_lasts() {
     world.cut();
     let before = world.attempts().len();
     world.servers = Servers::Silent;
-    world.advance(T / 2);
+    world.advance(T * 2 / 5);
     assert_eq!(world.attempts().len() - before, 2, "the second one in time");
     assert!(world.lease().is_some());
     world.finish();

@@ -1,32 +1,35 @@
-//! The lease: fed by what a quorum has agreed to, from when it was asked.
+//! The lease: what proves it, what keeps it renewed, and when it ends.
 
 use std::time::Duration;
 
 use proto::{ErrorCode, EventType, MultiReply, OpCode, SyncReply};
-use zk_session::SessionEnd;
 use zk_session::core::Standing;
+use zk_session::{LeaseAssumptions, SessionEnd};
 
 use crate::harness::{Servers, T, World, ms, pong};
 
-const LEASE: Duration = Duration::from_millis(4500);
+/// How much earlier than proven the lease ends: a twelfth of the timeout, and 1,000 ppm of it.
+const EARLY: Duration = Duration::from_millis(506);
+/// How long a lease lasts from the time from which it counts.
+const LEASE: Duration = Duration::from_millis(6000 - 506);
 
 fn lapsed(term: u64) -> Standing {
     Standing { term, closing: None, ended: None }
 }
 
 #[test]
-fn there_is_none_before_a_quorum_has_answered() {
+fn lease_is_invalid_before_a_quorum_answers() {
     let mut world = World::up();
     assert_eq!(world.lease(), None);
     world.answered.insert(OpCode::Ping.code());
     world.advance(T * 3);
-    assert_eq!(world.lease(), None, "neither the handshake nor pings feed it");
-    assert_eq!(world.standings(), [], "what never began cannot end");
+    assert_eq!(world.lease(), None, "neither the handshake nor pings prove it");
+    assert_eq!(world.standings(), [], "a lease that never began cannot end");
     world.finish();
 }
 
 #[test]
-fn a_write_feeds_it_from_the_time_it_was_sent() {
+fn quorum_write_proves_the_last_touch_before_the_flush_bound() {
     type Ask = fn(&mut World) -> u32;
     let asks: [(Ask, OpCode); 4] = [
         (|w| w.create("/a"), OpCode::Create2),
@@ -36,18 +39,64 @@ fn a_write_feeds_it_from_the_time_it_was_sent() {
     ];
     for (ask, op) in asks {
         let mut world = World::up();
-        world.advance(ms(500));
+        world.advance(ms(2000));
+        let ping = world.take(OpCode::Ping);
+        world.advance(ms(300));
+        world.serve(&ping); // sent at 2000, answered at 2300
+        world.advance(ms(1999));
+        world.take(OpCode::Ping);
+        ask(&mut world); // a millisecond too early to prove the ping
+        let early = world.take(op);
+        world.advance(ms(1));
         ask(&mut world);
-        world.advance(ms(1300));
-        let frame = world.take(op);
-        world.answer(&frame, 9, ErrorCode::OK, &());
-        assert_eq!(world.lease(), Some(ms(500) + LEASE), "{op:?}");
+        let late = world.take(op);
+        world.advance(ms(600));
+        world.answer(&early, 9, ErrorCode::OK, &());
+        assert_eq!(world.lease(), Some(LEASE), "{op:?}: from the handshake");
+        world.answer(&late, 9, ErrorCode::OK, &());
+        assert_eq!(world.lease(), Some(ms(2000) + LEASE), "{op:?}");
         world.finish();
     }
 }
 
+/// A follower hands touches on with its next flush, and may hang before it.
 #[test]
-fn a_refusal_counts_only_if_a_leader_must_have_spoken() {
+fn write_after_silence_does_not_prolong_the_lease() {
+    let mut world = World::up();
+    world.create("/a");
+    let create = world.take(OpCode::Create2);
+    world.answer(&create, 9, ErrorCode::OK, &());
+    assert_eq!(world.lease(), Some(LEASE));
+    world.freeze(T * 6 / 10);
+    world.create("/b");
+    let create = world.take(OpCode::Create2);
+    world.answer(&create, 10, ErrorCode::OK, &());
+    assert_eq!(world.lease(), Some(LEASE), "counted from before the silence");
+    world.finish();
+}
+
+#[test]
+fn sync_proves_touches_for_as_long_as_the_last_quorum_write_allows() {
+    let mut world = World::up();
+    world.answered.extend([OpCode::Ping.code(), OpCode::Sync.code()]);
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.answer(&proof, 9, ErrorCode::OK, &());
+    world.advance(ms(4000));
+    world.sync();
+    assert_eq!(world.lease(), Some(LEASE), "a new leader may have started at 0");
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.answer(&proof, 10, ErrorCode::OK, &());
+    assert_eq!(world.lease(), Some(ms(2000) + LEASE), "from the ping");
+    world.advance(ms(2000));
+    world.sync();
+    assert_eq!(world.lease(), Some(ms(4000) + LEASE), "from the first proof");
+    world.finish();
+}
+
+#[test]
+fn refusal_counts_only_if_a_quorum_agreed_to_it() {
     let fed = [
         ErrorCode::NO_NODE,
         ErrorCode::NODE_EXISTS,
@@ -76,9 +125,9 @@ fn a_refusal_counts_only_if_a_leader_must_have_spoken() {
 }
 
 #[test]
-fn reads_events_pings_syncs_and_answers_without_a_zxid_do_not_feed_it() {
+fn reads_events_and_answers_without_a_zxid_prove_nothing() {
     let mut world = World::up();
-    world.sync(); // a leader answers it alone that has been replaced
+    world.sync(); // a leader that was replaced answers it as well
     let frame = world.take(OpCode::Sync);
     world.answer(&frame, 9, ErrorCode::OK, &SyncReply { path: None });
     world.get("/a");
@@ -99,38 +148,68 @@ fn reads_events_pings_syncs_and_answers_without_a_zxid_do_not_feed_it() {
 }
 
 #[test]
-fn a_quorum_is_asked_every_sixth_of_the_timeout_while_it_is_claimed() {
+fn claimed_lease_asks_leader_and_quorum_at_fixed_shares_of_the_timeout() {
     let mut world = World::served(&[]);
     world.advance(T);
     assert_eq!(world.times(OpCode::Multi), []);
+    assert_eq!(world.times(OpCode::Sync), []);
     world.claim();
     world.claim();
-    world.advance(ms(3000));
-    assert_eq!(world.times(OpCode::Multi), [ms(6000), ms(7000), ms(8000), ms(9000)]);
+    world.advance(T);
+    let quorum: Vec<_> = [0, 2250, 4500].map(|at| T + ms(at)).into();
+    assert_eq!(world.times(OpCode::Multi), quorum, "three logged writes in a timeout");
+    let leader: Vec<_> = [750, 1500, 3000, 3750, 5250, 6000].map(|at| T + ms(at)).into();
+    assert_eq!(world.times(OpCode::Sync), leader);
+    let pings = world.times(OpCode::Ping);
+    let pings = pings.iter().filter(|at| **at > T).count();
+    assert_eq!(pings, 8, "something is sent every sixteenth");
     world.session.unclaim_lease();
-    world.advance(ms(1000));
-    assert_eq!(world.times(OpCode::Multi).len(), 5, "one claim is left");
+    world.advance(ms(750));
+    assert_eq!(world.times(OpCode::Multi).len(), 4, "one claim is left");
     world.session.unclaim_lease();
     world.advance(T);
-    assert_eq!(world.times(OpCode::Multi).len(), 5);
+    assert_eq!(world.times(OpCode::Multi).len(), 4);
+    assert_eq!(world.times(OpCode::Sync).len(), 6);
     world.finish();
 }
 
+/// The documented floor: what is left of a lease, whatever the moment at which answers stop.
 #[test]
-fn a_claimed_lease_holds_as_long_as_a_quorum_answers() {
+fn claimed_lease_never_has_less_than_a_third_of_the_timeout_left() {
     let mut world = World::served(&[]);
     world.claim();
-    world.advance(T * 50);
+    world.advance(T);
+    let mut least = T;
+    while world.now() < T * 20 {
+        world.advance(ms(7));
+        least = least.min(world.lease().unwrap() - world.now());
+    }
     assert_eq!(world.standings(), []);
-    assert!(world.lease().unwrap() > world.now() + T / 2);
+    assert!(least >= T * 39 / 100, "{least:?}");
+    world.finish();
+}
+
+/// A session that was silent for long proves its first touches as soon as that is possible.
+#[test]
+fn lapsed_lease_is_renewed_after_the_flush_bound() {
+    let mut world = World::served(&[]);
+    world.claim();
+    world.advance(T);
+    world.freeze(T);
+    world.tick();
+    let resumed = world.now();
+    assert_eq!(world.lease(), None);
+    while world.lease().is_none() {
+        world.advance_to_deadline();
+    }
+    assert!(world.now() - resumed <= T / 3 + T / 16, "{:?}", world.now() - resumed);
     world.finish();
 }
 
 #[test]
-fn writes_that_are_refused_on_the_way_do_not_starve_it() {
+fn writes_refused_on_the_way_do_not_starve_the_lease() {
     let mut world = World::up();
-    world.answered.insert(OpCode::Multi.code());
-    world.answered.insert(OpCode::Ping.code());
+    world.answered.extend([OpCode::Multi, OpCode::Ping, OpCode::Sync].map(OpCode::code));
     world.claim();
     for _ in 0..100 {
         world.advance(ms(100));
@@ -144,7 +223,7 @@ fn writes_that_are_refused_on_the_way_do_not_starve_it() {
 }
 
 #[test]
-fn it_lapses_with_a_word_at_its_deadline() {
+fn lease_lapses_at_its_deadline_and_says_so() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
     world.prove();
@@ -160,27 +239,40 @@ fn it_lapses_with_a_word_at_its_deadline() {
 }
 
 #[test]
-fn the_margin_can_be_chosen_up_to_half_of_the_timeout() {
-    let mut world = World::with(|settings| settings.lease_margin = Some(ms(1000)));
+fn assumptions_decide_when_the_lease_ends() {
+    let assumptions = LeaseAssumptions::new().margin(ms(1000)).clock_drift_ppm(0);
+    let assumptions = assumptions.flush_bound(ms(1200));
+    let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
     world.bring_up();
+    world.answered.insert(OpCode::Ping.code());
+    world.advance(ms(3200)); // a ping at 2000
     world.prove();
     let frame = world.take(OpCode::Multi);
     world.answer(&frame, 9, ErrorCode::OK, &());
-    assert_eq!(world.lease(), Some(ms(5000)));
+    assert_eq!(world.lease(), Some(ms(2000) + T - ms(1000)));
+    world.finish();
+}
 
-    // With more the lease would be over before it could be renewed.
-    let mut most = World::with(|settings| settings.lease_margin = Some(T * 5));
-    most.bring_up();
-    most.prove();
-    let frame = most.take(OpCode::Multi);
-    most.answer(&frame, 9, ErrorCode::OK, &());
-    assert_eq!(most.lease(), Some(T / 2));
-    most.finish();
+/// A server grants less than was asked for, and the margin that was set is too much for it.
+#[test]
+fn lease_is_impossible_with_a_timeout_that_is_too_short() {
+    let assumptions = LeaseAssumptions::new().margin(ms(1500));
+    let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
+    world.open();
+    assert_eq!(world.session.lease_impossible(), None);
+    world.respond(&crate::harness::acceptance(3000));
+    assert!(world.session.lease_impossible().is_some());
+    world.claim();
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert_eq!(world.lease(), None);
+    assert_eq!(world.times(OpCode::Multi).len(), 1, "and nothing is asked for it");
     world.finish();
 }
 
 #[test]
-fn a_term_that_is_over_never_comes_back() {
+fn term_that_lapsed_is_never_valid_again() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
     world.prove();
@@ -195,13 +287,13 @@ fn a_term_that_is_over_never_comes_back() {
     world.answer(&late, 9, ErrorCode::OK, &());
     let (next, until) = world.session.lease(world.instant()).unwrap();
     assert_eq!(next, term + 1);
-    assert_eq!(world.lease(), Some(LEASE - ms(100) + LEASE));
+    assert_eq!(world.lease(), Some(ms(2000) + LEASE), "from the ping");
     assert!(until > world.instant());
     world.finish();
 }
 
 #[test]
-fn losing_the_connection_or_having_it_again_changes_nothing() {
+fn reconnect_prolongs_the_lease_once_a_quorum_has_agreed() {
     let mut world = World::up();
     world.prove();
     let frame = world.take(OpCode::Multi);
@@ -209,16 +301,74 @@ fn losing_the_connection_or_having_it_again_changes_nothing() {
     world.advance(ms(1000));
     world.cut();
     assert_eq!(world.lease(), Some(LEASE));
-    world.bring_up();
+    world.open();
+    let connected = world.now();
+    world.respond(&crate::harness::acceptance(6000));
+    assert_eq!(world.lease(), Some(LEASE), "a leader that was replaced accepts it as well");
+    world.sync();
+    let frame = world.take(OpCode::Sync);
+    world.answer(&frame, 9, ErrorCode::OK, &SyncReply { path: None });
     assert_eq!(world.lease(), Some(LEASE));
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 10, ErrorCode::OK, &());
+    assert_eq!(world.lease(), Some(connected + LEASE), "the handshake is a touch at the leader");
     assert_eq!(world.standings(), []);
-    world.advance_to(LEASE);
-    assert_eq!(world.lease(), None);
+    world.finish();
+}
+
+/// The server may have shortened the timeout, and nobody read its answer.
+#[test]
+fn unanswered_handshake_halves_what_is_left_of_the_lease() {
+    let mut world = World::up();
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.advance(ms(1000));
+    world.cut();
+    world.open();
+    let asked = world.now();
+    assert_eq!(world.lease(), Some(asked + T / 2 - EARLY));
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.lease(), Some(asked + T / 2 - EARLY), "until a quorum has agreed");
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 10, ErrorCode::OK, &());
+    assert!(world.lease() > Some(LEASE));
     world.finish();
 }
 
 #[test]
-fn a_claimed_lease_is_fed_first_thing_on_a_new_connection() {
+fn handshake_with_a_shorter_timeout_shortens_the_lease_for_good() {
+    let mut world = World::up();
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.advance(ms(500));
+    world.cut();
+    world.open();
+    let reconnected = world.now();
+    world.respond(&crate::harness::acceptance(3000));
+    let lease = ms(3000 - 253);
+    assert_eq!(
+        world.lease(),
+        Some(lease),
+        "it was granted 6 s before, and a leader counts 3 s now"
+    );
+    world.cut();
+    world.bring_up(); // 6 s again; a new leader goes by the shortest, for all the client knows
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 10, ErrorCode::OK, &());
+    assert!(
+        world.lease() <= Some(world.now() + lease) && world.lease() > Some(reconnected + lease)
+    );
+    world.finish();
+}
+
+#[test]
+fn claimed_lease_asks_a_quorum_first_on_a_new_connection() {
     let mut world = World::served(&[]);
     world.advance(ms(1000));
     world.claim();
@@ -238,17 +388,17 @@ fn a_claimed_lease_is_fed_first_thing_on_a_new_connection() {
 /// The server we are connected to is cut off from the leader: it goes on
 /// answering pings, long after the leader has expired the session.
 #[test]
-fn pings_that_are_answered_do_not_keep_it_when_writes_are_not() {
+fn answered_pings_do_not_keep_the_lease() {
     let mut world = World::served(&[]);
     world.claim();
     world.advance(ms(2500));
     let cut = world.now();
-    let fed = *world.times(OpCode::Multi).last().unwrap();
-    world.unanswered.insert(OpCode::Multi.code());
+    let end = world.lease().unwrap();
+    world.unanswered.extend([OpCode::Multi.code(), OpCode::Sync.code()]);
     world.advance(T);
     let (at, standing) = world.standings()[0];
     assert_eq!(standing, lapsed(1));
-    assert_eq!(at, fed + LEASE);
+    assert_eq!(at, end);
     assert!(at < cut + T);
     assert!(world.session.is_connected(), "a follower answers pings");
     world.finish();
@@ -257,13 +407,14 @@ fn pings_that_are_answered_do_not_keep_it_when_writes_are_not() {
 /// Everything came to a stop for twice the timeout, and the answers of before are
 /// still in the buffer.
 #[test]
-fn it_has_lapsed_before_anything_that_waits_in_the_buffer_is_looked_at() {
+fn lease_lapses_before_answers_in_the_buffer_are_read() {
     let mut world = World::up();
     world.advance(ms(1000));
     world.claim();
     let frame = world.take(OpCode::Multi);
     world.answer(&frame, 9, ErrorCode::OK, &());
-    world.advance(ms(1000));
+    world.advance(ms(3000));
+    world.frames.retain(|frame| frame.op == OpCode::Multi);
     let frame = world.take(OpCode::Multi);
     let write = world.create("/a");
     let create = world.take(OpCode::Create2);
@@ -284,7 +435,7 @@ fn it_has_lapsed_before_anything_that_waits_in_the_buffer_is_looked_at() {
 }
 
 #[test]
-fn the_end_of_the_session_ends_it() {
+fn end_of_the_session_ends_the_lease() {
     let mut world = World::served(&[]);
     world.advance(ms(1000));
     world.claim();
@@ -297,7 +448,7 @@ fn the_end_of_the_session_ends_it() {
 }
 
 #[test]
-fn closing_ends_every_belief_before_the_server_has_the_request() {
+fn close_ends_the_lease_before_the_server_has_the_request() {
     let mut world = World::up();
     world.claim();
     world.prove();
@@ -311,10 +462,9 @@ fn closing_ends_every_belief_before_the_server_has_the_request() {
     world.finish();
 }
 
-/// A quorum has agreed to it with the timeout of before; the new one is one server's word, and
-/// a leader may be waiting for less.
+/// A leader may still count with the timeout of the session's creation.
 #[test]
-fn a_handshake_with_a_longer_timeout_does_not_prolong_it() {
+fn handshake_with_a_longer_timeout_does_not_prolong_the_lease() {
     let mut world = World::up();
     world.prove();
     let proof = world.take(OpCode::Multi);
@@ -328,14 +478,13 @@ fn a_handshake_with_a_longer_timeout_does_not_prolong_it() {
     world.prove();
     let proof = world.take(OpCode::Multi);
     world.serve(&proof);
-    assert_eq!(world.lease(), Some(world.now() + ms(30_000)), "agreed to by now");
+    assert_eq!(world.lease(), Some(world.now() + LEASE));
     world.finish();
 }
 
-/// What else is heard, an event here, says nothing of the lease, and must not keep a connection
-/// that is dead until the lease is over.
+/// An event proves nothing of the lease, and must not keep a dead connection until the lease ends.
 #[test]
-fn a_connection_that_falls_silent_is_replaced_before_it_is_over() {
+fn silent_connection_is_replaced_before_the_lease_ends() {
     for heard in [0, 250, 500, 750, 990] {
         let mut world = World::up();
         world.advance(ms(1000));
@@ -350,7 +499,7 @@ fn a_connection_that_falls_silent_is_replaced_before_it_is_over() {
             world.advance_to_deadline();
         }
         let left = end - world.now();
-        assert!(left >= T / 6, "{left:?} left, after an event at {heard}");
+        assert!(left >= T / 8, "{left:?} left, after an event at {heard}");
         world.bring_up();
         let proof = world.take(OpCode::Multi);
         world.serve(&proof);

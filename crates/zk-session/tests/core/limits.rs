@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto::{AddWatchMode, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, SetData, SetWatches2};
 use zk_session::core::WatchKind;
 use zk_session::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
-use zk_session::{ErrorKind, LossCause, Outcome};
+use zk_session::{ErrorKind, LeaseAssumptions, LossCause, Outcome};
 
 use crate::harness::{Servers, T, World, get, ms};
 
@@ -182,7 +182,7 @@ fn durations_without_end_are_taken_for_very_long_ones() {
     let mut world = World::with(|settings| {
         settings.session_timeout = Duration::MAX;
         settings.close_timeout = Duration::MAX;
-        settings.lease_margin = Some(Duration::MAX);
+        settings.lease_assumptions = LeaseAssumptions::new().margin(Duration::MAX);
     });
     world.servers = Servers::Silent;
     world.advance(T);

@@ -70,7 +70,6 @@ fn when_the_arming_of_watches_is_left_out_they_are_armed_from_where_they_were() 
     world.bring_up();
     world.take(OpCode::SetWatches); // swallowed
     world.claim();
-    world.advance(T / 6);
     let heartbeat = world.take(OpCode::Multi);
     world.answer(&heartbeat, 9, ErrorCode::OK, &()); // which it may
     world.get("/b");

@@ -48,7 +48,6 @@ fn a_snapshot_tells_what_is_going_on() {
 fn round_trips_are_taken_from_the_answers() {
     let mut world = World::up();
     world.claim();
-    world.advance(T / 6);
     let heartbeat = world.take(OpCode::Multi);
     world.advance(ms(30));
     let reply = proto::MultiReply { results: vec![] };

@@ -1,0 +1,177 @@
+//! What a session can prove about the leader's clock for it.
+//!
+//! The leader expires a session when the session's timeout has passed since the leader last
+//! *touched* it. This module derives a time before which no leader can have done that, from
+//! nothing but the times at which packets were sent and answered. The module documentation
+//! of [`lease`](super) has the servers' side; here is the rule.
+//!
+//! Let `s(x)` and `a(x)` be the times at which packet `x` was sent and answered.
+//!
+//! 1. **A follower has received a touch when it answers.** Every ping and every request
+//!    touches the session at the server that the client is connected to
+//!    (`ZooKeeperServer.submitRequestNow`). On a follower or observer that is only an entry in
+//!    its touch table (`LearnerSessionTracker.touchSession`), made by `a(p)` at the latest.
+//! 2. **A later request carries an earlier flush with it.** The follower sends its touch table
+//!    with its answer to each ping of the leader (`Learner.ping`), at most a *flush bound* `d`
+//!    apart. Those answers and the requests that it forwards share one ordered stream. So when
+//!    the leader has answered a request `w` with `s(w) >= a(p) + d`, a flush with the touch of `p`
+//!    was sent between the two and has arrived: the leader's clock is at least `s(p)` plus the
+//!    timeout.
+//! 3. **A reconnect touches at the leader.** The server has the leader validate a session that it
+//!    accepts (`Leader.REVALIDATE`), and that touches it.
+//! 4. **A quorum rules out another leader.** All of this is about one leader, which may have been
+//!    replaced without noticing: it still answers `sync`, and accepts sessions. A server keeps its
+//!    connections only for as long as it keeps its leader. So a write `q` that a quorum agreed to
+//!    proves that the leader of its connection was the only one at `s(q)`. A later one starts every
+//!    session's clock at its own start (`SessionTrackerImpl`), with the timeout of the session's
+//!    creation. Touches on a connection count from the first such write on it.
+//!
+//! So no leader expires the session before
+//! `min(latest proven touch, latest quorum write) + timeout`, with both on the same connection. The
+//! timeout is the shortest that was granted in the session's life: servers may grant different
+//! ones, and a leader counts with the one that came with its last touch. A connect request whose answer is still missing, or was lost,
+//! may have made that timeout shorter yet: by half at most, as
+//! [`LeaseAssumptions`](crate::LeaseAssumptions) has it.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::limits::TOUCHES_PER_TIMEOUT;
+use crate::planted::Planted;
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub(super) struct Evidence {
+    flush_bound: Duration,
+    /// The shortest session timeout granted so far, if the session was ever granted one.
+    timeout: Option<Duration>,
+    /// Answered packets of this connection whose touch is not proven yet, oldest first: both of
+    /// their times grow.
+    touches: VecDeque<Touch>,
+    /// The latest send time of a packet that the leader of this connection is proven to have counted.
+    touched_here: Option<Instant>,
+    /// Whether a quorum has agreed to anything on this connection.
+    is_confirmed: bool,
+    /// The latest of these times that counts.
+    touched: Option<Instant>,
+    /// The send time of the latest request that a quorum agreed to.
+    agreed: Option<Instant>,
+    /// When the latest connect request was sent.
+    handshake: Option<Instant>,
+    /// The earliest connect request whose answer was lost, or is missing yet: its server may have
+    /// granted a shorter timeout.
+    unanswered: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Touch {
+    sent: Instant,
+    answered: Instant,
+}
+
+impl Evidence {
+    /// `resumed` is the shortest timeout of a session that another client began.
+    pub(super) fn new(resumed: Option<Duration>) -> Self {
+        Self {
+            flush_bound: Duration::ZERO,
+            timeout: resumed,
+            touches: VecDeque::new(),
+            touched_here: None,
+            is_confirmed: false,
+            touched: None,
+            agreed: None,
+            handshake: None,
+            unanswered: None,
+        }
+    }
+
+    /// Sets the longest time between two flushes of a follower.
+    pub(super) fn set_flush_bound(&mut self, bound: Duration) {
+        self.flush_bound = if Planted::NoFlushBound.is_on() { Duration::ZERO } else { bound };
+    }
+
+    /// The shortest timeout granted so far.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// A connect request leaves.
+    pub(super) fn handshake_sent(&mut self, now: Instant) {
+        self.handshake = Some(now);
+        self.unanswered.get_or_insert(now);
+    }
+
+    /// The server has accepted the session.
+    pub(super) fn handshake_accepted(&mut self, timeout: Duration) {
+        self.timeout = Some(match self.timeout {
+            Some(before) if Planted::ShorterTimeoutIgnored.is_on() => before,
+            Some(before) => before.min(timeout),
+            None => timeout,
+        });
+        self.touched_here = self.handshake;
+        self.is_confirmed = Planted::ReconnectIsConfirmed.is_on();
+        // Its own timeout is known now. That the leader which accepted it is the one that the others
+        // have reached takes the word of a quorum.
+        self.unanswered = self.unanswered.filter(|_| self.unanswered != self.handshake);
+        // They were earlier, on a connection whose server may never flush them.
+        self.touches.clear();
+    }
+
+    /// A packet was answered that touches the session at the server of this connection.
+    pub(super) fn touch_answered(&mut self, sent: Instant, now: Instant) {
+        let Some(timeout) = self.timeout else { return };
+        let is_close = |last: &Touch| sent < last.sent + timeout / TOUCHES_PER_TIMEOUT;
+        if self.touches.back().is_some_and(is_close) {
+            return;
+        }
+        while self.touches.front().is_some_and(|it| it.sent + timeout <= now) {
+            self.touches.pop_front();
+        }
+        self.touches.push_back(Touch { sent, answered: now });
+    }
+
+    /// A request was answered that only a leader answers.
+    pub(super) fn leader_answered(&mut self, sent: Instant) {
+        let flushed = sent.checked_sub(self.flush_bound);
+        let count = self.touches.iter().take_while(|it| Some(it.answered) <= flushed).count();
+        let proven = count.checked_sub(1).and_then(|last| self.touches.get(last)).copied();
+        self.touches.drain(..count);
+        self.touched_here = self.touched_here.max(match () {
+            () if Planted::ForwardedWriteTouches.is_on() => Some(sent),
+            () if Planted::SilenceIgnored.is_on() => flushed,
+            () => proven.map(|touch| touch.sent),
+        });
+        if self.is_confirmed {
+            self.touched = self.touched.max(self.touched_here);
+        }
+    }
+
+    /// A request was answered that a quorum of servers agreed to.
+    pub(super) fn quorum_agreed(&mut self, sent: Instant) {
+        self.agreed = self.agreed.max(Some(sent));
+        self.is_confirmed = true;
+        // The handshake of this connection was the last to touch the session at this leader.
+        self.unanswered = None;
+        self.leader_answered(sent);
+    }
+
+    /// The time from which the session's timeout counts at the earliest, whoever leads.
+    pub(super) fn counts_from(&self) -> Option<Instant> {
+        match Planted::NewLeaderIgnored.is_on() {
+            true => self.touched,
+            false => Some(self.touched?.min(self.agreed?)),
+        }
+    }
+
+    /// No leader expires the session before this time.
+    pub(super) fn expires_after(&self) -> Option<Instant> {
+        let counted = self.counts_from()? + self.timeout?;
+        let shortened = self.unanswered.zip(self.timeout).map(|(sent, timeout)| sent + timeout / 2);
+        Some(shortened.map_or(counted, |it| it.min(counted)))
+    }
+
+    /// The earliest time at which a request to the leader can prove another touch.
+    pub(super) fn next_proof(&self) -> Option<Instant> {
+        self.touches.front().map(|touch| touch.answered + self.flush_bound)
+    }
+}
