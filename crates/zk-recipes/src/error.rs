@@ -13,7 +13,8 @@ pub enum LossReason {
     /// The ensemble has not answered for so long that it may be about to give the
     /// lock to somebody else.
     LeaseDeadlinePassed,
-    /// Somebody deleted the lock's node.
+    /// The lock's node was deleted: by somebody, or by the server because the session expired, whose
+    /// event may arrive before the session knows.
     NodeDeleted,
     /// Somebody asked for the lock, and it was given up; see
     /// [`Guard::run_until_revoked`](crate::Guard::run_until_revoked).

@@ -5,13 +5,14 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::{Either, select};
 use zk_session::{ErrorCode, Multi, Outcome};
 
 use crate::error::{LockError, LossReason};
-use crate::hold::{Fate, Hold, deleted};
+use crate::hold::{Fate, Hold};
 use crate::queue::contender::Node;
 use crate::queue::{passes, pause};
 use crate::revocation::asked_again;
@@ -96,8 +97,36 @@ impl Guard {
         self.hold.is_held()
     }
 
-    /// Asks a quorum of the ensemble: true proof, at the price of a transaction, that
-    /// the lock was held at some moment between the call and its return.
+    /// Returns how long the lock is held for certain if nothing more arrives from the ensemble;
+    /// zero if the lock is lost. Asks no server.
+    ///
+    /// It grows again with the next answers, about every eighth of the session timeout, unless
+    /// the guard is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        match self.is_held() {
+            true => self.hold.claim().remaining(self.hold.belief()),
+            false => Duration::ZERO,
+        }
+    }
+
+    /// Returns the latest time at which the ensemble is proven to have counted the session as
+    /// alive: the session timeout counts from then, at whatever server leads. `None` if the lock
+    /// is lost. Asks no server.
+    #[must_use]
+    pub fn last_proven(&self) -> Option<Instant> {
+        self.hold.claim().proven_at(self.hold.belief()).filter(|_| self.is_held())
+    }
+
+    /// Asks a quorum of the ensemble for the lock's node, for steps that must not be taken
+    /// without the lock.
+    ///
+    /// On success two things are true: the node was there at some moment between the call and its
+    /// return, by the word of a quorum, and the lease was valid at the return. How long the lease
+    /// lasts from then is told by [`remaining`](Self::remaining); the check does not prolong it by
+    /// itself, because a request that a follower forwards does not touch the session at the leader.
+    ///
+    /// The servers log the request, like a write.
     ///
     /// # Errors
     /// [`LockError::Lost`], or a failed request.
@@ -136,11 +165,9 @@ impl Guard {
     /// dropped in the meantime, with all that its owner has of the same hold, it says
     /// [`LossReason::Released`].
     ///
-    /// Once this or [`check`](Self::check) has told that the node was deleted, the
-    /// guard knows it too, for good.
-    ///
-    /// The first poll sets a watch on the holder's node; whoever does not call this
-    /// does not pay for it.
+    /// Any number of calls share the one watch that every guard has on its node. The guard
+    /// knows of its deletion as soon as the event has arrived, whether or not anybody
+    /// waits here: [`token`](Self::token) fails from then on.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -156,14 +183,13 @@ impl Guard {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
-        let lease = self.hold.contender().claim().lost(self.hold.belief());
-        let (client, node) = (self.hold.client().clone(), self.hold.node().clone());
-        let fate = self.hold.fate().clone();
+        let lease = self.hold.claim().lost(self.hold.belief());
+        let (deletion, fate) = (self.hold.deletion(), self.hold.fate().clone());
         async move {
             if let Some(reason) = fate.known() {
                 return reason;
             }
-            match select(pin!(lease), pin!(deleted(client, node))).await {
+            match select(pin!(lease), deletion).await {
                 Either::Left((loss, _)) => fate.known().unwrap_or_else(|| loss.into()),
                 Either::Right(((), lease)) => match lease.now_or_never() {
                     // The server removes the node when it expires the session.

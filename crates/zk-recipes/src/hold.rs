@@ -7,7 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use zk_session::{Belief, Client, Error, EventType, Multi};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use zk_session::{Belief, Client, Error, ErrorCode, EventType, LeaseClaim, Multi, Watch};
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
@@ -16,11 +18,18 @@ use crate::planted::{self, Planted};
 use crate::queue::contender::{Contender, Node};
 use crate::queue::{passes, pause};
 
+/// See [`deleted`]. Any number of waiters share one watch.
+pub(crate) type Deletion = Shared<BoxFuture<'static, ()>>;
+
 #[derive(Debug)]
 pub(crate) struct Hold {
     contender: Contender,
     node: Node,
+    claim: LeaseClaim,
     belief: Belief,
+    /// Done once the node is known to be deleted. Whoever asks polls it, so that a guard knows of
+    /// the event as soon as it has arrived.
+    deletion: Deletion,
     token: FencingToken,
     /// What the clock cannot tell of the node, shared with those who wait for its loss.
     fate: Arc<Fate>,
@@ -30,13 +39,18 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// `contender` must have been admitted.
-    pub(crate) fn new(contender: Contender, belief: Belief) -> Result<Self, LockError> {
+    pub(crate) fn new(mut contender: Contender, belief: Belief) -> Result<Self, LockError> {
         let Some(node) = contender.node().cloned() else {
             // Whoever was admitted has a node.
             return Err(LockError::Vanished { path: contender.kind().path.clone() });
         };
-        let token = FencingToken::of(&node);
-        Ok(Self { contender, node, belief, token, fate: Arc::default(), slot: None })
+        let (token, claim) = (FencingToken::of(&node), contender.client().claim_lease());
+        let deletion = deleted(contender.client().clone(), node.clone(), contender.take_watch());
+        let deletion = deletion.boxed().shared();
+        // The first poll asks for the watch, unless the contender waited with one.
+        let _ = deletion.clone().now_or_never();
+        let fate = Arc::default();
+        Ok(Self { contender, node, claim, belief, deletion, token, fate, slot: None })
     }
 
     /// With the token of the hold whose place this one takes.
@@ -94,12 +108,12 @@ impl Hold {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        let is_held = self.fate.known().is_none() && self.contender.claim().holds(self.belief);
+        let is_held = self.known_fate().is_none() && self.claim.holds(self.belief);
         is_held || Planted::HolderIgnoresExpiry.is_on()
     }
 
     pub(crate) fn lost_error(&self) -> LockError {
-        let loss = self.fate.known().unwrap_or_else(|| self.contender.claim().loss().into());
+        let loss = self.known_fate().unwrap_or_else(|| self.claim.loss().into());
         LockError::Lost(loss)
     }
 
@@ -117,6 +131,23 @@ impl Hold {
 
     pub(crate) fn belief(&self) -> Belief {
         self.belief
+    }
+
+    pub(crate) fn claim(&self) -> &LeaseClaim {
+        &self.claim
+    }
+
+    pub(crate) fn deletion(&self) -> Deletion {
+        self.deletion.clone()
+    }
+
+    /// What is known of the node at this moment.
+    fn known_fate(&self) -> Option<LossReason> {
+        let is_told = !Planted::DeletionNotTold.is_on();
+        if is_told && self.deletion.clone().now_or_never().is_some() {
+            self.fate.set(Fate::DELETED);
+        }
+        self.fate.known()
     }
 
     pub(crate) fn fate(&self) -> &Arc<Fate> {
@@ -158,17 +189,26 @@ impl Fate {
     }
 }
 
-/// Waits until the node is gone. Trouble with the session is not this one's to
-/// tell: it is waited out.
-pub(crate) async fn deleted(client: Client, node: Node) {
+/// Waits until the node is gone, beginning with the watch that is set already, if one is. Trouble
+/// with the session is not this one's to tell: it is waited out.
+///
+/// The watch is one on the node's children. It has none, so nothing but the deletion fires it;
+/// a watch on the data would have to be set again at each request to give the lock up.
+pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>) {
     loop {
-        let failed: Error = match client.exists_and_watch(&node.path).await {
-            Ok((Some(stat), watch)) if stat.czxid == node.czxid => match watch.await {
-                Ok(event) if event.event_type == EventType::NODE_DELETED => return,
-                Ok(_) => continue,
-                Err(error) => error,
+        let event = match armed.take() {
+            Some(watch) => watch.await,
+            None => match client.get_children_and_watch(&node.path).await {
+                Ok((children, watch)) if children.stat.czxid == node.czxid => watch.await,
+                Ok(_) => return,
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return,
+                Err(error) => Err(error),
             },
-            Ok(_) => return,
+        };
+        let failed: Error = match event {
+            Ok(event) if event.event_type == EventType::NODE_DELETED => return,
+            // Over a cut: somebody may have made the node again.
+            Ok(_) => continue,
             Err(error) => error,
         };
         if !passes(&failed) {

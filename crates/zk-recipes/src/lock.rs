@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use crate::error::{LockError, LossReason};
 use crate::guard::{FencingToken, Guard};
@@ -45,6 +46,10 @@ pub trait Held: fmt::Debug + Send + Sync {
     /// True if the lock is held for certain at this moment.
     fn is_held(&self) -> bool;
 
+    /// Returns how long the lock is held for certain if nothing more arrives from the ensemble; zero
+    /// if it is lost; see [`Guard::remaining`].
+    fn remaining(&self) -> Duration;
+
     /// Waits until the lock is lost; see [`Guard::lost`].
     fn lost_boxed(&self) -> Boxed<'static, LossReason>;
 
@@ -66,6 +71,10 @@ impl Held for Guard {
 
     fn is_held(&self) -> bool {
         Self::is_held(self)
+    }
+
+    fn remaining(&self) -> Duration {
+        Self::remaining(self)
     }
 
     fn lost_boxed(&self) -> Boxed<'static, LossReason> {
@@ -94,6 +103,10 @@ impl Held for WriteGuard {
         Guard::is_held(self)
     }
 
+    fn remaining(&self) -> Duration {
+        Guard::remaining(self)
+    }
+
     fn lost_boxed(&self) -> Boxed<'static, LossReason> {
         Box::pin(self.lost())
     }
@@ -118,6 +131,10 @@ impl Held for Lease {
 
     fn is_held(&self) -> bool {
         Self::is_held(self)
+    }
+
+    fn remaining(&self) -> Duration {
+        Self::remaining(self)
     }
 
     fn lost_boxed(&self) -> Boxed<'static, LossReason> {

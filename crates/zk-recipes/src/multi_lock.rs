@@ -31,8 +31,7 @@ use crate::planted::Planted;
 /// Nothing of its own: the nodes of the locks it is made of, which others may take one by one.
 ///
 /// # What it costs
-/// What its locks cost, one after the other, and a watch for each that is had already while
-/// the next is waited for; fairness is theirs as well.
+/// What its locks cost, one after the other; fairness is theirs as well.
 ///
 /// # What happens on loss
 /// A [`MultiGuard`] is held as long as all its locks are: the first that is lost ends it, and
@@ -215,6 +214,13 @@ impl MultiGuard {
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.held.iter().all(|(_, held)| held.is_held())
+    }
+
+    /// Returns how long all the locks are held for certain if nothing more arrives from the
+    /// ensembles; zero if one is lost. See [`Guard::remaining`](crate::Guard::remaining).
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.held.iter().map(|(_, held)| held.remaining()).min().unwrap_or_default()
     }
 
     /// Waits until any of the locks is lost, and tells why; see

@@ -11,6 +11,8 @@ use crate::queue::kind::Kind;
 /// A bug that a client had, with where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
+    /// A guard does not look at the event of its node's deletion.
+    DeletionNotTold,
     /// A create whose reply was lost is made again under a new name (ZOOKEEPER-1262, go #229).
     BlindRecreate,
     /// The node of a dead session is taken for one's own (CURATOR-498, CURATOR-604).
@@ -117,7 +119,8 @@ mod switch {
 
     impl Planted {
         /// All of them.
-        pub const ALL: [Self; 30] = [
+        pub const ALL: [Self; 31] = [
+            Self::DeletionNotTold,
             Self::BlindRecreate,
             Self::AdoptDeadSessionsNode,
             Self::HolderIgnoresExpiry,

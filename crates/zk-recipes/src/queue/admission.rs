@@ -47,9 +47,10 @@ impl Admission {
             Self::FirstForGood => names.rank(own, rule).map(|rank| InTheWay {
                 nearest: [rank.predecessor, rank.second],
                 all_named: rank.all_named(),
+                is_next: rank.position == 1,
             }),
             Self::Behind(_) if Planted::ReaderIgnoresWriters.is_on() => {
-                names.rank(own, rule).map(|_| InTheWay::one(None))
+                names.rank(own, rule).map(|_| InTheWay::one(None, false))
             }
             Self::First if Planted::WriterIgnoresReaders.is_on() => {
                 Self::Behind("__WRIT__").in_the_way(names, own, rule)
@@ -57,10 +58,15 @@ impl Admission {
             Self::First if Planted::WriterLooksAhead.is_on() => {
                 Self::FirstForGood.in_the_way(names, own, rule)
             }
-            Self::Counted => names.rank(own, rule).map(|_| InTheWay::one(None)),
-            Self::First => names.rank(own, rule).map(|rank| InTheWay::one(rank.predecessor)),
+            Self::Counted => names.rank(own, rule).map(|_| InTheWay::one(None, false)),
+            Self::First => names
+                .rank(own, rule)
+                .map(|rank| InTheWay::one(rank.predecessor, rank.position == 1)),
             Self::Behind(text) => {
-                names.nearest_ahead(own, rule, |name| contains(name, text)).map(InTheWay::one)
+                let nearest = names.nearest_ahead(own, rule, |name| contains(name, text))?;
+                let is_other = |name: &[u8]| contains(name, text) && Some(name) != nearest;
+                let other = names.nearest_ahead(own, rule, is_other)?;
+                Some(InTheWay::one(nearest, nearest.is_some() && other.is_none()))
             }
         }
     }
@@ -73,11 +79,13 @@ pub(crate) struct InTheWay<'a> {
     pub(crate) nearest: [Option<&'a [u8]>; 2],
     /// There are no others, nor will there be.
     pub(crate) all_named: bool,
+    /// When the nearest goes, the contender is first, unless somebody comes in ahead.
+    pub(crate) is_next: bool,
 }
 
 impl<'a> InTheWay<'a> {
-    fn one(nearest: Option<&'a [u8]>) -> Self {
-        Self { nearest: [nearest, None], all_named: false }
+    fn one(nearest: Option<&'a [u8]>, is_next: bool) -> Self {
+        Self { nearest: [nearest, None], all_named: false, is_next }
     }
 }
 

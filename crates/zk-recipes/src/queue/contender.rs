@@ -25,7 +25,9 @@ pub(crate) struct Contender {
     client: Client,
     kind: Arc<Kind>,
     protection: String,
-    claim: LeaseClaim,
+    /// Once the contender is next in line. Until then nothing rests on the lease, and keeping it
+    /// renewed would cost the ensemble writes for everybody who waits.
+    claim: Option<LeaseClaim>,
     state: State,
     /// The watch on the own node that it waited with.
     watch: Option<Watch>,
@@ -65,7 +67,7 @@ impl Contender {
             client: client.clone(),
             kind: kind.clone(),
             protection: protection(&id),
-            claim: client.claim_lease(),
+            claim: None,
             state: State::Out,
             watch: None,
         }
@@ -74,6 +76,10 @@ impl Contender {
     /// Keeps the watch on the own node for as long as the node is there.
     pub(crate) fn keep_watch(&mut self, watch: Option<Watch>) {
         self.watch = watch;
+    }
+
+    pub(crate) fn take_watch(&mut self) -> Option<Watch> {
+        self.watch.take()
     }
 
     /// True if there may be anything to hear of the own node: nobody knows without a watch.
@@ -92,8 +98,9 @@ impl Contender {
         &self.kind
     }
 
-    pub(crate) fn claim(&self) -> &LeaseClaim {
-        &self.claim
+    /// The claim on the session's lease, from now on if there was none.
+    pub(crate) fn claim(&mut self) -> &LeaseClaim {
+        self.claim.get_or_insert_with(|| self.client.claim_lease())
     }
 
     pub(crate) fn presence(&self) -> Presence {

@@ -65,15 +65,15 @@ impl Turn {
     /// Goes all the way: queues, and waits until the contender is first and may believe in
     /// its node.
     pub(crate) async fn come(&mut self) -> Result<Belief, LockError> {
-        self.doubt();
         loop {
+            self.doubt();
             while !self.is_first() {
                 self.step().await?;
             }
-            if !had_to_renew(&self.contender).await? {
-                return believe(&self.contender).await;
+            if let Some(belief) = self.contender.claim().bind() {
+                return Ok(belief);
             }
-            self.stage = Stage::In(None);
+            renewed(&mut self.contender).await?;
         }
     }
 
@@ -81,12 +81,12 @@ impl Turn {
     pub(crate) async fn look_once(&mut self) -> Result<Option<Belief>, LockError> {
         self.enter().await?;
         self.step().await?;
-        if self.is_first() && had_to_renew(&self.contender).await? {
-            self.stage = Stage::In(None);
+        if self.is_first() && had_to_renew(&mut self.contender).await? {
+            self.doubt();
             self.step().await?;
         }
         match self.is_first() {
-            true => believe(&self.contender).await.map(Some),
+            true => renewed(&mut self.contender).await.map(Some),
             false => Ok(None),
         }
     }
@@ -162,7 +162,12 @@ impl Turn {
         }
         match ahead.named.is_empty() {
             true => self.come_first(),
-            false => self.stage = Stage::Behind(ahead),
+            false => {
+                if ahead.is_next {
+                    self.contender.claim();
+                }
+                self.stage = Stage::Behind(ahead);
+            }
         }
         Ok(())
     }
@@ -172,7 +177,7 @@ impl Turn {
         let Stage::Behind(ahead) = &mut self.stage else { return Ok(()) };
         let looks_ahead = self.contender.kind().admission.looks_ahead();
         let own = self.contender.node().filter(|_| looks_ahead).map(|node| node.path.as_str());
-        self.vigil.keep(ahead.named.iter().map(String::as_str).chain(own)).await?;
+        self.vigil.keep(ahead.named.iter().map(String::as_str), own).await?;
         loop {
             if own.is_some_and(|own| !self.vigil.watches(own)) {
                 return self.start_over();
@@ -202,6 +207,9 @@ impl Turn {
         }
         if ahead.named.is_empty() || blind {
             self.come_first();
+        } else {
+            // All are named, and the predecessor is the only one left.
+            self.contender.claim();
         }
         Ok(())
     }
@@ -253,6 +261,8 @@ struct Ahead {
     named: Vec<String>,
     /// These are all there are, and nobody can come in ahead of them.
     all_named: bool,
+    /// When the nearest goes, the contender is first.
+    is_next: bool,
 }
 
 impl Ahead {
@@ -261,12 +271,13 @@ impl Ahead {
         if Planted::SortByName.is_on() {
             let named = planted::name_before(names, own).into_iter();
             let named = named.map(|name| parents::child(&kind.path, &name)).collect();
-            return Some(Self { named, all_named: false });
+            return Some(Self { named, all_named: false, is_next: false });
         }
         let in_the_way = kind.admission.in_the_way(names, own.as_bytes(), kind.rule())?;
         Some(Self {
             named: in_the_way.nearest.into_iter().flatten().map(|name| path(kind, name)).collect(),
             all_named: in_the_way.all_named || Planted::LooksAheadBlindly.is_on(),
+            is_next: in_the_way.is_next,
         })
     }
 }
@@ -300,25 +311,22 @@ async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
     }
 }
 
-/// Sees to it that the lease holds. True if it did not: for so long has nobody heard of the
-/// session that nodes may have been deleted meanwhile, and are to be looked at again.
-pub(crate) async fn had_to_renew(contender: &Contender) -> Result<bool, LockError> {
+/// Sees to it that the lease is valid. True if it was not: nodes may have been deleted since the
+/// queue was listed, so it has to be listed again.
+pub(crate) async fn had_to_renew(contender: &mut Contender) -> Result<bool, LockError> {
     match contender.claim().bind() {
         Some(_) => Ok(false),
-        None => believe(contender).await.map(|_| true),
+        None => renewed(contender).await.map(|_| true),
     }
 }
 
-/// Binds the guard-to-be to the lease. A contender that comes first has kept the
-/// lease fed while it waited, so this costs nothing, unless the ensemble could not
-/// be reached of late: then it is asked whether the session lives.
-pub(crate) async fn believe(contender: &Contender) -> Result<Belief, LockError> {
+/// Binds the guard-to-be to the lease. This costs nothing for a contender that has just made its
+/// node, or that was next in line for a while. One that waited long and was granted the lock
+/// right after its predecessor renews the lease first.
+pub(crate) async fn renewed(contender: &mut Contender) -> Result<Belief, LockError> {
     loop {
-        if let Some(belief) = contender.claim().bind() {
-            return Ok(belief);
-        }
         match contender.claim().renew().await {
-            Ok(()) => {}
+            Ok(belief) => return Ok(belief),
             // It changes nothing, so it may be repeated whatever became of it.
             Err(error)
                 if matches!(error.kind(), ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut) => {}

@@ -14,32 +14,36 @@ use crate::planted::Planted;
 
 /// The nodes that are watched. Dropping it forgets the watches.
 ///
-/// Watches are set by getData and not by exists: on a node that is gone already
+/// Watches are set by getData or getChildren and not by exists: on a node that is gone already
 /// exists would leave a watch behind for nothing. They survive reconnects, and only
 /// the deletion counts: not the reconnect itself, and not a change of the data, by
 /// which holders are asked to let go.
 #[derive(Debug)]
 pub(crate) struct Vigil {
     client: Client,
+    /// The contender's own node, once it is watched.
+    own: Option<String>,
     /// Without a watch if it has fired, and there was no time yet for another one.
     watched: Vec<(String, Option<Watch>)>,
 }
 
 impl Vigil {
     pub(crate) fn new(client: &Client) -> Self {
-        Self { client: client.clone(), watched: Vec::new() }
+        Self { client: client.clone(), own: None, watched: Vec::new() }
     }
 
     /// Watches these nodes from now on, and no others. What is watched already costs
     /// nothing; the rest is asked for in one write. What is gone is not watched.
     pub(crate) async fn keep<'a>(
         &mut self,
-        nodes: impl Iterator<Item = &'a str>,
+        ahead: impl Iterator<Item = &'a str>,
+        own: Option<&'a str>,
     ) -> Result<(), LockError> {
-        let mut missing: Vec<&str> = nodes.collect();
+        self.own = own.map(str::to_owned);
+        let mut missing: Vec<&str> = ahead.chain(own).collect();
         self.watched.retain(|(node, _)| missing.contains(&node.as_str()));
         missing.retain(|node| !self.watches(node));
-        let asked = try_join_all(missing.iter().map(|node| watch(&self.client, node)));
+        let asked = try_join_all(missing.iter().map(|node| self.watch(node)));
         let watches = one_write(&self.client, asked).await?;
         let watched = missing.into_iter().zip(watches);
         self.watched
@@ -73,13 +77,14 @@ impl Vigil {
     /// the future is dropped.
     pub(crate) async fn next_gone(&mut self) -> Result<(), LockError> {
         loop {
-            if let Some((node, unarmed)) = self.watched.iter_mut().find(|(_, it)| it.is_none()) {
+            if let Some(index) = self.watched.iter().position(|(_, it)| it.is_none()) {
                 // On the heap: there are many who wait, and hardly ever one whose data change.
-                *unarmed = Box::pin(watch(&self.client, node)).await?;
-                if unarmed.is_none() {
-                    self.watched.retain(|(_, watch)| watch.is_some());
+                let armed = Box::pin(self.watch(&self.watched[index].0)).await?;
+                if armed.is_none() {
+                    self.watched.remove(index);
                     return Ok(());
                 }
+                self.watched[index].1 = armed;
             }
             let (index, event) = poll_fn(|cx| {
                 for (index, (_, watch)) in self.watched.iter_mut().enumerate() {
@@ -99,21 +104,26 @@ impl Vigil {
             }
         }
     }
-}
 
-/// Watches a node; `None` if it is gone.
-async fn watch(client: &Client, node: &str) -> Result<Option<Watch>, LockError> {
-    loop {
-        match client.get_data_and_watch(node).await {
-            Ok((_, watch)) => return Ok(Some(watch)),
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
-                if Planted::LostWakeUpOnNoNode.is_on() {
-                    client.exists_and_watch(node).await?.1.await?;
+    /// Watches a node; `None` if it is gone.
+    async fn watch(&self, node: &str) -> Result<Option<Watch>, LockError> {
+        loop {
+            // The guard goes on with the watch on its own node: see `hold::deleted`.
+            let set = match self.own.as_deref() == Some(node) {
+                true => self.client.get_children_and_watch(node).await.map(|(_, watch)| watch),
+                false => self.client.get_data_and_watch(node).await.map(|(_, watch)| watch),
+            };
+            match set {
+                Ok(watch) => return Ok(Some(watch)),
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
+                    if Planted::LostWakeUpOnNoNode.is_on() {
+                        self.client.exists_and_watch(node).await?.1.await?;
+                    }
+                    return Ok(None);
                 }
-                return Ok(None);
+                Err(error) if passes(&error) => pause(&error).await,
+                Err(error) => return Err(error.into()),
             }
-            Err(error) if passes(&error) => pause(&error).await,
-            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn beside(writer: &Hold, write_node: WriteNode) -> Result<Hold,
     let kind = Kind::clone(writer.contender().kind());
     let kind = Kind { lock_name: READ.into(), admission: Admission::Behind(WRITE), ..kind };
     let mut reader = Contender::new(writer.client(), &Arc::new(kind));
-    let lost_meanwhile = pin!(writer.contender().claim().lost(writer.belief()));
+    let lost_meanwhile = pin!(writer.claim().lost(writer.belief()));
     match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {
         Either::Left((made, _)) => made?,
         Either::Right((loss, _)) => return Err(LockError::Lost(loss.into())),
@@ -151,11 +151,11 @@ fn number(path: &str) -> &str {
 }
 
 fn holds(writer: &Hold) -> bool {
-    writer.contender().claim().holds(writer.belief())
+    writer.claim().holds(writer.belief())
 }
 
 fn lost(writer: &Hold) -> LockError {
-    LockError::Lost(writer.contender().claim().loss().into())
+    LockError::Lost(writer.claim().loss().into())
 }
 
 /// Of a lost lock that is what there is to be told.

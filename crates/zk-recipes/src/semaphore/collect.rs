@@ -79,7 +79,7 @@ pub(super) async fn look_once(
     }
     let mut leases = contenders(client, kinds, permits);
     let mut place = enter_and_look(&mut leases, &mut limit).await?;
-    if place == Place::Within && had_to_renew(&leases).await? {
+    if place == Place::Within && had_to_renew(&mut leases).await? {
         place = look_again(&leases, &mut limit).await?;
     }
     match place {
@@ -103,7 +103,7 @@ async fn during(
     limit: &mut Followed,
 ) -> Result<Turn, LockError> {
     let Some(turn_node) = own_turn.node().cloned() else { return Ok(Turn::Lost) };
-    let mut turn_lost = pin!(deleted(own_turn.client().clone(), turn_node));
+    let mut turn_lost = pin!(deleted(own_turn.client().clone(), turn_node, None));
     let mut place = enter_and_look(leases, limit).await?;
     let mut restarts = 0;
     loop {
@@ -193,8 +193,8 @@ async fn look_again(leases: &[Contender], limit: &mut Followed) -> Result<Place,
     })
 }
 
-async fn had_to_renew(leases: &[Contender]) -> Result<bool, LockError> {
-    match leases.first() {
+async fn had_to_renew(leases: &mut [Contender]) -> Result<bool, LockError> {
+    match leases.first_mut() {
         Some(first) => turn::had_to_renew(first).await,
         None => Ok(false),
     }
@@ -265,9 +265,9 @@ fn contenders(client: &Client, kinds: &Kinds, permits: u32) -> Vec<Contender> {
 }
 
 /// Binds what was granted to the lease of the session.
-async fn guards(leases: Vec<Contender>) -> Result<Vec<Guard>, LockError> {
-    let Some(first) = leases.first() else { return Ok(Vec::new()) };
-    let belief = turn::believe(first).await?;
+async fn guards(mut leases: Vec<Contender>) -> Result<Vec<Guard>, LockError> {
+    let Some(first) = leases.first_mut() else { return Ok(Vec::new()) };
+    let belief = turn::renewed(first).await?;
     let guard = |lease| Hold::new(lease, belief).map(|hold| Guard::new(Arc::new(hold)));
     leases.into_iter().map(guard).collect()
 }

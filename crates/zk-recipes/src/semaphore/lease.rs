@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{Either, join_all, select, select_all};
@@ -77,6 +78,13 @@ impl Lease {
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.guards.iter().all(Guard::is_held)
+    }
+
+    /// Returns how long all permits are held for certain if nothing more arrives from the
+    /// ensemble; zero if one is lost. See [`Guard::remaining`].
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
     }
 
     /// Asks a quorum of the ensemble, as [`Guard::check`] does, for every permit.
