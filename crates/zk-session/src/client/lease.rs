@@ -11,7 +11,7 @@ use futures::future::{Either, select};
 use super::Client;
 use crate::SessionEnd;
 use crate::core::Standing;
-use crate::driver::{Shared, now};
+use crate::driver::{Shared, now, observe, timer};
 use crate::error::{Error, ErrorKind};
 use crate::limits::RENEWAL_PAUSE_MIN;
 
@@ -61,6 +61,7 @@ impl LeaseClaim {
     /// [`renew`](Self::renew) it then.
     #[must_use]
     pub fn bind(&self) -> Option<Belief> {
+        observe();
         let session = self.client.shared().number();
         let (term, _) = self.client.shared().lock().lease(now())?;
         Some(Belief { session, term })
@@ -99,7 +100,7 @@ impl LeaseClaim {
             // The answer above is a touch that another request proves later.
             let soonest = now() + RENEWAL_PAUSE_MIN;
             let due = proof.map_or(soonest, |due| due.max(soonest));
-            tokio::time::sleep_until(due.into()).await;
+            tokio::time::sleep_until(timer(due)).await;
         }
     }
 
@@ -125,6 +126,7 @@ impl LeaseClaim {
 
     /// The term that the belief is bound to, if it goes on.
     fn term(&self, belief: Belief) -> Option<Term> {
+        observe();
         let shared = self.client.shared();
         let session = shared.lock();
         let now = now();
@@ -189,11 +191,12 @@ async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
         if told.ended.or(told.closing).is_some() || told.term != belief.term {
             return why(told);
         }
+        observe();
         let lease = shared.lock().lease(now());
         let Some((_, until)) = lease.filter(|(term, _)| *term == belief.term) else {
             return why(shared.lock().standing());
         };
-        let deadline = tokio::time::sleep_until(until.into());
+        let deadline = tokio::time::sleep_until(timer(until));
         match select(pin!(standing.changed()), pin!(deadline)).await {
             Either::Left((Ok(()), _)) | Either::Right(_) => {}
             Either::Left((Err(_), _)) => return LeaseLoss::SessionEnded(SessionEnd::Closed),

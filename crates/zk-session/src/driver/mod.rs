@@ -5,6 +5,7 @@
 //! runs no user code: an answer goes into a oneshot channel, an event into a
 //! bounded broadcast or a bounded queue.
 
+mod clock;
 mod link;
 mod notices;
 mod probe;
@@ -20,8 +21,9 @@ use std::time::Instant;
 
 use tokio::time::Sleep;
 
+pub(crate) use self::clock::{now, observe, timer};
 pub(crate) use self::notices::{News, NoticeReceiver, notices};
-pub(crate) use self::shared::{Channels, ReplyReceiver, Shared, WatchReceiver, now};
+pub(crate) use self::shared::{Channels, ReplyReceiver, Shared, WatchReceiver};
 pub use self::transport::{Connector, Tcp};
 
 use self::link::{Link, Progress};
@@ -56,6 +58,7 @@ impl<C: Connector> Driver<C> {
     /// core wants. `Again` asks for another round, `Pending` means that
     /// every source will wake this task.
     fn round(&mut self, cx: &mut Context<'_>) -> Poll<Round> {
+        observe();
         let progress = self.link.poll_read(cx);
         let probed = self.poll_probe(cx);
         let went_on = !matches!(progress, Progress::None) || probed.is_some();
@@ -128,17 +131,17 @@ impl<C: Connector> Driver<C> {
     fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
         let (armed, sleep) = self
             .timer
-            .get_or_insert_with(|| (deadline, Box::pin(tokio::time::sleep_until(deadline.into()))));
+            .get_or_insert_with(|| (deadline, Box::pin(tokio::time::sleep_until(timer(deadline)))));
         if deadline < *armed {
             *armed = deadline;
-            sleep.as_mut().reset(deadline.into());
+            sleep.as_mut().reset(timer(deadline));
         }
         while sleep.as_mut().poll(cx).is_ready() {
             if deadline <= *armed {
                 return true;
             }
             *armed = deadline;
-            sleep.as_mut().reset(deadline.into());
+            sleep.as_mut().reset(timer(deadline));
         }
         false
     }

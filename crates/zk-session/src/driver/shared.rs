@@ -4,23 +4,16 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Instant;
 
 use futures::task::AtomicWaker;
 use tokio::sync::{broadcast, oneshot, watch};
 
+use super::clock::now;
 use super::notices::NoticeSender;
 use crate::SessionEnd;
 use crate::SessionEvent;
 use crate::core::{Failure, Handle, Handles, Reply, Session, Settings, Standing, WatchedEvent};
 use crate::limits::EVENTS_KEPT;
-
-/// The one place of this crate that reads the clock. It is tokio's, so that a
-/// test can pause it.
-#[allow(clippy::disallowed_methods, reason = "the driver is who tells the core the time")]
-pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
 
 /// Answers and the events of one-shot watches go through oneshot channels.
 pub(crate) struct Channels;

@@ -20,7 +20,7 @@
 
 mod evidence;
 #[cfg(test)]
-mod property;
+mod tests;
 
 use std::time::{Duration, Instant};
 

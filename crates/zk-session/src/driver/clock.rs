@@ -1,0 +1,210 @@
+//! The clock of all sessions of this process: the only place of this crate that reads one.
+//!
+//! It is tokio's, so that a test can pause it, and ahead of it by the time for which the machine was
+//! suspended. A lease must count that time, because the ensemble does: `Instant` on Linux and macOS
+//! stops while the machine sleeps.
+//!
+//! The wall clock tells when to look: it goes on during a suspension, so afterwards it has
+//! moved against the monotonic clock. It also moves when somebody sets it. On Linux
+//! `/proc/uptime`, which counts suspensions and nothing else, decides how long the machine
+//! slept. Elsewhere a wall clock that is put forward counts as a suspension, which can cost a lock
+//! and never gives two. A hypervisor that pauses a virtual machine may stop all of its clocks:
+//! nothing inside it can see that.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The current time of the sessions, as of the last [`observe`].
+pub(crate) fn now() -> Instant {
+    running() + slept()
+}
+
+/// Looks whether the machine was suspended. Called before each look at a lease, and by the driver
+/// before it tells the core the time of what has arrived.
+pub(crate) fn observe() {
+    let reading = Reading::take();
+    CLOCK.get_or_init(|| SleepClock::new(reading, uptime())).observe(reading, uptime);
+}
+
+/// When a timer of tokio's has to fire for a deadline of a session.
+pub(crate) fn timer(deadline: Instant) -> tokio::time::Instant {
+    deadline.checked_sub(slept()).unwrap_or(deadline).into()
+}
+
+static CLOCK: OnceLock<SleepClock> = OnceLock::new();
+
+#[allow(clippy::disallowed_methods, reason = "the driver is who tells the core the time")]
+fn running() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+fn slept() -> Duration {
+    CLOCK.get().map_or(Duration::ZERO, SleepClock::slept)
+}
+
+/// Time since the machine booted, suspensions included, where the platform tells.
+fn uptime() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    Duration::try_from_secs_f64(text.split(' ').next()?.parse().ok()?).ok()
+}
+
+/// A clock that stops while the machine sleeps, beside one that does not, read together.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    running: Instant,
+    wall: SystemTime,
+}
+
+impl Reading {
+    #[allow(clippy::disallowed_methods, reason = "compared with each other, not relied upon")]
+    fn take() -> Self {
+        Self { running: Instant::now(), wall: SystemTime::now() }
+    }
+}
+
+/// Sums up for how long the machine slept.
+#[derive(Debug)]
+struct SleepClock {
+    first: Reading,
+    /// The uptime at the first reading.
+    uptime: Option<Duration>,
+    /// In nanoseconds.
+    slept: AtomicU64,
+    /// How far the wall clock had got ahead of the running one when that was last explained, in
+    /// nanoseconds since the first reading.
+    ahead: AtomicI64,
+}
+
+impl SleepClock {
+    fn new(first: Reading, uptime: Option<Duration>) -> Self {
+        Self { first, uptime, slept: AtomicU64::new(0), ahead: AtomicI64::new(0) }
+    }
+
+    fn slept(&self) -> Duration {
+        Duration::from_nanos(self.slept.load(Ordering::Acquire))
+    }
+
+    fn observe(&self, reading: Reading, uptime: impl FnOnce() -> Option<Duration>) {
+        let ran = reading.running.saturating_duration_since(self.first.running);
+        let ahead = match reading.wall.duration_since(self.first.wall + ran) {
+            Ok(ahead) => signed(ahead),
+            Err(behind) => -signed(behind.duration()),
+        };
+        let (slept, before) = (self.slept(), self.ahead.load(Ordering::Acquire));
+        if ahead.abs_diff(before) < NOTICEABLE_NANOS {
+            return;
+        }
+        let total = match self.uptime.zip(uptime()) {
+            Some((first, now)) => now.saturating_sub(first).saturating_sub(ran),
+            None => {
+                slept + Duration::from_nanos(ahead.saturating_sub(before).max(0).unsigned_abs())
+            }
+        };
+        // The uptime is told in hundredths of a second.
+        if total > slept + UPTIME_UNIT * 2 {
+            self.slept.fetch_max(signed(total).unsigned_abs(), Ordering::AcqRel);
+        }
+        // Last, so that no other thread takes the difference for explained before it is counted.
+        self.ahead.store(ahead, Ordering::Release);
+    }
+}
+
+fn signed(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// What clocks that run alike never differ by between two looks. NTP slews a clock by less than a
+/// thousandth, and the next look starts anew when this is reached.
+const NOTICEABLE_NANOS: u64 = 50_000_000;
+
+const UPTIME_UNIT: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine whose clocks a test moves.
+    struct Machine {
+        now: Reading,
+        uptime: Option<Duration>,
+        clock: SleepClock,
+    }
+
+    const SEC: Duration = Duration::from_secs(1);
+
+    impl Machine {
+        fn new(uptime: Option<Duration>) -> Self {
+            let now = Reading::take();
+            Self { now, uptime, clock: SleepClock::new(now, uptime) }
+        }
+
+        fn run(&mut self, time: Duration) {
+            self.now.running += time;
+            self.now.wall += time;
+            self.uptime = self.uptime.map(|uptime| uptime + time);
+        }
+
+        fn sleep(&mut self, time: Duration) {
+            self.now.wall += time;
+            self.uptime = self.uptime.map(|uptime| uptime + time);
+        }
+
+        fn slept(&self) -> Duration {
+            let uptime = self.uptime;
+            self.clock.observe(self.now, || uptime);
+            self.clock.slept()
+        }
+    }
+
+    #[test]
+    fn suspension_is_counted_with_and_without_uptime() {
+        for uptime in [Some(1_000 * SEC), None] {
+            let mut machine = Machine::new(uptime);
+            machine.run(5 * SEC);
+            assert_eq!(machine.slept(), Duration::ZERO);
+            machine.sleep(30 * SEC);
+            machine.run(SEC);
+            assert_eq!(machine.slept(), 30 * SEC, "{uptime:?}");
+            machine.run(100 * SEC);
+            machine.sleep(2 * SEC);
+            assert_eq!(machine.slept(), 32 * SEC, "{uptime:?}");
+            assert_eq!(machine.slept(), 32 * SEC, "once");
+        }
+    }
+
+    #[test]
+    fn wall_clock_that_is_set_is_no_suspension_where_uptime_is_known() {
+        let mut machine = Machine::new(Some(1_000 * SEC));
+        machine.now.wall += 3_600 * SEC;
+        assert_eq!(machine.slept(), Duration::ZERO);
+        machine.now.wall -= 7_200 * SEC;
+        assert_eq!(machine.slept(), Duration::ZERO);
+        machine.sleep(5 * SEC);
+        assert_eq!(machine.slept(), 5 * SEC, "seen all the same");
+
+        let mut other = Machine::new(None);
+        other.now.wall -= 7_200 * SEC;
+        assert_eq!(other.slept(), Duration::ZERO);
+        other.now.wall += SEC;
+        assert_eq!(other.slept(), SEC, "on the safe side");
+    }
+
+    #[test]
+    fn slow_drift_of_the_wall_clock_is_no_suspension() {
+        let mut machine = Machine::new(Some(1_000 * SEC));
+        for _ in 0..10_000 {
+            machine.run(SEC);
+            machine.now.wall += Duration::from_micros(500);
+            assert_eq!(machine.slept(), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn clock_of_this_machine_runs() {
+        observe();
+        let before = now();
+        observe();
+        assert!(now() >= before && timer(before) <= tokio::time::Instant::from_std(before));
+    }
+}
