@@ -9,12 +9,19 @@ use std::time::Duration;
 /// so it derives a bound from the answers it gets (ARCHITECTURE.md, "The lease"). The
 /// derivation rests on these assumptions:
 ///
-/// | assumption | setting | default | reason |
-/// |---|---|---|---|
-/// | A follower flushes its touch table at least this often. | [`flush_bound`](Self::flush_bound) | a third of the session timeout | A leader asks for the table every `tickTime / 2`. A session timeout is at least two ticks, unless `minSessionTimeout` says otherwise, so half a tick is at most a quarter of it. The rest is for a server or a network that lags. |
-/// | Timers fire, and the holder reacts, within this time. | [`margin`](Self::margin) | a twelfth of the session timeout | The lease ends this much before the proven bound. |
-/// | The clocks of client and leader differ in rate by this much at most. | [`clock_drift_ppm`](Self::clock_drift_ppm) | 1,000 ppm | Crystals are good to 100 ppm, and NTP corrects by 500 ppm at most. Clocks need not show the same time. |
-/// | A server whose answer to a connect request is lost grants at least half of the shortest timeout so far, and processes the request before the next handshake succeeds. | none | | Matters only where servers differ in `maxSessionTimeout`: a handshake that succeeds tells the timeout. |
+/// 1. **A follower flushes its touch table at least every [`flush_bound`](Self::flush_bound)**, by
+///    default a third of the session timeout. A leader asks for the table every `tickTime / 2`.
+///    A session timeout is at least two ticks, unless `minSessionTimeout` says otherwise, so half
+///    a tick is at most a quarter of it. The rest is for a server or a network that lags.
+/// 2. **Timers fire, and the holder reacts, within the [`margin`](Self::margin)**, by default a
+///    twelfth of the session timeout. The lease ends this much before the proven bound.
+/// 3. **The clocks of client and leader differ in rate by
+///    [`clock_drift_ppm`](Self::clock_drift_ppm) at most**, by default 1,000 ppm. Crystals are
+///    good to 100 ppm, and NTP corrects by 500 ppm at most. Clocks need not show the same time.
+/// 4. **A server that shortens the session timeout, and whose answer to the connect request is
+///    lost**, grants at least half of the shortest timeout so far, and processes the request
+///    before a later one. There is no setting. It matters only where servers differ in
+///    `maxSessionTimeout`: a handshake that succeeds tells the timeout.
 ///
 /// # Examples
 /// Servers with `tickTime=2000` flush every second. A session of 10 s that is told so has a

@@ -5,7 +5,7 @@ use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat};
 use zk_session::core::WatchKind;
 use zk_session::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
 
-use crate::harness::{ID, Seen, T, World, acceptance, ended};
+use crate::harness::{ID, Seen, World, acceptance, ended};
 use crate::server;
 
 #[test]

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use proto::{DataReply, ErrorCode, OpCode, Stat};
 use zk_session::core::WatchKind;
 
-use crate::harness::{Servers, T, World, ms, pong};
+use crate::harness::{Servers, World, ms, pong};
 
 #[test]
 fn a_snapshot_tells_what_is_going_on() {

@@ -29,8 +29,8 @@
 //! So no leader expires the session before
 //! `min(latest proven touch, latest quorum write) + timeout`, with both on the same connection. The
 //! timeout is the shortest that was granted in the session's life: servers may grant different
-//! ones, and a leader counts with the one that came with its last touch. A connect request whose answer is still missing, or was lost,
-//! may have made that timeout shorter yet: by half at most, as
+//! ones, and a leader counts with the one that came with its last touch. A connect request whose
+//! answer is missing, or was lost, may have made that timeout shorter yet: by half at most, as
 //! [`LeaseAssumptions`](crate::LeaseAssumptions) has it.
 
 use std::collections::VecDeque;
