@@ -14,11 +14,11 @@
 //!
 //! # What a lock promises, and what not
 //!
-//! * At most one [`Guard`] of a path is valid at any moment, by its own careful
-//!   clock; of a [`RwLock`] one writer's, or any number of readers'. A guard is lost
-//!   *before* the server can give the lock away: its validity rests on what a
-//!   **quorum** has agreed to, never on a connection that is up, and it asks the clock
-//!   whenever it is asked.
+//! * At most one [`Guard`] of a path is valid at any moment; of a [`RwLock`] one writer's, or any
+//!   number of readers'. A guard ends *before* any leader can expire its session. It rests on what
+//!   the leader is proven to have counted, not on an open connection, under the
+//!   [assumptions](zk_session::LeaseAssumptions) that can be set.
+//! * A guard whose node an operator has deleted ends when the event arrives.
 //! * Every holder has a [`FencingToken`] larger than that of every holder before, where
 //!   one holds at a time.
 //! * Nothing can be promised about a holder that was paused and does not ask again

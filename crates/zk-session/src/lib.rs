@@ -8,9 +8,9 @@
 //! * [`core`] is the session itself, as a state machine without IO or clock, which
 //!   the driver behind [`Client`] runs on tokio and a test runs on virtual time.
 //!
-//! What sets it apart from other clients is the **lease** ([`LeaseClaim`]): the
-//! answer to "until when may I believe that my ephemeral nodes exist?", which is
-//! neither "while I am connected" nor "until I am told otherwise".
+//! What sets it apart from other clients is the **lease** ([`LeaseClaim`]): until when no leader
+//! can have removed the session's ephemeral nodes. That is neither "while the session is
+//! connected" nor "until an event arrives". [`LeaseAssumptions`] lists what it rests on.
 //!
 //! # Example
 //!
