@@ -143,17 +143,17 @@ impl Sessions {
         }
     }
 
-    /// Waits until no quorum has answered for as long as a silence may last. While this waits,
-    /// one is asked every now and then.
+    /// Waits until the leader has answered nothing for as long as a silence may last. Meanwhile
+    /// this sends it a `sync` every now and then, which servers do not log.
     async fn silence(&mut self) {
         let Some(client) = self.current.as_ref().map(|open| open.client.clone()) else { return };
-        let _asked = client.claim_lease();
         let patience = patience(&client);
+        let pause = (client.session_timeout() / 4).clamp(LOOK_MIN, LOOK_MAX);
         let mut heard = clock();
         while clock() - heard < patience {
-            // Often enough to see a lease come and go.
-            sleep((client.session_timeout() / 4).clamp(LOOK_MIN, LOOK_MAX)).await;
-            if self.listen() {
+            sleep(pause).await;
+            if client.within(pause).sync("/").await.is_ok() {
+                self.was_answered();
                 heard = clock();
             }
         }

@@ -1,11 +1,13 @@
 //! Many sessions in one process, kept alive under load for a while.
 //!
 //! Each has an ephemeral node, a claim on its lease and a request every now and then; beside them
-//! one session sends as fast as it is answered. At the end it tells what the sessions went through:
-//! interruptions, expiries, leases lost, and what the process took.
+//! one session sends as fast as it is answered. Each lease that is lost is told with what was sent
+//! and answered. At the end it tells what the sessions went through: interruptions, expiries,
+//! leases lost, and what the process took.
 //!
 //! ```text
-//! cargo run --release --package zk-session --example many_sessions -- [HOST:PORT [SESSIONS [SECONDS]]]
+//! cargo run --release --package zk-session --example many_sessions -- \
+//!     [HOST:PORT [SESSIONS [SECONDS [TIMEOUT_SECONDS]]]]
 //! ```
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example that prints")]
@@ -32,12 +34,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:2181".to_owned());
     let sessions: u64 = arguments.next().map_or(Ok(1_000), |it| it.parse())?;
     let seconds: u64 = arguments.next().map_or(Ok(60), |it| it.parse())?;
+    let timeout: u64 = arguments.next().map_or(Ok(10), |it| it.parse())?;
     let tally = Arc::new(Tally::default());
     let end = clock() + Duration::from_secs(seconds);
 
     let mut tasks = Vec::new();
     for number in 0..sessions {
-        let config = Config::new(&address)?.session_timeout(Duration::from_secs(10));
+        let config = Config::new(&address)?.session_timeout(Duration::from_secs(timeout));
         let client = config.connect_timeout(Duration::from_secs(30)).connect().await?;
         tasks.push(tokio::spawn(live(client, number, end, tally.clone())));
     }
@@ -73,6 +76,16 @@ async fn live(client: Client, number: u64, end: Instant, tally: Arc<Tally>) -> b
     }
     let claim = client.claim_lease();
     let belief = claim.renew().await.ok();
+    let lost = async {
+        let Some(belief) = belief else { return };
+        let reason = claim.lost(belief).await;
+        let stats = client.stats();
+        println!(
+            "session {number}: {reason}; {:?}, connected to {:?}",
+            stats.lease, stats.connected_to
+        );
+        std::future::pending::<()>().await;
+    };
     let mut events = client.events();
     let watch = async {
         while let Some(event) = events.next().await {
@@ -95,6 +108,7 @@ async fn live(client: Client, number: u64, end: Instant, tally: Arc<Tally>) -> b
     };
     tokio::select! {
         () = watch => return false,
+        () = lost => {}
         () = ask => {}
     }
     let held = belief.is_some_and(|belief| claim.holds(belief));

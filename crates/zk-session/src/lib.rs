@@ -46,7 +46,7 @@ mod lease_assumptions;
 mod planted;
 mod session_credentials;
 
-pub use crate::core::Stats;
+pub use crate::core::{LeaseStats, Stats};
 pub use client::{
     Batch, Belief, Children, Client, Config, Created, EnsembleConfig, LeaseClaim, LeaseLoss,
     Member, Multi, MultiOutcome, MultiRead, NewNode, NodeAcl, NodeData, Parents, Pending,

@@ -80,7 +80,7 @@ pub use self::handles::{
 };
 pub use self::settings::Settings;
 pub(crate) use self::settings::TIMEOUT_MAX;
-pub use self::stats::Stats;
+pub use self::stats::{LeaseStats, Stats};
 
 use self::chores::Chores;
 use self::closing::Closing;

@@ -35,7 +35,8 @@ pub struct Stats {
     pub connections_lost: u64,
     /// How long the last answered ping took: the way to the server and back.
     pub ping_round_trip: Option<Duration>,
-    /// How long the last answered heartbeat of the lease took: a round of the quorum.
+    /// How long the last answered request of the lease took: to the leader and back, or a round of
+    /// the quorum.
     pub heartbeat_round_trip: Option<Duration>,
     /// One-shot watches that have not fired.
     pub one_shot_watches: usize,
@@ -43,8 +44,24 @@ pub struct Stats {
     pub recursive_watches: usize,
     /// Streams of events of a node and its list of children.
     pub persistent_watches: usize,
-    /// How long the lease still holds if nothing more is heard; `None` if it does not.
+    /// How long the lease is still valid if nothing more arrives; `None` if it is not valid.
     pub lease_left: Option<Duration>,
+    /// What the lease rests on, to tell why it ended.
+    pub lease: LeaseStats,
+}
+
+/// What a lease rests on. All times are ages: how long ago it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseStats {
+    /// The time from which the session timeout counts, by what is proven.
+    pub proven: Option<Duration>,
+    /// The last request that only a leader answers was sent, and was answered.
+    pub leader_answered: Option<Duration>,
+    /// The last request that a quorum agreed to was sent, and was answered.
+    pub quorum_answered: Option<Duration>,
+    /// The oldest request without an answer was sent.
+    pub oldest_unanswered: Option<Duration>,
 }
 
 /// What is counted as it happens.
@@ -88,6 +105,17 @@ impl<H: Handles> Session<H> {
             recursive_watches,
             persistent_watches,
             lease_left: self.lease(now).map(|(_, until)| until.saturating_duration_since(now)),
+            lease: self.lease_stats(now),
+        }
+    }
+
+    fn lease_stats(&self, now: Instant) -> LeaseStats {
+        let age = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
+        LeaseStats {
+            proven: age(self.lease.proven_at()),
+            leader_answered: age(self.lease.answered_leader()),
+            quorum_answered: age(self.lease.answered_quorum()),
+            oldest_unanswered: age(self.inflight.oldest().map(|sent| sent.at)),
         }
     }
 }

@@ -228,6 +228,16 @@ impl Lease {
         self.evidence.next_proof()
     }
 
+    /// When the last request was sent that only a leader answers, and that was answered.
+    pub(super) fn answered_leader(&self) -> Option<Instant> {
+        self.answered_leader
+    }
+
+    /// When the last request was sent that a quorum agreed to.
+    pub(super) fn answered_quorum(&self) -> Option<Instant> {
+        self.answered_quorum
+    }
+
     /// True if the leader has answered anything that was sent since `up`.
     pub(super) fn is_renewed_since(&self, up: Instant) -> bool {
         self.answered_leader >= Some(up)
