@@ -12,7 +12,7 @@ use futures::future::{Either, select};
 use zk_session::{ErrorCode, Multi, Outcome};
 
 use crate::error::{LockError, LossReason};
-use crate::hold::{Fate, Hold};
+use crate::hold::Hold;
 use crate::queue::contender::Node;
 use crate::queue::{passes, pause};
 use crate::revocation::asked_again;
@@ -151,7 +151,7 @@ impl Guard {
                 (Err(error), _) | (_, Err(error)) => error,
             };
             if error.code() == Some(ErrorCode::NO_NODE) {
-                self.hold.fate().set(Fate::DELETED);
+                self.hold.found_deleted();
             }
             // A transaction without a change may be repeated, whatever became of it.
             if !passes(&error) && error.outcome() != Outcome::Unknown {
@@ -165,9 +165,10 @@ impl Guard {
     /// dropped in the meantime, with all that its owner has of the same hold, it says
     /// [`LossReason::Released`].
     ///
-    /// Any number of calls share the one watch that every guard has on its node. The guard
-    /// knows of its deletion as soon as the event has arrived, whether or not anybody
-    /// waits here: [`token`](Self::token) fails from then on.
+    /// Any number of calls share the one watch that every guard has on its node, from the first
+    /// [tenth of a second](crate::limits::NODE_WATCH_DELAY) on. The guard knows of the node's
+    /// deletion as soon as the event has arrived, whether or not anybody waits here:
+    /// [`token`](Self::token) fails from then on.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -184,18 +185,15 @@ impl Guard {
     /// ```
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let lease = self.hold.claim().lost(self.hold.belief());
-        let (deletion, fate) = (self.hold.deletion(), self.hold.fate().clone());
+        let told = self.hold.fate().told();
         async move {
-            if let Some(reason) = fate.known() {
-                return reason;
-            }
-            match select(pin!(lease), deletion).await {
-                Either::Left((loss, _)) => fate.known().unwrap_or_else(|| loss.into()),
-                Either::Right(((), lease)) => match lease.now_or_never() {
-                    // The server removes the node when it expires the session.
-                    Some(loss) => loss.into(),
-                    None => fate.set(Fate::DELETED),
-                },
+            match select(pin!(told), pin!(lease)).await {
+                Either::Right((loss, _)) => loss.into(),
+                // The server removes the node when it expires the session.
+                Either::Left((LossReason::NodeDeleted, lease)) => {
+                    lease.now_or_never().map_or(LossReason::NodeDeleted, LossReason::from)
+                }
+                Either::Left((reason, _)) => reason,
             }
         }
     }

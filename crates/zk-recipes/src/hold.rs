@@ -4,22 +4,20 @@
 //! count it by their `Arc`s, and nothing else keeps one for longer than a call: when the
 //! last guard goes the node does, and from that moment on nobody can enter it again.
 
+use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, Shared};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use zk_session::{Belief, Client, Error, ErrorCode, EventType, LeaseClaim, Multi, Watch};
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
+use crate::limits::NODE_WATCH_DELAY;
 use crate::owner::Slot;
 use crate::planted::{self, Planted};
 use crate::queue::contender::{Contender, Node};
 use crate::queue::{passes, pause};
-
-/// See [`deleted`]. Any number of waiters share one watch.
-pub(crate) type Deletion = Shared<BoxFuture<'static, ()>>;
 
 #[derive(Debug)]
 pub(crate) struct Hold {
@@ -27,9 +25,8 @@ pub(crate) struct Hold {
     node: Node,
     claim: LeaseClaim,
     belief: Belief,
-    /// Done once the node is known to be deleted. Whoever asks polls it, so that a guard knows of
-    /// the event as soon as it has arrived.
-    deletion: Deletion,
+    /// Sets the fate when the node is deleted.
+    _node_watch: NodeWatch,
     token: FencingToken,
     /// What the clock cannot tell of the node, shared with those who wait for its loss.
     fate: Arc<Fate>,
@@ -45,12 +42,9 @@ impl Hold {
             return Err(LockError::Vanished { path: contender.kind().path.clone() });
         };
         let (token, claim) = (FencingToken::of(&node), contender.client().claim_lease());
-        let deletion = deleted(contender.client().clone(), node.clone(), contender.take_watch());
-        let deletion = deletion.boxed().shared();
-        // The first poll asks for the watch, unless the contender waited with one.
-        let _ = deletion.clone().now_or_never();
         let fate = Arc::default();
-        Ok(Self { contender, node, claim, belief, deletion, token, fate, slot: None })
+        let _node_watch = NodeWatch::start(&mut contender, &node, &fate);
+        Ok(Self { contender, node, claim, belief, _node_watch, token, fate, slot: None })
     }
 
     /// With the token of the hold whose place this one takes.
@@ -67,7 +61,7 @@ impl Hold {
     /// Takes the node out and waits until the server has said so.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
-        self.fate.set(Fate::RELEASED);
+        self.fate.set(LossReason::Released);
         let was_there = self.contender.leave().await;
         held?;
         match was_there? {
@@ -79,7 +73,7 @@ impl Hold {
     /// Tells those who wait for the loss that the lock is given up, ahead of the node's
     /// end, which another transaction than a release is to bring.
     pub(crate) fn retire(&self) {
-        self.fate.set(Fate::RELEASED);
+        self.fate.set(LossReason::Released);
     }
 
     /// The node has gone with that transaction.
@@ -89,7 +83,7 @@ impl Hold {
 
     /// The node was found to be gone: the lock is lost.
     pub(crate) fn found_deleted(&self) -> LockError {
-        self.fate.set(Fate::DELETED);
+        self.fate.set(LossReason::NodeDeleted);
         LockError::Lost(LossReason::NodeDeleted)
     }
 
@@ -108,12 +102,12 @@ impl Hold {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        let is_held = self.known_fate().is_none() && self.claim.holds(self.belief);
+        let is_held = self.fate.known().is_none() && self.claim.holds(self.belief);
         is_held || Planted::HolderIgnoresExpiry.is_on()
     }
 
     pub(crate) fn lost_error(&self) -> LockError {
-        let loss = self.known_fate().unwrap_or_else(|| self.claim.loss().into());
+        let loss = self.fate.known().unwrap_or_else(|| self.claim.loss().into());
         LockError::Lost(loss)
     }
 
@@ -137,19 +131,6 @@ impl Hold {
         &self.claim
     }
 
-    pub(crate) fn deletion(&self) -> Deletion {
-        self.deletion.clone()
-    }
-
-    /// What is known of the node at this moment.
-    fn known_fate(&self) -> Option<LossReason> {
-        let is_told = !Planted::DeletionNotTold.is_on();
-        if is_told && self.deletion.clone().now_or_never().is_some() {
-            self.fate.set(Fate::DELETED);
-        }
-        self.fate.known()
-    }
-
     pub(crate) fn fate(&self) -> &Arc<Fate> {
         &self.fate
     }
@@ -161,31 +142,69 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.fate.set(Fate::RELEASED);
+        self.fate.set(LossReason::Released);
     }
 }
 
-/// What became of a hold's node. The first word is the last.
-#[derive(Debug, Default)]
-pub(crate) struct Fate(AtomicU8);
+/// What became of a hold's node, for any number of waiters. The first value is the last.
+#[derive(Debug)]
+pub(crate) struct Fate(watch::Sender<Option<LossReason>>);
+
+impl Default for Fate {
+    fn default() -> Self {
+        Self(watch::Sender::new(None))
+    }
+}
 
 impl Fate {
-    pub(crate) const DELETED: u8 = 1;
-    pub(crate) const RELEASED: u8 = 2;
-
-    /// Remembers it, unless something is known already; what is known then.
-    pub(crate) fn set(&self, fate: u8) -> LossReason {
-        // An error says that there was a word before.
-        let _ = self.0.compare_exchange(0, fate, Ordering::AcqRel, Ordering::Acquire);
-        self.known().unwrap_or(LossReason::Released)
+    /// Remembers why the hold ended, unless that is known already; what is known then.
+    pub(crate) fn set(&self, reason: LossReason) -> LossReason {
+        self.0.send_if_modified(|known| known.is_none() && known.replace(reason).is_none());
+        self.known().unwrap_or(reason)
     }
 
     pub(crate) fn known(&self) -> Option<LossReason> {
-        match self.0.load(Ordering::Acquire) {
-            0 => None,
-            Self::DELETED => Some(LossReason::NodeDeleted),
-            _ => Some(LossReason::Released),
+        let is_told =
+            |reason| reason != LossReason::NodeDeleted || !Planted::DeletionNotTold.is_on();
+        (*self.0.borrow()).filter(|reason| is_told(*reason))
+    }
+
+    /// Waits until it is known.
+    pub(crate) fn told(&self) -> impl Future<Output = LossReason> + Send + use<> {
+        let mut fate = self.0.subscribe();
+        async move {
+            let told = fate.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
+            // The sender goes with the last guard.
+            told.unwrap_or(LossReason::Released)
         }
+    }
+}
+
+/// A task that sets the fate of a hold when its node is deleted. Dropping this ends it.
+#[derive(Debug)]
+struct NodeWatch(AbortHandle);
+
+impl NodeWatch {
+    /// Goes on with the watch that the contender waited with, if it has one. Otherwise the watch is set
+    /// after a while: most locks are given up before, and then it costs no request.
+    fn start(contender: &mut Contender, node: &Node, fate: &Arc<Fate>) -> Self {
+        let (client, armed) = (contender.client().clone(), contender.take_watch());
+        let (node, fate) = (node.clone(), Arc::clone(fate));
+        let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);
+        let task = tokio::spawn(async move {
+            if armed.is_none() {
+                tokio::time::sleep(delay).await;
+            }
+            deleted(client, node, armed).await;
+            fate.set(LossReason::NodeDeleted);
+        });
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for NodeWatch {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -30,3 +30,9 @@ pub const PERMITS_AT_ONCE_MAX: u32 = 4_096;
 /// Leases that are put in at once when several permits are taken, well below
 /// [`REQUESTS_MAX`](zk_session::limits::REQUESTS_MAX).
 pub const PERMITS_CHUNK: usize = 256;
+
+/// How long a lock is held before the guard watches its own node, unless it waited with a watch
+/// already; a sixteenth of the session timeout, if that is less. A watch costs a request and an
+/// event, half as much again as taking and giving up a free lock, and most locks are
+/// given up sooner.
+pub const NODE_WATCH_DELAY: Duration = Duration::from_millis(100);
