@@ -1,0 +1,4 @@
+//! Chaos on real ensembles: contenders, faults, and a checker that judges what happened.
+
+pub mod checker;
+pub mod event;
