@@ -1,0 +1,92 @@
+//! Breaks real ensembles while locks are held; see `cargo xtask chaos --help`.
+
+mod handovers;
+mod options;
+mod summary;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, fs};
+
+use options::{Options, Request};
+use summary::Summary;
+use zk_tests::chaos::checker::check;
+use zk_tests::chaos::event::Event;
+use zk_tests::chaos::history::History;
+use zk_tests::chaos::scenario::{SCENARIOS, Scenario};
+use zk_tests::chaos::{Error, contender};
+use zk_tests::{Distribution, or_skip};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let request = match Request::parse(&words) {
+        Ok(request) => request,
+        Err(message) => {
+            eprintln!("chaos: {message}");
+            return ExitCode::from(2);
+        }
+    };
+    let result = match &request {
+        Request::Help => {
+            print!("{}", options::help());
+            Ok(true)
+        }
+        Request::Run(options) => run(options),
+        Request::Judge(file) => judge(Path::new(file)),
+        Request::Contender(arguments) => contend(arguments).map(|()| true),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("chaos: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs scenarios; tells whether every promise was kept.
+fn run(options: &Options) -> Result<bool, Error> {
+    let Some(distribution) = or_skip(Distribution::shared()) else { return Ok(true) };
+    println!("{distribution}");
+    let all = SCENARIOS.iter().map(|scenario| scenario.name.to_owned());
+    let names =
+        if options.scenarios.is_empty() { all.collect() } else { options.scenarios.clone() };
+    let mut is_sound = true;
+    for name in &names {
+        let mut summary = Summary::new(name);
+        if let Some(scenario) = Scenario::find(name) {
+            handovers::run(scenario, options, &mut summary)?;
+        }
+        print!("{summary}");
+        is_sound &= summary.is_sound();
+    }
+    Ok(is_sound)
+}
+
+/// Checks a history again.
+fn judge(file: &Path) -> Result<bool, Error> {
+    let text = fs::read_to_string(file)?;
+    let events: Result<Vec<Event>, String> = text.lines().map(str::parse).collect();
+    let mut summary = Summary::new(&file.to_string_lossy());
+    summary.add(check(&events?));
+    print!("{summary}");
+    Ok(summary.is_sound())
+}
+
+/// Is a contender.
+fn contend(arguments: &[String]) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(contender::run(arguments))?)
+}
+
+/// Keeps the history of a run; returns where.
+pub(crate) fn keep(history: &History, name: &str) -> Result<PathBuf, Error> {
+    // <target folder>/<profile folder>/chaos
+    let program = env::current_exe()?;
+    let folder = program.ancestors().nth(2).unwrap_or_else(|| Path::new(".")).join("chaos");
+    fs::create_dir_all(&folder)?;
+    let file = folder.join(format!("{name}.history"));
+    history.save(&file)?;
+    Ok(file)
+}
