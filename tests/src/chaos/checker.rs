@@ -281,6 +281,23 @@ fn permits_at(at_us: u64, grants: &[&Grant]) -> u32 {
         .sum()
 }
 
+/// The last time that a process was stopped.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// It has not been continued, or has been and the engine is about to say so.
+    Since,
+    Until(u64),
+}
+
+impl Stop {
+    fn lasts_until(self, at_us: u64) -> bool {
+        match self {
+            Self::Since => true,
+            Self::Until(end_us) => end_us >= at_us,
+        }
+    }
+}
+
 /// Turns events into grants.
 #[derive(Debug, Default)]
 struct Reader {
@@ -288,7 +305,7 @@ struct Reader {
     /// Index of the last grant of a contender and a lock, and whether it has not ended.
     last: HashMap<(u32, String), (usize, bool)>,
     /// When a contender was last stopped or continued.
-    last_stop_us: HashMap<u32, u64>,
+    last_stop: HashMap<u32, Stop>,
     verdict: Verdict,
 }
 
@@ -298,18 +315,22 @@ impl Reader {
             What::Granted { access, token } => self.grant(event, *access, *token),
             What::Valid => self.extend(event),
             What::Lost { reason } => {
-                let stop_us = self.last_stop_us.get(&event.contender).copied();
+                let stop = self.last_stop.get(&event.contender).copied();
                 if let Some(grant) = self.end(event) {
                     grant.told_us = Some(event.at_us);
-                    grant.was_stopped = stop_us.is_some_and(|at_us| at_us >= grant.valid_until_us);
+                    grant.was_stopped =
+                        stop.is_some_and(|stop| stop.lasts_until(grant.valid_until_us));
                     *self.verdict.losses.entry(reason.clone()).or_default() += 1;
                 }
             }
             What::Releasing => {
                 self.end(event);
             }
-            What::Stopped | What::Continued => {
-                self.last_stop_us.insert(event.contender, event.at_us);
+            What::Stopped => {
+                self.last_stop.insert(event.contender, Stop::Since);
+            }
+            What::Continued => {
+                self.last_stop.insert(event.contender, Stop::Until(event.at_us));
             }
             What::Killed => {
                 let own = self.last.iter_mut().filter(|((who, _), _)| *who == event.contender);

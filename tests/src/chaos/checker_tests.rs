@@ -170,6 +170,9 @@ fn stopped_holder_is_excused_for_a_late_loss_only() {
          20100 1 /a lost the session expired";
     let verdict = judge(told_late);
     assert_eq!((verdict.violations, verdict.margins_us), (vec![], vec![3000]));
+    // It runs for a moment after the engine says that it stops it, and before that it continues it.
+    let unsharp = told_late.replace("9000 1 /a valid", "9600 1 /a valid").replace("20100", "19999");
+    assert_eq!(judge(&unsharp).violations, []);
     // Running again, it says that it still holds the lock.
     let believed_late = told_late.replace("20100 1 /a lost", "20050 1 /a valid\n20100 1 /a lost");
     let verdict = judge(&believed_late);

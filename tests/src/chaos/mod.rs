@@ -1,6 +1,7 @@
 //! Chaos on real ensembles: contenders, faults, and a checker that judges what happened.
 //!
 //! * [`scenario`] lists hand-overs under a fault; [`round`] runs one of them.
+//! * [`crowd`] runs many contenders under one fault after the other.
 //! * [`contender`] is the process of a contender, [`process`] its handle.
 //! * [`checker`] judges a [`history`] of [`event`]s.
 //!
@@ -8,9 +9,11 @@
 
 pub mod checker;
 pub mod contender;
+pub mod crowd;
 pub mod event;
 pub mod history;
 pub mod holding;
+mod mischief;
 pub mod process;
 pub mod random;
 pub mod report;

@@ -123,6 +123,16 @@ impl Process {
         self.history.note(self.number, What::Continued);
     }
 
+    /// Kills the process.
+    pub fn kill(&mut self) {
+        // Both fail only for a process that has ended.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            self.history.note(self.number, What::Killed);
+        }
+    }
+
     /// Has the process close its session and end.
     pub fn close(mut self) {
         self.input = None;
@@ -137,12 +147,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only for a process that has ended.
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-            self.history.note(self.number, What::Killed);
-        }
+        self.kill();
     }
 }
 

@@ -106,6 +106,8 @@ impl Field<'_> {
         };
 
         if let Before::Idle(percent) = scenario.before {
+            // The less the holder has to send, the less likely a flush comes in between.
+            crate::raw::create_with_null_data(self.ensemble.server(cast.leader).address(), &path);
             // reason: the silence of the session is what matters.
             history.wait_until(connected_us + micros(self.timeout * percent / 100));
         }

@@ -28,11 +28,7 @@ pub(crate) fn run(
     let program = std::env::current_exe()?;
     let start = now();
     for number in 0.. {
-        let is_over = match options.end {
-            End::Runs(runs) => number >= runs,
-            End::After(duration) => start.elapsed() >= duration,
-        };
-        if is_over {
+        if options.end.is_over(number, start.elapsed()) {
             break;
         }
         // The seed only moves where in the tick the runs begin.

@@ -1,14 +1,16 @@
 //! Breaks real ensembles while locks are held; see `cargo xtask chaos --help`.
 
+mod crowds;
 mod handovers;
 mod options;
 mod summary;
+mod write_rate;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs};
 
-use options::{Options, Request};
+use options::{Options, RANDOM, ROLLING_RESTART, Request, WRITE_RATE};
 use summary::Summary;
 use zk_tests::chaos::checker::check;
 use zk_tests::chaos::event::Event;
@@ -49,14 +51,21 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<bool, Error> {
     let Some(distribution) = or_skip(Distribution::shared()) else { return Ok(true) };
     println!("{distribution}");
-    let all = SCENARIOS.iter().map(|scenario| scenario.name.to_owned());
+    let all = SCENARIOS.iter().map(|scenario| scenario.name).chain([RANDOM, ROLLING_RESTART]);
+    let all = all.map(str::to_owned);
     let names =
         if options.scenarios.is_empty() { all.collect() } else { options.scenarios.clone() };
     let mut is_sound = true;
     for name in &names {
+        if name == WRITE_RATE {
+            write_rate::run(options)?;
+            continue;
+        }
         let mut summary = Summary::new(name);
         if let Some(scenario) = Scenario::find(name) {
             handovers::run(scenario, options, &mut summary)?;
+        } else {
+            crowds::run(name, options, &mut summary)?;
         }
         print!("{summary}");
         is_sound &= summary.is_sound();

@@ -34,6 +34,16 @@ pub(crate) enum End {
     After(Duration),
 }
 
+impl End {
+    /// Tells whether the runs are over after `runs` of them and `elapsed`.
+    pub(crate) fn is_over(self, runs: u32, elapsed: Duration) -> bool {
+        match self {
+            Self::Runs(limit) => runs >= limit,
+            Self::After(limit) => elapsed >= limit,
+        }
+    }
+}
+
 impl Request {
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         match words {
