@@ -103,11 +103,7 @@ impl Mischief {
         Ok(())
     }
 
-    pub(super) fn end(
-        &self,
-        ensemble: &Ensemble,
-        contenders: &mut [Contender],
-    ) -> Result<(), Error> {
+    pub(super) fn end(&self, ensemble: &Ensemble, contenders: &[Contender]) -> Result<(), Error> {
         match *self {
             Self::Nothing | Self::KillContender(_) | Self::Break(..) => {}
             Self::StopServer(server) => ensemble.server(server).resume()?,

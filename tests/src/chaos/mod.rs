@@ -19,6 +19,7 @@ pub mod random;
 pub mod report;
 pub mod round;
 pub mod scenario;
+pub mod violation;
 
 /// Why a run shows nothing: a server or a process does not do what it is asked.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
