@@ -36,6 +36,14 @@ pub struct Outcome {
     pub fate: Fate,
 }
 
+impl Outcome {
+    /// A round that shows nothing.
+    pub fn void(error: Error) -> Self {
+        let fate = Fate::Void(error.to_string());
+        Self { history: History::default(), verdict: Verdict::default(), fate }
+    }
+}
+
 /// What came of the holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -100,6 +108,10 @@ impl Field<'_> {
         if waiter.connected(LIMIT).is_none() {
             return Ok(Err("the waiter has no session".to_owned()));
         }
+        if let Before::Idle(_) = scenario.before {
+            // The session of the holder is to be silent from a moment of the tick on.
+            await_phase(phase, monotonic_us(), self.tick, history);
+        }
         let mut holder = start(HOLDER, &holder_servers, self.timeout, first.as_deref())?;
         let Some(connected_us) = holder.connected(LIMIT) else {
             return Ok(Err("the holder has no session".to_owned()));
@@ -121,14 +133,14 @@ impl Field<'_> {
                 if !self.queue(&mut waiter, &acquire, &path, &cast) {
                     return Ok(Err("the waiter did not queue".to_owned()));
                 }
-                self.await_phase(phase, history);
+                self.await_steady_phase(phase, history);
                 self.strike(scenario.fault, &cast, history)?;
             }
             Before::Stop(percent) => {
                 if !self.queue(&mut waiter, &acquire, &path, &cast) {
                     return Ok(Err("the waiter did not queue".to_owned()));
                 }
-                self.await_phase(phase, history);
+                self.await_steady_phase(phase, history);
                 holder.stop();
                 // reason: the length of the stop is what matters.
                 history.wait_until(monotonic_us() + micros(self.timeout * percent / 100));
@@ -201,12 +213,9 @@ impl Field<'_> {
     }
 
     /// Waits until the session has been steady for a while, and then for a phase of the tick.
-    fn await_phase(&self, phase: u32, history: &History) {
-        let tick_us = micros(self.tick);
+    fn await_steady_phase(&self, phase: u32, history: &History) {
         let steady_us = monotonic_us() + micros(self.timeout / 2);
-        let whole = (steady_us / tick_us + 1) * tick_us;
-        // reason: the phase of the servers' tick is what matters.
-        history.wait_until(whole + tick_us * u64::from(phase) / 100);
+        await_phase(phase, steady_us, self.tick, history);
     }
 
     fn strike(&self, fault: Fault, cast: &Cast, history: &History) -> Result<(), Error> {
@@ -266,6 +275,15 @@ impl Field<'_> {
         let others = (0..3).filter(|other| *other != cast.leader);
         others.map(|other| self.address(other)).collect::<Vec<_>>().join(",")
     }
+}
+
+/// Waits for the first phase of the tick, in percent, after a time. A server counts ticks on the same
+/// clock, so a phase of 0 is when a leader looks for sessions to expire.
+fn await_phase(phase: u32, after_us: u64, tick: Duration, history: &History) {
+    let tick_us = micros(tick);
+    let whole = (after_us / tick_us + 1) * tick_us;
+    // reason: the phase of the servers' tick is what matters.
+    history.wait_until(whole + tick_us * u64::from(phase) / 100);
 }
 
 /// Undoes every fault of an ensemble, and waits until all servers serve in one ensemble.

@@ -1,71 +1,65 @@
 //! Runs a scenario of hand-overs again and again.
 
 use zk_tests::chaos::Error;
-use zk_tests::chaos::round::{Fate, Field, start_ensemble};
+use zk_tests::chaos::round::{Fate, Field, Outcome, start_ensemble};
 use zk_tests::chaos::scenario::Scenario;
 use zk_tests::{now, or_skip};
 
-use crate::keep;
-use crate::options::{End, Options};
+use crate::options::End;
 use crate::summary::{Summary, describe};
+use crate::{Run, keep};
 
-pub(crate) fn run(
-    scenario: &Scenario,
-    options: &Options,
-    summary: &mut Summary,
-) -> Result<(), Error> {
-    let timeout = options.timeout.unwrap_or(options.tick * scenario.timeout_ticks);
-    println!(
-        "\n{}: {}; tick {} ms, timeout {} ms",
-        scenario.name,
-        scenario.about,
-        options.tick.as_millis(),
-        timeout.as_millis()
-    );
-    let Some(mut ensemble) = or_skip(start_ensemble(scenario, options.tick)) else {
-        return Ok(());
-    };
+pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Result<(), Error> {
+    println!("{}", scenario.about);
+    let Some(mut ensemble) = or_skip(start_ensemble(scenario, run.tick)) else { return Ok(()) };
     let program = std::env::current_exe()?;
     let start = now();
     for number in 0.. {
-        if options.end.is_over(number, start.elapsed()) {
+        if run.end.is_over(number, start.elapsed()) {
             break;
         }
-        // The seed only moves where in the tick the runs begin.
-        let phase = (u64::from(number) + options.seed - 1) % PHASES * (100 / PHASES);
-        let phase = u32::try_from(phase).unwrap_or(0);
-        let field = Field { ensemble: &ensemble, program: &program, tick: options.tick, timeout };
-        let outcome = field.round(scenario, number, phase)?;
+        let phase = phase(number, run.seed);
+        let field =
+            Field { ensemble: &ensemble, program: &program, tick: run.tick, timeout: run.timeout };
+        let outcome = field.round(scenario, number, phase).unwrap_or_else(Outcome::void);
+        let line = line(&outcome);
         let is_broken = !outcome.verdict.violations.is_empty();
-        let margins: Vec<String> = outcome
-            .verdict
-            .margins_us
-            .iter()
-            .map(|us| format!("{} ms", us.div_euclid(1000)))
-            .collect();
         summary.count(&outcome.fate);
         summary.add(outcome.verdict);
+        let of = if let End::Runs(runs) = run.end { format!(" of {runs}") } else { String::new() };
         println!(
-            "{} run {}{}: phase {phase} %, {}, margin {}; {} broken; {:.0} s",
+            "{} run {}{of}: phase {phase} %, {line}; {} broken; {:.0} s",
             scenario.name,
             number + 1,
-            if let End::Runs(runs) = options.end { format!(" of {runs}") } else { String::new() },
-            describe(&outcome.fate),
-            margins.first().map_or("none", String::as_str),
             summary.broken(),
             start.elapsed().as_secs_f64()
         );
         if is_broken {
-            let name = format!("{}-{}", scenario.name, summary.runs());
+            let (tick, timeout) = (run.tick.as_millis(), run.timeout.as_millis());
+            let name = format!("{}-{tick}-{timeout}-{}", scenario.name, number + 1);
             println!("  history: {}", keep(&outcome.history, &name)?.display());
         }
         // What a void run has left behind would make the next ones void, too.
         if matches!(outcome.fate, Fate::Void(_)) {
             drop(ensemble);
-            ensemble = start_ensemble(scenario, options.tick)?;
+            ensemble = start_ensemble(scenario, run.tick)?;
         }
     }
     Ok(())
+}
+
+/// When in the tick the fault of a run comes, in percent. The seed moves where the runs begin.
+fn phase(number: u32, seed: u64) -> u32 {
+    let step = (u64::from(number) + seed - 1) % PHASES;
+    u32::try_from(step * 100 / PHASES).unwrap_or(0)
+}
+
+/// What came of a run, in a line.
+fn line(outcome: &Outcome) -> String {
+    let margins: Vec<String> =
+        outcome.verdict.margins_us.iter().map(|us| format!("{} ms", us.div_euclid(1000))).collect();
+    let margin = margins.first().map_or("none", String::as_str);
+    format!("{}, margin {margin}", describe(&outcome.fate))
 }
 
 /// Moments of a tick at which faults come.

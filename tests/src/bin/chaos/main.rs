@@ -8,9 +8,10 @@ mod write_rate;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use std::{env, fs};
 
-use options::{Options, RANDOM, ROLLING_RESTART, Request, WRITE_RATE};
+use options::{End, Options, RANDOM, ROLLING_RESTART, Request, WRITE_RATE};
 use summary::Summary;
 use zk_tests::chaos::checker::check;
 use zk_tests::chaos::event::Event;
@@ -57,15 +58,31 @@ fn run(options: &Options) -> Result<bool, Error> {
         if options.scenarios.is_empty() { all.collect() } else { options.scenarios.clone() };
     let mut is_sound = true;
     for name in &names {
-        if name == WRITE_RATE {
-            write_rate::run(options)?;
-            continue;
+        for tick in &options.ticks {
+            is_sound &= run_at(name, *tick, options)?;
         }
-        let mut summary = Summary::new(name);
-        if let Some(scenario) = Scenario::find(name) {
-            handovers::run(scenario, options, &mut summary)?;
-        } else {
-            crowds::run(name, options, &mut summary)?;
+    }
+    Ok(is_sound)
+}
+
+/// Runs a scenario at a tick, with each timeout.
+fn run_at(name: &str, tick: Duration, options: &Options) -> Result<bool, Error> {
+    if name == WRITE_RATE {
+        write_rate::run(tick, options)?;
+        return Ok(true);
+    }
+    let own = Scenario::find(name).map_or(CROWD_TIMEOUT_TICKS, |scenario| scenario.timeout_ticks);
+    let own = [tick * own];
+    let timeouts = if options.timeouts.is_empty() { &own[..] } else { &options.timeouts };
+    let mut is_sound = true;
+    for timeout in timeouts {
+        let run = Run { tick, timeout: *timeout, end: options.end, seed: options.seed };
+        let (tick_ms, timeout_ms) = (tick.as_millis(), timeout.as_millis());
+        let mut summary = Summary::new(&format!("{name}, tick {tick_ms} ms, T {timeout_ms} ms"));
+        println!("\n{name}: tick {tick_ms} ms, T {timeout_ms} ms");
+        match Scenario::find(name) {
+            Some(scenario) => handovers::run(scenario, &run, &mut summary)?,
+            None => crowds::run(name, &run, &mut summary)?,
         }
         print!("{summary}");
         is_sound &= summary.is_sound();
@@ -89,6 +106,14 @@ fn contend(arguments: &[String]) -> Result<(), Error> {
     Ok(runtime.block_on(contender::run(arguments))?)
 }
 
+/// What the runs of a scenario have in common.
+pub(crate) struct Run {
+    tick: Duration,
+    timeout: Duration,
+    end: End,
+    seed: u64,
+}
+
 /// Keeps the history of a run; returns where.
 pub(crate) fn keep(history: &History, name: &str) -> Result<PathBuf, Error> {
     // <target folder>/<profile folder>/chaos
@@ -99,3 +124,5 @@ pub(crate) fn keep(history: &History, name: &str) -> Result<PathBuf, Error> {
     history.save(&file)?;
     Ok(file)
 }
+
+const CROWD_TIMEOUT_TICKS: u32 = 8;

@@ -21,9 +21,10 @@ pub(crate) struct Options {
     /// Names of scenarios; all of them if empty.
     pub(crate) scenarios: Vec<String>,
     pub(crate) end: End,
-    pub(crate) tick: Duration,
-    /// The scenario's own, unless told.
-    pub(crate) timeout: Option<Duration>,
+    /// Scenarios run at each tick, with each timeout.
+    pub(crate) ticks: Vec<Duration>,
+    /// The scenario's own if empty.
+    pub(crate) timeouts: Vec<Duration>,
     pub(crate) seed: u64,
 }
 
@@ -54,8 +55,8 @@ impl Request {
         let mut options = Options {
             scenarios: Vec::new(),
             end: End::Runs(1),
-            tick: Duration::from_millis(500),
-            timeout: None,
+            ticks: Vec::new(),
+            timeouts: Vec::new(),
             seed: 1,
         };
         let mut words = words.iter();
@@ -78,13 +79,16 @@ impl Request {
             match name {
                 "--runs" => options.end = End::Runs(number()?),
                 "--minutes" => options.end = End::After(60 * Duration::from_secs(number()?.into())),
-                "--tick" => options.tick = ms()?,
-                "--timeout" => options.timeout = Some(ms()?),
+                "--tick" => options.ticks.push(ms()?),
+                "--timeout" => options.timeouts.push(ms()?),
                 "--seed" => options.seed = number()?.into(),
                 "--scenario" if is_scenario(&value) => options.scenarios.push(value),
                 "--scenario" => return Err(format!("there is no scenario `{value}`; see --help")),
                 _ => return Err(format!("there is no option `{name}`; see --help")),
             }
+        }
+        if options.ticks.is_empty() {
+            options.ticks.push(Duration::from_millis(500));
         }
         Ok(Self::Run(options))
     }
@@ -118,15 +122,16 @@ const HELP: &str = "\
 Breaks real ensembles of three servers while locks are held, and checks that never two guards that
 exclude each other are valid at the same time.
 
-Usage: cargo xtask chaos [--scenario NAME]... [--runs N | --minutes N] [--tick MS] [--timeout MS]
+Usage: cargo xtask chaos [--scenario NAME]... [--runs N | --minutes N] [--tick MS]... [--timeout MS]...
                          [--seed S]
        cargo xtask chaos --judge FILE
 
-  --scenario NAME   run this scenario; may be repeated. All of them unless told
+  --scenario NAME   run this scenario; all of them unless told
   --runs N          run each scenario N times; 1 unless told
   --minutes N       run each scenario for N minutes instead
   --tick MS         tickTime of the servers; 500 unless told
   --timeout MS      session timeout of the holder, 2 to 20 ticks; the scenario's own unless told
+                    With several of these three, every combination is run
   --seed S          seed of everything random; 1 unless told
   --judge FILE      check a history that an earlier run has kept
 
@@ -153,18 +158,17 @@ mod tests {
     fn options_have_defaults() {
         let Ok(Request::Run(options)) = parse("") else { panic!("no run") };
         assert_eq!((options.end, options.seed), (End::Runs(1), 1));
-        assert!(options.scenarios.is_empty() && options.timeout.is_none());
+        assert!(options.scenarios.is_empty() && options.timeouts.is_empty());
     }
 
     #[test]
     fn options_are_parsed() {
-        let line =
-            "--scenario random --scenario=idle-acquire --minutes 2 --tick 1000 --timeout=4000";
+        let line = "--scenario random --scenario=idle-acquire --minutes 2 --tick 1000 --timeout 2000 --timeout=4000";
         let Ok(Request::Run(options)) = parse(line) else { panic!("no run") };
         assert_eq!(options.scenarios, ["random", "idle-acquire"]);
         assert_eq!(options.end, End::After(Duration::from_secs(120)));
-        assert_eq!(options.tick, Duration::from_secs(1));
-        assert_eq!(options.timeout, Some(Duration::from_secs(4)));
+        assert_eq!(options.ticks, [Duration::from_secs(1)]);
+        assert_eq!(options.timeouts, [2, 4].map(Duration::from_secs));
         assert_eq!(parse("--runs 3 --help"), Ok(Request::Help));
         assert_eq!(parse("--judge f"), Ok(Request::Judge("f".to_owned())));
     }

@@ -12,8 +12,8 @@ use zk_tests::{Ensemble, Server, Settings, connect, eventually, monotonic_us, no
 
 use crate::options::{End, Options};
 
-pub(crate) fn run(options: &Options) -> Result<(), Error> {
-    let settings = Settings::default().tick_ms(u32::try_from(options.tick.as_millis())?);
+pub(crate) fn run(tick: Duration, options: &Options) -> Result<(), Error> {
+    let settings = Settings::default().tick_ms(u32::try_from(tick.as_millis())?);
     let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return Ok(()) };
     let leader = ensemble.leader()?;
     let length = match options.end {
@@ -24,7 +24,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     println!(
         "write-rate: ZooKeeper {}, tick {} ms, {} s each, leader is server {leader}",
         version.unwrap_or_default(),
-        options.tick.as_millis(),
+        tick.as_millis(),
         length.as_secs()
     );
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
