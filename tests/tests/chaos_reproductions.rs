@@ -22,7 +22,7 @@ fn stopped_holder_checks_and_loses_its_follower() {
 
 #[test]
 fn stopped_holder_checks_and_may_move() {
-    expect_no_violation("stopped-holder-all", 8);
+    expect_no_violation("stopped-holder-all", 16);
 }
 
 fn expect_no_violation(name: &str, timeout_ticks: u32) {

@@ -144,8 +144,8 @@ impl Field<'_> {
                 holder.stop();
                 // reason: the length of the stop is what matters.
                 history.wait_until(monotonic_us() + micros(self.timeout * percent / 100));
-                holder.resume();
                 let resumed_us = monotonic_us();
+                holder.resume();
                 holder.tell("check");
                 let lost_or_checked = |what: &What| match what {
                     What::Note(note) => note.starts_with(CHECKED),

@@ -61,7 +61,7 @@ impl Load {
     fn start(&self, ensemble: &Ensemble, runtime: &Runtime) -> Result<JoinSet<()>, Error> {
         runtime.block_on(async {
             let mut tasks = JoinSet::new();
-            let root = format!("/write-rate-{}", monotonic_us());
+            let root = format!("{ROOT}{}", monotonic_us());
             for number in 0..self.sessions {
                 let path = match self.queue {
                     Queue::Own => format!("{root}/{number}"),
@@ -81,10 +81,10 @@ impl Load {
                     }
                 });
             }
-            let prefix = format!("{root}/");
+            // Those of the load before are to be gone: closing their sessions is a write as well.
             let nodes = async || {
                 let dump = ensemble.server(0).four_letter("dump").unwrap_or_default();
-                let nodes = dump.lines().filter(|line| line.trim().starts_with(&prefix)).count();
+                let nodes = dump.lines().filter(|line| line.trim().starts_with(ROOT)).count();
                 (nodes == self.sessions).then_some(())
             };
             let ready = eventually(START_LIMIT, nodes).await;
@@ -178,6 +178,8 @@ const HEADER: &str = "\
 |---|---:|---:|---:|---:|---:|---:|
 ";
 
+/// What the paths of all locks start with.
+const ROOT: &str = "/write-rate-";
 const LENGTH: Duration = Duration::from_secs(60);
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Linux tells it as `getconf CLK_TCK`, which is 100 wherever it runs.
