@@ -278,6 +278,8 @@ mod tests {
         };
         let bench = Request::Bench { arguments: vec!["--short".to_owned()] };
         assert_eq!(parse("bench handoff --short").unwrap(), bench);
+        let chaos = Request::Chaos { arguments: vec!["--help".to_owned()] };
+        assert_eq!(parse("chaos --help").unwrap(), chaos);
         assert_eq!(parse("fuzz").unwrap(), fuzz(60, &[]));
         assert_eq!(parse("fuzz a --secs 5 b").unwrap(), fuzz(5, &["a", "b"]));
         assert_eq!(parse("fuzz --secs=5").unwrap(), fuzz(5, &[]));

@@ -70,8 +70,9 @@ pub fn start_ensemble(scenario: &Scenario, tick: Duration) -> Result<Ensemble, c
 }
 
 impl Field<'_> {
-    /// Runs a round, after it has repaired what the round before has left. The fault comes at `phase` of the servers' tick, in percent: an expiry that
-    /// the leader rounds up to its tick comes at phase 0.
+    /// Runs a round, after it has repaired what the round before has left. The fault comes at
+    /// `phase` of the servers' tick, in percent. Phase 0 is when a leader looks for sessions to
+    /// expire. In a scenario that begins with an idle session, the session begins at `phase`.
     ///
     /// # Errors
     /// A server does not do what it is asked.

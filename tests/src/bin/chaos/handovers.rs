@@ -49,9 +49,11 @@ pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Resu
 }
 
 /// When in the tick the fault of a run comes, in percent. The seed moves where the runs begin.
+/// Twenty runs cover the tick in steps of a twentieth, a hundred in steps of a hundredth.
 fn phase(number: u32, seed: u64) -> u32 {
-    let step = (u64::from(number) + seed - 1) % PHASES;
-    u32::try_from(step * 100 / PHASES).unwrap_or(0)
+    let nth = u64::from(number) + seed - 1;
+    let (coarse, fine) = (nth % PHASES * STEP, nth / PHASES % STEP);
+    u32::try_from(coarse + fine).unwrap_or(0)
 }
 
 /// What came of a run, in a line.
@@ -64,3 +66,19 @@ fn line(outcome: &Outcome) -> String {
 
 /// Moments of a tick at which faults come.
 const PHASES: u64 = 20;
+/// Between two of them, in percent of the tick.
+const STEP: u64 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hundred_runs_cover_the_tick() {
+        assert_eq!([0, 1, 19, 20, 99].map(|number| phase(number, 1)), [0, 5, 95, 1, 99]);
+        assert_eq!(phase(0, 2), 5);
+        let mut phases: Vec<u32> = (0..100).map(|number| phase(number, 7)).collect();
+        phases.sort_unstable();
+        assert_eq!(phases, (0..100).collect::<Vec<_>>());
+    }
+}

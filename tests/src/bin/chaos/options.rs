@@ -135,9 +135,10 @@ Usage: cargo xtask chaos [--scenario NAME]... [--runs N | --minutes N] [--tick M
   --seed S          seed of everything random; 1 unless told
   --judge FILE      check a history that an earlier run has kept
 
-In run I of a scenario the fault comes at I/20 of the tick, so 20 runs cover the tick. Each run says
-what came of the holder: `lost`, `kept` (its session moved to another server) or `void` (the run
-shows nothing). The margin is the time from the end of a guard to the next grant.
+The fault comes at another phase of the servers' tick in each run: 20 runs cover the tick in steps
+of a twentieth, 100 in steps of a hundredth. Each run says what came of the holder: `lost`, `kept`
+(its session moved to another server) or `void` (the run shows nothing). The margin is the time from
+the end of a guard to the next grant.
 
 The status is 1 if a promise was broken. The history of such a run is kept in target/chaos. Cutting
 links needs root, `ip` and `iptables`. ZOOKEEPER_HOME chooses the servers.
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn options_are_parsed() {
-        let line = "--scenario random --scenario=idle-acquire --minutes 2 --tick 1000 --timeout 2000 --timeout=4000";
+        let line = "--scenario random --scenario=idle-acquire --minutes 2 --tick 1000 \
+                    --timeout 2000 --timeout=4000";
         let Ok(Request::Run(options)) = parse(line) else { panic!("no run") };
         assert_eq!(options.scenarios, ["random", "idle-acquire"]);
         assert_eq!(options.end, End::After(Duration::from_secs(120)));
