@@ -6,10 +6,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use zk_tests::chaos::crowd::{Crowd, Faults};
 use zk_tests::chaos::history::History;
-use zk_tests::chaos::round::{Fate, Field};
+use zk_tests::chaos::round::{HolderEnd, Testbed};
 use zk_tests::chaos::scenario::Scenario;
+use zk_tests::chaos::workload::{Faults, Workload};
 use zk_tests::{Settings, or_skip};
 
 #[test]
@@ -42,18 +42,18 @@ fn hand_over(names: &[&str]) {
     let Some(ensemble) = or_skip(settings.start_in_namespaces()) else { return };
     for (number, name) in (1..).zip(names) {
         let scenario = Scenario::find(name).unwrap();
-        let field =
-            Field { ensemble: &ensemble, program: program(), tick: TICK, timeout: 4 * TICK };
-        let outcome = field.round(scenario, number, 0).unwrap();
+        let testbed =
+            Testbed { ensemble: &ensemble, program: program(), tick: TICK, timeout: 4 * TICK };
+        let outcome = testbed.round(scenario, number, 0).unwrap();
         let history = outcome.history.digest();
-        assert_eq!(outcome.fate, Fate::Lost, "{history}");
+        assert_eq!(outcome.holder_end, HolderEnd::Lost, "{history}");
         assert_eq!(outcome.verdict.violations, [], "{history}");
         println!("{name}: margin {:?} us", outcome.verdict.margins_us);
     }
 }
 
 fn expect_exclusive(ensemble: &zk_tests::Ensemble, faults: Faults) {
-    let crowd = Crowd {
+    let workload = Workload {
         ensemble,
         program: program(),
         tick: TICK,
@@ -63,7 +63,7 @@ fn expect_exclusive(ensemble: &zk_tests::Ensemble, faults: Faults) {
         faults,
     };
     let history = History::default();
-    let verdict = crowd.run(&history, |text| println!("{text}"));
+    let verdict = workload.run(&history, |text| println!("{text}"));
     let verdict = verdict.unwrap_or_else(|error| panic!("{error}\n{}", history.digest()));
     assert_eq!(verdict.violations, [], "{}", history.digest());
     assert!(verdict.grants > 0);

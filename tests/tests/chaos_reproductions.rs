@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use zk_tests::chaos::report;
-use zk_tests::chaos::round::{Fate, Field, start_ensemble};
+use zk_tests::chaos::round::{HolderEnd, Testbed, start_ensemble};
 use zk_tests::chaos::scenario::Scenario;
 use zk_tests::or_skip;
 
@@ -30,11 +30,15 @@ fn expect_no_violation(name: &str, timeout_ticks: u32) {
     let Some(ensemble) = or_skip(start_ensemble(scenario, TICK)) else { return };
     let program = Path::new(env!("CARGO_BIN_EXE_chaos"));
     let timeout = TICK * timeout_ticks;
-    let field = Field { ensemble: &ensemble, program, tick: TICK, timeout };
-    let outcome = field.round(scenario, 1, 0).unwrap();
-    println!("{:?}; {}", outcome.fate, report::margins(&outcome.verdict.margins_us));
+    let testbed = Testbed { ensemble: &ensemble, program, tick: TICK, timeout };
+    let outcome = testbed.round(scenario, 1, 0).unwrap();
+    println!("{:?}; {}", outcome.holder_end, report::margins(&outcome.verdict.margins_us));
     let history = outcome.history.digest();
-    assert!(!matches!(outcome.fate, Fate::Void(_)), "{:?}\n{history}", outcome.fate);
+    assert!(
+        !matches!(outcome.holder_end, HolderEnd::Void(_)),
+        "{:?}\n{history}",
+        outcome.holder_end
+    );
     assert_eq!(outcome.verdict.violations, [], "{history}");
 }
 

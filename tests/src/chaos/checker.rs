@@ -97,7 +97,7 @@ impl Verdict {
 
     /// Measures the margin of a lost grant: up to the first grant that it excludes.
     fn measure(&mut self, lost: &Grant, grants: &[&Grant]) {
-        if lost.told_us.is_none() {
+        if lost.lost_us.is_none() {
             return;
         }
         // Sorted by start, so `earlier` are those that started before `next`.
@@ -124,7 +124,7 @@ struct Grant {
     /// The last time that `token()` was `Ok`.
     valid_until_us: u64,
     /// When `lost()` returned.
-    told_us: Option<u64>,
+    lost_us: Option<u64>,
     /// The process was stopped after `valid_until_us`.
     was_stopped: bool,
 }
@@ -132,8 +132,8 @@ struct Grant {
 impl Grant {
     /// When the guard ended for its holder.
     fn end_us(&self) -> u64 {
-        match self.told_us {
-            Some(told_us) if !self.was_stopped => told_us.max(self.valid_until_us),
+        match self.lost_us {
+            Some(lost_us) if !self.was_stopped => lost_us.max(self.valid_until_us),
             _ => self.valid_until_us,
         }
     }
@@ -147,7 +147,7 @@ impl Grant {
         }
     }
 
-    /// Tells whether the two may never be valid together, whatever else is held.
+    /// Returns whether the two may never be valid together, whatever else is held.
     fn excludes(&self, other: &Self) -> bool {
         matches!(
             (self.access, other.access),
@@ -156,7 +156,7 @@ impl Grant {
         )
     }
 
-    /// Tells whether a semaphore had too few permits for `next` while this guard was valid.
+    /// Returns whether a semaphore had too few permits for `next` while this guard was valid.
     fn leaves_too_few(&self, next: &Self, earlier: &[&Self]) -> bool {
         match (self.access, next.access) {
             (Access::Permits { taken: own, .. }, Access::Permits { taken, of }) => {
@@ -216,7 +216,7 @@ impl Reader {
             What::Lost { reason } => {
                 let stop = self.last_stop.get(&event.contender).copied();
                 if let Some(grant) = self.end(event) {
-                    grant.told_us = Some(event.at_us);
+                    grant.lost_us = Some(event.at_us);
                     grant.was_stopped =
                         stop.is_some_and(|stop| stop.lasts_until(grant.valid_until_us));
                     *self.verdict.losses.entry(reason.clone()).or_default() += 1;
@@ -254,7 +254,7 @@ impl Reader {
             token,
             from_us: event.at_us,
             valid_until_us: event.at_us,
-            told_us: None,
+            lost_us: None,
             was_stopped: false,
         });
     }

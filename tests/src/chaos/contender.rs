@@ -3,7 +3,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `acquire LOCK` | acquires the lock and holds it until told or lost |
+//! | `acquire LOCK` | acquires the lock and holds it until `release`, or until it is lost |
 //! | `check` | calls `check()` of the guard |
 //! | `release` | releases the guard |
 //! | `roam SEED LOCK...` | acquires locks at random and holds each for a random time |
@@ -123,7 +123,7 @@ impl Contender {
         }
     }
 
-    /// Acquires a lock and holds it until `enough` is ready, or until told or lost.
+    /// Acquires a lock and holds it until `enough` is ready, a command ends it, or it is lost.
     async fn hold(&mut self, lock: &LockSpec, enough: impl Future<Output = ()>) -> End {
         self.emit(lock, What::Note("acquiring".to_owned()));
         let client = self.client.clone();

@@ -73,8 +73,8 @@ impl History {
     /// Returns the events as text, without the samples of tokens.
     pub fn digest(&self) -> String {
         let events = self.events();
-        let told = events.iter().filter(|event| event.what != What::Valid);
-        told.map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        let shown = events.iter().filter(|event| event.what != What::Valid);
+        shown.map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
     /// Writes the events to a file, one a line.

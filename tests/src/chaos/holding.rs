@@ -10,7 +10,7 @@ use zk_recipes::{
 
 use super::event::Access;
 
-/// A lock that a contender is told to acquire: `KIND:PATH`, or `semaphore:PATH:TAKEN/OF`.
+/// The lock of an `acquire` command: `KIND:PATH`, or `semaphore:PATH:TAKEN/OF`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockSpec {
     /// What is acquired.

@@ -103,7 +103,7 @@ impl Process {
     }
 
     /// Sends a command.
-    pub fn tell(&mut self, command: &str) {
+    pub fn send(&mut self, command: &str) {
         if let Some(input) = &mut self.input {
             // A process that has ended has left its events in the history.
             let _ = writeln!(input, "{command}");
@@ -114,7 +114,8 @@ impl Process {
     pub fn stop(&self) {
         self.history.note(self.number, What::Stopped);
         signal(self.child.id(), "STOP");
-        poll(SIGNAL_LIMIT, || (self.state() == Some('T')).then_some(())).expect("it runs on");
+        let is_stopped = || matches!(self.state(), None | Some('T' | 'Z')).then_some(());
+        poll(SIGNAL_LIMIT, is_stopped).expect("SIGSTOP has no effect");
     }
 
     /// Continues the process.

@@ -14,7 +14,7 @@ use crate::{Ensemble, Mode, Settings, monotonic_us, poll};
 
 /// The ensemble and the timing of rounds.
 #[derive(Debug)]
-pub struct Field<'a> {
+pub struct Testbed<'a> {
     /// Three servers.
     pub ensemble: &'a Ensemble,
     /// The program with the subcommand `contender`.
@@ -33,20 +33,20 @@ pub struct Outcome {
     /// What the checker says of them.
     pub verdict: Verdict,
     /// What came of the holder.
-    pub fate: Fate,
+    pub holder_end: HolderEnd,
 }
 
 impl Outcome {
     /// A round that shows nothing.
     pub fn void(error: Error) -> Self {
-        let fate = Fate::Void(error.to_string());
-        Self { history: History::default(), verdict: Verdict::default(), fate }
+        let holder_end = HolderEnd::Void(error.to_string());
+        Self { history: History::default(), verdict: Verdict::default(), holder_end }
     }
 }
 
 /// What came of the holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum HolderEnd {
     /// It lost the lock, and the waiter acquired it.
     Lost,
     /// It kept the lock; the waiter acquired it only after the release.
@@ -69,7 +69,7 @@ pub fn start_ensemble(scenario: &Scenario, tick: Duration) -> Result<Ensemble, c
     }
 }
 
-impl Field<'_> {
+impl Testbed<'_> {
     /// Runs a round, after it has repaired what the round before has left. The fault comes at
     /// `phase` of the servers' tick, in percent. Phase 0 is when a leader looks for sessions to
     /// expire. In a scenario that begins with an idle session, the session begins at `phase`.
@@ -79,9 +79,10 @@ impl Field<'_> {
     pub fn round(&self, scenario: &Scenario, number: u32, phase: u32) -> Result<Outcome, Error> {
         repair(self.ensemble)?;
         let history = History::default();
-        let fate = self.play(scenario, number, phase, &history)?.unwrap_or_else(Fate::Void);
+        let holder_end =
+            self.play(scenario, number, phase, &history)?.unwrap_or_else(HolderEnd::Void);
         let verdict = check(&history.snapshot());
-        Ok(Outcome { history, verdict, fate })
+        Ok(Outcome { history, verdict, holder_end })
     }
 
     fn play(
@@ -90,13 +91,13 @@ impl Field<'_> {
         number: u32,
         phase: u32,
         history: &History,
-    ) -> Result<Result<Fate, String>, Error> {
-        let cast = self.cast(scenario)?;
-        history.engine(format!("{}: {cast:?}, phase {phase} %", scenario.name));
+    ) -> Result<Result<HolderEnd, String>, Error> {
+        let roles = self.roles(scenario)?;
+        history.engine(format!("{}: {roles:?}, phase {phase} %", scenario.name));
         let path = format!("/chaos-{number}-{}", monotonic_us());
         let acquire = format!("acquire mutex:{path}");
-        let (holder_servers, first) = self.holder_servers(scenario, &cast);
-        let waiter_servers = self.waiter_servers(scenario, &cast);
+        let (holder_servers, first) = self.holder_servers(scenario, &roles);
+        let waiter_servers = self.waiter_servers(scenario, &roles);
         // Long enough to wait out an election.
         let patience = if scenario.fault.hits_leader() { 20 * self.tick } else { self.timeout };
         let start = |number, connect_string, timeout, first| {
@@ -120,25 +121,25 @@ impl Field<'_> {
 
         if let Before::Idle(percent) = scenario.before {
             // The less the holder has to send, the less likely a flush comes in between.
-            crate::raw::create_with_null_data(self.ensemble.server(cast.leader).address(), &path);
+            crate::raw::create_with_null_data(self.ensemble.server(roles.leader).address(), &path);
             // reason: the silence of the session is what matters.
             history.wait_until(connected_us + micros(self.timeout * percent / 100));
         }
-        holder.tell(&acquire);
+        holder.send(&acquire);
         if holder.granted(LIMIT).is_none() {
             return Ok(Err("the holder was not granted the lock".to_owned()));
         }
         match scenario.before {
-            Before::Idle(_) => self.strike(scenario.fault, &cast, history)?,
+            Before::Idle(_) => self.inject(scenario.fault, &roles, history)?,
             Before::Hold => {
-                if !self.queue(&mut waiter, &acquire, &path, &cast) {
+                if !self.queue(&mut waiter, &acquire, &path, &roles) {
                     return Ok(Err("the waiter did not queue".to_owned()));
                 }
                 self.await_steady_phase(phase, history);
-                self.strike(scenario.fault, &cast, history)?;
+                self.inject(scenario.fault, &roles, history)?;
             }
             Before::Stop(percent) => {
-                if !self.queue(&mut waiter, &acquire, &path, &cast) {
+                if !self.queue(&mut waiter, &acquire, &path, &roles) {
                     return Ok(Err("the waiter did not queue".to_owned()));
                 }
                 self.await_steady_phase(phase, history);
@@ -147,7 +148,7 @@ impl Field<'_> {
                 history.wait_until(monotonic_us() + micros(self.timeout * percent / 100));
                 let resumed_us = monotonic_us();
                 holder.resume();
-                holder.tell("check");
+                holder.send("check");
                 let lost_or_checked = |what: &What| match what {
                     What::Note(note) => note.starts_with(CHECKED),
                     what => matches!(what, What::Lost { .. }),
@@ -155,22 +156,22 @@ impl Field<'_> {
                 if holder.event(resumed_us, LIMIT, lost_or_checked).is_none() {
                     return Ok(Err("the holder neither checked nor lost its lock".to_owned()));
                 }
-                self.strike(scenario.fault, &cast, history)?;
+                self.inject(scenario.fault, &roles, history)?;
             }
         }
         if let Before::Idle(_) = scenario.before {
-            waiter.tell(&acquire);
+            waiter.send(&acquire);
         }
-        Ok(self.conclude(scenario, &mut holder, &mut waiter))
+        Ok(self.await_end(scenario, &mut holder, &mut waiter))
     }
 
     /// Waits until the holder has lost the lock to the waiter, or has kept it for long enough.
-    fn conclude(
+    fn await_end(
         &self,
         scenario: &Scenario,
         holder: &mut Process,
         waiter: &mut Process,
-    ) -> Result<Fate, String> {
+    ) -> Result<HolderEnd, String> {
         // A leader that hears nothing of a session expires it a tick after its timeout at the
         // latest. A new leader first has to be elected, for which others must notice.
         let mut keep = self.timeout + 3 * self.tick;
@@ -178,35 +179,35 @@ impl Field<'_> {
             keep += 10 * self.tick + ELECTION;
         }
         let is_loss = |what: &What| matches!(what, What::Lost { .. });
-        let fate = if waiter.granted(keep).is_some() {
-            Fate::Lost
+        let holder_end = if waiter.granted(keep).is_some() {
+            HolderEnd::Lost
         } else if holder.event(0, Duration::ZERO, is_loss).is_some() {
             if waiter.granted(LIMIT).is_none() {
                 return Err("the lock was lost, and the waiter was not granted it".to_owned());
             }
-            Fate::Lost
+            HolderEnd::Lost
         } else {
-            holder.tell("release");
+            holder.send("release");
             if waiter.granted(LIMIT).is_none() {
                 return Err("the lock was released, and the waiter was not granted it".to_owned());
             }
-            Fate::Kept
+            HolderEnd::Kept
         };
         // The history is complete when the holder knows, too.
-        if fate == Fate::Lost {
+        if holder_end == HolderEnd::Lost {
             holder.event(0, self.timeout + LIMIT, is_loss).ok_or("the holder lost nothing")?;
         }
-        waiter.tell("release");
+        waiter.send("release");
         waiter.noted("released", 0, LIMIT).ok_or("the waiter could not release the lock")?;
-        Ok(fate)
+        Ok(holder_end)
     }
 
-    /// Has the waiter queue; tells whether it does.
-    fn queue(&self, waiter: &mut Process, acquire: &str, path: &str, cast: &Cast) -> bool {
-        waiter.tell(acquire);
+    /// Sends the waiter into the queue. Returns whether its node appears.
+    fn queue(&self, waiter: &mut Process, acquire: &str, path: &str, roles: &Roles) -> bool {
+        waiter.send(acquire);
         let prefix = format!("{path}/");
         let queued = || {
-            let dump = self.ensemble.server(cast.bystander).four_letter("dump").ok()?;
+            let dump = self.ensemble.server(roles.bystander).four_letter("dump").ok()?;
             let nodes = dump.lines().filter(|line| line.trim().starts_with(&prefix)).count();
             (nodes == 2).then_some(())
         };
@@ -219,8 +220,8 @@ impl Field<'_> {
         await_phase(phase, steady_us, self.tick, history);
     }
 
-    fn strike(&self, fault: Fault, cast: &Cast, history: &History) -> Result<(), Error> {
-        let Cast { leader, home, .. } = *cast;
+    fn inject(&self, fault: Fault, roles: &Roles, history: &History) -> Result<(), Error> {
+        let Roles { leader, home, .. } = *roles;
         history.engine(format!("fault begins: {fault:?}"));
         match fault {
             Fault::StopHome => self.ensemble.server(home).pause()?,
@@ -246,13 +247,13 @@ impl Field<'_> {
         Ok(())
     }
 
-    fn cast(&self, scenario: &Scenario) -> Result<Cast, Error> {
+    fn roles(&self, scenario: &Scenario) -> Result<Roles, Error> {
         let leader = self.ensemble.leader()?;
         let home = match scenario.home {
             Home::Leader => leader,
             Home::Follower | Home::AllFromFollower => (leader + 1) % 3,
         };
-        Ok(Cast { leader, home, bystander: (leader + 2) % 3 })
+        Ok(Roles { leader, home, bystander: (leader + 2) % 3 })
     }
 
     fn address(&self, server: usize) -> String {
@@ -260,20 +261,20 @@ impl Field<'_> {
     }
 
     /// The holder's connect string, and the server where it begins.
-    fn holder_servers(&self, scenario: &Scenario, cast: &Cast) -> (String, Option<String>) {
+    fn holder_servers(&self, scenario: &Scenario, roles: &Roles) -> (String, Option<String>) {
         match scenario.home {
-            Home::Leader | Home::Follower => (self.address(cast.home), None),
+            Home::Leader | Home::Follower => (self.address(roles.home), None),
             Home::AllFromFollower => {
-                (self.ensemble.connect_string(), Some(self.address(cast.home)))
+                (self.ensemble.connect_string(), Some(self.address(roles.home)))
             }
         }
     }
 
-    fn waiter_servers(&self, scenario: &Scenario, cast: &Cast) -> String {
+    fn waiter_servers(&self, scenario: &Scenario, roles: &Roles) -> String {
         if !scenario.fault.hits_leader() {
-            return self.address(cast.leader);
+            return self.address(roles.leader);
         }
-        let others = (0..3).filter(|other| *other != cast.leader);
+        let others = (0..3).filter(|other| *other != roles.leader);
         others.map(|other| self.address(other)).collect::<Vec<_>>().join(",")
     }
 }
@@ -313,7 +314,7 @@ pub(super) fn repair(ensemble: &Ensemble) -> Result<(), Error> {
 
 /// The servers of a round.
 #[derive(Clone, Copy, Debug)]
-struct Cast {
+struct Roles {
     leader: usize,
     /// Where the holder's session begins.
     home: usize,

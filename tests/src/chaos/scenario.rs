@@ -7,7 +7,7 @@ pub struct Scenario {
     pub name: &'static str,
     /// What happens, in one line.
     pub about: &'static str,
-    /// Session timeout in ticks, unless told.
+    /// Session timeout in ticks, by default.
     pub timeout_ticks: u32,
     /// The servers of the holder's session.
     pub home: Home,
@@ -73,14 +73,14 @@ impl Scenario {
         SCENARIOS.iter().find(|scenario| scenario.name == name)
     }
 
-    /// Tells whether the scenario cuts links.
+    /// Returns whether the scenario cuts links.
     pub fn needs_namespaces(&self) -> bool {
         matches!(self.fault, Fault::CutHome(_) | Fault::CutLeader(_))
     }
 }
 
 impl Fault {
-    /// Tells whether the leader is replaced.
+    /// Returns whether the leader is replaced.
     pub fn hits_leader(self) -> bool {
         matches!(self, Self::StopLeader | Self::KillLeader | Self::CutLeader(_))
     }

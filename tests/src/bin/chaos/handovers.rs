@@ -1,13 +1,13 @@
 //! Runs a scenario of hand-overs again and again.
 
 use zk_tests::chaos::Error;
-use zk_tests::chaos::round::{Fate, Field, Outcome, start_ensemble};
+use zk_tests::chaos::round::{HolderEnd, Outcome, Testbed, start_ensemble};
 use zk_tests::chaos::scenario::Scenario;
 use zk_tests::{now, or_skip};
 
 use crate::options::End;
 use crate::summary::{Summary, describe};
-use crate::{Run, keep};
+use crate::{Run, save_history};
 
 pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Result<(), Error> {
     println!("{}", scenario.about);
@@ -19,12 +19,16 @@ pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Resu
             break;
         }
         let phase = phase(number, run.seed);
-        let field =
-            Field { ensemble: &ensemble, program: &program, tick: run.tick, timeout: run.timeout };
-        let outcome = field.round(scenario, number, phase).unwrap_or_else(Outcome::void);
+        let testbed = Testbed {
+            ensemble: &ensemble,
+            program: &program,
+            tick: run.tick,
+            timeout: run.timeout,
+        };
+        let outcome = testbed.round(scenario, number, phase).unwrap_or_else(Outcome::void);
         let line = line(&outcome);
         let is_broken = !outcome.verdict.violations.is_empty();
-        summary.count(&outcome.fate);
+        summary.count(&outcome.holder_end);
         summary.add(outcome.verdict);
         let of = if let End::Runs(runs) = run.end { format!(" of {runs}") } else { String::new() };
         println!(
@@ -37,10 +41,10 @@ pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Resu
         if is_broken {
             let (tick, timeout) = (run.tick.as_millis(), run.timeout.as_millis());
             let name = format!("{}-{tick}-{timeout}-{}", scenario.name, number + 1);
-            println!("  history: {}", keep(&outcome.history, &name)?.display());
+            println!("  history: {}", save_history(&outcome.history, &name)?.display());
         }
         // What a void run has left behind would make the next ones void, too.
-        if matches!(outcome.fate, Fate::Void(_)) {
+        if matches!(outcome.holder_end, HolderEnd::Void(_)) {
             drop(ensemble);
             ensemble = start_ensemble(scenario, run.tick)?;
         }
@@ -61,7 +65,7 @@ fn line(outcome: &Outcome) -> String {
     let margins: Vec<String> =
         outcome.verdict.margins_us.iter().map(|us| format!("{} ms", us.div_euclid(1000))).collect();
     let margin = margins.first().map_or("none", String::as_str);
-    format!("{}, margin {margin}", describe(&outcome.fate))
+    format!("{}, margin {margin}", describe(&outcome.holder_end))
 }
 
 /// Moments of a tick at which faults come.

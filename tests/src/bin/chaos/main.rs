@@ -1,9 +1,9 @@
 //! Breaks real ensembles while locks are held; see `cargo xtask chaos --help`.
 
-mod crowds;
 mod handovers;
 mod options;
 mod summary;
+mod workloads;
 mod write_rate;
 
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs scenarios; tells whether every promise was kept.
+/// Runs scenarios. Returns whether every promise was kept.
 fn run(options: &Options) -> Result<bool, Error> {
     let Some(distribution) = or_skip(Distribution::shared()) else { return Ok(true) };
     println!("{distribution}");
@@ -71,7 +71,8 @@ fn run_at(name: &str, tick: Duration, options: &Options) -> Result<bool, Error> 
         write_rate::run(tick, options)?;
         return Ok(true);
     }
-    let own = Scenario::find(name).map_or(CROWD_TIMEOUT_TICKS, |scenario| scenario.timeout_ticks);
+    let own =
+        Scenario::find(name).map_or(WORKLOAD_TIMEOUT_TICKS, |scenario| scenario.timeout_ticks);
     let own = [tick * own];
     let timeouts = if options.timeouts.is_empty() { &own[..] } else { &options.timeouts };
     let mut is_sound = true;
@@ -82,7 +83,7 @@ fn run_at(name: &str, tick: Duration, options: &Options) -> Result<bool, Error> 
         println!("\n{name}: tick {tick_ms} ms, T {timeout_ms} ms");
         match Scenario::find(name) {
             Some(scenario) => handovers::run(scenario, &run, &mut summary)?,
-            None => crowds::run(name, &run, &mut summary)?,
+            None => workloads::run(name, &run, &mut summary)?,
         }
         print!("{summary}");
         is_sound &= summary.is_sound();
@@ -115,7 +116,7 @@ pub(crate) struct Run {
 }
 
 /// Keeps the history of a run; returns where.
-pub(crate) fn keep(history: &History, name: &str) -> Result<PathBuf, Error> {
+pub(crate) fn save_history(history: &History, name: &str) -> Result<PathBuf, Error> {
     // <target folder>/<profile folder>/chaos
     let program = env::current_exe()?;
     let folder = program.ancestors().nth(2).unwrap_or_else(|| Path::new(".")).join("chaos");
@@ -125,4 +126,4 @@ pub(crate) fn keep(history: &History, name: &str) -> Result<PathBuf, Error> {
     Ok(file)
 }
 
-const CROWD_TIMEOUT_TICKS: u32 = 8;
+const WORKLOAD_TIMEOUT_TICKS: u32 = 8;

@@ -36,7 +36,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// Tells whether the runs are over after `runs` of them and `elapsed`.
+    /// Returns whether the runs are over after `runs` of them and `elapsed`.
     pub(crate) fn is_over(self, runs: u32, elapsed: Duration) -> bool {
         match self {
             Self::Runs(limit) => runs >= limit,
@@ -126,13 +126,13 @@ Usage: cargo xtask chaos [--scenario NAME]... [--runs N | --minutes N] [--tick M
                          [--seed S]
        cargo xtask chaos --judge FILE
 
-  --scenario NAME   run this scenario; all of them unless told
-  --runs N          run each scenario N times; 1 unless told
+  --scenario NAME   run this scenario; default: all of them
+  --runs N          run each scenario N times (default: 1)
   --minutes N       run each scenario for N minutes instead
-  --tick MS         tickTime of the servers; 500 unless told
-  --timeout MS      session timeout of the holder, 2 to 20 ticks; the scenario's own unless told
+  --tick MS         tickTime of the servers (default: 500)
+  --timeout MS      session timeout of the holder, 2 to 20 ticks (default: the scenario's own)
                     With several of these three, every combination is run
-  --seed S          seed of everything random; 1 unless told
+  --seed S          seed of everything random (default: 1)
   --judge FILE      check a history that an earlier run has kept
 
 The fault comes at another phase of the servers' tick in each run: 20 runs cover the tick in steps

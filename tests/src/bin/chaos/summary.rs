@@ -5,7 +5,7 @@ use std::fmt;
 
 use zk_tests::chaos::checker::Verdict;
 use zk_tests::chaos::report;
-use zk_tests::chaos::round::Fate;
+use zk_tests::chaos::round::HolderEnd;
 
 /// The sum over runs.
 #[derive(Debug)]
@@ -13,14 +13,14 @@ pub(crate) struct Summary {
     name: String,
     runs: usize,
     broken: usize,
-    fates: BTreeMap<String, usize>,
+    holder_ends: BTreeMap<String, usize>,
     verdict: Verdict,
 }
 
 impl Summary {
     pub(crate) fn new(name: &str) -> Self {
         let name = name.to_owned();
-        Self { name, runs: 0, broken: 0, fates: BTreeMap::new(), verdict: Verdict::default() }
+        Self { name, runs: 0, broken: 0, holder_ends: BTreeMap::new(), verdict: Verdict::default() }
     }
 
     /// Adds the verdict of a run.
@@ -31,26 +31,26 @@ impl Summary {
     }
 
     /// Counts what came of a holder.
-    pub(crate) fn count(&mut self, fate: &Fate) {
-        *self.fates.entry(describe(fate)).or_default() += 1;
+    pub(crate) fn count(&mut self, holder_end: &HolderEnd) {
+        *self.holder_ends.entry(describe(holder_end)).or_default() += 1;
     }
 
     pub(crate) fn broken(&self) -> usize {
         self.broken
     }
 
-    /// Tells whether every promise was kept. Runs that show nothing keep none.
+    /// Returns whether every promise was kept. It is not if no run showed anything.
     pub(crate) fn is_sound(&self) -> bool {
         self.broken == 0 && (self.runs == 0 || self.verdict.grants > 0)
     }
 }
 
 /// What came of a holder, in a word or a line.
-pub(crate) fn describe(fate: &Fate) -> String {
-    match fate {
-        Fate::Lost => "lost".to_owned(),
-        Fate::Kept => "kept".to_owned(),
-        Fate::Void(reason) => format!("void ({reason})"),
+pub(crate) fn describe(holder_end: &HolderEnd) -> String {
+    match holder_end {
+        HolderEnd::Lost => "lost".to_owned(),
+        HolderEnd::Kept => "kept".to_owned(),
+        HolderEnd::Void(reason) => format!("void ({reason})"),
     }
 }
 
@@ -62,8 +62,8 @@ impl fmt::Display for Summary {
             "\n{name}: {runs} runs, {} grants, {broken} runs with violations",
             verdict.grants
         )?;
-        for (fate, count) in &self.fates {
-            writeln!(f, "  holder {fate}: {count}")?;
+        for (holder_end, count) in &self.holder_ends {
+            writeln!(f, "  holder {holder_end}: {count}")?;
         }
         for (reason, count) in &verdict.losses {
             writeln!(f, "  losses because {reason}: {count}")?;

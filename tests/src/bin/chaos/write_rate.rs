@@ -182,5 +182,5 @@ const HEADER: &str = "\
 const ROOT: &str = "/write-rate-";
 const LENGTH: Duration = Duration::from_secs(60);
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Linux tells it as `getconf CLK_TCK`, which is 100 wherever it runs.
+/// The value of `getconf CLK_TCK` on Linux.
 const CLOCK_TICKS_PER_SECOND: f64 = 100.0;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use zk_testing::{Cut, Direction};
 
 use super::Error;
-use super::crowd::Contender;
 use super::random::Random;
+use super::workload::Contender;
 use crate::Ensemble;
 
 /// A fault that lasts for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mischief {
+pub(super) enum RandomFault {
     Nothing,
     StopServer(usize),
     KillServer(usize),
@@ -33,7 +33,7 @@ pub(super) enum Mischief {
     Lose(usize, Direction, usize),
 }
 
-impl Mischief {
+impl RandomFault {
     /// Something that is done to servers and links. A majority stays in touch.
     pub(super) fn to_servers(random: &mut Random) -> Self {
         let server = *random.pick(&[0, 1, 2]);
@@ -118,7 +118,7 @@ impl Mischief {
     }
 }
 
-impl fmt::Display for Mischief {
+impl fmt::Display for RandomFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }

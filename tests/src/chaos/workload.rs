@@ -10,15 +10,15 @@ use super::Error;
 use super::checker::{Verdict, check};
 use super::event::What;
 use super::history::{History, micros};
-use super::mischief::Mischief;
 use super::process::{Process, Start};
 use super::random::Random;
+use super::random_fault::RandomFault;
 use super::round::repair;
 use crate::{Ensemble, Settings, monotonic_us};
 
 /// A run of many contenders.
 #[derive(Debug)]
-pub struct Crowd<'a> {
+pub struct Workload<'a> {
     /// Three servers; in namespaces if links are to be cut.
     pub ensemble: &'a Ensemble,
     /// The program with the subcommand `contender`.
@@ -44,13 +44,17 @@ pub enum Faults {
     RollingRestart,
 }
 
-impl Crowd<'_> {
-    /// Runs the contenders, and `tell`s what happens. Returns what the checker says of it.
+impl Workload<'_> {
+    /// Runs the contenders, and reports progress to `progress`. Returns the verdict of the checker.
     ///
     /// # Errors
     /// A server does not do what it is asked, or a contender is not granted a lock within two
     /// minutes of the last fault.
-    pub fn run(&self, history: &History, mut tell: impl FnMut(String)) -> Result<Verdict, Error> {
+    pub fn run(
+        &self,
+        history: &History,
+        mut progress: impl FnMut(String),
+    ) -> Result<Verdict, Error> {
         repair(self.ensemble)?;
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -67,12 +71,14 @@ impl Crowd<'_> {
         let mut turn = 0;
         while monotonic_us() < end_us {
             let text = match self.faults {
-                Faults::Random => self.disturb(&mut contenders, &mut random, &root, history)?,
-                Faults::RollingRestart => self.roll(turn, &mut random, history)?,
+                Faults::Random => {
+                    self.inject_for_a_while(&mut contenders, &mut random, &root, history)?
+                }
+                Faults::RollingRestart => self.restart_next(turn, &mut random, history)?,
             };
             turn += 1;
             let left_s = end_us.saturating_sub(monotonic_us()) / 1_000_000;
-            tell(format!("{text}; {} grants, {left_s} s left", grants(history)));
+            progress(format!("{text}; {} grants, {left_s} s left", grants(history)));
         }
         repair(self.ensemble)?;
         let repaired_us = monotonic_us();
@@ -86,27 +92,28 @@ impl Crowd<'_> {
         Ok(check(&history.snapshot()))
     }
 
-    /// Does some random mischief for a random time.
-    fn disturb(
+    /// Injects a fault of the servers and one of a contender for a random time.
+    fn inject_for_a_while(
         &self,
         contenders: &mut [Contender],
         random: &mut Random,
         root: &str,
         history: &History,
     ) -> Result<String, Error> {
-        let mischief = [Mischief::to_servers(random), Mischief::to_contender(random, self.timeout)];
-        let text = format!("{} and {}", mischief[0], mischief[1]);
+        let faults =
+            [RandomFault::to_servers(random), RandomFault::to_contender(random, self.timeout)];
+        let text = format!("{} and {}", faults[0], faults[1]);
         history.engine(format!("{text} begins"));
-        for mischief in &mischief {
-            mischief.begin(self.ensemble, contenders)?;
+        for fault in &faults {
+            fault.begin(self.ensemble, contenders)?;
         }
         let timeout_us = micros(self.timeout);
         // reason: faults last for a random time, some shorter than a lease and some longer.
         history.wait_until(monotonic_us() + random.below(timeout_us * 3 / 2));
-        for mischief in &mischief {
-            mischief.end(self.ensemble, contenders)?;
+        for fault in &faults {
+            fault.end(self.ensemble, contenders)?;
         }
-        if let Some(killed) = mischief.iter().find_map(Mischief::killed) {
+        if let Some(killed) = faults.iter().find_map(RandomFault::killed) {
             self.replace(&mut contenders[killed], root, random, history)?;
         }
         history.engine(format!("{text} ends"));
@@ -116,7 +123,12 @@ impl Crowd<'_> {
     }
 
     /// Restarts a server with another limit of session timeouts.
-    fn roll(&self, turn: usize, random: &mut Random, history: &History) -> Result<String, Error> {
+    fn restart_next(
+        &self,
+        turn: usize,
+        random: &mut Random,
+        history: &History,
+    ) -> Result<String, Error> {
         let server = turn % 3;
         let max_ticks = *random.pick(&[4, 6, 10, 20]);
         let max_ms = (self.tick * max_ticks).as_millis().to_string();
@@ -185,7 +197,7 @@ pub(super) struct Contender {
 impl Contender {
     fn roam(&mut self, root: &str, seed: u64) -> Result<(), Error> {
         let locks = LOCKS.map(|lock| lock.replace("ROOT", root)).join(" ");
-        self.process.tell(&format!("roam {seed} {locks}"));
+        self.process.send(&format!("roam {seed} {locks}"));
         Ok(())
     }
 }

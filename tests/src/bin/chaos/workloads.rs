@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use zk_tests::chaos::Error;
-use zk_tests::chaos::crowd::{Crowd, Faults};
 use zk_tests::chaos::history::History;
+use zk_tests::chaos::workload::{Faults, Workload};
 use zk_tests::{Settings, now, or_skip};
 
 use crate::options::RANDOM;
 use crate::summary::Summary;
-use crate::{Run, keep};
+use crate::{Run, save_history};
 
 pub(crate) fn run(name: &str, run: &Run, summary: &mut Summary) -> Result<(), Error> {
     let faults = if name == RANDOM { Faults::Random } else { Faults::RollingRestart };
@@ -27,7 +27,7 @@ pub(crate) fn run(name: &str, run: &Run, summary: &mut Summary) -> Result<(), Er
         }
         let seed = run.seed + u64::from(number);
         println!("{name} run {}, seed {seed}", number + 1);
-        let crowd = Crowd {
+        let workload = Workload {
             ensemble: &ensemble,
             program: &program,
             tick: run.tick,
@@ -37,9 +37,9 @@ pub(crate) fn run(name: &str, run: &Run, summary: &mut Summary) -> Result<(), Er
             faults,
         };
         let history = History::default();
-        let result = crowd.run(&history, |text| println!("  {text}"));
+        let result = workload.run(&history, |text| println!("  {text}"));
         if !matches!(&result, Ok(verdict) if verdict.violations.is_empty()) {
-            println!("  history: {}", keep(&history, &format!("{name}-{seed}"))?.display());
+            println!("  history: {}", save_history(&history, &format!("{name}-{seed}"))?.display());
         }
         summary.add(result?);
     }
