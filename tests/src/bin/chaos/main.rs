@@ -73,7 +73,7 @@ fn run_at(name: &str, tick: Duration, options: &Options) -> Result<bool, Error> 
     }
     let own =
         Scenario::find(name).map_or(WORKLOAD_TIMEOUT_TICKS, |scenario| scenario.timeout_ticks);
-    let own = [tick * own];
+    let own = [(tick * own).min(TIMEOUT_MAX)];
     let timeouts = if options.timeouts.is_empty() { &own[..] } else { &options.timeouts };
     let mut is_sound = true;
     for timeout in timeouts {
@@ -127,3 +127,7 @@ pub(crate) fn save_history(history: &History, name: &str) -> Result<PathBuf, Err
 }
 
 const WORKLOAD_TIMEOUT_TICKS: u32 = 8;
+
+/// An idle session sends a ping every 10 s at least. With a longer timeout than this it is never
+/// silent for a third of it, which `idle-acquire` is about.
+const TIMEOUT_MAX: Duration = Duration::from_secs(30);
