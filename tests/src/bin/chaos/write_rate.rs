@@ -14,26 +14,27 @@ use crate::options::{End, Options};
 
 pub(crate) fn run(tick: Duration, options: &Options) -> Result<(), Error> {
     let settings = Settings::default().tick_ms(u32::try_from(tick.as_millis())?);
-    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return Ok(()) };
-    let leader = ensemble.leader()?;
     let length = match options.end {
         End::Runs(_) => LENGTH,
         End::After(length) => length,
     };
-    let version = ensemble.server(leader).status()?.map(|status| status.version);
-    println!(
-        "write-rate: ZooKeeper {}, tick {} ms, {} s each, leader is server {leader}",
-        version.unwrap_or_default(),
-        tick.as_millis(),
-        length.as_secs()
-    );
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut table = String::new();
     for load in &LOADS {
-        let before = load.start(&ensemble, &runtime)?;
-        println!("measuring: {}", load.name);
+        // A new ensemble for each, because the end of a session is a write as well.
+        let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return Ok(()) };
+        let leader = ensemble.leader()?;
+        let sessions = load.start(&ensemble, &runtime)?;
+        let version = ensemble.server(leader).status()?.map(|status| status.version);
+        println!(
+            "{}: ZooKeeper {}, tick {} ms, {} s, leader is server {leader}",
+            load.name,
+            version.unwrap_or_default(),
+            tick.as_millis(),
+            length.as_secs()
+        );
         let counted = count(&ensemble, leader, length)?;
-        drop(before);
+        drop(sessions);
         table.push_str(&counted.row(load));
     }
     println!("{HEADER}{table}");
@@ -81,7 +82,6 @@ impl Load {
                     }
                 });
             }
-            // Those of the load before are to be gone: closing their sessions is a write as well.
             let nodes = async || {
                 let dump = ensemble.server(0).four_letter("dump").unwrap_or_default();
                 let nodes = dump.lines().filter(|line| line.trim().starts_with(ROOT)).count();
