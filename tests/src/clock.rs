@@ -11,6 +11,13 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Reads `CLOCK_MONOTONIC` in microseconds: one clock for all processes of the machine.
+pub fn monotonic_us() -> u64 {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+    let (seconds, nanoseconds) = (time.tv_sec(), time.tv_nsec());
+    u64::try_from(seconds * 1_000_000 + nanoseconds / 1_000).unwrap()
+}
+
 /// Asks `probe` again and again until it answers `Some`, or `limit` has passed: `poll` for a test
 /// that runs on tokio. The probe is asked once more after the limit has passed.
 pub async fn eventually<T>(

@@ -22,6 +22,7 @@
     reason = "the helpers of tests, whose way to fail is to panic"
 )]
 
+pub mod chaos;
 mod clock;
 mod command;
 mod curator;
@@ -33,7 +34,7 @@ mod sessions;
 
 use std::sync::OnceLock;
 
-pub use clock::{eventually, now, pass};
+pub use clock::{eventually, monotonic_us, now, pass};
 pub use command::{Ended, Running, Zk, example, signal};
 pub use curator::Curator;
 pub use journal::{Entry, Journal};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::tasks::{Failure, bench, ci, conform, fuzz, sim, test, zookeeper};
+use crate::tasks::{Failure, bench, chaos, ci, conform, fuzz, sim, test, zookeeper};
 
 /// Runs the task that `arguments` (without the program's name) ask for.
 ///
@@ -31,6 +31,7 @@ enum Request {
     Fuzz(fuzz::Plan),
     Sim { arguments: Vec<String> },
     Conform { arguments: Vec<String> },
+    Chaos { arguments: Vec<String> },
     Bench { arguments: Vec<String> },
     BenchInstructions,
     Ci,
@@ -50,6 +51,7 @@ impl Request {
             ["sim", ..] => Ok(Self::Sim { arguments: arguments[1..].to_vec() }),
             ["conform", "-h" | "--help"] => Ok(Self::Help(CONFORM_HELP)),
             ["conform", ..] => Ok(Self::Conform { arguments: arguments[1..].to_vec() }),
+            ["chaos", ..] => Ok(Self::Chaos { arguments: arguments[1..].to_vec() }),
             ["bench", "-h" | "--help"] => Ok(Self::Help(BENCH_HELP)),
             ["bench", "handoff", ..] => Ok(Self::Bench { arguments: arguments[2..].to_vec() }),
             ["bench", "instructions"] => Ok(Self::BenchInstructions),
@@ -135,6 +137,7 @@ impl Request {
             Self::Fuzz(plan) => fuzz::run(&plan),
             Self::Sim { arguments } => sim::run(&arguments),
             Self::Conform { arguments } => conform::run(&arguments),
+            Self::Chaos { arguments } => chaos::run(&arguments),
             Self::Bench { arguments } => bench::handoff(&arguments),
             Self::BenchInstructions => bench::instructions(),
             Self::Ci => ci::run(),
@@ -158,6 +161,7 @@ Tasks:
   test [ARG...]                   set up what tests need, then run all of them
   fuzz [--secs N] [TARGET...]     fuzz whatever reads bytes from somebody else
   conform [ARG...]                compare the server of zk-testing with a real one
+  chaos [--scenario NAME] [...]   break real ensembles while locks are held
   sim [--seeds N | --seed S]      simulate clients and locks under faults, deterministically
   bench handoff [ARG...]          measure how fast locks are handed on, beside other clients
   bench instructions              count what the processor is asked to do, without noise
@@ -274,6 +278,8 @@ mod tests {
         };
         let bench = Request::Bench { arguments: vec!["--short".to_owned()] };
         assert_eq!(parse("bench handoff --short").unwrap(), bench);
+        let chaos = Request::Chaos { arguments: vec!["--help".to_owned()] };
+        assert_eq!(parse("chaos --help").unwrap(), chaos);
         assert_eq!(parse("fuzz").unwrap(), fuzz(60, &[]));
         assert_eq!(parse("fuzz a --secs 5 b").unwrap(), fuzz(5, &["a", "b"]));
         assert_eq!(parse("fuzz --secs=5").unwrap(), fuzz(5, &[]));

@@ -1,6 +1,7 @@
 //! The tasks behind the command line.
 
 pub(crate) mod bench;
+pub(crate) mod chaos;
 pub(crate) mod ci;
 pub(crate) mod conform;
 pub(crate) mod fuzz;

@@ -147,6 +147,26 @@ fn a_cut_follower_keeps_its_clients_while_the_leader_drops_it() {
     ensemble.heal().unwrap();
     ensemble.await_serving().unwrap();
     assert_ne!(ensemble.follower().unwrap(), ensemble.leader().unwrap());
+
+    // One way is enough: the leader still sends, and no acknowledgement arrives.
+    let (leader, follower) = (ensemble.leader().unwrap(), ensemble.follower().unwrap());
+    ensemble.cut_one_way(follower, leader).unwrap();
+    await_synced("1");
+    ensemble.heal().unwrap();
+    assert!(ensemble.server(leader).is_leader().unwrap());
+}
+
+#[test]
+fn reconfigured_server_reads_new_settings_at_its_restart() {
+    let Some(ensemble) = or_skip(Ensemble::start(3, 500)) else {
+        return;
+    };
+    let settings = Settings::default().tick_ms(500).config("maxSessionTimeout", "3000");
+    ensemble.reconfigure(1, &settings).unwrap();
+    ensemble.server(1).restart().unwrap();
+    let conf = |index: usize| ensemble.server(index).four_letter("conf").unwrap();
+    assert!(conf(1).contains("maxSessionTimeout=3000"), "{}", conf(1));
+    assert!(conf(0).contains("maxSessionTimeout=10000"), "{}", conf(0));
 }
 
 /// Longer than any of the waits takes on a loaded machine.

@@ -16,6 +16,7 @@ use crate::poll::poll;
 pub struct Ensemble {
     // Declared before the network, because servers must be gone when their namespaces go.
     servers: Vec<Server>,
+    members: Vec<Member>,
     network: Option<Network>,
 }
 
@@ -73,7 +74,7 @@ impl Ensemble {
         network: Option<Network>,
     ) -> Result<Self, Error> {
         let distribution = Distribution::shared()?;
-        let mut ensemble = Self { servers: Vec::new(), network };
+        let mut ensemble = Self { servers: Vec::new(), members: members.to_vec(), network };
         for (index, member) in members.iter().enumerate() {
             let folder = fresh_folder()?;
             let command = distribution.command(&folder, settings.jvm_flags());
@@ -158,7 +159,28 @@ impl Ensemble {
         if one == other {
             return Err(Error::failed(format!("server {one} has no link to itself")));
         }
-        self.network()?.cut(one, other)
+        self.cut_one_way(one, other)?;
+        self.cut_one_way(other, one)
+    }
+
+    /// Drops the packets that the server at `from` sends to the server at `to`. Packets in the
+    /// other direction still arrive.
+    ///
+    /// # Errors
+    /// If the ensemble is not in namespaces.
+    pub fn cut_one_way(&self, from: usize, to: usize) -> Result<(), Error> {
+        self.network()?.cut_one_way(from, to)
+    }
+
+    /// Writes the configuration of the server at `index` again. The server reads it at its next
+    /// start; JVM flags stay as they are.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn reconfigure(&self, index: usize, settings: &Settings) -> Result<(), Error> {
+        let member = &self.members[index];
+        let membership = Membership { own_id: member.id, members: self.members.clone() };
+        settings.write(self.servers[index].folder(), member.client, Some(&membership))
     }
 
     /// Restores every link. Waits for nothing: see [`Ensemble::await_serving`].

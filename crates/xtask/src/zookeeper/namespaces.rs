@@ -71,14 +71,11 @@ impl Network {
         wrapped
     }
 
-    /// Drops what two namespaces send each other. Each end drops what arrives, so that no sender
-    /// learns of it.
-    pub(super) fn cut(&self, one: usize, other: usize) -> Result<(), Error> {
-        for (at, from) in [(one, other), (other, one)] {
-            let from = self.host(from).to_string();
-            self.iptables(at, &["-A", "INPUT", "-s", &from, "-j", "DROP"])?;
-        }
-        Ok(())
+    /// Drops the packets that one namespace sends to another. The receiver drops them, so the
+    /// sender sees no error.
+    pub(super) fn cut_one_way(&self, from: usize, to: usize) -> Result<(), Error> {
+        let from = self.host(from).to_string();
+        self.iptables(to, &["-A", "INPUT", "-s", &from, "-j", "DROP"])
     }
 
     /// Undoes every cut.

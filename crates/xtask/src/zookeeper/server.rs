@@ -154,6 +154,10 @@ impl Server {
             .ok_or_else(|| Error::failed(format!("SIG{signal} had no effect on process {pid}")))
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn log(&self) -> PathBuf {
         self.folder.join("log")
     }

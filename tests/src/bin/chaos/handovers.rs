@@ -1,0 +1,88 @@
+//! Runs a scenario of hand-overs again and again.
+
+use zk_tests::chaos::Error;
+use zk_tests::chaos::round::{HolderEnd, Outcome, Testbed, start_ensemble};
+use zk_tests::chaos::scenario::Scenario;
+use zk_tests::{now, or_skip};
+
+use crate::options::End;
+use crate::summary::{Summary, describe};
+use crate::{Run, save_history};
+
+pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Result<(), Error> {
+    println!("{}", scenario.about);
+    let Some(mut ensemble) = or_skip(start_ensemble(scenario, run.tick)) else { return Ok(()) };
+    let program = std::env::current_exe()?;
+    let start = now();
+    for number in 0.. {
+        if run.end.is_over(number, start.elapsed()) {
+            break;
+        }
+        let phase = phase(number, run.seed);
+        let testbed = Testbed {
+            ensemble: &ensemble,
+            program: &program,
+            tick: run.tick,
+            timeout: run.timeout,
+        };
+        let outcome = testbed.round(scenario, number, phase).unwrap_or_else(Outcome::void);
+        let line = line(&outcome);
+        let is_broken = !outcome.verdict.violations.is_empty();
+        summary.count(&outcome.holder_end);
+        summary.add(outcome.verdict);
+        let of = if let End::Runs(runs) = run.end { format!(" of {runs}") } else { String::new() };
+        println!(
+            "{} run {}{of}: phase {phase} %, {line}; {} broken; {:.0} s",
+            scenario.name,
+            number + 1,
+            summary.broken(),
+            start.elapsed().as_secs_f64()
+        );
+        if is_broken {
+            let (tick, timeout) = (run.tick.as_millis(), run.timeout.as_millis());
+            let name = format!("{}-{tick}-{timeout}-{}", scenario.name, number + 1);
+            println!("  history: {}", save_history(&outcome.history, &name)?.display());
+        }
+        // What a void run has left behind would make the next ones void, too.
+        if matches!(outcome.holder_end, HolderEnd::Void(_)) {
+            drop(ensemble);
+            ensemble = start_ensemble(scenario, run.tick)?;
+        }
+    }
+    Ok(())
+}
+
+/// When in the tick the fault of a run comes, in percent. The seed moves where the runs begin.
+/// Twenty runs cover the tick in steps of a twentieth, a hundred in steps of a hundredth.
+fn phase(number: u32, seed: u64) -> u32 {
+    let nth = u64::from(number) + seed - 1;
+    let (coarse, fine) = (nth % PHASES * STEP, nth / PHASES % STEP);
+    u32::try_from(coarse + fine).unwrap_or(0)
+}
+
+/// What came of a run, in a line.
+fn line(outcome: &Outcome) -> String {
+    let margins: Vec<String> =
+        outcome.verdict.margins_us.iter().map(|us| format!("{} ms", us.div_euclid(1000))).collect();
+    let margin = margins.first().map_or("none", String::as_str);
+    format!("{}, margin {margin}", describe(&outcome.holder_end))
+}
+
+/// Moments of a tick at which faults come.
+const PHASES: u64 = 20;
+/// Between two of them, in percent of the tick.
+const STEP: u64 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hundred_runs_cover_the_tick() {
+        assert_eq!([0, 1, 19, 20, 99].map(|number| phase(number, 1)), [0, 5, 95, 1, 99]);
+        assert_eq!(phase(0, 2), 5);
+        let mut phases: Vec<u32> = (0..100).map(|number| phase(number, 7)).collect();
+        phases.sort_unstable();
+        assert_eq!(phases, (0..100).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,192 @@
+//! The command line.
+
+use std::time::Duration;
+
+use zk_tests::chaos::scenario::{SCENARIOS, Scenario};
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    Help,
+    Run(Options),
+    /// Check a history that a run has kept.
+    Judge(String),
+    /// Be a contender.
+    Contender(Vec<String>),
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Names of scenarios; all of them if empty.
+    pub(crate) scenarios: Vec<String>,
+    pub(crate) end: End,
+    /// Scenarios run at each tick, with each timeout.
+    pub(crate) ticks: Vec<Duration>,
+    /// The scenario's own if empty.
+    pub(crate) timeouts: Vec<Duration>,
+    pub(crate) seed: u64,
+}
+
+/// When a run of a scenario ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Runs(u32),
+    After(Duration),
+}
+
+impl End {
+    /// Returns whether the runs are over after `runs` of them and `elapsed`.
+    pub(crate) fn is_over(self, runs: u32, elapsed: Duration) -> bool {
+        match self {
+            Self::Runs(limit) => runs >= limit,
+            Self::After(limit) => elapsed >= limit,
+        }
+    }
+}
+
+impl Request {
+    pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
+        match words {
+            [word, rest @ ..] if word == "contender" => return Ok(Self::Contender(rest.to_vec())),
+            [word, file] if word == "--judge" => return Ok(Self::Judge(file.clone())),
+            _ => {}
+        }
+        let mut options = Options {
+            scenarios: Vec::new(),
+            end: End::Runs(1),
+            ticks: Vec::new(),
+            timeouts: Vec::new(),
+            seed: 1,
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if matches!(word.as_str(), "-h" | "--help") {
+                return Ok(Self::Help);
+            }
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name, value.to_owned()),
+                None => {
+                    let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+                    (word.as_str(), value.clone())
+                }
+            };
+            let number = || match value.parse::<u32>() {
+                Ok(number) if number > 0 => Ok(number),
+                _ => Err(format!("`{value}` is not a positive number")),
+            };
+            let ms = || number().map(|ms| Duration::from_millis(ms.into()));
+            match name {
+                "--runs" => options.end = End::Runs(number()?),
+                "--minutes" => options.end = End::After(60 * Duration::from_secs(number()?.into())),
+                "--tick" => options.ticks.push(ms()?),
+                "--timeout" => options.timeouts.push(ms()?),
+                "--seed" => options.seed = number()?.into(),
+                "--scenario" if is_scenario(&value) => options.scenarios.push(value),
+                "--scenario" => return Err(format!("there is no scenario `{value}`; see --help")),
+                _ => return Err(format!("there is no option `{name}`; see --help")),
+            }
+        }
+        if options.ticks.is_empty() {
+            options.ticks.push(Duration::from_millis(500));
+        }
+        Ok(Self::Run(options))
+    }
+}
+
+fn is_scenario(name: &str) -> bool {
+    Scenario::find(name).is_some() || OTHERS.iter().any(|(other, _)| *other == name)
+}
+
+/// The page of help.
+pub(crate) fn help() -> String {
+    let mut page = HELP.to_owned();
+    let names = SCENARIOS.iter().map(|it| (it.name, it.about)).chain(OTHERS);
+    for (name, about) in names {
+        page.push_str(&format!("  {name:<26}{about}\n"));
+    }
+    page
+}
+
+/// Scenarios that are no hand-over of one lock.
+pub(crate) const OTHERS: [(&str, &str); 3] = [
+    (RANDOM, "8 contenders on three kinds of locks, and one fault after the other"),
+    (ROLLING_RESTART, "the same, and servers restart with different maxSessionTimeout"),
+    (WRITE_RATE, "measures what waiting and holding cost the ensemble; only when named"),
+];
+pub(crate) const RANDOM: &str = "random";
+pub(crate) const ROLLING_RESTART: &str = "rolling-restart";
+pub(crate) const WRITE_RATE: &str = "write-rate";
+
+const HELP: &str = "\
+Breaks real ensembles of three servers while locks are held, and checks that never two guards that
+exclude each other are valid at the same time.
+
+Usage: cargo xtask chaos [--scenario NAME]... [--runs N | --minutes N] [--tick MS]... [--timeout MS]...
+                         [--seed S]
+       cargo xtask chaos --judge FILE
+
+  --scenario NAME   run this scenario; default: all of them
+  --runs N          run each scenario N times (default: 1)
+  --minutes N       run each scenario for N minutes instead
+  --tick MS         tickTime of the servers (default: 500)
+  --timeout MS      session timeout of the holder, 2 to 20 ticks (default: the scenario's own)
+                    With several of these three, every combination is run
+  --seed S          seed of everything random (default: 1)
+  --judge FILE      check a history that an earlier run has kept
+
+The fault comes at another phase of the servers' tick in each run: 20 runs cover the tick in steps
+of a twentieth, 100 in steps of a hundredth. Each run says what came of the holder: `lost`, `kept`
+(its session moved to another server) or `void` (the run shows nothing). The margin is the time from
+the end of a guard to the next grant.
+
+The status is 1 if a promise was broken. The history of such a run is kept in target/chaos. Cutting
+links needs root, `ip` and `iptables`. ZOOKEEPER_HOME chooses the servers.
+
+Scenarios:
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Request, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Request::parse(&words)
+    }
+
+    #[test]
+    fn options_have_defaults() {
+        let Ok(Request::Run(options)) = parse("") else { panic!("no run") };
+        assert_eq!((options.end, options.seed), (End::Runs(1), 1));
+        assert!(options.scenarios.is_empty() && options.timeouts.is_empty());
+    }
+
+    #[test]
+    fn options_are_parsed() {
+        let line = "--scenario random --scenario=idle-acquire --minutes 2 --tick 1000 \
+                    --timeout 2000 --timeout=4000";
+        let Ok(Request::Run(options)) = parse(line) else { panic!("no run") };
+        assert_eq!(options.scenarios, ["random", "idle-acquire"]);
+        assert_eq!(options.end, End::After(Duration::from_secs(120)));
+        assert_eq!(options.ticks, [Duration::from_secs(1)]);
+        assert_eq!(options.timeouts, [2, 4].map(Duration::from_secs));
+        assert_eq!(parse("--runs 3 --help"), Ok(Request::Help));
+        assert_eq!(parse("--judge f"), Ok(Request::Judge("f".to_owned())));
+    }
+
+    #[test]
+    fn wrong_options_are_rejected() {
+        for line in ["--runs", "--runs 0", "--runs x", "--scenario none", "--jobs 2", "random 1"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn help_lists_every_scenario() {
+        let page = help();
+        for scenario in &SCENARIOS {
+            assert!(page.contains(scenario.about), "{}", scenario.name);
+        }
+    }
+}

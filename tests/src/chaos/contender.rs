@@ -1,0 +1,281 @@
+//! The process of a contender: a session of its own, commands on standard input, events on
+//! standard output.
+//!
+//! | command | what it does |
+//! |---|---|
+//! | `acquire LOCK` | acquires the lock and holds it until `release`, or until it is lost |
+//! | `check` | calls `check()` of the guard |
+//! | `release` | releases the guard |
+//! | `roam SEED LOCK...` | acquires locks at random and holds each for a random time |
+//!
+//! The process closes its session and ends with its standard input.
+
+use std::future::{Future, pending};
+use std::io::Write as _;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin, stdin};
+use tokio::time::{MissedTickBehavior, interval};
+use zk_recipes::session::{Client, Config};
+use zk_recipes::{FencingToken, LockError};
+
+use super::event::{Event, What};
+use super::holding::{BoxFuture, Holding, LockSpec};
+use super::random::Random;
+use crate::monotonic_us;
+
+/// Runs the process of a contender: `NUMBER CONNECT_STRING TIMEOUT_MS [FIRST_SERVER]`.
+///
+/// # Errors
+/// The arguments make no sense, or there is no session to be had.
+pub async fn run(arguments: &[String]) -> Result<(), String> {
+    let [number, connect_string, timeout_ms, first @ ..] = arguments else {
+        return Err("contender NUMBER CONNECT_STRING TIMEOUT_MS [FIRST_SERVER]".to_owned());
+    };
+    let number = number.parse().map_err(|_| format!("`{number}` is no number"))?;
+    let timeout = timeout_ms.parse().map_err(|_| format!("`{timeout_ms}` is no number"))?;
+    let config = Config::new(connect_string).map_err(|error| error.to_string())?;
+    let config = config.session_timeout(Duration::from_millis(timeout));
+    let mut contender = Contender {
+        client: connect(&config, first.first()).await?,
+        config,
+        number,
+        commands: BufReader::new(stdin()).lines(),
+    };
+    contender.note(format!(
+        "{CONNECTED} session {:#x} timeout {} ms",
+        contender.client.session_id(),
+        contender.client.session_timeout().as_millis()
+    ));
+    contender.serve().await?;
+    contender.client.close().await;
+    Ok(())
+}
+
+/// Opens sessions until one begins at the server that was asked for.
+async fn connect(config: &Config, first: Option<&String>) -> Result<Client, String> {
+    for _ in 0..DRAWS {
+        let config = config.clone().connect_timeout(CONNECT_LIMIT);
+        let client = config.connect().await.map_err(|error| error.to_string())?;
+        let server = client.stats().connected_to.map(|server| server.to_string());
+        if first.is_none() || first == server.as_ref() {
+            return Ok(client);
+        }
+        client.close().await;
+    }
+    Err(format!("{DRAWS} sessions, and none at {first:?}"))
+}
+
+struct Contender {
+    number: u32,
+    config: Config,
+    client: Client,
+    commands: Lines<BufReader<Stdin>>,
+}
+
+/// How a guard ended.
+enum End {
+    Lost,
+    Release,
+    /// Standard input has ended.
+    Closed,
+}
+
+impl Contender {
+    async fn serve(&mut self) -> Result<(), String> {
+        while let Some(line) = self.commands.next_line().await.map_err(|error| error.to_string())? {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["acquire", lock] => {
+                    self.hold(&lock.parse()?, pending()).await;
+                }
+                ["roam", seed, ref locks @ ..] => {
+                    let locks: Result<Vec<LockSpec>, _> =
+                        locks.iter().map(|it| it.parse()).collect();
+                    let seed = seed.parse().map_err(|_| format!("`{seed}` is no number"))?;
+                    return self.roam(Random::new(seed), &locks?).await;
+                }
+                // The guard may have been lost in the meantime.
+                ["check" | "release"] => self.note(format!("{line}: holds nothing")),
+                _ => return Err(format!("there is no command `{line}`")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Acquires locks until standard input ends; opens another session when one has ended.
+    async fn roam(&mut self, mut random: Random, locks: &[LockSpec]) -> Result<(), String> {
+        loop {
+            let lock = random.pick(locks).clone();
+            let hold = Duration::from_millis(random.below(HOLD_MAX_MS));
+            // reason: the time for which a lock is held is what is varied.
+            let (End::Lost | End::Release) = self.hold(&lock, tokio::time::sleep(hold)).await
+            else {
+                return Ok(());
+            };
+            while let Some(end) = self.client.ended() {
+                self.note(format!("session ended: {end}"));
+                match connect(&self.config, None).await {
+                    Ok(client) => self.client = client,
+                    Err(error) => self.note(error),
+                }
+            }
+        }
+    }
+
+    /// Acquires a lock and holds it until `enough` is ready, a command ends it, or it is lost.
+    async fn hold(&mut self, lock: &LockSpec, enough: impl Future<Output = ()>) -> End {
+        self.emit(lock, What::Note("acquiring".to_owned()));
+        let client = self.client.clone();
+        let acquired = tokio::select! {
+            acquired = lock.acquire(&client) => acquired,
+            () = closed(&mut self.commands) => return End::Closed,
+        };
+        let at_us = monotonic_us();
+        let holding = match acquired {
+            Ok(holding) => holding,
+            Err(error) => {
+                self.emit(lock, What::Note(format!("not acquired: {error}")));
+                return End::Lost;
+            }
+        };
+        // A guard that is lost by now was never valid for its holder.
+        let Ok(token) = holding.token() else {
+            self.emit(lock, What::Note("lost before it was returned".to_owned()));
+            return End::Lost;
+        };
+        let what = What::Granted { access: lock.access(), token: token.get() };
+        print(&Event { at_us, ..self.event(lock, what) });
+        let end = self.watch_over(lock, &holding, enough).await;
+        if matches!(end, End::Release | End::Closed) {
+            self.emit(lock, What::Releasing);
+            let released = holding.release().await;
+            self.emit(lock, What::Note(format!("released: {released:?}")));
+        }
+        end
+    }
+
+    /// Samples the token until the guard is lost, or `enough` is ready, or a command ends it.
+    async fn watch_over(
+        &mut self,
+        lock: &LockSpec,
+        holding: &Holding,
+        enough: impl Future<Output = ()>,
+    ) -> End {
+        let mut samples = interval(SAMPLE_INTERVAL);
+        samples.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut lost = holding.lost();
+        let mut enough = std::pin::pin!(enough);
+        let mut checking: Option<BoxFuture<'_, Result<FencingToken, LockError>>> = None;
+        let mut valid = ValidUntil { printed_us: 0, sampled_us: 0 };
+        loop {
+            let checked = async {
+                match &mut checking {
+                    Some(check) => check.await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                reason = &mut lost => {
+                    self.print_valid(lock, &mut valid);
+                    self.emit(lock, What::Lost { reason: reason.to_string() });
+                    valid.sample(holding);
+                    self.print_valid(lock, &mut valid);
+                    return End::Lost;
+                }
+                _ = samples.tick() => {
+                    if !valid.sample(holding) || valid.is_due() {
+                        self.print_valid(lock, &mut valid);
+                    }
+                }
+                result = checked => {
+                    checking = None;
+                    let word = result.map_or_else(|error| error.to_string(), |_| "ok".to_owned());
+                    self.emit(lock, What::Note(format!("{CHECKED} {word}")));
+                }
+                line = self.commands.next_line() => {
+                    valid.sample(holding);
+                    self.print_valid(lock, &mut valid);
+                    match line {
+                        Ok(Some(line)) if line == "check" => checking = Some(holding.check()),
+                        Ok(Some(line)) if line == "release" => return End::Release,
+                        Ok(Some(line)) => self.note(format!("a lock is held: {line}")),
+                        Ok(None) | Err(_) => return End::Closed,
+                    }
+                }
+                () = &mut enough => {
+                    valid.sample(holding);
+                    self.print_valid(lock, &mut valid);
+                    return End::Release;
+                }
+            }
+        }
+    }
+
+    fn print_valid(&self, lock: &LockSpec, valid: &mut ValidUntil) {
+        if valid.sampled_us > valid.printed_us {
+            valid.printed_us = valid.sampled_us;
+            print(&Event { at_us: valid.sampled_us, ..self.event(lock, What::Valid) });
+        }
+    }
+
+    fn note(&self, text: String) {
+        print(&Event::note(monotonic_us(), self.number, text));
+    }
+
+    fn emit(&self, lock: &LockSpec, what: What) {
+        print(&self.event(lock, what));
+    }
+
+    fn event(&self, lock: &LockSpec, what: What) -> Event {
+        let lock = lock.path.clone();
+        Event { at_us: monotonic_us(), contender: self.number, lock, what }
+    }
+}
+
+/// The last time that `token()` was `Ok`.
+struct ValidUntil {
+    sampled_us: u64,
+    printed_us: u64,
+}
+
+impl ValidUntil {
+    /// Asks the guard for its token. The clock is read first, so that a pause of the process
+    /// between the two makes the guard no longer valid than it was.
+    fn sample(&mut self, holding: &Holding) -> bool {
+        let before_us = monotonic_us();
+        let is_valid = holding.token().is_ok();
+        if is_valid {
+            self.sampled_us = before_us;
+        }
+        is_valid
+    }
+
+    fn is_due(&self) -> bool {
+        self.sampled_us > self.printed_us + PRINT_INTERVAL_US
+    }
+}
+
+/// Waits for the end of standard input.
+async fn closed(commands: &mut Lines<BufReader<Stdin>>) {
+    while let Ok(Some(_)) = commands.next_line().await {}
+}
+
+fn print(event: &Event) {
+    // It fails when nobody listens any more.
+    let _ = writeln!(std::io::stdout(), "{event}");
+}
+
+/// What the note of a new session starts with.
+pub(super) const CONNECTED: &str = "connected";
+/// What the note of a finished `check()` starts with.
+pub(super) const CHECKED: &str = "checked";
+
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(1);
+/// The history says how long a guard was valid to within this, should its process be killed.
+const PRINT_INTERVAL_US: u64 = 20_000;
+const HOLD_MAX_MS: u64 = 300;
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// All of them miss one of three servers once in 10^11 runs.
+const DRAWS: usize = 64;

@@ -1,0 +1,125 @@
+//! Faults of random chaos: what begins them, and what ends them.
+
+use std::fmt;
+use std::time::Duration;
+
+use zk_testing::{Cut, Direction};
+
+use super::Error;
+use super::random::Random;
+use super::workload::Contender;
+use crate::Ensemble;
+
+/// A fault that lasts for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RandomFault {
+    Nothing,
+    StopServer(usize),
+    KillServer(usize),
+    CutLink(usize, usize),
+    CutLinkOneWay {
+        from: usize,
+        to: usize,
+    },
+    /// A server is cut from both others.
+    Isolate(usize),
+    StopContender(usize),
+    KillContender(usize),
+    Delay(usize, Direction, Duration),
+    /// Connections pass nothing on, and pass on what has piled up afterwards.
+    Stall(usize),
+    Break(usize, Cut),
+    /// Bytes come in pieces, late, and the connection breaks in the middle of one.
+    Lose(usize, Direction, usize),
+}
+
+impl RandomFault {
+    /// Something that is done to servers and links. A majority stays in touch.
+    pub(super) fn to_servers(random: &mut Random) -> Self {
+        let server = *random.pick(&[0, 1, 2]);
+        let other = (server + *random.pick(&[1, 2])) % 3;
+        match random.below(8) {
+            0 => Self::Nothing,
+            1 | 2 => Self::StopServer(server),
+            3 => Self::KillServer(server),
+            4 => Self::CutLink(server, other),
+            5 | 6 => Self::CutLinkOneWay { from: server, to: other },
+            _ => Self::Isolate(server),
+        }
+    }
+
+    /// Something that is done to a contender and its connections.
+    pub(super) fn to_contender(random: &mut Random, timeout: Duration) -> Self {
+        let who = *random.pick(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let way = *random.pick(&[Direction::ToServer, Direction::ToClient]);
+        let percent = u32::try_from(random.below(40)).unwrap_or(0);
+        match random.below(9) {
+            0 => Self::Nothing,
+            1..=3 => Self::StopContender(who),
+            4 => Self::KillContender(who),
+            5 => Self::Delay(who, way, timeout * percent / 100),
+            6 => Self::Stall(who),
+            7 => Self::Break(who, *random.pick(&[Cut::Fin, Cut::Rst, Cut::Silence])),
+            _ => Self::Lose(who, way, usize::try_from(random.below(500)).unwrap_or(0)),
+        }
+    }
+
+    /// The contender that was killed.
+    pub(super) fn killed(&self) -> Option<usize> {
+        if let Self::KillContender(who) = self { Some(*who) } else { None }
+    }
+
+    pub(super) fn begin(
+        &self,
+        ensemble: &Ensemble,
+        contenders: &mut [Contender],
+    ) -> Result<(), Error> {
+        match *self {
+            Self::Nothing => {}
+            Self::StopServer(server) => ensemble.server(server).pause()?,
+            Self::KillServer(server) => ensemble.server(server).kill(),
+            Self::CutLink(one, other) => ensemble.cut(one, other)?,
+            Self::CutLinkOneWay { from, to } => ensemble.cut_one_way(from, to)?,
+            Self::Isolate(server) => {
+                ensemble.cut(server, (server + 1) % 3)?;
+                ensemble.cut(server, (server + 2) % 3)?;
+            }
+            Self::StopContender(who) => contenders[who].process.stop(),
+            Self::KillContender(who) => contenders[who].process.kill(),
+            Self::Delay(who, way, by) => {
+                contenders[who].proxies.iter().for_each(|proxy| proxy.delay(way, by));
+            }
+            Self::Stall(who) => contenders[who].proxies.iter().for_each(|proxy| proxy.stall()),
+            Self::Break(who, how) => {
+                contenders[who].proxies.iter().for_each(|proxy| proxy.cut_all(how));
+            }
+            Self::Lose(who, way, bytes) => {
+                for proxy in &contenders[who].proxies {
+                    proxy.split(way, 7);
+                    proxy.cut_after(way, bytes, Cut::Silence);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(&self, ensemble: &Ensemble, contenders: &[Contender]) -> Result<(), Error> {
+        match *self {
+            Self::Nothing | Self::KillContender(_) | Self::Break(..) => {}
+            Self::StopServer(server) => ensemble.server(server).resume()?,
+            Self::KillServer(server) => ensemble.server(server).launch()?,
+            Self::CutLink(..) | Self::CutLinkOneWay { .. } | Self::Isolate(_) => ensemble.heal()?,
+            Self::StopContender(who) => contenders[who].process.resume(),
+            Self::Delay(who, ..) | Self::Stall(who) | Self::Lose(who, ..) => {
+                contenders[who].proxies.iter().for_each(|proxy| proxy.heal());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RandomFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}

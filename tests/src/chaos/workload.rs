@@ -1,0 +1,220 @@
+//! Many contenders on several kinds of locks, while one fault follows the other.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use zk_testing::FaultProxy;
+
+use super::Error;
+use super::checker::{Verdict, check};
+use super::event::What;
+use super::history::{History, micros};
+use super::process::{Process, Start};
+use super::random::Random;
+use super::random_fault::RandomFault;
+use super::round::repair;
+use crate::{Ensemble, Settings, monotonic_us};
+
+/// A run of many contenders.
+#[derive(Debug)]
+pub struct Workload<'a> {
+    /// Three servers; in namespaces if links are to be cut.
+    pub ensemble: &'a Ensemble,
+    /// The program with the subcommand `contender`.
+    pub program: &'a Path,
+    /// Tick of the servers.
+    pub tick: Duration,
+    /// Timeout that the sessions ask for.
+    pub timeout: Duration,
+    /// How long faults follow each other.
+    pub length: Duration,
+    /// What decides the faults, and the locks that contenders acquire.
+    pub seed: u64,
+    /// Which faults.
+    pub faults: Faults,
+}
+
+/// Which faults follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    /// Everything that can be done to servers, links, connections and contenders.
+    Random,
+    /// One server after the other restarts with another `maxSessionTimeout`.
+    RollingRestart,
+}
+
+impl Workload<'_> {
+    /// Runs the contenders, and reports progress to `progress`. Returns the verdict of the checker.
+    ///
+    /// # Errors
+    /// A server does not do what it is asked, or a contender is not granted a lock within two
+    /// minutes of the last fault.
+    pub fn run(
+        &self,
+        history: &History,
+        mut progress: impl FnMut(String),
+    ) -> Result<Verdict, Error> {
+        repair(self.ensemble)?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let mut contenders = Vec::new();
+        for number in 1..=CONTENDERS {
+            contenders.push(self.contender(number, &runtime, history)?);
+        }
+        let mut random = Random::new(self.seed);
+        let root = format!("/chaos-{}", monotonic_us());
+        for contender in &mut contenders {
+            contender.roam(&root, random.below(u64::MAX))?;
+        }
+        let end_us = monotonic_us() + micros(self.length);
+        let mut turn = 0;
+        while monotonic_us() < end_us {
+            let text = match self.faults {
+                Faults::Random => {
+                    self.inject_for_a_while(&mut contenders, &mut random, &root, history)?
+                }
+                Faults::RollingRestart => self.restart_next(turn, &mut random, history)?,
+            };
+            turn += 1;
+            let left_s = end_us.saturating_sub(monotonic_us()) / 1_000_000;
+            progress(format!("{text}; {} grants, {left_s} s left", grants(history)));
+        }
+        repair(self.ensemble)?;
+        let repaired_us = monotonic_us();
+        let is_grant = |what: &What| matches!(what, What::Granted { .. });
+        for Contender { process, .. } in &contenders {
+            process.event(repaired_us, RECOVERY_LIMIT, is_grant).ok_or_else(|| {
+                format!("contender {} is not granted a lock any more", process.number())
+            })?;
+        }
+        contenders.into_iter().for_each(|contender| contender.process.close());
+        Ok(check(&history.snapshot()))
+    }
+
+    /// Injects a fault of the servers and one of a contender for a random time.
+    fn inject_for_a_while(
+        &self,
+        contenders: &mut [Contender],
+        random: &mut Random,
+        root: &str,
+        history: &History,
+    ) -> Result<String, Error> {
+        let faults =
+            [RandomFault::to_servers(random), RandomFault::to_contender(random, self.timeout)];
+        let text = format!("{} and {}", faults[0], faults[1]);
+        history.engine(format!("{text} begins"));
+        for fault in &faults {
+            fault.begin(self.ensemble, contenders)?;
+        }
+        let timeout_us = micros(self.timeout);
+        // reason: faults last for a random time, some shorter than a lease and some longer.
+        history.wait_until(monotonic_us() + random.below(timeout_us * 3 / 2));
+        for fault in &faults {
+            fault.end(self.ensemble, contenders)?;
+        }
+        if let Some(killed) = faults.iter().find_map(RandomFault::killed) {
+            self.replace(&mut contenders[killed], root, random, history)?;
+        }
+        history.engine(format!("{text} ends"));
+        // reason: so that some faults come before the one before is forgotten, and some after.
+        history.wait_until(monotonic_us() + random.below(timeout_us / 2));
+        Ok(text)
+    }
+
+    /// Restarts a server with another limit of session timeouts.
+    fn restart_next(
+        &self,
+        turn: usize,
+        random: &mut Random,
+        history: &History,
+    ) -> Result<String, Error> {
+        let server = turn % 3;
+        let max_ticks = *random.pick(&[4, 6, 10, 20]);
+        let max_ms = (self.tick * max_ticks).as_millis().to_string();
+        let tick_ms = u32::try_from(self.tick.as_millis())?;
+        let settings = Settings::default().tick_ms(tick_ms).config("maxSessionTimeout", &max_ms);
+        let text = format!("server {server} restarts with maxSessionTimeout {max_ms}");
+        history.engine(text.clone());
+        self.ensemble.reconfigure(server, &settings)?;
+        self.ensemble.server(server).restart()?;
+        // reason: sessions settle at the server before the next one restarts, or do not.
+        history.wait_until(monotonic_us() + random.below(micros(self.timeout)));
+        Ok(text)
+    }
+
+    /// Starts a contender in the place of one that was killed.
+    fn replace(
+        &self,
+        killed: &mut Contender,
+        root: &str,
+        random: &mut Random,
+        history: &History,
+    ) -> Result<(), Error> {
+        let number = killed.process.number() + CONTENDERS;
+        killed.process = self.process(number, &killed.proxies, history)?;
+        killed.roam(root, random.below(u64::MAX))
+    }
+
+    fn contender(
+        &self,
+        number: u32,
+        runtime: &Runtime,
+        history: &History,
+    ) -> Result<Contender, Error> {
+        let mut proxies = Vec::new();
+        for server in self.ensemble.servers() {
+            proxies.push(runtime.block_on(FaultProxy::in_front_of(server.address()))?);
+        }
+        Ok(Contender { process: self.process(number, &proxies, history)?, proxies })
+    }
+
+    fn process(
+        &self,
+        number: u32,
+        proxies: &[FaultProxy],
+        history: &History,
+    ) -> Result<Process, Error> {
+        let addresses: Vec<String> = proxies.iter().map(|it| it.address().to_string()).collect();
+        let start = Start {
+            program: self.program,
+            number,
+            connect_string: &addresses.join(","),
+            timeout: self.timeout,
+            first: None,
+        };
+        Ok(Process::start(&start, history)?)
+    }
+}
+
+/// A contender, and a proxy of its own in front of each server.
+#[derive(Debug)]
+pub(super) struct Contender {
+    pub(super) process: Process,
+    pub(super) proxies: Vec<FaultProxy>,
+}
+
+impl Contender {
+    fn roam(&mut self, root: &str, seed: u64) -> Result<(), Error> {
+        let locks = LOCKS.map(|lock| lock.replace("ROOT", root)).join(" ");
+        self.process.send(&format!("roam {seed} {locks}"));
+        Ok(())
+    }
+}
+
+fn grants(history: &History) -> usize {
+    let events = history.snapshot();
+    events.iter().filter(|event| matches!(event.what, What::Granted { .. })).count()
+}
+
+const CONTENDERS: u32 = 8;
+/// What contenders choose among.
+const LOCKS: [&str; 5] = [
+    "mutex:ROOT/mutex",
+    "read:ROOT/read-write",
+    "write:ROOT/read-write",
+    "semaphore:ROOT/semaphore:1/3",
+    "semaphore:ROOT/semaphore:2/3",
+];
+/// A new leader, new sessions, and everybody's turn on a loaded machine.
+const RECOVERY_LIMIT: Duration = Duration::from_secs(120);

@@ -1,0 +1,77 @@
+//! Short versions of `cargo xtask chaos`: links cut one way, a leader that is replaced, servers that
+//! restart with other limits, and many contenders under random faults.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use zk_tests::chaos::history::History;
+use zk_tests::chaos::round::{HolderEnd, Testbed};
+use zk_tests::chaos::scenario::Scenario;
+use zk_tests::chaos::workload::{Faults, Workload};
+use zk_tests::{Settings, or_skip};
+
+#[test]
+fn holder_loses_its_lock_in_time_when_links_are_cut_one_way() {
+    hand_over(&["follower-cut-to-leader", "follower-cut-from-leader"]);
+}
+
+#[test]
+fn holder_loses_its_lock_in_time_when_the_leader_is_replaced() {
+    hand_over(&["leader-stop"]);
+}
+
+#[test]
+fn guards_stay_exclusive_under_random_faults() {
+    let settings = Settings::default().tick_ms(TICK_MS);
+    let Some(ensemble) = or_skip(settings.start_in_namespaces()) else { return };
+    expect_exclusive(&ensemble, Faults::Random);
+}
+
+#[test]
+fn guards_stay_exclusive_while_servers_restart_with_other_limits() {
+    let settings = Settings::default().tick_ms(TICK_MS);
+    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    expect_exclusive(&ensemble, Faults::RollingRestart);
+}
+
+/// Runs scenarios, in each of which the holder loses the lock to the waiter.
+fn hand_over(names: &[&str]) {
+    let settings = Settings::default().tick_ms(TICK_MS);
+    let Some(ensemble) = or_skip(settings.start_in_namespaces()) else { return };
+    for (number, name) in (1..).zip(names) {
+        let scenario = Scenario::find(name).unwrap();
+        let testbed =
+            Testbed { ensemble: &ensemble, program: program(), tick: TICK, timeout: 4 * TICK };
+        let outcome = testbed.round(scenario, number, 0).unwrap();
+        let history = outcome.history.digest();
+        assert_eq!(outcome.holder_end, HolderEnd::Lost, "{history}");
+        assert_eq!(outcome.verdict.violations, [], "{history}");
+        println!("{name}: margin {:?} us", outcome.verdict.margins_us);
+    }
+}
+
+fn expect_exclusive(ensemble: &zk_tests::Ensemble, faults: Faults) {
+    let workload = Workload {
+        ensemble,
+        program: program(),
+        tick: TICK,
+        timeout: 6 * TICK,
+        length: Duration::from_secs(6),
+        seed: 1,
+        faults,
+    };
+    let history = History::default();
+    let verdict = workload.run(&history, |text| println!("{text}"));
+    let verdict = verdict.unwrap_or_else(|error| panic!("{error}\n{}", history.digest()));
+    assert_eq!(verdict.violations, [], "{}", history.digest());
+    assert!(verdict.grants > 0);
+}
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_chaos"))
+}
+
+const TICK_MS: u32 = 500;
+const TICK: Duration = Duration::from_millis(500);
