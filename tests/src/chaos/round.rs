@@ -51,6 +51,8 @@ pub enum HolderEnd {
     Lost,
     /// It kept the lock; the waiter acquired it only after the release.
     Kept,
+    /// It lost the lock before there was any fault. Its margin says nothing of the fault.
+    LostEarly,
     /// The round shows nothing, for this reason.
     Void(String),
 }
@@ -136,6 +138,9 @@ impl Testbed<'_> {
                     return Ok(Err("the waiter did not queue".to_owned()));
                 }
                 self.await_steady_phase(phase, history);
+                if has_lost(&mut holder) {
+                    return Ok(Ok(HolderEnd::LostEarly));
+                }
                 self.inject(scenario.fault, &roles, history)?;
             }
             Before::Stop(percent) => {
@@ -143,6 +148,9 @@ impl Testbed<'_> {
                     return Ok(Err("the waiter did not queue".to_owned()));
                 }
                 self.await_steady_phase(phase, history);
+                if has_lost(&mut holder) {
+                    return Ok(Ok(HolderEnd::LostEarly));
+                }
                 holder.stop();
                 // reason: the length of the stop is what matters.
                 history.wait_until(monotonic_us() + micros(self.timeout * percent / 100));
@@ -178,10 +186,9 @@ impl Testbed<'_> {
         if scenario.fault.hits_leader() {
             keep += 10 * self.tick + ELECTION;
         }
-        let is_loss = |what: &What| matches!(what, What::Lost { .. });
         let holder_end = if waiter.granted(keep).is_some() {
             HolderEnd::Lost
-        } else if holder.event(0, Duration::ZERO, is_loss).is_some() {
+        } else if has_lost(holder) {
             if waiter.granted(LIMIT).is_none() {
                 return Err("the lock was lost, and the waiter was not granted it".to_owned());
             }
@@ -331,3 +338,11 @@ pub const WAITER: u32 = 2;
 const LIMIT: Duration = Duration::from_secs(60);
 const ELECTION: Duration = Duration::from_secs(5);
 const REPAIR_LIMIT: Duration = Duration::from_secs(120);
+
+fn is_loss(what: &What) -> bool {
+    matches!(what, What::Lost { .. })
+}
+
+fn has_lost(holder: &mut Process) -> bool {
+    holder.event(0, Duration::ZERO, is_loss).is_some()
+}

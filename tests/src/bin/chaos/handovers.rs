@@ -29,7 +29,11 @@ pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Resu
         let line = line(&outcome);
         let is_broken = !outcome.verdict.violations.is_empty();
         summary.count(&outcome.holder_end);
-        summary.add(outcome.verdict);
+        let mut verdict = outcome.verdict;
+        if outcome.holder_end == HolderEnd::LostEarly {
+            verdict.margins_us.clear();
+        }
+        summary.add(verdict);
         let of = if let End::Runs(runs) = run.end { format!(" of {runs}") } else { String::new() };
         println!(
             "{} run {}{of}: phase {phase} %, {line}; {} broken; {:.0} s",
@@ -38,7 +42,7 @@ pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Resu
             summary.broken(),
             start.elapsed().as_secs_f64()
         );
-        if is_broken {
+        if is_broken || run.keep {
             let (tick, timeout) = (run.tick.as_millis(), run.timeout.as_millis());
             let name = format!("{}-{tick}-{timeout}-{}", scenario.name, number + 1);
             println!("  history: {}", save_history(&outcome.history, &name)?.display());

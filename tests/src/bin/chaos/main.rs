@@ -77,7 +77,8 @@ fn run_at(name: &str, tick: Duration, options: &Options) -> Result<bool, Error> 
     let timeouts = if options.timeouts.is_empty() { &own[..] } else { &options.timeouts };
     let mut is_sound = true;
     for timeout in timeouts {
-        let run = Run { tick, timeout: *timeout, end: options.end, seed: options.seed };
+        let Options { end, seed, keep, .. } = *options;
+        let run = Run { tick, timeout: *timeout, end, seed, keep };
         let (tick_ms, timeout_ms) = (tick.as_millis(), timeout.as_millis());
         let mut summary = Summary::new(&format!("{name}, tick {tick_ms} ms, T {timeout_ms} ms"));
         println!("\n{name}: tick {tick_ms} ms, T {timeout_ms} ms");
@@ -113,6 +114,7 @@ pub(crate) struct Run {
     timeout: Duration,
     end: End,
     seed: u64,
+    keep: bool,
 }
 
 /// Keeps the history of a run; returns where.

@@ -26,6 +26,8 @@ pub(crate) struct Options {
     /// The scenario's own if empty.
     pub(crate) timeouts: Vec<Duration>,
     pub(crate) seed: u64,
+    /// Histories of runs that broke no promise are kept as well.
+    pub(crate) keep: bool,
 }
 
 /// When a run of a scenario ends.
@@ -58,11 +60,16 @@ impl Request {
             ticks: Vec::new(),
             timeouts: Vec::new(),
             seed: 1,
+            keep: false,
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if matches!(word.as_str(), "-h" | "--help") {
                 return Ok(Self::Help);
+            }
+            if word == "--keep" {
+                options.keep = true;
+                continue;
             }
             let (name, value) = match word.split_once('=') {
                 Some((name, value)) => (name, value.to_owned()),
@@ -123,7 +130,7 @@ Breaks real ensembles of three servers while locks are held, and checks that nev
 exclude each other are valid at the same time.
 
 Usage: cargo xtask chaos [--scenario NAME]... [--runs N | --minutes N] [--tick MS]... [--timeout MS]...
-                         [--seed S]
+                         [--seed S] [--keep]
        cargo xtask chaos --judge FILE
 
   --scenario NAME   run this scenario; default: all of them
@@ -133,6 +140,7 @@ Usage: cargo xtask chaos [--scenario NAME]... [--runs N | --minutes N] [--tick M
   --timeout MS      session timeout of the holder, 2 to 20 ticks (default: the scenario's own)
                     With several of these three, every combination is run
   --seed S          seed of everything random (default: 1)
+  --keep            keep the history of every run, not only of broken ones
   --judge FILE      check a history that an earlier run has kept
 
 The fault comes at another phase of the servers' tick in each run: 20 runs cover the tick in steps

@@ -50,6 +50,7 @@ pub(crate) fn describe(holder_end: &HolderEnd) -> String {
     match holder_end {
         HolderEnd::Lost => "lost".to_owned(),
         HolderEnd::Kept => "kept".to_owned(),
+        HolderEnd::LostEarly => "lost before the fault".to_owned(),
         HolderEnd::Void(reason) => format!("void ({reason})"),
     }
 }

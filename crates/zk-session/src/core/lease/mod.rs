@@ -205,8 +205,9 @@ impl Lease {
         let quorum = after(self.asked_quorum.max(self.answered_quorum), times.quorum_every);
         let asked = self.asked_leader.max(self.asked_quorum);
         let mut leader = after(asked.max(self.answered_leader), times.leader_every);
-        // A lease that is to begin does not wait longer than it takes to prove it.
-        if let Some(proof) = self.evidence.next_proof().filter(|_| self.lapsed) {
+        // A lease that is to begin, or ends soon, is renewed as soon as anything more can be proven.
+        let ends_soon = self.lapsed || self.valid_until() < Some(leader + times.leader_every);
+        if let Some(proof) = self.evidence.next_proof().filter(|_| ends_soon) {
             leader = leader.min(proof.max(after(asked, times.touch_every)));
         }
         Some(match quorum <= leader {
