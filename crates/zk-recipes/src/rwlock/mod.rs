@@ -70,7 +70,9 @@ const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
 /// released by one request. One who waits sets one watch: a reader on the nearest writer
 /// ahead, and not on the first one, so that a writer's exit wakes none of the readers
 /// behind the next. Whoever is woken lists again, always, because a writer that becomes a
-/// reader comes in ahead of those who wait. A downgrade is one round trip.
+/// reader comes in ahead of those who wait. A downgrade is one round trip. Every guard then
+/// sets a watch on its node, by a request for which nobody waits. A waiter that was granted the
+/// lock after its session's lease has run out renews the lease and lists once more.
 ///
 /// # Tokens
 /// A writer's token is larger than that of everybody who was admitted before it. A

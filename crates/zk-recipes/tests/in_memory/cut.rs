@@ -8,8 +8,8 @@ use zk_recipes::{LockError, LossReason, Mutex, RwLock, Semaphore};
 use zk_testing::{Cut, TestServer};
 
 use crate::wire::{
-    CREATE2, DELETE, EXISTS, GET_CHILDREN2, GET_DATA, MULTI, PING, Record, SET_WATCHES,
-    recorded_client,
+    CREATE2, DELETE, GET_CHILDREN2, GET_DATA, Record, SET_WATCHES, WATCH_NODE, recorded_client,
+    without_lease,
 };
 use crate::{T, children, client, settle};
 
@@ -66,15 +66,17 @@ impl<G: Send + 'static> Queue<G> {
         // reason: the pause before the next attempt, which is drawn
         tokio::time::sleep(T / 4).await;
         assert!(self.client.is_connected());
-        let mut sent = self.record.take().concat();
-        sent.retain(|op| *op != PING);
-        sent.sort_unstable();
-        sent
+        sorted(without_lease(self.record.take().concat()))
     }
 
     fn granted(&self) -> usize {
         self.waiters.iter().filter(|waiter| waiter.is_finished()).count()
     }
+}
+
+fn sorted(mut ops: Vec<i32>) -> Vec<i32> {
+    ops.sort_unstable();
+    ops
 }
 
 async fn mutex(client: Client) -> Result<zk_recipes::Guard, LockError> {
@@ -89,12 +91,6 @@ async fn permit(client: Client) -> Result<zk_recipes::Lease, LockError> {
     Semaphore::new(&client, "/lock", 3).unwrap().acquire().await
 }
 
-/// Without those of the lease, of which there is one now and then.
-fn without_heartbeats(mut sent: Vec<i32>) -> Vec<i32> {
-    sent.retain(|op| *op != MULTI);
-    sent
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_cut_arms_the_watches_again_and_asks_for_no_list() {
     for back_at in SERVERS {
@@ -103,13 +99,14 @@ async fn a_cut_arms_the_watches_again_and_asks_for_no_list() {
         let held = mutex(holder.clone()).await.unwrap();
         let queue = Queue::new(&server, mutex).await;
         let sent = queue.cut(&server, back_at, async {}).await;
-        assert_eq!(without_heartbeats(sent), [SET_WATCHES]);
+        assert_eq!(sent, [SET_WATCHES]);
         assert_eq!(queue.granted(), 0);
         held.release().await.unwrap();
         settle().await;
         assert_eq!(queue.granted(), 1);
-        // Who was cut off looks once before it owns the lock: what was missed comes in no order.
-        let sent = without_heartbeats(queue.record.take().concat());
+        // A waiter that was cut off lists once before it owns the lock: the events that it missed
+        // arrive in no order. The guard goes on with the watch that the waiter has.
+        let sent = without_lease(queue.record.take().concat());
         assert_eq!(sent, [GET_CHILDREN2], "the first in the queue, and nobody else");
     }
 }
@@ -136,7 +133,7 @@ async fn who_goes_during_a_cut_costs_a_list_of_each_of_the_two_behind_it_at_most
         // middle each lists, and watches the next one ahead that it did not know of.
         let lists = [GET_CHILDREN2; 3];
         let expected = [&[GET_DATA, GET_DATA], &lists[..], &[SET_WATCHES]].concat();
-        assert_eq!(without_heartbeats(sent), expected);
+        assert_eq!(sent, expected);
         assert_eq!(queue.granted(), 1);
         let nodes = children(&server, "/lock");
         assert_eq!(nodes.len(), WAITERS);
@@ -159,10 +156,12 @@ async fn readers_whose_writer_goes_during_a_cut_list_once_each() {
         let mut queue = Queue::new(&server, reader).await;
         queue.grow(WAITERS / 2, reader).await;
         let sent = queue.cut(&server, back_at, async {}).await;
-        assert_eq!(without_heartbeats(sent), [SET_WATCHES], "nobody has gone");
+        assert_eq!(sent, [SET_WATCHES], "nobody has gone");
         let goes = async { writer.release().await.unwrap() };
-        let sent = without_heartbeats(queue.cut(&server, back_at, goes).await);
-        assert_eq!(sent, [vec![GET_CHILDREN2; WAITERS], vec![SET_WATCHES]].concat());
+        let sent = queue.cut(&server, back_at, goes).await;
+        // Then each guard watches its node, which a waiting reader does not.
+        let each_twice = [vec![GET_CHILDREN2; WAITERS], vec![WATCH_NODE; WAITERS]].concat();
+        assert_eq!(sent, sorted([each_twice, vec![SET_WATCHES]].concat()));
         assert_eq!(queue.granted(), WAITERS);
     }
 }
@@ -181,17 +180,15 @@ async fn a_permit_that_is_given_back_during_a_cut_is_looked_for_by_the_first_alo
         let mut queue = Queue::new(&server, permit).await;
         queue.grow(WAITERS / 2, permit).await;
         let sent = queue.cut(&server, back_at, async {}).await;
-        assert_eq!(without_heartbeats(sent), [SET_WATCHES]);
+        assert_eq!(sent, [SET_WATCHES]);
         let given_back = held.pop().unwrap();
         let goes = async { given_back.release().await.unwrap() };
-        let sent = without_heartbeats(queue.cut(&server, back_at, goes).await);
+        let sent = queue.cut(&server, back_at, goes).await;
         assert_eq!(queue.granted(), 1);
-        let first = [GET_CHILDREN2, DELETE];
+        let first = [GET_CHILDREN2, WATCH_NODE, DELETE];
         // Once more than without a cut: to see that its turn is its own.
-        let next = [GET_CHILDREN2, CREATE2, GET_CHILDREN2, EXISTS, GET_CHILDREN2];
-        let mut expected = [&first[..], &next[..], &[SET_WATCHES]].concat();
-        expected.sort_unstable();
-        assert_eq!(sent, expected);
+        let next = [GET_CHILDREN2, CREATE2, GET_CHILDREN2, WATCH_NODE, GET_CHILDREN2];
+        assert_eq!(sent, sorted([&first[..], &next[..], &[SET_WATCHES]].concat()));
     }
 }
 
@@ -214,5 +211,8 @@ async fn the_end_of_a_session_fails_all_its_waiters_at_once_and_leaves_nothing()
     assert_eq!(children(&server, "/lock").len(), 1);
     let lost = held.lost();
     server.expire(holder.session_id());
-    assert_eq!(lost.await, LossReason::SessionEnded(SessionEnd::Expired));
+    // The event of the node's deletion comes first.
+    assert_eq!(lost.await, LossReason::NodeDeleted);
+    settle().await;
+    assert_eq!(holder.ended(), Some(SessionEnd::Expired));
 }

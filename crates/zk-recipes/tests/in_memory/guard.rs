@@ -10,19 +10,23 @@ use std::time::Duration;
 use zk_recipes::{LockError, LossReason, Mutex};
 use zk_testing::TestServer;
 
-use crate::{InMemory, T, client, config};
+use crate::{InMemory, LEASE, T, client, config, settle};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
 #[tokio::test(start_paused = true)]
-async fn a_release_tells_that_the_node_was_gone_already() {
+async fn release_fails_when_the_node_is_gone_before_its_event() {
     let server = TestServer::in_memory();
     let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
+    settle().await;
+    let late = server.on_notification().session(holder.session_id()).delay(T / 100);
     vandal.delete(guard.node(), None).await.unwrap();
-    assert!(guard.is_held(), "nobody has looked");
-    assert_eq!(guard.release().await, Err(DELETED));
+    settle().await;
+    assert_eq!(late.count(), 1);
+    assert!(guard.is_held(), "the event is on its way");
+    assert_eq!(guard.release().await, Err(DELETED), "the server's answer to the delete");
     lock.acquire().await.unwrap().release().await.unwrap();
 }
 
@@ -86,7 +90,7 @@ async fn the_loss_is_told_by_the_clock_though_the_driver_does_not_run() {
     stands_still.store(true, Ordering::Release);
     assert_eq!(guard.lost().await, LossReason::LeaseDeadlinePassed);
     let after = now() - before;
-    assert!(after <= T * 3 / 4, "{after:?}");
+    assert!(after <= LEASE, "{after:?}");
     assert!(!guard.is_held());
 }
 

@@ -6,10 +6,14 @@
 //! | from entering to the end of the release | requests | of them lists |
 //! |---|---|---|
 //! | mutex: in 2, watches 3, near the front 1, out 1 | 7 | 2 |
-//! | writer: in 2, watch 1, look again 1, out 1 | 5 | 2 |
-//! | reader behind writers: as a writer | 5 | 2 |
-//! | reader behind readers and one writer: as a writer | 5 | 2 |
-//! | semaphore, and the mutex on it: a turn 7, watched 1, lease in 2, watch 1, look again 1, out 1 | 13 | 5 |
+//! | writer: in 2, watch 1, look again 1, watch its own node 1, out 1 | 6 | 2 |
+//! | reader behind writers: as a writer | 6 | 2 |
+//! | reader behind readers and one writer: as a writer | 6 | 2 |
+//! | semaphore, and the mutex on it: a turn 7, watched 1, lease in 2, watch 1, look again 1, watch its own node 1, out 1 | 14 | 5 |
+//!
+//! The guard of a mutex goes on with the watch on its own node that the waiter had. A writer or a
+//! reader that waited for longer than its lease lasts, and was not next in line, lists once more,
+//! after it has renewed the lease.
 //!
 //! A list has a name for everybody in the queue: that is what grows with it, and nothing else.
 
@@ -20,7 +24,9 @@ use zk_recipes::session::{Client, CreateMode, Parents};
 use zk_recipes::{Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_testing::TestServer;
 
-use crate::wire::{CLOSE, CREATE2, DELETE, GET_CHILDREN2, MULTI, PING, recorded_client};
+use crate::wire::{
+    CLOSE, CREATE2, DELETE, GET_CHILDREN2, WATCH_NODE, recorded_client, without_lease,
+};
 use crate::{client, settle};
 
 /// How many are ahead.
@@ -29,6 +35,9 @@ const AHEAD: [usize; 3] = [10, 100, 1_000];
 /// A name in a list, with its length in front: `_c_`, a UUID, `-lock-` and ten digits; those of
 /// the sides of a read-write lock are three longer.
 const NAME_LEN: usize = 4 + 58;
+
+/// The name of each node ahead, up to its number.
+type Names = fn(usize) -> &'static str;
 
 /// What one contender asked, and how much it was answered.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +51,7 @@ struct Life {
 async fn live<F>(
     ahead: usize,
     folder: &str,
-    lock_name: fn(usize) -> &'static str,
+    lock_name: Names,
     acquire_and_release: fn(Client) -> F,
 ) -> Life
 where
@@ -70,26 +79,32 @@ where
     permit.release().await.unwrap();
     contender.await.unwrap();
     settle().await;
-    let ops = record.take().concat();
-    let count = |wanted: &[i32]| ops.iter().filter(|op| wanted.contains(op)).count();
-    let requests = ops.len() - count(&[PING, MULTI, CLOSE]);
-    Life { requests, lists: count(&[GET_CHILDREN2]), bytes_read: record.take_bytes_read() }
+    let ops = without_lease(record.take().concat());
+    let count = |wanted| ops.iter().filter(|op| **op == wanted).count();
+    let requests = ops.len() - count(CLOSE);
+    Life { requests, lists: count(GET_CHILDREN2), bytes_read: record.take_bytes_read() }
 }
+
+/// A writer and a reader that wait for longer than a lease lasts: 20 s and 200 s.
+///
+/// Until they are next in line they do not keep the lease renewed. Once it is renewed they list
+/// again, as no watch tells them whether their node is still there.
+const LISTS_ANEW: [(usize, usize); 3] = [(6, 2), (7, 3), (7, 3)];
 
 const HOLD: Duration = Duration::from_millis(200);
 
-/// Lives at every place, and expects the same at each, but for the length of the lists.
+/// Lives at every place, and expects so many requests and lists at each of [`AHEAD`].
 async fn expect<F>(
-    (requests, lists): (usize, usize),
+    expected: [(usize, usize); 3],
     folder: &str,
-    lock_name: fn(usize) -> &'static str,
+    lock_name: Names,
     acquire_and_release: fn(Client) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    for ahead in AHEAD {
+    for (ahead, expected) in AHEAD.into_iter().zip(expected) {
         let life = live(ahead, folder, lock_name, acquire_and_release).await;
-        assert_eq!((life.requests, life.lists), (requests, lists), "{ahead} ahead: {life:?}");
+        assert_eq!((life.requests, life.lists), expected, "{ahead} ahead: {life:?}");
         // One list is of all who are ahead when it enters, another one, of a reader, of all but
         // a few; the rest comes when they have gone.
         let most = 3_000 + 2 * NAME_LEN * ahead;
@@ -100,7 +115,7 @@ async fn expect<F>(
 #[tokio::test(start_paused = true)]
 async fn a_contender_for_a_mutex_asks_as_often_wherever_it_begins() {
     expect(
-        (7, 2),
+        [(7, 2); 3],
         "/lock",
         |_| "lock-",
         |client| async move {
@@ -113,7 +128,7 @@ async fn a_contender_for_a_mutex_asks_as_often_wherever_it_begins() {
 #[tokio::test(start_paused = true)]
 async fn a_writer_asks_as_often_wherever_it_begins() {
     let mixed = |n| if n % 3 == 0 { "__WRIT__" } else { "__READ__" };
-    expect((5, 2), "/lock", mixed, |client| async move {
+    expect(LISTS_ANEW, "/lock", mixed, |client| async move {
         let lock = RwLock::new(&client, "/lock").unwrap();
         lock.write().acquire().await.unwrap().release().await.unwrap();
     })
@@ -123,10 +138,13 @@ async fn a_writer_asks_as_often_wherever_it_begins() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_asks_as_often_wherever_it_begins() {
     // Behind writers, of whom it waits for the last; behind readers, and one writer.
-    let crowds: [fn(usize) -> &'static str; 2] =
-        [|_| "__WRIT__", |n| if n == 9 { "__WRIT__" } else { "__READ__" }];
-    for crowd in crowds {
-        expect((5, 2), "/lock", crowd, |client| async move {
+    // Behind the only writer a reader is next in line, and keeps its lease renewed.
+    let crowds: [(_, Names); 2] = [
+        (LISTS_ANEW, |_| "__WRIT__"),
+        ([(6, 2); 3], |n| if n == 9 { "__WRIT__" } else { "__READ__" }),
+    ];
+    for (expected, crowd) in crowds {
+        expect(expected, "/lock", crowd, |client| async move {
             let lock = RwLock::new(&client, "/lock").unwrap();
             lock.read().acquire().await.unwrap().release().await.unwrap();
         })
@@ -137,7 +155,7 @@ async fn a_reader_asks_as_often_wherever_it_begins() {
 #[tokio::test(start_paused = true)]
 async fn who_wants_a_permit_asks_as_often_wherever_it_begins() {
     expect(
-        (13, 5),
+        [(14, 5); 3],
         "/q/locks",
         |_| "lock-",
         |client| async move {
@@ -147,7 +165,7 @@ async fn who_wants_a_permit_asks_as_often_wherever_it_begins() {
     )
     .await;
     expect(
-        (13, 5),
+        [(14, 5); 3],
         "/q/locks",
         |_| "lock-",
         |client| async move {
@@ -180,29 +198,32 @@ async fn a_free_lock_of_any_kind_is_one_write_for_each_queue_it_has() {
         let lock = RwLock::new(&client, "/lock").unwrap();
         lock.write().acquire().await.unwrap().release().await.unwrap();
     });
-    assert_eq!(writer.await, [enter.clone(), vec![DELETE]]);
+    // The guard's watch on its node leaves behind the acquisition: nobody waits for it.
+    let out = vec![WATCH_NODE, DELETE];
+    assert_eq!(writer.await, [enter.clone(), out.clone()]);
     let reader = uncontended(|client| async move {
         let lock = RwLock::new(&client, "/lock").unwrap();
         lock.read().acquire().await.unwrap().release().await.unwrap();
     });
-    assert_eq!(reader.await, [enter.clone(), vec![DELETE]]);
+    assert_eq!(reader.await, [enter.clone(), out.clone()]);
     // The turn, then the lease; both are given up.
     let permit = uncontended(|client| async move {
         let permits = Semaphore::new(&client, "/q", 1).unwrap();
         permits.acquire().await.unwrap().release().await.unwrap();
     });
-    assert_eq!(permit.await, [enter.clone(), enter.clone(), vec![DELETE, DELETE]]);
+    let both_out = vec![WATCH_NODE, DELETE, DELETE];
+    assert_eq!(permit.await, [enter.clone(), enter.clone(), both_out.clone()]);
     let lock = uncontended(|client| async move {
         let lock = SemaphoreMutex::new(&client, "/q").unwrap();
         lock.acquire().await.unwrap().release().await.unwrap();
     });
-    assert_eq!(lock.await, [enter.clone(), enter.clone(), vec![DELETE, DELETE]]);
+    assert_eq!(lock.await, [enter.clone(), enter.clone(), both_out]);
     // Without the turn, as it waits for nobody.
     let tried = uncontended(|client| async move {
         let permits = Semaphore::new(&client, "/q", 1).unwrap();
         permits.try_acquire().await.unwrap().unwrap().release().await.unwrap();
     });
-    assert_eq!(tried.await, [enter, vec![DELETE]]);
+    assert_eq!(tried.await, [enter, out]);
 }
 
 /// What the next one in line asks between the event and the lock.
@@ -224,7 +245,7 @@ where
 
 /// What it comes to for a mutex, which is nothing, is in [`mutex_cost`](crate::mutex_cost).
 /// A writer may come back as a reader ahead of those who wait, and permits are counted: there
-/// it is one list.
+/// it is one list, and the guard's watch on its node, for which nobody waits.
 #[tokio::test(start_paused = true)]
 async fn who_cannot_know_by_the_event_looks_once() {
     let write = |client| async move {
@@ -233,16 +254,16 @@ async fn who_cannot_know_by_the_event_looks_once() {
     let next = hand_off(write, |client| async move {
         std::mem::forget(RwLock::new(&client, "/lock").unwrap().write().acquire().await.unwrap());
     });
-    assert_eq!(next.await, [[GET_CHILDREN2]]);
+    assert_eq!(next.await, [[GET_CHILDREN2], [WATCH_NODE]]);
     let next = hand_off(write, |client| async move {
         std::mem::forget(RwLock::new(&client, "/lock").unwrap().read().acquire().await.unwrap());
     });
-    assert_eq!(next.await, [[GET_CHILDREN2]]);
+    assert_eq!(next.await, [[GET_CHILDREN2], [WATCH_NODE]]);
     let permit =
         |client| async move { Semaphore::new(&client, "/q", 1).unwrap().acquire().await.unwrap() };
     let next = hand_off(permit, |client| async move {
         std::mem::forget(Semaphore::new(&client, "/q", 1).unwrap().acquire().await.unwrap());
     });
-    // And then gives up its turn.
-    assert_eq!(next.await, [[GET_CHILDREN2], [DELETE]]);
+    // Then it watches the node of its lease, and gives up its turn.
+    assert_eq!(next.await, [vec![GET_CHILDREN2], vec![WATCH_NODE, DELETE]]);
 }

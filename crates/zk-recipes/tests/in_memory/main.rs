@@ -12,6 +12,8 @@ mod curators_behaviours;
 mod cut;
 mod downgrade;
 mod guard;
+mod guard_watch;
+mod lease_in_line;
 mod lifetime_cost;
 mod multi_lock;
 mod mutex_cost;
@@ -41,6 +43,10 @@ use zk_testing::{MemoryStream, TestServer};
 
 /// The session timeout of the clients.
 pub(crate) const T: Duration = Duration::from_secs(10);
+
+/// How long a lease lasts from the touch that it is counted from: the session timeout without a
+/// twelfth and a thousandth of it, up to the next millisecond, at which timers fire.
+pub(crate) const LEASE: Duration = Duration::from_millis(9_157);
 
 /// Connects to the only server.
 #[derive(Clone)]

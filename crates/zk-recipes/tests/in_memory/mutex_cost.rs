@@ -6,18 +6,21 @@ use zk_recipes::{Guard, Mutex};
 use zk_testing::TestServer;
 
 use crate::client;
-use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, GET_DATA, Record, recorded_client};
+use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, GET_DATA, Record, WATCH_NODE, recorded_client};
 
 #[tokio::test(start_paused = true)]
-async fn one_write_takes_a_free_lock_and_one_request_gives_it_up() {
+async fn free_mutex_costs_one_write_one_watch_and_one_delete() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap(); // makes the path
     record.take();
     let guard = lock.acquire().await.unwrap();
-    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]], "the lock is held before the watch");
+    settled().await;
+    assert_eq!(record.take(), [[WATCH_NODE]]);
     guard.token().unwrap();
+    settled().await;
     assert_eq!(record.take(), [[0; 0]; 0], "asking the guard asks no server");
     guard.release().await.unwrap();
     assert_eq!(record.take(), [[DELETE]]);
@@ -32,10 +35,11 @@ async fn the_next_in_line_owns_the_lock_without_a_request() {
     let waiting = tokio::spawn(async move { Mutex::new(&next, "/lock").unwrap().acquire().await });
     queued(&server, 2).await;
     // Behind one: that one and itself are watched, in one write.
-    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![GET_DATA, GET_DATA]]);
+    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![GET_DATA, WATCH_NODE]]);
     guard.release().await.unwrap();
     let guard: Guard = waiting.await.unwrap().unwrap();
-    assert_eq!(record.count(), 0);
+    settled().await;
+    assert_eq!(record.take(), [[0; 0]; 0], "the guard goes on with the waiter's watch");
     assert!(guard.is_held());
 }
 
@@ -129,6 +133,11 @@ async fn queued(server: &TestServer, count: usize) {
     while children() != count {
         tokio::task::yield_now().await;
     }
-    // reason: virtual time, in which everybody does what there is to do.
+    settled().await;
+}
+
+/// Lets everybody do what there is to do.
+async fn settled() {
+    // reason: the clock of these tests is stopped, and goes on when nobody has anything to do
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

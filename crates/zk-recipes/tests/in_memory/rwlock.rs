@@ -8,7 +8,7 @@ use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{Guard, Lock, LockError, MultiLock, RwLock, WriteGuard};
 use zk_testing::{Cut, TestServer};
 
-use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, GET_DATA, recorded_client};
+use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, GET_DATA, WATCH_NODE, recorded_client};
 use crate::{Random, children, client, polled, settle};
 
 pub(crate) const PATH: &str = "/rw";
@@ -122,13 +122,15 @@ async fn each_side_lists_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_costs_one_write_and_a_waiter_one_watch() {
+async fn free_lock_costs_one_write_and_a_waiter_one_watch() {
     let server = TestServer::in_memory();
     let holder = client(&server, 1).await;
     let (other, record) = recorded_client(&server, 2).await;
     rw(&holder).write().acquire().await.unwrap().release().await.unwrap(); // makes the path
     let reading = rw(&other).read().acquire().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    settle().await;
+    assert_eq!(record.take(), [[WATCH_NODE]], "of the guard, which is held already");
     reading.release().await.unwrap();
     assert_eq!(record.take(), [[DELETE]]);
 
@@ -138,8 +140,8 @@ async fn a_free_lock_costs_one_write_and_a_waiter_one_watch() {
     writing.release().await.unwrap();
     drop(waiting.await.unwrap());
     settle().await;
-    // In front of it somebody might have come in: it looks. Then it is dropped.
-    assert_eq!(record.take(), [[GET_CHILDREN2], [DELETE]]);
+    // Somebody may have queued ahead of it, so it lists. Then the guard watches and is dropped.
+    assert_eq!(record.take(), [[GET_CHILDREN2], [WATCH_NODE], [DELETE]]);
 }
 
 /// With Curator every reader watches the first writer, and all of them wake, list and watch
@@ -168,7 +170,11 @@ async fn readers_sleep_until_the_last_writer_ahead_of_them_is_gone() {
     for reader in waiting {
         guards.push(reader.await.unwrap());
     }
-    assert_eq!(record.count(), READERS, "each lists once");
+    settle().await;
+    let sent = record.take().concat();
+    let count = |wanted| sent.iter().filter(|op| **op == wanted).count();
+    assert_eq!((count(GET_CHILDREN2), count(WATCH_NODE)), (READERS, READERS), "each lists once");
+    assert_eq!(sent.len(), 2 * READERS);
     assert!(guards.iter().all(Guard::is_held));
 }
 

@@ -74,7 +74,7 @@ async fn who_is_robbed_while_its_lease_is_renewed_is_not_let_in() {
     settle().await;
     let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
     // reason: virtual time, in which the lease runs out
-    tokio::time::sleep(T * 9 / 10).await;
+    tokio::time::sleep(T * 19 / 20).await;
     held.release().await.unwrap();
     settle().await;
     assert!(!waiting.is_finished(), "the lease is being renewed");
@@ -101,7 +101,7 @@ async fn a_permit_that_is_robbed_while_the_lease_is_renewed_is_not_held() {
     settle().await;
     let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
     // reason: virtual time, in which the lease runs out
-    tokio::time::sleep(T * 9 / 10).await;
+    tokio::time::sleep(T * 19 / 20).await;
     held.release().await.unwrap();
     settle().await;
     assert!(!waiting.is_finished(), "the lease is being renewed");

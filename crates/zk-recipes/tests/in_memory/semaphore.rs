@@ -315,8 +315,11 @@ async fn the_end_of_a_session_gives_back_its_permits_and_its_place() {
 
     let lost = lease.lost();
     server.expire(holder.session_id());
-    assert_eq!(lost.await, LossReason::SessionEnded(SessionEnd::Expired));
-    assert!(matches!(lease.release().await, Err(LockError::Lost(_))));
+    // The event of a node's deletion comes first.
+    assert_eq!(lost.await, LossReason::NodeDeleted);
+    settle().await;
+    assert_eq!(holder.ended(), Some(SessionEnd::Expired));
+    assert_eq!(lease.release().await, Err(LockError::Lost(LossReason::NodeDeleted)));
     third.await.unwrap().unwrap().release().await.unwrap();
     expect_nothing_left(&server, "expired").await;
 }
@@ -485,11 +488,11 @@ async fn permits_cost_what_the_documentation_says() {
         now - earlier
     };
     let one = semaphore.acquire().await.unwrap();
-    assert_eq!(cost().await, 2 + 2 + 1, "a create and a list, twice, and a delete");
+    assert_eq!(cost().await, 2 + 2 + 1 + 1, "a create and a list, twice, a delete, a watch");
     let three = semaphore.acquire_many(3).await.unwrap();
-    assert_eq!(cost().await, 2 + 4 + 1);
+    assert_eq!(cost().await, 2 + 4 + 1 + 3, "a watch for each permit");
     let tried = semaphore.try_acquire().await.unwrap().expect("free");
-    assert_eq!(cost().await, 2);
+    assert_eq!(cost().await, 2 + 1);
     tried.release().await.unwrap();
     one.release().await.unwrap();
     three.release().await.unwrap();

@@ -8,7 +8,7 @@ use zk_recipes::{LockError, Owner, RwLock};
 use zk_testing::TestServer;
 
 use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
-use crate::wire::{CREATE2, DELETE, EXISTS, GET_CHILDREN2, MULTI, recorded_client};
+use crate::wire::{CREATE2, DELETE, EXISTS, GET_CHILDREN2, MULTI, WATCH_NODE, recorded_client};
 use crate::{client, settle};
 
 const NOTHING: [[i32; 0]; 0] = [];
@@ -23,6 +23,7 @@ async fn same_owner_read_then_read() {
     let (client, record) = recorded_client(&server, 1).await;
     let lock = own(&client);
     let first = lock.read().acquire().await.unwrap();
+    settle().await;
     record.take();
     let second = lock.read().acquire().await.unwrap();
     let third = lock.read().try_acquire().await.unwrap().expect("it has it already");
@@ -201,12 +202,16 @@ async fn coming_in_again_and_again() {
     record.take();
     let mut writers = vec![lock.write().acquire().await.unwrap()];
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    settle().await;
+    assert_eq!(record.take(), [[WATCH_NODE]]);
     let mut readers = Vec::new();
     for _ in 0..50 {
         writers.push(lock.clone().write().acquire().await.unwrap());
         readers.push(lock.clone().read().acquire().await.unwrap());
     }
     assert_eq!(record.take(), [[MULTI, EXISTS]], "the first reader's");
+    settle().await;
+    assert_eq!(record.take(), [[WATCH_NODE]], "one node, one watch");
     for writer in writers {
         writer.release().await.unwrap();
     }
@@ -241,9 +246,12 @@ async fn a_downgrade_among_several_guards() {
     reading.release().await.unwrap();
 
     let writing = lock.write().acquire().await.unwrap();
+    settle().await;
     record.take();
     let reading = writing.downgrade().await.unwrap();
     assert_eq!(record.take(), [[MULTI, EXISTS]]);
+    settle().await;
+    assert_eq!(record.take(), [[WATCH_NODE]]);
     let again = lock.read().acquire().await.unwrap();
     assert_eq!(record.take(), NOTHING, "it holds what became of the write side");
     drop((reading, again));

@@ -9,7 +9,9 @@ use zk_recipes::{Guard, Mutex, Owner, RwLock, Waiting, WriteGuard};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::rwlock::{queue_reader, queue_writer, rw};
-use crate::wire::{CREATE2, DELETE, EXISTS, GET_CHILDREN2, GET_DATA, MULTI, recorded_client};
+use crate::wire::{
+    CREATE2, DELETE, EXISTS, GET_CHILDREN2, GET_DATA, MULTI, WATCH_NODE, recorded_client,
+};
 use crate::{T, children, client, settle};
 
 const PATH: &str = "/lock";
@@ -61,6 +63,8 @@ async fn a_free_lock_is_had_in_two_steps_at_the_price_of_another_look() {
     assert_eq!(waiting.node(), Some(path_of(&server, 0).as_str()));
     let guard = waiting.acquired().await.unwrap();
     assert_eq!(record.take(), [[GET_CHILDREN2]], "there may have been any time in between");
+    settle().await;
+    assert_eq!(record.take(), [[WATCH_NODE]]);
     guard.release().await.unwrap();
     assert_eq!(record.take(), [[DELETE]]);
 }
@@ -307,6 +311,7 @@ async fn an_owner_that_holds_the_lock_does_not_queue() {
     let (client, record) = recorded_client(&server, 1).await;
     let lock = RwLock::new(&client, "/rw").unwrap().owned_by(&Owner::new());
     let writing = lock.write().acquire().await.unwrap();
+    settle().await;
     record.take();
     let again = lock.write().enqueue().await.unwrap();
     assert_eq!((again.place().ahead, again.node()), (0, Some(writing.node())));

@@ -52,9 +52,9 @@ impl Record {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many requests, heartbeats and the end left out, there were since the last call.
+    /// How many requests were sent since the last call, without those of the lease and the end.
     pub(crate) fn count(&self) -> usize {
-        self.take().concat().into_iter().filter(|op| ![PING, MULTI, CLOSE].contains(op)).count()
+        without_lease(self.take().concat()).into_iter().filter(|op| *op != CLOSE).count()
     }
 }
 
@@ -127,21 +127,53 @@ impl AsyncWrite for RecordedStream {
     }
 }
 
+/// Removes the requests by which the session keeps itself alive and its lease renewed.
+pub(crate) fn without_lease(mut sent: Vec<i32>) -> Vec<i32> {
+    sent.retain(|op| ![PING, LEASE_SYNC, LEASE_MULTI].contains(op));
+    sent
+}
+
 fn opcodes(mut bytes: &[u8]) -> Vec<i32> {
     let int = |bytes: &[u8]| i32::from_be_bytes(bytes[..4].try_into().unwrap());
     let mut ops = Vec::new();
     while !bytes.is_empty() {
-        let len = usize::try_from(int(bytes)).unwrap();
-        ops.push(int(&bytes[8..]));
-        bytes = &bytes[4 + len..];
+        let (frame, rest) = bytes[4..].split_at(usize::try_from(int(bytes)).unwrap());
+        ops.push(recorded(int(&frame[4..]), &frame[8..]));
+        bytes = rest;
     }
     ops
 }
+
+/// The opcode, or one of the codes below that stand for one use of it.
+fn recorded(op: i32, body: &[u8]) -> i32 {
+    match op {
+        // Nothing but the header that ends the operations.
+        MULTI if body.len() == 9 => LEASE_MULTI,
+        SYNC if body[4..] == *b"/" => LEASE_SYNC,
+        GET_CHILDREN2 => {
+            let (path, watches) = body[4..].split_at(body.len() - 5);
+            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let is_of_contender = name.starts_with(b"_c_");
+            assert!(!is_of_contender || watches == [1], "a contender's node has no children");
+            if is_of_contender { WATCH_NODE } else { GET_CHILDREN2 }
+        }
+        op => op,
+    }
+}
+
+/// Recorded for a getChildren2 that watches the node of a contender. [`GET_CHILDREN2`] is
+/// recorded for a list of a queue.
+pub(crate) const WATCH_NODE: i32 = 1_012;
+/// Recorded for the empty transaction that renews the lease.
+pub(crate) const LEASE_MULTI: i32 = 1_014;
+/// Recorded for the `sync` of the root that renews the lease.
+pub(crate) const LEASE_SYNC: i32 = 1_009;
 
 pub(crate) const CLOSE: i32 = -11;
 pub(crate) const DELETE: i32 = 2;
 pub(crate) const EXISTS: i32 = 3;
 pub(crate) const GET_DATA: i32 = 4;
+pub(crate) const SYNC: i32 = 9;
 pub(crate) const PING: i32 = 11;
 pub(crate) const GET_CHILDREN2: i32 = 12;
 pub(crate) const MULTI: i32 = 14;

@@ -1,0 +1,316 @@
+//! The watch of a guard on its own node, and the time that the guard knows it has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_recipes::session::Client;
+use zk_recipes::{
+    FencingToken, Guard, Lease, Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore,
+    revoke,
+};
+use zk_testing::{Cut, Op, TestServer};
+
+use crate::wire::{GET_CHILDREN2, WATCH_NODE, recorded_client, without_lease};
+use crate::{LEASE, T, client, now, settle};
+
+const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
+
+/// What is held, of any kind.
+enum Held {
+    Guard(Guard),
+    Lease(Lease),
+}
+
+impl Held {
+    fn node(&self) -> &str {
+        match self {
+            Self::Guard(guard) => guard.node(),
+            Self::Lease(lease) => lease.nodes().next().unwrap(),
+        }
+    }
+
+    fn token(&self) -> Result<FencingToken, LockError> {
+        match self {
+            Self::Guard(guard) => guard.token(),
+            Self::Lease(lease) => lease.token(),
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        match self {
+            Self::Guard(guard) => guard.is_held(),
+            Self::Lease(lease) => lease.is_held(),
+        }
+    }
+
+    fn remaining(&self) -> Duration {
+        match self {
+            Self::Guard(guard) => guard.remaining(),
+            Self::Lease(lease) => lease.remaining(),
+        }
+    }
+
+    /// Waits for a request to let go.
+    async fn revocation(&self) {
+        match self {
+            Self::Guard(guard) => guard.revocation().await.unwrap(),
+            Self::Lease(lease) => lease.revocation().await.unwrap(),
+        }
+    }
+
+    async fn release(self) -> Result<(), LockError> {
+        match self {
+            Self::Guard(guard) => guard.release().await,
+            Self::Lease(lease) => lease.release().await,
+        }
+    }
+}
+
+/// Every way to a guard.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Mutex,
+    Reader,
+    Writer,
+    DowngradedWriter,
+    Permit,
+}
+
+impl Kind {
+    const ALL: [Self; 5] =
+        [Self::Mutex, Self::Reader, Self::Writer, Self::DowngradedWriter, Self::Permit];
+
+    async fn acquire(self, client: &Client) -> Held {
+        let rw = RwLock::new(client, "/rw").unwrap();
+        match self {
+            Self::Mutex => {
+                Held::Guard(Mutex::new(client, "/lock").unwrap().acquire().await.unwrap())
+            }
+            Self::Reader => Held::Guard(rw.read().acquire().await.unwrap()),
+            Self::Writer => Held::Guard(rw.write().acquire().await.unwrap().into()),
+            Self::DowngradedWriter => {
+                Held::Guard(rw.write().acquire().await.unwrap().downgrade().await.unwrap())
+            }
+            Self::Permit => {
+                Held::Lease(Semaphore::new(client, "/s", 1).unwrap().acquire().await.unwrap())
+            }
+        }
+    }
+
+    /// What keeps the others out.
+    async fn acquire_alone(self, client: &Client) -> Held {
+        match self {
+            Self::Reader | Self::DowngradedWriter => Self::Writer.acquire(client).await,
+            other => other.acquire(client).await,
+        }
+    }
+
+    /// Acquires it, after a wait for another client if `waits`.
+    async fn held(self, one: &Client, other: &Client, waits: bool) -> Held {
+        let in_the_way = match waits {
+            true => Some(self.acquire_alone(other).await),
+            false => None,
+        };
+        let acquiring = tokio::spawn({
+            let one = one.clone();
+            async move { self.acquire(&one).await }
+        });
+        settle().await;
+        assert_eq!(acquiring.is_finished(), !waits, "{self:?}");
+        if let Some(in_the_way) = in_the_way {
+            in_the_way.release().await.unwrap();
+        }
+        let held = acquiring.await.unwrap();
+        settle().await;
+        held
+    }
+}
+
+/// Nobody waits in `lost()`. A declined request to let go must not use up the watch.
+#[tokio::test(start_paused = true)]
+async fn guard_fails_once_the_deletion_event_has_arrived() {
+    for kind in Kind::ALL {
+        for waits in [false, true] {
+            for declines_a_request in [false, true] {
+                for asks_token in [false, true] {
+                    let case = format!("{kind:?}, {waits}, {declines_a_request}, {asks_token}");
+                    let server = TestServer::in_memory();
+                    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                    let held = kind.held(&one, &other, waits).await;
+                    if declines_a_request {
+                        assert!(revoke(&other, held.node()).await.unwrap(), "{case}");
+                        held.revocation().await;
+                        settle().await;
+                    }
+                    assert!(held.is_held() && held.token().is_ok(), "{case}");
+                    other.delete(held.node(), None).await.unwrap();
+                    settle().await;
+                    match asks_token {
+                        true => assert_eq!(held.token(), Err(DELETED), "{case}"),
+                        false => assert!(!held.is_held(), "{case}"),
+                    }
+                    assert_eq!((held.token(), held.is_held()), (Err(DELETED), false), "{case}");
+                    assert_eq!(held.remaining(), Duration::ZERO, "{case}");
+                    assert_eq!(held.release().await, Err(DELETED), "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// The event of the deletion comes with the watches that are set again.
+#[tokio::test(start_paused = true)]
+async fn guard_fails_when_its_node_is_deleted_during_a_cut() {
+    for kind in Kind::ALL {
+        for waits in [false, true] {
+            let server = TestServer::in_memory();
+            let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+            let held = kind.held(&one, &other, waits).await;
+            server.refuse_connects(0);
+            server.connection_of(one.session_id()).cut(Cut::Rst);
+            other.delete(held.node(), None).await.unwrap();
+            settle().await;
+            assert!(held.is_held(), "{kind:?}: nothing arrives over a cut connection");
+            server.accept_connects(0);
+            // reason: virtual time, in which the connection comes back
+            tokio::time::sleep(T / 4).await;
+            assert!(one.is_connected());
+            assert_eq!(held.token(), Err(DELETED), "{kind:?}, waits: {waits}");
+        }
+    }
+}
+
+/// The request for the watch is lost with the connection, and so is its answer.
+#[tokio::test(start_paused = true)]
+async fn guard_sets_its_watch_again_when_the_request_was_lost() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = Mutex::new(&one, "/lock").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    settle().await;
+    let guard = lock.acquire().await.unwrap();
+    let lost = server.on(Op::GetChildren2).drop_before_applying();
+    // reason: virtual time, in which the connection comes back
+    tokio::time::sleep(T / 4).await;
+    assert_eq!(lost.count(), 1);
+    assert!(guard.is_held(), "it sends the request again");
+    settle().await;
+    other.delete(guard.node(), None).await.unwrap();
+    settle().await;
+    assert_eq!(guard.token(), Err(DELETED));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_in_a_select_loop_sends_one_watch_in_400_turns() {
+    for waits in [false, true] {
+        let server = TestServer::in_memory();
+        let other = client(&server, 2).await;
+        let (one, record) = recorded_client(&server, 1).await;
+        let lock = Mutex::new(&one, "/lock").unwrap();
+        let in_the_way = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
+        let guard = match waits {
+            true => {
+                let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+                settle().await;
+                record.take();
+                in_the_way.release().await.unwrap();
+                waiting.await.unwrap()
+            }
+            false => {
+                in_the_way.release().await.unwrap();
+                let guard = lock.acquire().await.unwrap();
+                assert_eq!(record.take().concat().last(), Some(&GET_CHILDREN2));
+                guard
+            }
+        };
+        for turn in 0..400 {
+            tokio::select! {
+                biased;
+                reason = guard.lost() => panic!("lost in turn {turn}: {reason}"),
+                // reason: virtual time, of a turn
+                () = tokio::time::sleep(T / 1_000) => {}
+            }
+        }
+        let expected = if waits { vec![] } else { vec![WATCH_NODE] };
+        assert_eq!(without_lease(record.take().concat()), expected, "waits: {waits}");
+        let (one_waits, another_waits) = (guard.lost(), guard.lost());
+        other.delete(guard.node(), None).await.unwrap();
+        assert_eq!(one_waits.await, LossReason::NodeDeleted);
+        assert_eq!(another_waits.await, LossReason::NodeDeleted);
+        assert_eq!(without_lease(record.take().concat()), [0; 0], "waits: {waits}");
+    }
+}
+
+/// A guard that is held and quiet always has time left, which counts from `last_proven`.
+fn expect_time_left(guard: &Guard) -> Duration {
+    let (remaining, proven) = (guard.remaining(), guard.last_proven().unwrap());
+    let now = now().into_std();
+    assert!(!remaining.is_zero() && remaining < T, "{remaining:?}");
+    assert!(proven <= now, "{:?} in the future", proven - now);
+    let rounding = Duration::from_millis(1);
+    let end = proven + LEASE;
+    assert!(now + remaining <= end && now + remaining + rounding > end, "{remaining:?}");
+    remaining
+}
+
+/// Samples a guard for so long, and returns the least and the most time that it had left.
+async fn sample(guard: &Guard, time: Duration) -> (Duration, Duration) {
+    let (mut least, mut most) = (T, Duration::ZERO);
+    let end = now() + time;
+    while now() < end {
+        // reason: virtual time, in steps that meet no interval of the lease
+        tokio::time::sleep(T / 97).await;
+        let remaining = expect_time_left(guard);
+        assert!(guard.last_proven().unwrap() < now().into_std());
+        (least, most) = (least.min(remaining), most.max(remaining));
+    }
+    (least, most)
+}
+
+#[tokio::test(start_paused = true)]
+async fn remaining_never_reaches_zero_while_held_and_quiet() {
+    for idle in [0, 1, 2, 3, 5, 7, 11] {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        // reason: virtual time, in which the session sends nothing but pings
+        tokio::time::sleep(T * idle / 4).await;
+        let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+        expect_time_left(&guard);
+        let (least, _) = sample(&guard, T).await;
+        assert!(least > T / 10, "{least:?} left, idle for {idle} quarters");
+        // From then on the lease counts from pings of every sixteenth of the timeout.
+        let (least, most) = sample(&guard, T * 2).await;
+        assert!(least > T * 2 / 5, "{least:?} left, idle for {idle} quarters");
+        assert!(most < LEASE, "{most:?}");
+        let other: [Arc<dyn Lock>; 1] = [Arc::new(Mutex::new(&client, "/other").unwrap())];
+        let several = MultiLock::new(other).acquire().await.unwrap();
+        assert_eq!(several.remaining(), guard.remaining(), "it is the lease of one session");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_guard_has_no_time_left() {
+    for how in ["deleted", "cut off", "expired", "closed"] {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
+        settle().await;
+        expect_time_left(&guard);
+        match how {
+            "deleted" => other.delete(guard.node(), None).await.unwrap(),
+            "expired" => assert!(server.expire(one.session_id())),
+            "closed" => one.close().await,
+            _ => {
+                server.refuse_connects(0);
+                server.connection_of(one.session_id()).cut(Cut::Silence);
+                let left = guard.remaining();
+                // reason: virtual time, up to the end of the lease
+                tokio::time::sleep(left - Duration::from_millis(1)).await;
+                assert!(guard.is_held() && !guard.remaining().is_zero());
+            }
+        }
+        settle().await;
+        assert!(!guard.is_held(), "{how}");
+        assert_eq!((guard.remaining(), guard.last_proven()), (Duration::ZERO, None), "{how}");
+    }
+}

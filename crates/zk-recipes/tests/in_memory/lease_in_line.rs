@@ -1,0 +1,198 @@
+//! Which contenders keep their lease renewed: the holder, and the one that is next in line.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_recipes::session::Client;
+use zk_recipes::{Guard, Mutex};
+use zk_testing::{Op, TestServer};
+
+use crate::wire::{
+    CREATE2, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, PING, Record, WATCH_NODE,
+    recorded_client,
+};
+use crate::{T, children, client, now, settle};
+
+const PATH: &str = "/lock";
+
+const NOTHING: [[i32; 0]; 0] = [];
+
+fn mutex(client: &Client) -> Mutex {
+    Mutex::new(client, PATH).unwrap()
+}
+
+/// Queues a waiter, and lets it set its watches.
+async fn queue(client: &Client) -> JoinHandle<Guard> {
+    let lock = mutex(client);
+    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    settle().await;
+    waiting
+}
+
+/// How many pings, syncs and empty transactions were sent, if nothing else was.
+fn lease_requests(record: &Record) -> [usize; 3] {
+    let sent = record.take().concat();
+    let counts = [PING, LEASE_SYNC, LEASE_MULTI]
+        .map(|wanted| sent.iter().filter(|op| **op == wanted).count());
+    assert_eq!(counts.iter().sum::<usize>(), sent.len(), "{sent:?}");
+    counts
+}
+
+/// In two session timeouts: a ping in each sixteenth of one in which there is no other request, a
+/// request to the leader in each eighth, and every third of those a write.
+fn expect_renewals(record: &Record) {
+    let [pings, syncs, writes] = lease_requests(record);
+    assert_eq!((pings, syncs + writes), (16, 16));
+    assert!((5..=6).contains(&writes), "{writes}");
+}
+
+/// Each waiter has a session of its own, so it sends nothing on behalf of another one.
+#[tokio::test(start_paused = true)]
+async fn only_holder_and_next_in_line_write_while_100_wait() {
+    let server = TestServer::in_memory();
+    let (holder, held_record) = recorded_client(&server, 1_000).await;
+    let held = mutex(&holder).acquire().await.unwrap();
+    let (mut records, mut waiting) = (Vec::new(), Vec::new());
+    for seed in 0..100 {
+        let (client, record) = recorded_client(&server, seed).await;
+        waiting.push(queue(&client).await);
+        records.push(record);
+    }
+    assert_eq!(children(&server, PATH).len(), 101);
+    held_record.take();
+    records.iter().for_each(|record| drop(record.take()));
+    // reason: virtual time, in which the queue does not move
+    tokio::time::sleep(T * 2).await;
+    for record in [&held_record, &records[0]] {
+        expect_renewals(record);
+    }
+    for record in &records[1..] {
+        assert_eq!(lease_requests(record), [6, 0, 0], "a ping for each third of the timeout");
+    }
+
+    // The one that is next now begins to keep its lease renewed, and nobody else does.
+    held.release().await.unwrap();
+    let second = waiting.remove(0).await.unwrap();
+    settle().await;
+    records.iter().for_each(|record| drop(record.take()));
+    // reason: virtual time, in which the queue does not move
+    tokio::time::sleep(T * 2).await;
+    for record in &records[..2] {
+        expect_renewals(record);
+    }
+    for record in &records[2..] {
+        assert_eq!(lease_requests(record), [6, 0, 0]);
+    }
+    assert!(second.is_held());
+}
+
+/// From the start, or once the one between it and the holder has gone.
+#[tokio::test(start_paused = true)]
+async fn next_in_line_acquires_without_a_request_after_a_long_wait() {
+    for had_two_ahead in [false, true] {
+        let server = TestServer::in_memory();
+        let other = client(&server, 1).await;
+        let (next, record) = recorded_client(&server, 2).await;
+        let mut held = mutex(&other).acquire().await.unwrap();
+        let between = match had_two_ahead {
+            true => Some(queue(&other).await),
+            false => None,
+        };
+        let waiting = queue(&next).await;
+        let watches = match had_two_ahead {
+            true => vec![GET_DATA, GET_DATA, WATCH_NODE],
+            false => vec![GET_DATA, WATCH_NODE],
+        };
+        assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], watches]);
+        if let Some(between) = between {
+            held.release().await.unwrap();
+            held = between.await.unwrap();
+        }
+        // reason: virtual time, in which the lease of the beginning has long run out
+        tokio::time::sleep(T * 3).await;
+        let [_, syncs, writes] = lease_requests(&record);
+        assert!(syncs > 0 && writes > 0, "the lease is kept renewed");
+
+        let before = now();
+        held.release().await.unwrap();
+        let guard = waiting.await.unwrap();
+        assert_eq!(record.take(), NOTHING, "two ahead: {had_two_ahead}");
+        assert_eq!(now(), before);
+        assert!(guard.is_held() && guard.remaining() > T * 2 / 5, "{:?}", guard.remaining());
+        settle().await;
+        assert_eq!(record.take(), NOTHING, "two ahead: {had_two_ahead}");
+    }
+}
+
+/// The waiter was never next in line, so that its lease has run out.
+#[tokio::test(start_paused = true)]
+async fn third_in_line_renews_once_when_both_ahead_go_at_once() {
+    for in_one_transaction in [true, false] {
+        let server = TestServer::in_memory();
+        let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
+        let (third, record) = recorded_client(&server, 2).await;
+        let held = mutex(&other).acquire().await.unwrap();
+        let second = queue(&other).await;
+        let waiting = queue(&third).await;
+        record.take();
+        // reason: virtual time, in which the queue does not move
+        tokio::time::sleep(T * 3).await;
+        assert_eq!(lease_requests(&record), [9, 0, 0]);
+        let own = format!("{PATH}/{}", children(&server, PATH)[2]);
+        match in_one_transaction {
+            true => {
+                let names = children(&server, PATH);
+                let path = |index: usize| format!("{PATH}/{}", names[index]);
+                let both = operator.multi().delete(&path(0), None).delete(&path(1), None);
+                both.send().await.unwrap();
+            }
+            false => {
+                drop(held);
+                second.abort();
+            }
+        }
+        let guard = waiting.await.unwrap();
+        let [pings, syncs, writes] = lease_requests(&record);
+        assert_eq!((pings, writes), (0, 1), "in one transaction: {in_one_transaction}");
+        assert!(syncs <= 1, "{syncs}");
+        assert!(guard.is_held() && guard.node() == own);
+        assert!(guard.remaining() > T / 2, "{:?}", guard.remaining());
+        // reason: virtual time, in which the lease would run out
+        tokio::time::sleep(T * 3).await;
+        assert!(guard.is_held());
+        let [_, syncs, writes] = lease_requests(&record);
+        assert!(syncs > 0 && writes > 0, "the guard keeps the lease renewed");
+        guard.check().await.unwrap();
+    }
+}
+
+/// It renews the lease first, and then looks at the watch on its own node.
+#[tokio::test(start_paused = true)]
+async fn third_in_line_requeues_when_its_node_goes_as_well() {
+    let server = TestServer::in_memory();
+    let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
+    let (third, record) = recorded_client(&server, 2).await;
+    let _held = mutex(&other).acquire().await.unwrap();
+    let second = queue(&other).await;
+    let waiting = queue(&third).await;
+    record.take();
+    // reason: virtual time, in which the lease runs out
+    tokio::time::sleep(T * 3).await;
+    record.take();
+    let names = children(&server, PATH);
+    // The renewal of the lease is answered after the next transaction.
+    let late = server.on(Op::Multi).session(third.session_id());
+    let late = late.delay(Duration::from_millis(20));
+    let path = |index: usize| format!("{PATH}/{}", names[index]);
+    operator.multi().delete(&path(0), None).delete(&path(1), None).send().await.unwrap();
+    operator.delete(&path(2), None).await.unwrap();
+    // The second queues again at once, and comes before the third.
+    let second = second.await.unwrap();
+    settle().await;
+    assert!(!waiting.is_finished());
+    second.release().await.unwrap();
+    let guard = waiting.await.unwrap();
+    assert_eq!(late.count(), 1);
+    assert_ne!(guard.node(), path(2));
+    guard.check().await.unwrap();
+}
