@@ -101,7 +101,10 @@ pub(crate) fn heal(world: &World, rules: Rules) {
 async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client) {
     let server = &world.server;
     let number = rng.index(world.plan.servers);
-    let follower = if number == 0 { world.plan.servers - 1 } else { number };
+    let leader = server.leader();
+    let next = (number + 1) % world.plan.servers;
+    // Another server than the leader, if there is one.
+    let follower = if number == leader { next } else { number };
     let slot = rng.index(world.slots());
     // Mostly shorter than a session timeout, sometimes longer.
     let timeout = world.plan.clients[slot].timeout;
@@ -147,23 +150,23 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             server.refuse_as_ahead(number, times);
             server.connection_of(session).cut(Cut::Fin);
         }
-        Timed::CutFromLeader if follower > 0 => {
+        Timed::CutFromLeader if follower != leader => {
             log("cut from leader", format_args!("{follower} for {time:?}"));
             server.cut_from_leader(follower);
             later(world, time, move |world| world.server.heal(follower));
         }
-        Timed::Depose if follower > 0 => {
-            log("depose", format_args!("{follower} for {time:?}"));
-            server.depose(follower);
-            later(world, time, move |world| world.server.heal(follower));
+        Timed::IsolateLeader if follower != leader => {
+            log("isolate leader", format_args!("{leader} for {time:?}, {follower} leads"));
+            server.isolate_leader(follower);
+            later(world, time, move |world| world.server.heal(leader));
         }
-        Timed::Lag if follower > 0 => {
+        Timed::Lag if follower != leader => {
             let lag = rng.around(timeout / 10);
             log("lag", format_args!("{follower} by {lag:?} for {time:?}"));
             server.lag(follower, lag);
             later(world, time, move |world| world.server.heal(follower));
         }
-        Timed::FreezeView if follower > 0 => {
+        Timed::FreezeView if follower != leader => {
             log("freeze view", format_args!("{follower} for {time:?}"));
             server.freeze_view(follower);
             later(world, time, move |world| world.server.heal(follower));
@@ -198,7 +201,7 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             }
             place.client = None;
         }
-        Timed::CutFromLeader | Timed::Depose | Timed::Lag | Timed::FreezeView => {}
+        Timed::CutFromLeader | Timed::IsolateLeader | Timed::Lag | Timed::FreezeView => {}
     }
 }
 
@@ -207,16 +210,14 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
 /// are others.
 pub(crate) fn isolate(world: &Arc<World>, session: i64, time: Duration, rng: &mut Rng) -> bool {
     let at = world.server.with(|truth| truth.sessions().find(|it| it.id == session));
-    let Some(at) = at.map(|it| it.server).filter(|at| *at > 0) else { return false };
-    match rng.chance(0.5) {
-        true => {
-            world.oracle().fault("isolate follower", format_args!("{at} for {time:?}"));
-            world.server.cut_from_leader(at);
-        }
-        false => {
-            world.oracle().fault("isolate leader", format_args!("{at} for {time:?}"));
-            world.server.depose(at);
-        }
+    let Some(at) = at.map(|it| it.server).filter(|_| world.plan.servers > 1) else { return false };
+    if at == world.server.leader() {
+        let successor = (at + 1 + rng.index(world.plan.servers - 1)) % world.plan.servers;
+        world.oracle().fault("isolate leader", format_args!("{at} for {time:?}"));
+        world.server.isolate_leader(successor);
+    } else {
+        world.oracle().fault("isolate follower", format_args!("{at} for {time:?}"));
+        world.server.cut_from_leader(at);
     }
     later(world, time, move |world| world.server.heal(at));
     true

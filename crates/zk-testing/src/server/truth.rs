@@ -1,16 +1,16 @@
 //! What is really the case: for oracles, which see past every fault.
 
+use super::Ensemble;
 use super::connection::ConnectionId;
 use super::observer::{Commit, Observer};
 use super::sessions::SessionInfo;
 use super::tree::Tree;
-use super::{Ensemble, LEADER};
 
 impl Ensemble {
     /// The tree of the leader: every transaction is in it.
     #[must_use]
     pub fn tree(&self) -> &Tree {
-        &self.servers[LEADER].tree
+        &self.servers[self.leader].tree
     }
 
     /// The tree of one server, which may be behind; `None` if there is no such server.
