@@ -9,6 +9,7 @@ use zk_testing::Cut;
 use zk_testing::server::{Action, Rule, RuleId};
 
 use crate::clock::now;
+use crate::harm;
 use crate::network::Network;
 use crate::plan::Timed;
 use crate::rng::Rng;
@@ -19,8 +20,8 @@ pub(crate) struct Rules(Vec<(RuleId, &'static str)>);
 
 impl Rules {
     pub(crate) fn put_in_force(world: &World) -> Self {
-        if world.plan.servers > 1 {
-            world.server.lag(world.plan.servers - 1, world.plan.lag);
+        if world.plan.servers.len() > 1 {
+            world.server.lag(world.plan.servers.len() - 1, world.plan.lag);
         }
         let ids = world.server.with(|servers| {
             let add = |&(target, action, probability): &(_, Action, f64)| {
@@ -87,7 +88,8 @@ pub(crate) async fn expire_owners(world: Arc<World>, mut rng: Rng) {
 pub(crate) fn heal(world: &World, rules: Rules) {
     rules.clear(world);
     let server = &world.server;
-    for number in 0..world.plan.servers {
+    for number in 0..world.plan.servers.len() {
+        server.restart(number);
         server.heal(number);
         server.resume(number);
         server.accept_connects(number);
@@ -100,9 +102,9 @@ pub(crate) fn heal(world: &World, rules: Rules) {
 
 async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client) {
     let server = &world.server;
-    let number = rng.index(world.plan.servers);
+    let number = rng.index(world.plan.servers.len());
     let leader = server.leader();
-    let next = (number + 1) % world.plan.servers;
+    let next = (number + 1) % world.plan.servers.len();
     // Another server than the leader, if there is one.
     let follower = if number == leader { next } else { number };
     let slot = rng.index(world.slots());
@@ -201,26 +203,20 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             }
             place.client = None;
         }
-        Timed::CutFromLeader | Timed::IsolateLeader | Timed::Lag | Timed::FreezeView => {}
+        Timed::Elect => harm::elect_any(world, rng),
+        Timed::KillServer => harm::kill(world, number, time, rng),
+        Timed::FlushLag if follower != leader => {
+            let lag = rng.millis(world.plan.flush_lag_max);
+            log("flush lag", format_args!("{follower} by {lag:?} for {time:?}"));
+            server.lag_flushes(follower, lag);
+            later(world, time, move |world| world.server.lag_flushes(follower, Duration::ZERO));
+        }
+        Timed::FlushLag
+        | Timed::CutFromLeader
+        | Timed::IsolateLeader
+        | Timed::Lag
+        | Timed::FreezeView => {}
     }
-}
-
-/// Cuts the server of a session off from the others, which go on without it, for `time`: as a
-/// follower that has lost its leader, or as a leader that has lost its followers. Whether there
-/// are others.
-pub(crate) fn isolate(world: &Arc<World>, session: i64, time: Duration, rng: &mut Rng) -> bool {
-    let at = world.server.with(|truth| truth.sessions().find(|it| it.id == session));
-    let Some(at) = at.map(|it| it.server).filter(|_| world.plan.servers > 1) else { return false };
-    if at == world.server.leader() {
-        let successor = (at + 1 + rng.index(world.plan.servers - 1)) % world.plan.servers;
-        world.oracle().fault("isolate leader", format_args!("{at} for {time:?}"));
-        world.server.isolate_leader(successor);
-    } else {
-        world.oracle().fault("isolate follower", format_args!("{at} for {time:?}"));
-        world.server.cut_from_leader(at);
-    }
-    later(world, time, move |world| world.server.heal(at));
-    true
 }
 
 fn expire(world: &World, session: i64) {
@@ -229,7 +225,11 @@ fn expire(world: &World, session: i64) {
     world.server.expire(session);
 }
 
-fn later(world: &Arc<World>, time: Duration, undo: impl FnOnce(&World) + Send + 'static) {
+pub(crate) fn later(
+    world: &Arc<World>,
+    time: Duration,
+    undo: impl FnOnce(&World) + Send + 'static,
+) {
     let world = Arc::clone(world);
     tokio::spawn(async move {
         sleep(time).await;
@@ -248,7 +248,8 @@ pub(crate) fn outsider(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Option
         rng: std::sync::Mutex::new(rng.fork()),
         newest: Arc::default(),
     };
-    let config = Config::new("server-0:1").ok()?;
+    let hosts: Vec<_> = (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
+    let config = Config::new(&hosts.join(",")).ok()?;
     Some(config.seed(u128::from(rng.draw())).open_through(network))
 }
 
