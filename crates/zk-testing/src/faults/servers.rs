@@ -95,7 +95,8 @@ impl TestServer {
         self.shared().with(|ensemble, now| ensemble.lag(now, server, None));
     }
 
-    /// Ends a cut or a lag: the server catches up, and goes on with what has waited.
+    /// Ends a cut or a lag: the server catches up, and goes on with what has waited. A server that
+    /// has lost its leader meanwhile closes its connections, and starts anew.
     pub fn heal(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.heal(now, server));
     }

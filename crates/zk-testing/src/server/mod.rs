@@ -16,6 +16,9 @@
 //! one server, or as long as all are well, that happens inside of one call. A follower that lags,
 //! or is cut off, has an old tree until it catches up.
 //!
+//! The leader learns from the touch tables of its followers, every half tick of its own, which of
+//! their sessions are alive. Any server can lead: see [`elect`](Ensemble::elect).
+//!
 //! ```
 //! use std::time::Instant;
 //! use bytes::BytesMut;
