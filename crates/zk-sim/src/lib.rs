@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+mod bound;
 mod campaign;
 mod client;
 mod clock;

@@ -16,6 +16,7 @@
 //! | I12 | a shared value is set upon what was read, and upon nothing else |
 //! | I13 | who is asked to give a lock up is told, and nobody else is |
 //! | I14 | several locks are given up in the reverse of the order in which they were taken |
+//! | I16 | the leader expires no session earlier than the servers' rules allow |
 
 mod claims;
 mod permits;
@@ -37,6 +38,7 @@ pub(crate) use self::shared::{COUNT_PATH, VALUE_PATH};
 use self::claims::{Tokens, conflict};
 use self::permits::Limits;
 use self::shared::Shared;
+use crate::bound::Bounds;
 use crate::clock::now;
 use crate::history::{History, ROOT, is_at_or_below};
 use crate::trace::Trace;
@@ -45,7 +47,7 @@ use crate::workload::holding::Holding;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: I1 to I14, or `panic`.
+    /// Which: I1 to I16, or `panic`.
     pub invariant: &'static str,
     /// What was seen.
     pub text: String,
@@ -74,6 +76,8 @@ pub(crate) struct Oracle {
     dead: BTreeSet<i64>,
     /// Nodes that an operator has deleted, or may have.
     operated: BTreeSet<String>,
+    /// How early sessions may expire.
+    pub(crate) bounds: Bounds,
     /// Sessions whose last lock node is new, for a fault that waits for that.
     pub(crate) fresh_owners: VecDeque<i64>,
     /// Wakes that fault.
@@ -153,6 +157,7 @@ impl Oracle {
             forced: BTreeMap::new(),
             dead: BTreeSet::new(),
             operated: BTreeSet::new(),
+            bounds: Bounds::default(),
             fresh_owners: VecDeque::new(),
             fresh: Arc::default(),
             requests: BTreeMap::new(),
@@ -195,6 +200,10 @@ impl Oracle {
             Effect::SessionCreated => self.log(format_args!("session {session:#x} begins")),
             Effect::SessionClosed => {
                 self.log(format_args!("session {session:#x} ends at the leader"));
+                if !self.forced.contains_key(&session) {
+                    let in_time = self.bounds.ends(session, now());
+                    self.must("I16", in_time);
+                }
                 self.dead.insert(session);
                 self.nodes.retain(|_, node| node.owner != session);
                 self.history.session_ended(session, commit.zxid);

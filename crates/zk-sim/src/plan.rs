@@ -304,6 +304,12 @@ impl Plan {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
+    /// The shortest timeout that a client may be granted; `None` is that of an outsider.
+    pub(crate) fn shortest_timeout(&self, slot: usize) -> Option<Duration> {
+        let asked = self.clients.get(slot)?.asked;
+        self.servers.iter().map(|server| server.granted(asked)).min()
+    }
+
     /// By when everybody who waits must have been served once all is well.
     pub(crate) fn patience(&self) -> Duration {
         let tick = self.servers.iter().map(|server| server.tick).max().unwrap_or(self.tick);

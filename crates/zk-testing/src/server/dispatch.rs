@@ -77,7 +77,13 @@ impl Ensemble {
                 Some(Action::CutRequest { how, .. }) => {
                     ticket.fault = Some(Action::ApplyThenDrop(how));
                 }
-                Some(Action::Answer(code)) => return self.answer(ticket, code, None),
+                Some(Action::Answer(code)) => {
+                    // As a throttled request does: `RequestThrottler` only marks it.
+                    if !matches!(op, OpCode::Auth | OpCode::Sasl) {
+                        self.touch(at, session_id, timeout_ms);
+                    }
+                    return self.answer(ticket, code, None);
+                }
                 Some(Action::NeverAnswer) => return,
                 fault => ticket.fault = fault,
             }
