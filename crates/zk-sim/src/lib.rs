@@ -25,6 +25,7 @@ mod harm;
 mod history;
 mod network;
 pub mod oracle;
+mod orphans;
 mod plan;
 #[cfg(zk_planted)]
 pub mod planted;

@@ -176,6 +176,7 @@ impl AsyncRead for Wire {
                             Seen::Reply(xid, is_ok) => {
                                 this.exchange.reply(now(), (xid, is_ok), &mut oracle.bounds);
                             }
+                            Seen::Deleted(session, node) => oracle.deletion_read(session, &node),
                         }
                     }
                     return Poll::Ready(Ok(()));

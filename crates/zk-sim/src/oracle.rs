@@ -16,9 +16,11 @@
 //! | I12 | a shared value is set upon what was read, and upon nothing else |
 //! | I13 | who is asked to give a lock up is told, and nobody else is |
 //! | I14 | several locks are given up in the reverse of the order in which they were taken |
+//! | I15 | a guard is invalid soon after an operator has deleted its node |
 //! | I16 | the leader expires no session earlier than the servers' rules allow |
 
 mod claims;
+mod deletions;
 mod permits;
 mod shared;
 
@@ -32,10 +34,12 @@ use tokio::time::Instant;
 use zk_testing::server::{Commit, Effect, Tree};
 
 pub(crate) use self::claims::{Claim, Share};
+pub(crate) use self::deletions::Orphan;
 pub(crate) use self::permits::LIMIT_PATH;
 pub(crate) use self::shared::{COUNT_PATH, VALUE_PATH};
 
 use self::claims::{Tokens, conflict};
+use self::deletions::Deletions;
 use self::permits::Limits;
 use self::shared::Shared;
 use crate::bound::Bounds;
@@ -76,6 +80,7 @@ pub(crate) struct Oracle {
     dead: BTreeSet<i64>,
     /// Nodes that an operator has deleted, or may have.
     operated: BTreeSet<String>,
+    deletions: Deletions,
     /// How early sessions may expire.
     pub(crate) bounds: Bounds,
     /// Sessions whose last lock node is new, for a fault that waits for that.
@@ -157,6 +162,7 @@ impl Oracle {
             forced: BTreeMap::new(),
             dead: BTreeSet::new(),
             operated: BTreeSet::new(),
+            deletions: Deletions::default(),
             bounds: Bounds::default(),
             fresh_owners: VecDeque::new(),
             fresh: Arc::default(),
@@ -220,6 +226,7 @@ impl Oracle {
             Effect::Deleted(path) => {
                 if let Some(node) = self.nodes.remove(path) {
                     self.log(format_args!("deleted {path} by {session:#x}"));
+                    self.lock_node_deleted(path, node.owner);
                     if self.nodes_max.contains_key(&node.attempt) {
                         self.deleted.entry(node.attempt).or_default().push(path.to_owned());
                     }
@@ -369,6 +376,7 @@ impl Oracle {
                 self.must("I4", in_turn);
             }
         }
+        self.judge_if_orphaned(&held);
         self.guards.push(held);
         self.check();
     }
@@ -515,7 +523,7 @@ impl Oracle {
     /// A lock node for an operator to delete.
     pub(crate) fn operate(&mut self, choice: usize) -> Option<String> {
         let path = self.nodes.keys().nth(choice % self.nodes.len().max(1))?.clone();
-        self.operated.insert(path.clone());
+        self.operate_on(&path);
         Some(path)
     }
 

@@ -1,5 +1,5 @@
 //! What a client has read: the zxid in the header of every reply, which shows how far a server is,
-//! and which sessions and requests are answered.
+//! which sessions and requests are answered, and the deletions that it is told of.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -37,10 +37,15 @@ pub(crate) enum Seen {
     Accepted(i64),
     /// A reply with this xid, and whether it is no error.
     Reply(i32, bool),
+    /// A session is told that a node was deleted.
+    Deleted(i64, String),
 }
 
 /// The xid of a notification.
 const NOTIFICATION: i32 = -1;
+
+/// The kind of event that it tells of.
+const NODE_DELETED: [u8; 4] = [0, 0, 0, 2];
 
 /// As much of a frame as is looked at: the path of an event may come behind everything else.
 const LOOK_LEN: usize = 1_024;
@@ -77,7 +82,10 @@ impl Frames {
         let xid = body.get(..4).and_then(|xid| xid.try_into().ok()).map(i32::from_be_bytes);
         let (Some(xid), Some(zxid)) = (xid, number(4)) else { return [None, None] };
         if xid == NOTIFICATION {
-            return [None, None];
+            // The kind, the state of the session, and the path with its length.
+            let event = body.get(16..).filter(|event| event.starts_with(&NODE_DELETED));
+            let path = event.and_then(|event| String::from_utf8(event.get(12..)?.to_vec()).ok());
+            return [path.map(|path| Seen::Deleted(self.session, path)), None];
         }
         let newer = if xid < 0 || zxid <= 0 { None } else { newest.note(zxid) };
         let is_ok = body.get(12..16) == Some(&[0; 4]);
@@ -128,6 +136,25 @@ mod tests {
             let seen: Vec<_> =
                 second.chunks(piece).flat_map(|bytes| frames.read(bytes, &newest)).collect();
             assert_eq!(only_others(seen), [Seen::BackInTime(6, 7)]);
+        }
+    }
+
+    #[test]
+    fn deletion_is_seen_with_its_session() {
+        let event = |kind: u8, path: &str| {
+            let len = u8::try_from(path.len()).unwrap();
+            let body = [&[0, 0, 0, kind, 0, 0, 0, 3, 0, 0, 0, len], path.as_bytes()].concat();
+            let mut frame = reply(-1, -1, body.len());
+            frame.truncate(20);
+            [frame, body].concat()
+        };
+        let bytes = [open(), event(3, "/a"), event(2, "/b"), reply(3, 9, 2_000), event(2, "/c")];
+        let deleted = ["/b", "/c"].map(|path| Seen::Deleted(5, path.to_owned()));
+        for piece in [1, 7, 10_000] {
+            let (newest, mut frames) = (Newest::default(), Frames::default());
+            let bytes = bytes.concat();
+            let seen = bytes.chunks(piece).flat_map(|bytes| frames.read(bytes, &newest));
+            assert_eq!(only_others(seen.collect()), deleted);
         }
     }
 }

@@ -56,6 +56,16 @@ impl Ensemble {
         self.servers.iter().find_map(|server| server.connections.get(&session_id).copied())
     }
 
+    /// Whether bytes pass on a connection: neither it nor its server is stopped, and the server has
+    /// not gone silent on it.
+    #[must_use]
+    pub fn is_passable(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|connection| {
+            let is_stopped = connection.stalled || self.servers[connection.server].stalled;
+            !is_stopped && !connection.is_deaf()
+        })
+    }
+
     /// How many watches all connections of a server have armed.
     #[must_use]
     pub fn watches(&self, server: usize) -> usize {
