@@ -23,7 +23,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
             Some(home) => format!("server-{home}:1"),
             None => {
                 let hosts: Vec<_> =
-                    (0..world.plan.servers).map(|it| format!("server-{it}:1")).collect();
+                    (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
                 hosts.join(",")
             }
         };
@@ -37,8 +37,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
         };
         let takes_read_only = !world.plan.locks && rng.chance(world.plan.session.read_only);
         let config = config.allow_read_only(takes_read_only);
-        let (client, driver) =
-            config.session_timeout(plan.timeout).seed(seed).open_undriven(network);
+        let (client, driver) = config.session_timeout(plan.asked).seed(seed).open_undriven(network);
         let process = Process::new(rng.fork(), world.plan.jitter);
         world.oracle().reborn(slot);
         let driver = process.spawn(driver);

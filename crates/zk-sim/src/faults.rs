@@ -9,6 +9,7 @@ use zk_testing::Cut;
 use zk_testing::server::{Action, Rule, RuleId};
 
 use crate::clock::now;
+use crate::harm;
 use crate::network::Network;
 use crate::plan::Timed;
 use crate::rng::Rng;
@@ -19,8 +20,8 @@ pub(crate) struct Rules(Vec<(RuleId, &'static str)>);
 
 impl Rules {
     pub(crate) fn put_in_force(world: &World) -> Self {
-        if world.plan.servers > 1 {
-            world.server.lag(world.plan.servers - 1, world.plan.lag);
+        if world.plan.servers.len() > 1 {
+            world.server.lag(world.plan.servers.len() - 1, world.plan.lag);
         }
         let ids = world.server.with(|servers| {
             let add = |&(target, action, probability): &(_, Action, f64)| {
@@ -87,7 +88,8 @@ pub(crate) async fn expire_owners(world: Arc<World>, mut rng: Rng) {
 pub(crate) fn heal(world: &World, rules: Rules) {
     rules.clear(world);
     let server = &world.server;
-    for number in 0..world.plan.servers {
+    for number in 0..world.plan.servers.len() {
+        server.restart(number);
         server.heal(number);
         server.resume(number);
         server.accept_connects(number);
@@ -100,8 +102,11 @@ pub(crate) fn heal(world: &World, rules: Rules) {
 
 async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client) {
     let server = &world.server;
-    let number = rng.index(world.plan.servers);
-    let follower = if number == 0 { world.plan.servers - 1 } else { number };
+    let number = rng.index(world.plan.servers.len());
+    let leader = server.leader();
+    let next = (number + 1) % world.plan.servers.len();
+    // Another server than the leader, if there is one.
+    let follower = if number == leader { next } else { number };
     let slot = rng.index(world.slots());
     // Mostly shorter than a session timeout, sometimes longer.
     let timeout = world.plan.clients[slot].timeout;
@@ -147,23 +152,23 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             server.refuse_as_ahead(number, times);
             server.connection_of(session).cut(Cut::Fin);
         }
-        Timed::CutFromLeader if follower > 0 => {
+        Timed::CutFromLeader if follower != leader => {
             log("cut from leader", format_args!("{follower} for {time:?}"));
             server.cut_from_leader(follower);
             later(world, time, move |world| world.server.heal(follower));
         }
-        Timed::Depose if follower > 0 => {
-            log("depose", format_args!("{follower} for {time:?}"));
-            server.depose(follower);
-            later(world, time, move |world| world.server.heal(follower));
+        Timed::IsolateLeader if follower != leader => {
+            log("isolate leader", format_args!("{leader} for {time:?}, {follower} leads"));
+            server.isolate_leader(follower);
+            later(world, time, move |world| world.server.heal(leader));
         }
-        Timed::Lag if follower > 0 => {
+        Timed::Lag if follower != leader => {
             let lag = rng.around(timeout / 10);
             log("lag", format_args!("{follower} by {lag:?} for {time:?}"));
             server.lag(follower, lag);
             later(world, time, move |world| world.server.heal(follower));
         }
-        Timed::FreezeView if follower > 0 => {
+        Timed::FreezeView if follower != leader => {
             log("freeze view", format_args!("{follower} for {time:?}"));
             server.freeze_view(follower);
             later(world, time, move |world| world.server.heal(follower));
@@ -198,28 +203,20 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             }
             place.client = None;
         }
-        Timed::CutFromLeader | Timed::Depose | Timed::Lag | Timed::FreezeView => {}
-    }
-}
-
-/// Cuts the server of a session off from the others, which go on without it, for `time`: as a
-/// follower that has lost its leader, or as a leader that has lost its followers. Whether there
-/// are others.
-pub(crate) fn isolate(world: &Arc<World>, session: i64, time: Duration, rng: &mut Rng) -> bool {
-    let at = world.server.with(|truth| truth.sessions().find(|it| it.id == session));
-    let Some(at) = at.map(|it| it.server).filter(|at| *at > 0) else { return false };
-    match rng.chance(0.5) {
-        true => {
-            world.oracle().fault("isolate follower", format_args!("{at} for {time:?}"));
-            world.server.cut_from_leader(at);
+        Timed::Elect => harm::elect_any(world, rng),
+        Timed::KillServer => harm::kill(world, number, time, rng),
+        Timed::FlushLag if follower != leader => {
+            let lag = rng.millis(world.plan.flush_lag_max);
+            log("flush lag", format_args!("{follower} by {lag:?} for {time:?}"));
+            server.lag_flushes(follower, lag);
+            later(world, time, move |world| world.server.lag_flushes(follower, Duration::ZERO));
         }
-        false => {
-            world.oracle().fault("isolate leader", format_args!("{at} for {time:?}"));
-            world.server.depose(at);
-        }
+        Timed::FlushLag
+        | Timed::CutFromLeader
+        | Timed::IsolateLeader
+        | Timed::Lag
+        | Timed::FreezeView => {}
     }
-    later(world, time, move |world| world.server.heal(at));
-    true
 }
 
 fn expire(world: &World, session: i64) {
@@ -228,7 +225,11 @@ fn expire(world: &World, session: i64) {
     world.server.expire(session);
 }
 
-fn later(world: &Arc<World>, time: Duration, undo: impl FnOnce(&World) + Send + 'static) {
+pub(crate) fn later(
+    world: &Arc<World>,
+    time: Duration,
+    undo: impl FnOnce(&World) + Send + 'static,
+) {
     let world = Arc::clone(world);
     tokio::spawn(async move {
         sleep(time).await;
@@ -247,7 +248,8 @@ pub(crate) fn outsider(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Option
         rng: std::sync::Mutex::new(rng.fork()),
         newest: Arc::default(),
     };
-    let config = Config::new("server-0:1").ok()?;
+    let hosts: Vec<_> = (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
+    let config = Config::new(&hosts.join(",")).ok()?;
     Some(config.seed(u128::from(rng.draw())).open_through(network))
 }
 

@@ -16,19 +16,23 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+mod bound;
 mod campaign;
 mod client;
 mod clock;
 mod faults;
+mod harm;
 mod history;
 mod network;
 pub mod oracle;
+mod orphans;
 mod plan;
 #[cfg(zk_planted)]
 pub mod planted;
 mod process;
 mod rng;
 mod run;
+mod servers;
 mod trace;
 mod trail;
 mod workload;

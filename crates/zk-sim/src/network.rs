@@ -14,11 +14,12 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use zk_session::{Connector, Host};
 use zk_testing::MemoryStream;
 
+use crate::bound::Exchange;
 use crate::clock::now;
 use crate::plan::Latency;
 use crate::rng::Rng;
 use crate::world::World;
-use crate::zxids::{Frames, Newest};
+use crate::zxids::{Frames, Newest, Seen};
 
 /// Connects one client to the hosts `server-0`, `server-1`, …
 pub(crate) struct Network {
@@ -35,6 +36,7 @@ impl Connector for Network {
     fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Wire>> + Send + 'static {
         let number = host.name().strip_prefix("server-").and_then(|it| it.parse().ok());
         let (world, newest) = (Arc::clone(&self.world), Arc::clone(&self.newest));
+        let slot = self.slot;
         let mut rng = self.rng.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fork();
         world.oracle().connects(self.slot);
         async move {
@@ -43,7 +45,7 @@ impl Connector for Network {
                 sleep(wait).await;
             }
             let stream = world.server.stream(number.unwrap_or(0))?;
-            Ok(Wire::new(stream, world, rng, newest))
+            Ok(Wire::new(stream, world, rng, newest, slot))
         }
     }
 }
@@ -68,6 +70,8 @@ pub(crate) struct Wire {
     timer: Option<Pin<Box<Sleep>>>,
     frames: Frames,
     newest: Arc<Newest>,
+    slot: usize,
+    exchange: Exchange,
 }
 
 enum Piece {
@@ -76,7 +80,13 @@ enum Piece {
 }
 
 impl Wire {
-    fn new(inner: MemoryStream, world: Arc<World>, rng: Rng, newest: Arc<Newest>) -> Self {
+    fn new(
+        inner: MemoryStream,
+        world: Arc<World>,
+        rng: Rng,
+        newest: Arc<Newest>,
+        slot: usize,
+    ) -> Self {
         Self {
             inner: Some(inner),
             world,
@@ -87,6 +97,8 @@ impl Wire {
             timer: None,
             frames: Frames::default(),
             newest,
+            slot,
+            exchange: Exchange::new(now()),
         }
     }
 
@@ -145,13 +157,27 @@ impl AsyncRead for Wire {
                     let piece = &bytes[*start..*start + len];
                     buf.put_slice(piece);
                     *start += len;
-                    let back_in_time = this.frames.read(piece, &this.newest);
+                    let all_seen = this.frames.read(piece, &this.newest);
                     if *start == bytes.len() {
                         this.incoming.pop_front();
                     }
-                    if let Some((zxid, newer)) = back_in_time {
-                        let text = format!("a reply of {zxid:#x} after one of {newer:#x}");
-                        this.world.oracle().violated("I9", text);
+                    for seen in all_seen {
+                        let mut oracle = this.world.oracle();
+                        match seen {
+                            Seen::BackInTime(zxid, newer) => {
+                                let text = format!("a reply of {zxid:#x} after one of {newer:#x}");
+                                oracle.violated("I9", text);
+                            }
+                            Seen::Accepted(session) => {
+                                if let Some(timeout) = this.world.plan.shortest_timeout(this.slot) {
+                                    this.exchange.accepted(session, timeout, &mut oracle.bounds);
+                                }
+                            }
+                            Seen::Reply(xid, is_ok) => {
+                                this.exchange.reply(now(), (xid, is_ok), &mut oracle.bounds);
+                            }
+                            Seen::Deleted(session, node) => oracle.deletion_read(session, &node),
+                        }
                     }
                     return Poll::Ready(Ok(()));
                 }
@@ -174,6 +200,7 @@ impl AsyncWrite for Wire {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
+        this.exchange.send(now(), bytes, &mut this.world.oracle().bounds);
         let latency = latency(&this.world, &mut this.rng);
         if latency.is_zero()
             && this.outgoing.is_empty()

@@ -16,8 +16,11 @@
 //! | I12 | a shared value is set upon what was read, and upon nothing else |
 //! | I13 | who is asked to give a lock up is told, and nobody else is |
 //! | I14 | several locks are given up in the reverse of the order in which they were taken |
+//! | I15 | a guard is invalid soon after an operator has deleted its node |
+//! | I16 | the leader expires no session earlier than the servers' rules allow |
 
 mod claims;
+mod deletions;
 mod permits;
 mod shared;
 
@@ -31,12 +34,15 @@ use tokio::time::Instant;
 use zk_testing::server::{Commit, Effect, Tree};
 
 pub(crate) use self::claims::{Claim, Share};
+pub(crate) use self::deletions::Orphan;
 pub(crate) use self::permits::LIMIT_PATH;
 pub(crate) use self::shared::{COUNT_PATH, VALUE_PATH};
 
 use self::claims::{Tokens, conflict};
+use self::deletions::Deletions;
 use self::permits::Limits;
 use self::shared::Shared;
+use crate::bound::Bounds;
 use crate::clock::now;
 use crate::history::{History, ROOT, is_at_or_below};
 use crate::trace::Trace;
@@ -45,7 +51,7 @@ use crate::workload::holding::Holding;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: I1 to I14, or `panic`.
+    /// Which: I1 to I16, or `panic`.
     pub invariant: &'static str,
     /// What was seen.
     pub text: String,
@@ -74,6 +80,9 @@ pub(crate) struct Oracle {
     dead: BTreeSet<i64>,
     /// Nodes that an operator has deleted, or may have.
     operated: BTreeSet<String>,
+    deletions: Deletions,
+    /// How early sessions may expire.
+    pub(crate) bounds: Bounds,
     /// Sessions whose last lock node is new, for a fault that waits for that.
     pub(crate) fresh_owners: VecDeque<i64>,
     /// Wakes that fault.
@@ -153,6 +162,8 @@ impl Oracle {
             forced: BTreeMap::new(),
             dead: BTreeSet::new(),
             operated: BTreeSet::new(),
+            deletions: Deletions::default(),
+            bounds: Bounds::default(),
             fresh_owners: VecDeque::new(),
             fresh: Arc::default(),
             requests: BTreeMap::new(),
@@ -195,6 +206,10 @@ impl Oracle {
             Effect::SessionCreated => self.log(format_args!("session {session:#x} begins")),
             Effect::SessionClosed => {
                 self.log(format_args!("session {session:#x} ends at the leader"));
+                if !self.forced.contains_key(&session) {
+                    let in_time = self.bounds.ends(session, now());
+                    self.must("I16", in_time);
+                }
                 self.dead.insert(session);
                 self.nodes.retain(|_, node| node.owner != session);
                 self.history.session_ended(session, commit.zxid);
@@ -211,6 +226,7 @@ impl Oracle {
             Effect::Deleted(path) => {
                 if let Some(node) = self.nodes.remove(path) {
                     self.log(format_args!("deleted {path} by {session:#x}"));
+                    self.lock_node_deleted(path, node.owner);
                     if self.nodes_max.contains_key(&node.attempt) {
                         self.deleted.entry(node.attempt).or_default().push(path.to_owned());
                     }
@@ -360,6 +376,7 @@ impl Oracle {
                 self.must("I4", in_turn);
             }
         }
+        self.judge_if_orphaned(&held);
         self.guards.push(held);
         self.check();
     }
@@ -506,7 +523,7 @@ impl Oracle {
     /// A lock node for an operator to delete.
     pub(crate) fn operate(&mut self, choice: usize) -> Option<String> {
         let path = self.nodes.keys().nth(choice % self.nodes.len().max(1))?.clone();
-        self.operated.insert(path.clone());
+        self.operate_on(&path);
         Some(path)
     }
 

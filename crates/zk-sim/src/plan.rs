@@ -7,16 +7,20 @@ use zk_testing::server::{Action, Target};
 use zk_testing::{Cut, ErrorCode, Op};
 
 use crate::rng::Rng;
+use crate::servers::{ServerPlan, longest_flush_lag, longest_granted};
 
 /// The plan of one seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
-    pub(crate) servers: usize,
+    pub(crate) servers: Vec<ServerPlan>,
+    /// The tick of most servers.
     pub(crate) tick: Duration,
     pub(crate) sync_limit: u32,
     /// How far the last server is behind, if it is not the only one.
     pub(crate) lag: Duration,
+    /// How late a follower may flush its touches.
+    pub(crate) flush_lag_max: Duration,
     pub(crate) reap_interval: Duration,
     pub(crate) recipe: Recipe,
     pub(crate) lock_path: &'static str,
@@ -41,9 +45,12 @@ pub(crate) struct Plan {
     pub(crate) timed_every: Duration,
     /// Probability that a session is ended right after it has made a lock node.
     pub(crate) expire_after_create: f64,
-    /// Probability that the server of a new holder is cut off from the rest, and that the lock is
-    /// held for longer than the session lasts then.
+    /// Probability that the server of a new holder is taken away, and that the lock is held for
+    /// longer than the session lasts then.
     pub(crate) isolate: f64,
+    /// Probability that a client is quiet for most of its timeout before it asks for a lock, and
+    /// while it holds one.
+    pub(crate) quiet: f64,
     /// Whether clients contend for locks, and whether they work on sessions otherwise.
     pub(crate) locks: bool,
     pub(crate) sessions: bool,
@@ -102,6 +109,8 @@ pub(crate) struct Permits {
 
 #[derive(Clone, Debug)]
 pub(crate) struct ClientPlan {
+    /// What it asks for, and what it is granted at most.
+    pub(crate) asked: Duration,
     pub(crate) timeout: Duration,
     pub(crate) contenders: usize,
     /// The only server it knows, or all of them.
@@ -147,7 +156,7 @@ pub(crate) enum Timed {
     CloseConnects,
     RefuseAsAhead,
     CutFromLeader,
-    Depose,
+    IsolateLeader,
     Lag,
     FreezeView,
     ReadOnly,
@@ -155,6 +164,9 @@ pub(crate) enum Timed {
     DeleteNode,
     FreezeClient,
     CrashClient,
+    Elect,
+    KillServer,
+    FlushLag,
 }
 
 const TIMED: [Timed; 17] = [
@@ -167,7 +179,7 @@ const TIMED: [Timed; 17] = [
     Timed::CloseConnects,
     Timed::RefuseAsAhead,
     Timed::CutFromLeader,
-    Timed::Depose,
+    Timed::IsolateLeader,
     Timed::Lag,
     Timed::FreezeView,
     Timed::ReadOnly,
@@ -176,6 +188,9 @@ const TIMED: [Timed; 17] = [
     Timed::FreezeClient,
     Timed::CrashClient,
 ];
+
+/// Those that came later, which are drawn apart: the rest of a seed's plan stays what it was.
+const TIMED_APART: [Timed; 3] = [Timed::Elect, Timed::KillServer, Timed::FlushLag];
 
 const OPS: [Op; 9] = [
     Op::Create2,
@@ -204,7 +219,8 @@ impl Plan {
         let count = rng.between(1, 6);
         let mut clients: Vec<ClientPlan> = (0..count)
             .map(|_| ClientPlan {
-                timeout: tick * u32::try_from(rng.pick(&[2, 2, 3, 4, 8, 20])).unwrap_or(2),
+                asked: tick * u32::try_from(rng.pick(&[2, 2, 3, 4, 8, 20])).unwrap_or(2),
+                timeout: Duration::ZERO,
                 contenders: usize::try_from(rng.between(1, 4)).unwrap_or(1),
                 home: (servers > 1 && rng.chance(0.3)).then(|| rng.index(servers)),
             })
@@ -222,6 +238,13 @@ impl Plan {
             // one client in an order of its own.
             clients.iter_mut().for_each(|client| client.contenders = 1);
         }
+        let asked: Vec<Duration> = clients.iter().map(|client| client.asked).collect();
+        let own = ServerPlan::draw(seed, servers, tick, &asked);
+        let flush_lag_max = longest_flush_lag(&own, &asked);
+        for client in &mut clients {
+            client.timeout = longest_granted(&own, client.asked);
+        }
+        let mut apart = Rng::new(seed ^ 0x0061_7061_7274);
         let longest_timeout = clients.iter().map(|client| client.timeout).max().unwrap_or(tick);
         let hold = Hold {
             typical: Duration::from_millis(rng.pick(&[0, 0, 1, 5, 20])),
@@ -230,10 +253,11 @@ impl Plan {
         };
         Self {
             seed,
-            servers,
+            servers: own,
             tick,
             sync_limit: rng.pick(&[2, 5, 10, 30]),
             lag: rng.pick(&[Duration::ZERO, Duration::ZERO, tick / 8]),
+            flush_lag_max,
             reap_interval: tick * rng.pick(&[1, 5, 60]),
             recipe,
             lock_path: rng.pick(&["/lock", "/locks/stock", "/a/b/c"]),
@@ -258,13 +282,11 @@ impl Plan {
             jitter: rng.pick(&[0.0, 0.05, 0.3]),
             requests_every: rng.pick(&[None, Some(20), Some(200)]).map(Duration::from_millis),
             rules: rules(rng, tick),
-            timed: TIMED
-                .into_iter()
-                .flat_map(|timed| rng.chance(0.4).then(|| (timed, rng.pick(&[1, 1, 3, 10]))))
-                .collect(),
+            timed: [timed(rng, &TIMED), timed(&mut apart, &TIMED_APART)].concat(),
             timed_every: Duration::from_millis(rng.pick(&[30, 100, 300, 1_000, 5_000, 60_000])),
             expire_after_create: rng.pick(&[0.0, 0.0, 0.005, 0.03]),
             isolate: rng.pick(&[0.0, 0.0, 0.02, 0.2]),
+            quiet: apart.pick(&[0.0, 0.0, 0.05, 0.3]),
             locks,
             sessions,
             session: SessionPlan {
@@ -277,14 +299,29 @@ impl Plan {
         }
     }
 
+    /// The longest timeout that anybody is granted.
     pub(crate) fn longest_timeout(&self) -> Duration {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
+    /// The shortest timeout that a client may be granted; `None` is that of an outsider.
+    pub(crate) fn shortest_timeout(&self, slot: usize) -> Option<Duration> {
+        let asked = self.clients.get(slot)?.asked;
+        self.servers.iter().map(|server| server.granted(asked)).min()
+    }
+
     /// By when everybody who waits must have been served once all is well.
     pub(crate) fn patience(&self) -> Duration {
-        self.longest_timeout() * 6 + self.tick * (self.sync_limit + 10) + Duration::from_secs(60)
+        let tick = self.servers.iter().map(|server| server.tick).max().unwrap_or(self.tick);
+        self.longest_timeout() * 6 + tick * (self.sync_limit + 10) + Duration::from_secs(60)
     }
+}
+
+/// Those of the faults that strike in a seed, with their weight.
+fn timed(rng: &mut Rng, all: &[Timed]) -> Vec<(Timed, u64)> {
+    let drawn =
+        all.iter().flat_map(|timed| rng.chance(0.4).then(|| (*timed, rng.pick(&[1, 1, 3, 10]))));
+    drawn.collect()
 }
 
 fn recipe(rng: &mut Rng) -> Recipe {

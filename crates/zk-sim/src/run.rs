@@ -13,6 +13,7 @@ use crate::client;
 use crate::clock::now;
 use crate::faults::{self, Rules};
 use crate::oracle::Violation;
+use crate::orphans;
 use crate::plan::{Plan, Recipe};
 use crate::workload::{self, semaphore};
 use crate::world::World;
@@ -108,6 +109,7 @@ async fn course(world: Arc<World>) {
         clients.push(tokio::spawn(semaphore::rule(Arc::clone(&world), world.rng(4))));
     }
     let strikes = tokio::spawn(faults::strike(Arc::clone(&world), world.rng(1)));
+    tokio::spawn(orphans::judge_all(Arc::clone(&world)));
     let expiries = tokio::spawn(faults::expire_owners(Arc::clone(&world), world.rng(2)));
     let longest = (world.plan.longest_timeout() * 15).clamp(LONGEST / 20, LONGEST);
     let _ = timeout(longest, world.target().notified()).await;
@@ -131,16 +133,23 @@ async fn course(world: Arc<World>) {
     for slot in 0..world.slots() {
         let client = world.slot(slot).client.clone();
         let timeout = world.plan.clients[slot].timeout;
-        let time = if slot == keeper { timeout * 3 / 2 } else { timeout / 10 };
+        let is_keeper = slot == keeper;
+        let time = if is_keeper { timeout * 3 / 2 } else { timeout / 10 };
         if let Some(client) = client {
-            exam(&world, slot, client, time).await;
+            exam(&world, slot, client, (time, is_keeper)).await;
         }
     }
     close(&world, patience).await;
 }
 
-/// With all well, a client with a session gets the lock, and keeps it.
-async fn exam(world: &Arc<World>, slot: usize, client: Client, time: Duration) {
+/// With all well, a client with a session gets the lock, and keeps it; a keeper, until an operator
+/// deletes its node.
+async fn exam(
+    world: &Arc<World>,
+    slot: usize,
+    client: Client,
+    (time, is_keeper): (Duration, bool),
+) {
     if client.ended().is_some() {
         return;
     }
@@ -161,9 +170,12 @@ async fn exam(world: &Arc<World>, slot: usize, client: Client, time: Duration) {
         }
     };
     sleep(time).await;
-    if let Some(guard) = guard.filter(|guard| !guard.is_held()) {
+    let Some(guard) = guard else { return };
+    if !guard.is_held() {
         let text = format!("client {slot} lost the lock with all well: {:?}", guard.tokens());
         world.oracle().violated("I6", text);
+    } else if is_keeper {
+        orphans::examine(world, slot, &guard).await;
     }
 }
 

@@ -35,11 +35,13 @@ pub(crate) struct Slot {
 impl World {
     pub(crate) fn new(plan: Plan) -> Arc<Self> {
         let settings = Settings::new()
-            .servers(plan.servers)
+            .servers(plan.servers.len())
             .tick_time(plan.tick)
             .sync_limit(plan.sync_limit)
             .container_check_interval(plan.reap_interval)
             .seed(plan.seed);
+        let own = plan.servers.iter().enumerate();
+        let settings = own.fold(settings, |all, (number, server)| server.set_up(number, all));
         let server = TestServer::in_memory_with(settings);
         let asked = (!plan.locks).then_some(plan.session.requests);
         let mut oracle = Oracle::new(plan.lock_path, plan.handoffs, asked);

@@ -1,4 +1,5 @@
-//! What a client has read of the servers' progress: the zxid in the header of every reply.
+//! What a client has read: the zxid in the header of every reply, which shows how far a server is,
+//! which sessions and requests are answered, and the deletions that it is told of.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -17,49 +18,78 @@ impl Newest {
 /// Follows the frames of one connection, in whatever pieces they come.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
-    /// The length, and as much of the header as is looked at.
-    head: [u8; HEAD_LEN],
+    /// The length, and as much of the frame as is looked at.
+    head: Vec<u8>,
+    /// The session that the server has accepted.
+    session: i64,
     /// Bytes of the current frame that were read, its length included.
     read: usize,
     /// The first frame is the answer to the connect request, and has no header.
     is_open: bool,
 }
 
-/// Length, xid and zxid.
-const HEAD_LEN: usize = 4 + 4 + 8;
+/// What a client has read, as far as anybody cares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// The zxid of a reply, and that of a newer one which was read before.
+    BackInTime(i64, i64),
+    /// The server has accepted a session.
+    Accepted(i64),
+    /// A reply with this xid, and whether it is no error.
+    Reply(i32, bool),
+    /// A session is told that a node was deleted.
+    Deleted(i64, String),
+}
+
+/// The xid of a notification.
+const NOTIFICATION: i32 = -1;
+
+/// The kind of event that it tells of.
+const NODE_DELETED: [u8; 4] = [0, 0, 0, 2];
+
+/// As much of a frame as is looked at: the path of an event may come behind everything else.
+const LOOK_LEN: usize = 1_024;
 
 impl Frames {
-    /// The client has read these bytes. The zxids of a reply and of a newer one that it has read
-    /// before, if there is such a pair.
-    pub(crate) fn read(&mut self, mut bytes: &[u8], newest: &Newest) -> Option<(i64, i64)> {
-        let mut back_in_time = None;
+    /// The client has read these bytes.
+    pub(crate) fn read(&mut self, mut bytes: &[u8], newest: &Newest) -> Vec<Seen> {
+        let mut seen = Vec::new();
         while !bytes.is_empty() {
-            let wanted = if self.read < HEAD_LEN { HEAD_LEN.min(self.end()) } else { self.end() };
-            let len = bytes.len().min(wanted - self.read);
-            if self.read < HEAD_LEN {
-                self.head[self.read..self.read + len].copy_from_slice(&bytes[..len]);
-            }
+            let len = bytes.len().min(self.end() - self.read);
+            let looked_at = len.min(LOOK_LEN.saturating_sub(self.read));
+            self.head.extend_from_slice(&bytes[..looked_at]);
             self.read += len;
             bytes = &bytes[len..];
             if self.read >= 4 && self.read == self.end() {
-                back_in_time = self.frame(newest).or(back_in_time);
+                seen.extend(self.frame(newest).into_iter().flatten());
                 (self.read, self.is_open) = (0, true);
+                self.head.clear();
             }
         }
-        back_in_time
+        seen
     }
 
-    /// Only replies count: notifications and pongs have negative xids, and errors of a server
-    /// that has not looked have a zxid of 0 or -1.
-    fn frame(&self, newest: &Newest) -> Option<(i64, i64)> {
-        let (_, xid) = self.head.split_at(4);
-        let (xid, zxid) = xid.split_at(4);
-        let xid = i32::from_be_bytes(xid.try_into().unwrap_or_default());
-        let zxid = i64::from_be_bytes(zxid.try_into().unwrap_or_default());
-        if !self.is_open || self.read < HEAD_LEN || xid < 0 || zxid <= 0 {
-            return None;
+    /// Only replies count as progress: notifications and pongs have negative xids, and errors of a
+    /// server that has not looked have a zxid of 0 or -1.
+    fn frame(&mut self, newest: &Newest) -> [Option<Seen>; 2] {
+        let Some(body) = self.head.get(4..) else { return [None, None] };
+        let number = |at: usize| body.get(at..at + 8)?.try_into().ok().map(i64::from_be_bytes);
+        if !self.is_open {
+            // The protocol's version and the timeout come before the session.
+            self.session = number(8).unwrap_or(0);
+            return [(self.session != 0).then_some(Seen::Accepted(self.session)), None];
         }
-        Some((zxid, newest.note(zxid)?))
+        let xid = body.get(..4).and_then(|xid| xid.try_into().ok()).map(i32::from_be_bytes);
+        let (Some(xid), Some(zxid)) = (xid, number(4)) else { return [None, None] };
+        if xid == NOTIFICATION {
+            // The kind, the state of the session, and the path with its length.
+            let event = body.get(16..).filter(|event| event.starts_with(&NODE_DELETED));
+            let path = event.and_then(|event| String::from_utf8(event.get(12..)?.to_vec()).ok());
+            return [path.map(|path| Seen::Deleted(self.session, path)), None];
+        }
+        let newer = if xid < 0 || zxid <= 0 { None } else { newest.note(zxid) };
+        let is_ok = body.get(12..16) == Some(&[0; 4]);
+        [Some(Seen::Reply(xid, is_ok)), newer.map(|newer| Seen::BackInTime(zxid, newer))]
     }
 
     /// Where the current frame ends, as far as its length is known.
@@ -67,8 +97,8 @@ impl Frames {
         if self.read < 4 {
             return 4;
         }
-        let (len, _) = self.head.split_at(4);
-        let len = u32::from_be_bytes(len.try_into().unwrap_or_default());
+        let len = self.head.get(..4).and_then(|len| len.try_into().ok()).unwrap_or_default();
+        let len = u32::from_be_bytes(len);
         4 + usize::try_from(len).unwrap_or(usize::MAX / 2)
     }
 }
@@ -83,20 +113,48 @@ mod tests {
         [head.concat(), vec![7; body]].concat()
     }
 
+    /// The answer to a connect request, for session 5.
+    fn open() -> Vec<u8> {
+        [&[0, 0, 0, 37][..], &[0; 8], &[0, 0, 0, 0, 0, 0, 0, 5], &[9; 21]].concat()
+    }
+
+    fn only_others(seen: Vec<Seen>) -> Vec<Seen> {
+        let is_other = |seen: &Seen| !matches!(seen, Seen::Accepted(5) | Seen::Reply(..));
+        seen.into_iter().filter(is_other).collect()
+    }
+
     #[test]
-    fn an_older_reply_is_seen_however_the_bytes_come() {
-        let open = [0, 0, 0, 37].into_iter().chain([9; 37]).collect::<Vec<u8>>();
-        let first = [open.clone(), reply(1, 5, 80), reply(-1, -1, 30), reply(2, 7, 0)].concat();
+    fn older_reply_is_seen_however_the_bytes_come() {
+        let first = [open(), reply(1, 5, 80), reply(-1, -1, 30), reply(2, 7, 0)].concat();
         for piece in [1, 3, 16, 1_000] {
             let (newest, mut frames) = (Newest::default(), Frames::default());
             for bytes in first.chunks(piece) {
-                assert_eq!(frames.read(bytes, &newest), None);
+                assert!(only_others(frames.read(bytes, &newest)).is_empty());
             }
             let mut frames = Frames::default();
-            let second = [open.clone(), reply(-2, 1, 0), reply(1, 0, 0), reply(2, 6, 3)].concat();
+            let second = [open(), reply(-2, 1, 0), reply(1, 0, 0), reply(2, 6, 3)].concat();
             let seen: Vec<_> =
-                second.chunks(piece).filter_map(|bytes| frames.read(bytes, &newest)).collect();
-            assert_eq!(seen, [(6, 7)]);
+                second.chunks(piece).flat_map(|bytes| frames.read(bytes, &newest)).collect();
+            assert_eq!(only_others(seen), [Seen::BackInTime(6, 7)]);
+        }
+    }
+
+    #[test]
+    fn deletion_is_seen_with_its_session() {
+        let event = |kind: u8, path: &str| {
+            let len = u8::try_from(path.len()).unwrap();
+            let body = [&[0, 0, 0, kind, 0, 0, 0, 3, 0, 0, 0, len], path.as_bytes()].concat();
+            let mut frame = reply(-1, -1, body.len());
+            frame.truncate(20);
+            [frame, body].concat()
+        };
+        let bytes = [open(), event(3, "/a"), event(2, "/b"), reply(3, 9, 2_000), event(2, "/c")];
+        let deleted = ["/b", "/c"].map(|path| Seen::Deleted(5, path.to_owned()));
+        for piece in [1, 7, 10_000] {
+            let (newest, mut frames) = (Newest::default(), Frames::default());
+            let bytes = bytes.concat();
+            let seen = bytes.chunks(piece).flat_map(|bytes| frames.read(bytes, &newest));
+            assert_eq!(only_others(seen.collect()), deleted);
         }
     }
 }

@@ -12,7 +12,8 @@ use zk_session::Fault;
 
 use super::holding::{Failures, Holding};
 use super::{Impatient, Seat};
-use crate::faults::isolate;
+use crate::clock::now;
+use crate::harm::isolate;
 use crate::oracle::Claim;
 use crate::plan::Recipe;
 use crate::world::World;
@@ -137,8 +138,15 @@ pub(crate) async fn keep<G: Holding>(seat: &mut Seat, guard: &Arc<G>, number: u6
     let plan = seat.world.plan.hold;
     let is_calm = seat.world.is_draining();
     let session = seat.client.session_id();
+    let mut isolated = seat.world.plan.isolate;
+    if !is_calm && seat.rng.chance(seat.world.plan.quiet) {
+        be_quiet(seat).await;
+        let checked = guard.check().await;
+        seat.world.oracle().log(format_args!("#{number} was quiet, checked: {checked:?}"));
+        isolated = isolated.max(0.5);
+    }
     let is_isolated = !is_calm
-        && seat.rng.chance(seat.world.plan.isolate)
+        && seat.rng.chance(isolated)
         && isolate(&seat.world, session, seat.timeout * 4, &mut seat.rng);
     let is_long = !is_calm && seat.rng.chance(plan.tail);
     let (time, steps) = match (is_isolated, is_long) {
@@ -160,6 +168,18 @@ pub(crate) async fn keep<G: Holding>(seat: &mut Seat, guard: &Arc<G>, number: u6
         step(seat, guard, number, time / u32::try_from(steps).unwrap_or(1)).await;
     }
     seat.world.oracle().check();
+}
+
+/// Sends nothing for most of the timeout: the process stands still, or has nothing to do.
+pub(crate) async fn be_quiet(seat: &mut Seat) {
+    let time = seat.timeout.mul_f64(0.4 + 0.4 * seat.rng.unit());
+    if seat.rng.chance(0.5) {
+        seat.world.oracle().fault("quiet", format_args!("{} stands still for {time:?}", seat.name));
+        seat.process.freeze(now() + time);
+    } else {
+        seat.world.oracle().fault("quiet", format_args!("{} is idle for {time:?}", seat.name));
+    }
+    sleep(time).await;
 }
 
 /// Holds the lock for a while, in one of several ways.

@@ -51,6 +51,9 @@ pub(crate) async fn contend(mut seat: Seat) {
         if !pause.is_zero() {
             sleep(pause).await;
         }
+        if seat.rng.chance(seat.world.plan.quiet) {
+            contender::be_quiet(&mut seat).await;
+        }
         let is_over = match seat.world.plan.recipe {
             Recipe::Mutex => mutex::once(&mut seat).await,
             Recipe::RwLock => rwlock::once(&mut seat).await,

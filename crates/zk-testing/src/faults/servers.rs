@@ -35,7 +35,7 @@ impl TestServer {
     }
 }
 
-/// Whole servers, counted from 0, which leads.
+/// Whole servers, counted from 0, which leads until another one is elected.
 impl TestServer {
     /// Cuts a follower off from its leader. It answers pings and reads, from an old tree; its
     /// writes and `sync`s hang; its sessions expire behind its back, and after the sync limit it
@@ -44,11 +44,45 @@ impl TestServer {
         self.shared().with(|ensemble, now| ensemble.cut_from_leader(now, server));
     }
 
-    /// Makes a server one that led until now and has lost the others, which go on with server 0
-    /// as their new leader. Unlike a follower that is cut off it answers `sync`s, too, by itself,
-    /// until it notices after the sync limit; the timeouts of all sessions are counted anew.
-    pub fn depose(&self, server: usize) {
-        self.shared().with(|ensemble, now| ensemble.depose(now, server));
+    /// Makes a server the leader, as an election does: it and its followers close their client
+    /// connections, and it counts the timeouts of all sessions from now on, as they were granted
+    /// when the sessions were created. The old leader follows it.
+    ///
+    /// False, and nothing happens, if the server is dead, stopped or cut off, or on its own.
+    pub fn elect(&self, server: usize) -> bool {
+        self.shared().with(|ensemble, now| ensemble.elect(now, server))
+    }
+
+    /// Cuts the leader off from the other servers, which elect a successor at once. Until the sync
+    /// limit the old leader answers reads, pings, `sync`s and reconnects by itself, and its writes
+    /// hang; then it closes its client connections. It follows the successor once it is healed.
+    ///
+    /// False, and nothing happens, if the successor cannot lead, or is the leader.
+    pub fn isolate_leader(&self, successor: usize) -> bool {
+        self.shared().with(|ensemble, now| ensemble.isolate_leader(now, successor))
+    }
+
+    /// The server that leads.
+    #[must_use]
+    pub fn leader(&self) -> usize {
+        self.with(|ensemble| ensemble.leader())
+    }
+
+    /// Kills a server: its connections break, and it takes the touches along that it has not told
+    /// its leader. If it led, nobody is served until another server is elected or it is restarted.
+    pub fn kill(&self, server: usize) {
+        self.shared().with(|ensemble, now| ensemble.kill(now, server));
+    }
+
+    /// Starts a server that was killed. It leads again if no other was elected meanwhile.
+    pub fn restart(&self, server: usize) {
+        self.shared().with(|ensemble, now| ensemble.restart(now, server));
+    }
+
+    /// Lets a follower handle what its leader sends this much later: it flushes its touch table
+    /// late, and it applies transactions and answers `sync`s, writes and reconnects late.
+    pub fn lag_flushes(&self, server: usize, by: Duration) {
+        self.shared().with(|ensemble, now| ensemble.lag_flushes(now, server, by));
     }
 
     /// Lets a follower apply transactions this much later than its leader.
@@ -61,7 +95,8 @@ impl TestServer {
         self.shared().with(|ensemble, now| ensemble.lag(now, server, None));
     }
 
-    /// Ends a cut or a lag: the server catches up, and goes on with what has waited.
+    /// Ends a cut or a lag: the server catches up, and goes on with what has waited. A server that
+    /// has lost its leader meanwhile closes its connections, and starts anew.
     pub fn heal(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.heal(now, server));
     }

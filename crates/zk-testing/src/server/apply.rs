@@ -27,7 +27,7 @@ impl Tree {
     pub(crate) fn apply(&mut self, txn: &Txn, changes: &mut Option<Vec<Change>>) -> Applied {
         self.last_zxid = txn.zxid;
         match &txn.body {
-            TxnBody::CreateSession => Applied::SessionCreated,
+            TxnBody::CreateSession { .. } => Applied::SessionCreated,
             TxnBody::CloseSession { paths } => {
                 for path in paths {
                     self.delete(txn, path, changes);

@@ -56,8 +56,11 @@ pub(crate) enum Waiting {
     Connect(ConnectRequest),
     /// A transaction of its own, to be applied here.
     Committed,
-    /// All transactions up to this place in the log, to be applied here.
-    Sync { ticket: Ticket, path: Option<String>, place: u64 },
+    /// The leader's answer to a `sync`, and all transactions up to this place in the log, to be
+    /// applied here.
+    Sync { ticket: Ticket, path: Option<String>, place: u64, sent: Instant },
+    /// The leader's answer that the session is alive.
+    Revalidated { request: ConnectRequest, timeout_ms: i32, sent: Instant },
     /// Its turn, or the leader.
     Request { ticket: Ticket, op: i32, body: Bytes },
 }

@@ -2,16 +2,16 @@
 
 use std::time::Instant;
 
+use super::Ensemble;
 use super::tree::Tree;
 use super::txn::{TxnBody, TxnOp};
-use super::{Ensemble, LEADER};
 use crate::limits::REAPED_PER_PASS_MAX;
 
 impl Ensemble {
     /// When the reaper looks next, if there is anything for it to look at.
     pub(super) fn next_reaping(&self) -> Option<Instant> {
-        let leader = &self.servers[LEADER];
-        (leader.tree.has_mortals() && !leader.stalled).then_some(self.next_reaping)
+        let leader = &self.servers[self.leader];
+        (leader.tree.has_mortals() && self.leader_works()).then_some(self.next_reaping)
     }
 
     pub(super) fn reap_if_due(&mut self) {
@@ -33,7 +33,7 @@ impl Ensemble {
         let never_used = self.settings.container_max_never_used;
         let never_used_max_ms =
             never_used.map(|max| i64::try_from(max.as_millis()).unwrap_or(i64::MAX));
-        let mortal = self.servers[LEADER].tree.mortal();
+        let mortal = self.servers[self.leader].tree.mortal();
         let reapable =
             mortal.filter(|(_, node)| Tree::is_reapable(node, now_ms, never_used_max_ms));
         let paths: Vec<Box<str>> =

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::Ensemble;
 use super::connection::ConnectionId;
 use super::faults::{Cut, Rule, RuleId};
-use super::replication::{Link, Role};
-use super::{Ensemble, LEADER};
+use super::learners::Pings;
+use super::replication::Link;
 
 impl Ensemble {
     /// Puts a fault in force.
@@ -65,35 +66,37 @@ impl Ensemble {
     /// hang; its sessions expire behind its back, and after the sync limit it drops its clients.
     pub fn cut_from_leader(&mut self, now: Instant, server: usize) {
         self.advance(now);
-        self.cut(server, Role::Follower);
-    }
-
-    /// Makes a server one that led until now, and has lost the others, which go on with server 0
-    /// as their new leader. It answers pings, reads and `sync`s by itself; its writes hang; after
-    /// the sync limit it notices, and drops its clients. The new leader counts the timeouts of all
-    /// sessions from now on.
-    pub fn depose(&mut self, now: Instant, server: usize) {
-        self.advance(now);
-        if self.cut(server, Role::Leader) {
-            self.sessions.touch_all(self.now, &self.clock);
+        self.handle_all_pings();
+        let until = self.now + self.settings.tick(server) * self.settings.sync_limit;
+        if server != self.leader
+            && let Some(server) = self.servers.get_mut(server).filter(|it| !it.killed)
+            && server.isolated.is_none()
+        {
+            server.link = Link::Cut { until };
         }
-    }
-
-    fn cut(&mut self, server: usize, role: Role) -> bool {
-        let can_be_cut = server != LEADER && server < self.servers.len();
-        if can_be_cut {
-            let until = self.now + self.settings.tick_time * self.settings.sync_limit;
-            self.servers[server].link = Link::Cut { until, role };
-        }
-        can_be_cut
     }
 
     /// Lets a follower apply transactions this much later than the leader; `None` is not until it
-    /// is healed. Its clients' writes are answered when it has applied them.
+    /// is healed. Its clients' writes are answered when it has applied them. Its touch table is
+    /// not late: see [`lag_flushes`](Self::lag_flushes).
     pub fn lag(&mut self, now: Instant, server: usize, by: Option<Duration>) {
         self.advance(now);
-        if server != LEADER && server < self.servers.len() {
-            self.servers[server].lag = by;
+        if let Some(server) = self.servers.get_mut(server) {
+            server.lag = by;
+            self.catch_up_all();
+            self.settle();
+        }
+    }
+
+    /// Lets a follower handle everything that its leader sends it this much later: its touch table
+    /// is flushed late, and it applies transactions and answers `sync`s, writes and reconnects
+    /// late.
+    pub fn lag_flushes(&mut self, now: Instant, server: usize, by: Duration) {
+        self.advance(now);
+        self.handle_all_pings();
+        if let Some(server) = self.servers.get_mut(server) {
+            server.learner_lag = by;
+            self.handle_all_pings();
             self.catch_up_all();
             self.settle();
         }
@@ -102,8 +105,8 @@ impl Ensemble {
     /// Ends every cut and lag of a server: it catches up, and goes on with what has waited.
     pub fn heal(&mut self, now: Instant, server: usize) {
         self.advance(now);
-        if server < self.servers.len() {
-            self.servers[server].lag = Some(Duration::ZERO);
+        if let Some(healed) = self.servers.get_mut(server) {
+            (healed.lag, healed.learner_lag) = (Some(Duration::ZERO), Duration::ZERO);
             self.relink(server);
         }
     }
@@ -111,22 +114,46 @@ impl Ensemble {
     /// Stops a server like a process: nothing is read, sent or timed until it is resumed.
     pub fn stall(&mut self, now: Instant, server: usize) {
         self.advance(now);
-        if let Some(server) = self.servers.get_mut(server) {
+        self.handle_all_pings();
+        if let Some(server) = self.servers.get_mut(server).filter(|it| !it.killed && !it.stalled) {
             server.stalled = true;
+            server.stalled_since = Some(self.now);
         }
     }
 
-    /// Lets a stalled server go on. First it sees how late it is: sessions expire before anything
-    /// that has arrived meanwhile is read.
+    /// Lets a stalled server go on. A leader first sees how late it is: sessions expire before
+    /// anything that has arrived meanwhile is read, and then it pings its followers. A follower
+    /// answers the pings that have piled up, with the touches of before; if its leader is another
+    /// one by now, or has given it up (`LearnerMaster.syncTimeout`), it starts anew instead.
     pub fn resume_server(&mut self, now: Instant, server: usize) {
-        self.now = self.now.max(now);
-        let Some(stalled) = self.servers.get_mut(server) else { return };
-        stalled.stalled = false;
+        self.advance(now);
+        let Some(resumed) = self.servers.get_mut(server).filter(|it| it.stalled) else { return };
+        resumed.stalled = false;
+        let since = resumed.stalled_since.take().unwrap_or(self.now);
+        if let Link::Cut { until } = &mut resumed.link {
+            // It looks at its followers, or its leader, half a tick later at the latest.
+            *until = (*until).max(self.now + self.settings.tick(server) / 2);
+        }
+        let leader = self.leader;
+        let is_up = self.servers[server].link == Link::Up;
+        if server == leader {
+            self.expire_sessions();
+            self.pings = Pings::overdue(self.now, self.settings.tick(server));
+            self.servers.iter_mut().for_each(|server| server.pings_handled = 0);
+            self.handle_all_pings();
+        } else if is_up {
+            let limit = self.settings.tick(leader) * self.settings.sync_limit;
+            let was_given_up = self.now.duration_since(since) >= limit;
+            let has_lost_it = self.servers[server].epoch != self.epoch || was_given_up;
+            if has_lost_it || self.servers[leader].killed {
+                self.rejoin(server);
+            }
+            self.handle_pings(server);
+        }
         self.advance(now);
         self.catch_up_all();
-        let all = if server == LEADER { 0..self.servers.len() } else { server..server + 1 };
+        let all = if server == leader { 0..self.servers.len() } else { server..server + 1 };
         for server in all {
-            self.pass_on_touches(server);
             self.resume_all_at(server);
         }
     }

@@ -7,11 +7,12 @@ use proto::{
     SaslReply, split_frame, xid,
 };
 
+use super::Ensemble;
 use super::acl::{self, Authenticated};
 use super::connection::{ConnectionId, State, Ticket, Waiting};
 use super::faults::{Action, Cut, Occasion, Target};
 use super::four_letter;
-use super::{Ensemble, LEADER};
+use super::learners::Expected;
 
 /// The operation of the reaper, which clients of 3.9 can reach, and no codec offers.
 pub(super) const DELETE_CONTAINER: i32 = 20;
@@ -42,14 +43,17 @@ impl Ensemble {
             };
             match connection.state {
                 State::Fresh => self.handle_connect(id, &frame),
-                State::Open { session_id, .. } => self.handle_frame(id, session_id, &frame),
+                State::Open { session_id, timeout_ms } => {
+                    self.handle_frame(id, (session_id, timeout_ms), &frame);
+                }
                 State::Connecting | State::Ended => return,
             }
         }
     }
 
-    /// One request.
-    fn handle_frame(&mut self, id: ConnectionId, session_id: i64, frame: &Bytes) {
+    /// One request of a session with this timeout.
+    fn handle_frame(&mut self, id: ConnectionId, session: (i64, i32), frame: &Bytes) {
+        let (session_id, timeout_ms) = session;
         let Ok((header, body)) = RequestHeader::split(frame) else {
             return self.close(id, Cut::Fin);
         };
@@ -73,7 +77,13 @@ impl Ensemble {
                 Some(Action::CutRequest { how, .. }) => {
                     ticket.fault = Some(Action::ApplyThenDrop(how));
                 }
-                Some(Action::Answer(code)) => return self.answer(ticket, code, None),
+                Some(Action::Answer(code)) => {
+                    // As a throttled request does: `RequestThrottler` only marks it.
+                    if !matches!(op, OpCode::Auth | OpCode::Sasl) {
+                        self.touch(at, session_id, timeout_ms);
+                    }
+                    return self.answer(ticket, code, None);
+                }
                 Some(Action::NeverAnswer) => return,
                 fault => ticket.fault = fault,
             }
@@ -83,7 +93,7 @@ impl Ensemble {
             Some(OpCode::Sasl) => return self.refuse_sasl(ticket, &body),
             _ => {}
         }
-        if !self.touch(at, session_id) {
+        if !self.touch(at, session_id, timeout_ms) {
             // It raced with the end of the session: dropped, without a reply.
             return;
         }
@@ -105,7 +115,7 @@ impl Ensemble {
             let only_committed =
                 connection.waiting.iter().all(|it| !matches!(it, Waiting::Request { .. }));
             if only_committed && self.reaches_leader(at) {
-                if at != LEADER
+                if at != self.leader
                     && let Some(connection) = self.connections.get_mut(&ticket.connection)
                 {
                     connection.waiting.push_back(Waiting::Committed);
@@ -134,12 +144,18 @@ impl Ensemble {
             }
             let (may_ask, applied) = (self.reaches_leader(at), self.servers[at].applied);
             let can_sync = self.can_sync(at);
+            let (now, lag) = (self.now, self.servers[at].learner_lag);
             let Some(connection) = self.connections.get_mut(&id) else { return };
             match connection.waiting.front() {
                 None => break,
                 Some(Waiting::Committed) => return,
                 Some(Waiting::Connect(_)) if !may_ask => return,
                 Some(Waiting::Sync { place, .. }) if *place > applied => return,
+                Some(Waiting::Sync { sent, .. } | Waiting::Revalidated { sent, .. })
+                    if *sent + lag > now =>
+                {
+                    return;
+                }
                 Some(Waiting::Request { op, .. }) if is_write(*op) && !may_ask => return,
                 Some(Waiting::Request { op, .. }) if *op == OpCode::Sync.code() && !can_sync => {
                     return;
@@ -148,11 +164,14 @@ impl Ensemble {
             }
             match connection.waiting.pop_front() {
                 Some(Waiting::Connect(request)) => self.connect(id, request),
+                Some(Waiting::Revalidated { request, timeout_ms, .. }) => {
+                    self.finish_session(id, &request, timeout_ms);
+                }
                 Some(Waiting::Sync { ticket, path, .. }) => {
                     self.answer(ticket, ErrorCode::OK, Some(&proto::SyncReply { path }));
                 }
                 Some(Waiting::Request { ticket, op, body }) if is_write(op) => {
-                    if at != LEADER {
+                    if at != self.leader {
                         connection.waiting.push_front(Waiting::Committed);
                     }
                     self.write(ticket, op, &body);
@@ -166,18 +185,6 @@ impl Ensemble {
         }
         // What came behind a connect request, or while it was stalled.
         self.process(id);
-    }
-
-    /// Something was heard of a session. Whether it is alive, as far as its server knows.
-    fn touch(&mut self, at: usize, session_id: i64) -> bool {
-        if self.servers[at].local_sessions.contains_key(&session_id) {
-            return true;
-        }
-        if self.reaches_leader(at) {
-            return self.sessions.touch(self.now, &self.clock, session_id);
-        }
-        self.servers[at].touched.insert(session_id);
-        true
     }
 
     /// Adds an identity to the connection. The reply does not wait for those of earlier requests.
@@ -224,13 +231,15 @@ impl Ensemble {
             Err(_) => return self.answer(ticket, ErrorCode::MARSHALLING_ERROR, None),
         };
         let Some(at) = self.connections.get(&ticket.connection).map(|it| it.server) else { return };
-        let place = self.log.end();
-        if self.syncs_alone(at) || self.servers[at].applied >= place {
+        let (sent, place) = (self.now, self.log.end());
+        let is_here = self.servers[at].applied >= place && self.has_reached(at, sent);
+        if self.syncs_alone(at) || is_here {
             return self.answer(ticket, ErrorCode::OK, Some(&proto::SyncReply { path }));
         }
-        self.servers[at].syncs.push_back((place, ticket.connection));
-        let Some(connection) = self.connections.get_mut(&ticket.connection) else { return };
-        connection.waiting.push_front(Waiting::Sync { ticket, path, place });
+        let connection = ticket.connection;
+        self.servers[at].expected.push_back(Expected { sent, place, connection });
+        let Some(connection) = self.connections.get_mut(&connection) else { return };
+        connection.waiting.push_front(Waiting::Sync { ticket, path, place, sent });
     }
 
     /// The reply to a ping: its number is always the same.

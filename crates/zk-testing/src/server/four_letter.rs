@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::Ensemble;
 use super::connection::{Connection, ConnectionId, State};
 use super::faults::Cut;
-use super::replication::{Link, Server};
+use super::replication::Server;
 use super::settings::millis;
-use super::{Ensemble, LEADER};
 
 /// The words that are answered.
 const WORDS: [&str; 9] = ["ruok", "srvr", "stat", "mntr", "cons", "wchs", "isro", "conf", "envi"];
@@ -39,7 +39,7 @@ impl Ensemble {
 
     fn word(&self, at: usize, word: &str) -> String {
         let server = &self.servers[at];
-        let is_serving = server.link != Link::Down;
+        let is_serving = self.serves(at);
         match word {
             "ruok" => "imok".to_owned(),
             "isro" if !is_serving => "null".to_owned(),
@@ -132,15 +132,15 @@ impl Ensemble {
 
     fn conf(&self, at: usize) -> String {
         let settings = &self.settings;
-        let tick_ms = millis(settings.tick_time);
+        let tick_ms = millis(settings.tick(at));
         let id = if self.servers.len() == 1 { 0 } else { at + 1 };
         format!(
             "clientPort=2181\nsecureClientPort=-1\ndataDir=\ndataDirSize=0\ndataLogDir=\n\
              dataLogSize=0\ntickTime={tick_ms}\nmaxClientCnxns={}\nminSessionTimeout={}\n\
              maxSessionTimeout={}\nclientPortListenBacklog=-1\nserverId={id}\n",
             settings.max_client_connections,
-            settings.negotiate_ms(i32::MIN),
-            settings.negotiate_ms(i32::MAX),
+            settings.negotiate_ms(at, i32::MIN),
+            settings.negotiate_ms(at, i32::MAX),
         )
     }
 
@@ -148,7 +148,7 @@ impl Ensemble {
         match at {
             _ if self.servers[at].read_only => "read-only",
             _ if self.servers.len() == 1 => "standalone",
-            LEADER => "leader",
+            _ if at == self.leader || self.servers[at].isolated.is_some() => "leader",
             _ => "follower",
         }
     }

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use proto::{ConnectRequest, ConnectResponse, Decode, ErrorCode, ReplyHeader};
 
+use super::Ensemble;
 use super::connection::{ConnectionId, State, Waiting};
 use super::faults::{Action, Cut, Occasion, Target};
-use super::replication::{Link, Origin};
+use super::learners::Expected;
+use super::replication::Origin;
 use super::sessions::{Owner, password};
 use super::txn::TxnBody;
-use super::{Ensemble, LEADER};
 
 impl Ensemble {
     /// A connection's first frame. The checks are in the order of a real server's.
@@ -42,9 +43,10 @@ impl Ensemble {
             }
             _ => {}
         }
-        if server.link == Link::Down {
+        if !self.serves(at) {
             return self.close(id, Cut::Fin);
         }
+        let server = &mut self.servers[at];
         if server.read_only && request.read_only != Some(true) {
             return self.close(id, Cut::Fin);
         }
@@ -72,32 +74,73 @@ impl Ensemble {
                 self.close(old, Cut::Fin);
             }
         }
+        if self.servers[at].isolated.is_some() && request.session_id != 0 {
+            return self.renew_alone(id, &request);
+        }
         if !self.reaches_leader(at) {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.waiting.push_back(Waiting::Connect(request));
             }
             return;
         }
-        let timeout_ms = self.settings.negotiate_ms(request.timeout_ms);
+        let timeout_ms = self.settings.negotiate_ms(at, request.timeout_ms);
         let owner = Owner { server: at, connection: id };
         if request.session_id == 0 {
             let session_id = self.sessions.create(self.now, &self.clock, timeout_ms, owner);
             let read_only_byte = request.read_only.is_some();
             if let Some(connection) = self.connections.get_mut(&id)
-                && at != LEADER
+                && at != self.leader
             {
                 connection.waiting.push_back(Waiting::Committed);
             }
             let origin = Origin::Connect { connection: id, timeout_ms, read_only_byte };
-            return self.commit(session_id, TxnBody::CreateSession, Some(origin));
+            return self.commit(session_id, TxnBody::CreateSession { timeout_ms }, Some(origin));
         }
         let (now, session_id) = (self.now, request.session_id);
         let known = request.password == password(session_id)
             && self.sessions.renew(now, &self.clock, session_id, timeout_ms, owner);
-        if known {
-            self.open(id, session_id, timeout_ms, request.read_only.map(|_| false));
-        } else {
-            self.reject(id, request.read_only.map(|_| false));
+        if !known {
+            return self.reject(id, request.read_only.map(|_| false));
+        }
+        let sent = self.now;
+        if at == self.leader || self.has_reached(at, sent) {
+            return self.finish_session(id, &request, timeout_ms);
+        }
+        self.servers[at].expected.push_back(Expected { sent, place: 0, connection: id });
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.waiting.push_back(Waiting::Revalidated { request, timeout_ms, sent });
+        }
+    }
+
+    /// The leader's answer has reached a follower: the session of a reconnect is alive.
+    pub(super) fn finish_session(
+        &mut self,
+        id: ConnectionId,
+        request: &ConnectRequest,
+        timeout_ms: i32,
+    ) {
+        if !self.sessions.contains(request.session_id) {
+            // It ended meanwhile, and the follower is about to apply that.
+            return self.close(id, Cut::Fin);
+        }
+        self.open(id, request.session_id, timeout_ms, request.read_only.map(|_| false));
+    }
+
+    /// A leader that has not noticed that it was replaced takes a session by what it knows itself.
+    fn renew_alone(&mut self, id: ConnectionId, request: &ConnectRequest) {
+        let Some(at) = self.connections.get(&id).map(|connection| connection.server) else {
+            return;
+        };
+        let timeout_ms = self.settings.negotiate_ms(at, request.timeout_ms);
+        let session_id = request.session_id;
+        let known = request.password == password(session_id)
+            && self.servers[at].isolated.as_mut().is_some_and(|own| {
+                own.touch_unexpired(self.now, &self.clock, session_id, timeout_ms)
+            });
+        match known {
+            true => self.open(id, session_id, timeout_ms, request.read_only.map(|_| false)),
+            // A real one rejects the session, though the other servers may still know it.
+            false => self.close(id, Cut::Fin),
         }
     }
 
@@ -106,7 +149,7 @@ impl Ensemble {
         let Some(at) = self.connections.get(&id).map(|connection| connection.server) else {
             return;
         };
-        let timeout_ms = self.settings.negotiate_ms(request.timeout_ms);
+        let timeout_ms = self.settings.negotiate_ms(at, request.timeout_ms);
         let server = &mut self.servers[at];
         if request.session_id != 0 {
             let known = server.local_sessions.contains_key(&request.session_id)
@@ -168,12 +211,12 @@ impl Ensemble {
 
     /// When the next session expires.
     pub(super) fn next_expiry(&self) -> Option<std::time::Instant> {
-        if self.servers[LEADER].stalled { None } else { self.sessions.next_expiry() }
+        self.sessions.next_expiry().filter(|_| self.leader_works())
     }
 
     /// Ends the sessions that have not been heard of for too long.
     pub(super) fn expire_sessions(&mut self) {
-        if self.servers[LEADER].stalled {
+        if !self.leader_works() {
             return;
         }
         for session_id in self.sessions.expired(self.now) {
@@ -186,7 +229,7 @@ impl Ensemble {
         if !self.sessions.remove(session_id) {
             return;
         }
-        let tree = &self.servers[LEADER].tree;
+        let tree = &self.servers[self.leader].tree;
         let paths = tree.ephemerals(session_id).map(Box::from).collect();
         self.commit(session_id, TxnBody::CloseSession { paths }, origin);
     }

@@ -16,6 +16,9 @@
 //! one server, or as long as all are well, that happens inside of one call. A follower that lags,
 //! or is cut off, has an old tree until it catches up.
 //!
+//! The leader learns from the touch tables of its followers, every half tick of its own, which of
+//! their sessions are alive. Any server can lead: see [`elect`](Ensemble::elect).
+//!
 //! ```
 //! use std::time::Instant;
 //! use bytes::BytesMut;
@@ -58,6 +61,8 @@ mod four_letter;
 mod handshake;
 mod hash;
 mod java_hash;
+mod leadership;
+mod learners;
 mod multi;
 mod node;
 mod observer;
@@ -100,14 +105,12 @@ use clock::Clock;
 use connection::{Connection, Outgoing, State};
 use faults::Faults;
 use hash::FastMap;
+use learners::Pings;
 use observer::Observer;
 use replication::{Log, Server};
 use sessions::Sessions;
 
 use crate::limits::HANDSHAKE_TIMEOUT;
-
-/// The first server leads, and goes on doing so: there are no elections.
-const LEADER: usize = 0;
 
 /// One ZooKeeper server, or an ensemble of several. See the [module documentation](self) for the
 /// contract.
@@ -118,6 +121,12 @@ pub struct Ensemble {
     /// The last time this heard of.
     now: Instant,
     servers: Vec<Server>,
+    /// The server that leads, or led last. The first one does at the start.
+    leader: usize,
+    /// How often a server has begun to lead.
+    epoch: i64,
+    /// When the leader pings its followers.
+    pings: Pings,
     log: Log,
     /// The zxid of the last transaction.
     zxid: i64,
@@ -171,9 +180,12 @@ impl Ensemble {
         let servers = (0..settings.servers).map(|_| Server::new(&settings, zxid)).collect();
         Self {
             servers,
+            leader: 0,
+            epoch: 0,
+            pings: Pings::new(now, settings.tick(0)),
             log: Log::default(),
             zxid,
-            sessions: Sessions::new(settings.tick_time, settings.wall_clock_ms),
+            sessions: Sessions::new(settings.tick(0), settings.wall_clock_ms),
             connections: FastMap::default(),
             next_connection: 0,
             ready: VecDeque::new(),
@@ -190,11 +202,11 @@ impl Ensemble {
         }
     }
 
-    /// A client has connected to a server, counted from 0, which is the leader.
+    /// A client has connected to a server, counted from 0.
     ///
     /// # Errors
     ///
-    /// [`Refused`] if the server was told to refuse connections, or has none of this number.
+    /// [`Refused`] if the server is dead or was told to refuse connections, or there is none.
     pub fn accept(
         &mut self,
         now: Instant,
@@ -203,7 +215,7 @@ impl Ensemble {
     ) -> Result<ConnectionId, Refused> {
         self.advance(now);
         match self.servers.get(server) {
-            Some(server) if !server.refuses_connects => {}
+            Some(server) if !server.refuses_connects && !server.killed => {}
             _ => return Err(Refused),
         }
         let id = ConnectionId(self.next_connection);
@@ -287,15 +299,22 @@ impl Ensemble {
         due.into_iter().flatten().min()
     }
 
-    /// Lets time pass, and does what was due.
+    /// Lets time pass, and does everything at the time when it was due.
     fn advance(&mut self, now: Instant) {
-        self.now = self.now.max(now);
-        if self.poll_timeout().is_none_or(|due| due > self.now) {
-            return;
+        let now = self.now.max(now);
+        while let Some(due) = self.poll_timeout().filter(|due| *due <= now) {
+            self.now = self.now.max(due);
+            self.do_what_is_due();
         }
+        self.now = now;
+    }
+
+    fn do_what_is_due(&mut self) {
         self.catch_up_all();
         self.give_up_on_the_leader();
+        // A touch that arrives in the instant in which its session expires comes too late.
         self.expire_sessions();
+        self.handle_all_pings();
         self.reap_if_due();
         while let Some(&(due, id)) = self.handshakes.first()
             && due <= self.now

@@ -50,7 +50,7 @@ impl Observer {
         let &Txn { zxid, session_id, .. } = txn;
         let mut tell = |effect| (self.0)(tree, Commit { zxid, session_id, effect });
         match &txn.body {
-            TxnBody::CreateSession => tell(Effect::SessionCreated),
+            TxnBody::CreateSession { .. } => tell(Effect::SessionCreated),
             TxnBody::CloseSession { .. } => tell(Effect::SessionClosed),
             TxnBody::Op(op) => tell(effect_of(op)),
             TxnBody::Multi(ops) => ops.iter().for_each(|op| tell(effect_of(op))),

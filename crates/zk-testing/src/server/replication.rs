@@ -1,20 +1,22 @@
 //! How transactions get from the leader to every server.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::Ensemble;
 use super::apply::Change;
 use super::connection::{ConnectionId, Ticket};
 use super::faults::Cut;
 use super::hash::FastMap;
+use super::learners::Expected;
+use super::sessions::Sessions;
 use super::settings::Settings;
 use super::tree::Tree;
 use super::txn::{Txn, TxnBody};
 use super::watches::Watches;
-use super::{Ensemble, LEADER};
 
 /// One server: its tree, its connections' watches, its way to the leader.
 #[derive(Debug)]
@@ -26,14 +28,26 @@ pub(crate) struct Server {
     /// How much of the log has been applied.
     pub(crate) applied: u64,
     pub(crate) link: Link,
+    /// The leader's epoch in which it joined the leader, or began to lead.
+    pub(crate) epoch: i64,
     /// How long after the leader a transaction is applied; `None` is not until told otherwise.
     pub(crate) lag: Option<Duration>,
-    /// Connections that wait for a place of the log to be applied.
-    pub(crate) syncs: VecDeque<(u64, ConnectionId)>,
-    /// Sessions heard of while the leader could not be told.
-    pub(crate) touched: BTreeSet<i64>,
+    /// How late it handles the packets of its leader.
+    pub(crate) learner_lag: Duration,
+    /// Answers of the leader on their way to connections, in order.
+    pub(crate) expected: VecDeque<Expected>,
+    /// The touch table: sessions that have sent something since the last answered ping, and the
+    /// timeouts that this server has granted them.
+    pub(crate) touched: BTreeMap<i64, i32>,
+    /// Pings of the leader that it has answered.
+    pub(crate) pings_handled: u64,
+    /// What it knows of the sessions if it led, and is cut off from those that have elected another.
+    pub(crate) isolated: Option<Sessions>,
     /// Does nothing at all, like a stopped process.
     pub(crate) stalled: bool,
+    pub(crate) stalled_since: Option<Instant>,
+    /// Its process is dead.
+    pub(crate) killed: bool,
     pub(crate) refuses_connects: bool,
     pub(crate) closes_connects: bool,
     /// How many more connect requests are refused as if the client had seen the future.
@@ -45,27 +59,16 @@ pub(crate) struct Server {
     pub(crate) sent: u64,
 }
 
-/// A follower's way to the leader.
+/// A follower's way to the leader, or an isolated leader's to its followers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Up,
-    /// Nothing gets through, which the follower has not noticed yet.
+    /// Nothing gets through, which the server notices only then.
     Cut {
-        /// When it will notice.
         until: Instant,
-        /// What it takes itself for.
-        role: Role,
     },
-    /// The follower serves nobody.
+    /// The server has noticed that it is cut off, and serves nobody.
     Down,
-}
-
-/// What a server that is cut off takes itself for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    Follower,
-    /// It led until the others elected another. It answers `sync` by itself.
-    Leader,
 }
 
 /// Transactions that not every server has applied yet.
@@ -120,10 +123,16 @@ impl Server {
             connections: FastMap::default(),
             applied: 0,
             link: Link::Up,
+            epoch: 0,
             lag: Some(Duration::ZERO),
-            syncs: VecDeque::new(),
-            touched: BTreeSet::new(),
+            learner_lag: Duration::ZERO,
+            expected: VecDeque::new(),
+            touched: BTreeMap::new(),
+            pings_handled: 0,
+            isolated: None,
             stalled: false,
+            stalled_since: None,
+            killed: false,
             refuses_connects: false,
             closes_connects: false,
             ahead: 0,
@@ -155,12 +164,13 @@ impl Log {
 impl Ensemble {
     /// Whether a server can ask the leader, or is it.
     pub(super) fn reaches_leader(&self, at: usize) -> bool {
-        at == LEADER || (self.servers[at].link == Link::Up && !self.servers[LEADER].stalled)
+        at == self.leader || (self.servers[at].link == Link::Up && self.leader_works())
     }
 
-    /// Whether a server answers `sync` without asking anybody, since it leads, or thinks so.
+    /// Whether a server answers `sync` without asking anybody, since it leads, or thinks so: only
+    /// `sync`s that followers forward wait for proposals (`Leader.processSync`).
     pub(super) fn syncs_alone(&self, at: usize) -> bool {
-        at == LEADER || matches!(self.servers[at].link, Link::Cut { role: Role::Leader, .. })
+        at == self.leader || self.servers[at].isolated.is_some()
     }
 
     /// Gives a transaction its zxid and time, and has every server apply it that can.
@@ -169,7 +179,7 @@ impl Ensemble {
         let time_ms = self.clock.wall_ms(self.now);
         let txn = Txn { zxid: self.zxid, time_ms, session_id, body };
         if self.servers.len() == 1 {
-            self.apply_at(LEADER, &txn, origin);
+            self.apply_at(self.leader, &txn, origin);
             return;
         }
         let committed = self.now;
@@ -184,94 +194,106 @@ impl Ensemble {
         }
         for server in 0..self.servers.len() {
             while let Some(entry) = self.applicable(server) {
-                self.servers[server].applied += 1;
-                let here = entry.origin.filter(|origin| {
-                    let connection = self.connections.get(&origin.connection());
-                    connection.is_some_and(|connection| connection.server == server)
-                });
-                self.apply_at(server, &entry.txn, here);
+                self.apply_next(server, &entry);
             }
+            self.take_answers(server);
         }
         let slowest = self.servers.iter().map(|server| server.applied).min();
         self.log.forget_before(slowest.unwrap_or(0));
     }
 
-    /// The next transaction a server can apply now.
-    fn applicable(&self, at: usize) -> Option<Arc<Entry>> {
-        let server = &self.servers[at];
-        let entry = self.log.entry(server.applied)?;
-        if at == LEADER {
-            return Some(Arc::clone(entry));
+    /// Has a server apply all there is, however late it is otherwise.
+    pub(super) fn catch_up_fully(&mut self, at: usize) {
+        while let Some(entry) = self.log.entry(self.servers[at].applied).cloned() {
+            self.apply_next(at, &entry);
         }
-        let due = server.lag.and_then(|lag| entry.committed.checked_add(lag));
-        let ready = server.link == Link::Up && !server.stalled;
-        (ready && due.is_some_and(|due| due <= self.now)).then(|| Arc::clone(entry))
     }
 
-    /// When a lagging server applies its next transaction, or a cut one gives up.
+    fn apply_next(&mut self, at: usize, entry: &Entry) {
+        self.servers[at].applied += 1;
+        let here = entry.origin.filter(|origin| {
+            let connection = self.connections.get(&origin.connection());
+            connection.is_some_and(|connection| connection.server == at)
+        });
+        self.apply_at(at, &entry.txn, here);
+    }
+
+    /// The next transaction a server can apply now.
+    fn applicable(&self, at: usize) -> Option<Arc<Entry>> {
+        let entry = self.log.entry(self.servers[at].applied)?;
+        let is_due = at == self.leader || self.applies_at(at).is_some_and(|due| due <= self.now);
+        is_due.then(|| Arc::clone(entry))
+    }
+
+    /// When a follower applies its next transaction.
+    fn applies_at(&self, at: usize) -> Option<Instant> {
+        let server = &self.servers[at];
+        let is_up = server.link == Link::Up && server.epoch == self.epoch;
+        let entry = self.log.entry(server.applied).filter(|_| is_up)?;
+        let ready = !server.stalled && !server.killed;
+        // It handles the commit when it has handled all before, and may apply it later still.
+        let lag = server.lag.filter(|_| ready)?.max(server.learner_lag);
+        entry.committed.checked_add(lag)
+    }
+
+    /// When a follower does something next because of its leader.
     pub(super) fn next_replication(&self) -> Option<Instant> {
         if self.servers.len() == 1 {
             return None;
         }
-        let due =
-            self.servers.iter().enumerate().skip(1).filter_map(|(_, server)| match server.link {
-                _ if server.stalled => None,
-                Link::Cut { until, .. } => Some(until),
-                Link::Down => None,
-                Link::Up => self.log.entry(server.applied)?.committed.checked_add(server.lag?),
-            });
+        let due = self.servers.iter().enumerate().filter_map(|(at, server)| match server.link {
+            _ if server.stalled || at == self.leader => None,
+            Link::Cut { until } => Some(until),
+            Link::Down => None,
+            Link::Up => {
+                let due = [self.applies_at(at), self.next_flush(at), self.next_answer(at)];
+                due.into_iter().flatten().min()
+            }
+        });
         due.min()
     }
 
-    /// Followers that have been cut off for too long drop their clients.
+    /// Servers that have been cut off for too long drop their clients.
     pub(super) fn give_up_on_the_leader(&mut self) {
-        for at in 1..self.servers.len() {
-            let server = &self.servers[at];
-            let Link::Cut { until, .. } = server.link else { continue };
+        for at in 0..self.servers.len() {
+            let server = &mut self.servers[at];
+            let Link::Cut { until } = server.link else { continue };
             if until <= self.now && !server.stalled {
-                self.servers[at].link = Link::Down;
+                server.link = Link::Down;
+                server.isolated = None;
+                server.touched.clear();
                 self.close_all_at(at);
             }
         }
     }
 
     pub(super) fn close_all_at(&mut self, server: usize) {
-        let here = self.connections.iter().filter(|(_, connection)| connection.server == server);
-        let mut ids: Vec<ConnectionId> = here.map(|(id, _)| *id).collect();
-        ids.sort_unstable();
+        let ids = self.connections_of(server);
         for id in ids {
             self.close(id, Cut::Fin);
         }
     }
 
-    /// Lets a follower reach its leader again, and go on with what has waited.
+    /// Lets a follower reach its leader again, and go on with what has waited. If it has noticed
+    /// that it was cut off, or the leader is not the one it had, it starts anew.
     pub(super) fn relink(&mut self, at: usize) {
-        if matches!(self.servers[at].link, Link::Cut { role: Role::Leader, .. }) {
-            // It becomes a follower: nothing of what it thought it knew remains.
-            self.servers[at].touched.clear();
-            self.close_all_at(at);
+        if at != self.leader {
+            let server = &mut self.servers[at];
+            let is_connected = matches!(server.link, Link::Up | Link::Cut { .. });
+            if !is_connected || server.epoch != self.epoch || self.servers[self.leader].killed {
+                self.rejoin(at);
+            }
+            self.servers[at].link = Link::Up;
         }
-        self.servers[at].link = Link::Up;
         self.catch_up_all();
-        self.pass_on_touches(at);
+        // Pings have piled up on the way.
+        self.handle_pings(at);
         self.resume_all_at(at);
-    }
-
-    /// Tells the leader of the sessions that were heard of while it could not be told.
-    pub(super) fn pass_on_touches(&mut self, at: usize) {
-        if !self.reaches_leader(at) {
-            return;
-        }
-        for session_id in std::mem::take(&mut self.servers[at].touched) {
-            self.sessions.touch(self.now, &self.clock, session_id);
-        }
     }
 
     /// Looks at every connection of a server again.
     pub(super) fn resume_all_at(&mut self, server: usize) {
-        let here = self.connections.iter().filter(|(_, connection)| connection.server == server);
-        let mut ids: Vec<ConnectionId> = here.map(|(id, _)| *id).collect();
-        ids.sort_unstable();
+        let ids = self.connections_of(server);
         for id in &ids {
             self.list(*id);
         }
@@ -284,7 +306,7 @@ impl Ensemble {
         let server = &mut self.servers[at];
         let mut changes = (!server.watches.is_empty()).then(Vec::new);
         let applied = server.tree.apply(txn, &mut changes);
-        if let (LEADER, Some(observer)) = (at, &mut self.observer) {
+        if let Some(observer) = self.observer.as_mut().filter(|_| at == self.leader) {
             observer.tell(&server.tree, txn);
         }
         for change in changes.into_iter().flatten() {
@@ -292,7 +314,13 @@ impl Ensemble {
         }
         let closed = match txn.body {
             TxnBody::CloseSession { .. } => {
+                self.servers[at].touched.remove(&txn.session_id);
                 self.servers[at].connections.get(&txn.session_id).copied()
+            }
+            // Every learner notes a new session (`LearnerSessionTracker.commitSession`).
+            TxnBody::CreateSession { timeout_ms } if at != self.leader => {
+                self.note_touch(at, txn.session_id, timeout_ms);
+                None
             }
             _ => None,
         };
@@ -307,7 +335,9 @@ impl Ensemble {
         if let Some(id) = closed {
             self.close(id, Cut::Fin);
         }
-        self.wake_syncs(at);
+        if self.servers.len() > 1 {
+            self.take_answers(at);
+        }
     }
 
     /// Tells those who watch, and may know.
@@ -318,17 +348,6 @@ impl Ensemble {
             // What happens to a parent's list of children is told by the parent's ACL.
             let acl = if firing.event == change.event { &change.acl } else { &change.parent_acl };
             self.send_event(&firing, zxid, Some(acl));
-        }
-    }
-
-    /// Lets connections go on whose `sync` has been caught up with.
-    fn wake_syncs(&mut self, at: usize) {
-        let server = &mut self.servers[at];
-        while let Some(&(place, id)) = server.syncs.front()
-            && place <= server.applied
-        {
-            server.syncs.pop_front();
-            self.resumable.push_back(id);
         }
     }
 }

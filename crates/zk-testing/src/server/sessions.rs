@@ -1,4 +1,4 @@
-//! The session tracker: who is alive, until when. It lives at the leader.
+//! The session tracker of the leader: which sessions are alive, until when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,6 +16,8 @@ pub struct SessionInfo {
     pub id: i64,
     /// Its timeout, as negotiated at the last connect.
     pub timeout: Duration,
+    /// Its timeout, as negotiated when it was created: what a new leader counts with.
+    pub create_timeout: Duration,
     /// When it expires if nothing more is heard of it.
     pub expires: Instant,
     /// The server its connection is, or was last, at.
@@ -23,7 +25,7 @@ pub struct SessionInfo {
 }
 
 /// All live sessions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sessions {
     tick: Duration,
     by_id: FastMap<i64, Session>,
@@ -32,9 +34,10 @@ pub(crate) struct Sessions {
     next_id: i64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Session {
     timeout_ms: i32,
+    create_timeout_ms: i32,
     expires: Instant,
     owner: Owner,
 }
@@ -63,9 +66,10 @@ impl Sessions {
     ) -> i64 {
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
-        self.by_id.insert(id, Session { timeout_ms, expires: now, owner });
+        let create_timeout_ms = timeout_ms;
+        self.by_id.insert(id, Session { timeout_ms, create_timeout_ms, expires: now, owner });
         self.buckets.entry(now).or_default().insert(id);
-        self.touch(now, clock, id);
+        self.touch(now, clock, id, timeout_ms);
         id
     }
 
@@ -81,14 +85,14 @@ impl Sessions {
         let Some(session) = self.by_id.get_mut(&id) else { return false };
         session.timeout_ms = timeout_ms;
         session.owner = owner;
-        self.touch(now, clock, id)
+        self.touch(now, clock, id, timeout_ms)
     }
 
-    /// Something was heard of a session; whether it is alive.
-    pub(crate) fn touch(&mut self, now: Instant, clock: &Clock, id: i64) -> bool {
+    /// Sets the clock of a session: it expires at the first tick after the timeout, which may be
+    /// earlier than before. False if the session is not alive.
+    pub(crate) fn touch(&mut self, now: Instant, clock: &Clock, id: i64, timeout_ms: i32) -> bool {
         let Some(session) = self.by_id.get_mut(&id) else { return false };
-        let timeout = Duration::from_millis(u64::try_from(session.timeout_ms).unwrap_or(0));
-        let expires = clock.round_up(now + timeout, self.tick);
+        let expires = clock.round_up(now + duration(timeout_ms), self.tick);
         if expires != session.expires {
             let old = std::mem::replace(&mut session.expires, expires);
             unlist(&mut self.buckets, old, id);
@@ -97,11 +101,26 @@ impl Sessions {
         true
     }
 
-    /// A new leader has heard of nobody yet, and gives everybody the whole timeout.
-    pub(crate) fn touch_all(&mut self, now: Instant, clock: &Clock) {
-        let ids: Vec<i64> = self.by_id.keys().copied().collect();
-        for id in ids {
-            self.touch(now, clock, id);
+    /// As [`touch`](Self::touch), at a server that cannot end sessions, as it has no followers any
+    /// more: it drops the packets of those that are overdue (`SessionTrackerImpl.isClosing`).
+    pub(crate) fn touch_unexpired(
+        &mut self,
+        now: Instant,
+        clock: &Clock,
+        id: i64,
+        timeout_ms: i32,
+    ) -> bool {
+        let is_alive = self.by_id.get(&id).is_some_and(|session| session.expires > now);
+        is_alive && self.touch(now, clock, id, timeout_ms)
+    }
+
+    /// Sets the clocks of all sessions, at the start of a leader: it knows the timeouts with which
+    /// they were created, but not those of later connects, which no transaction tells.
+    pub(crate) fn restart(&mut self, now: Instant, clock: &Clock, tick: Duration) {
+        self.tick = tick;
+        let all = self.by_id.iter().map(|(id, session)| (*id, session.create_timeout_ms));
+        for (id, timeout_ms) in all.collect::<Vec<_>>() {
+            self.touch(now, clock, id, timeout_ms);
         }
     }
 
@@ -145,11 +164,16 @@ impl Session {
     fn info(&self, id: i64) -> SessionInfo {
         SessionInfo {
             id,
-            timeout: Duration::from_millis(u64::try_from(self.timeout_ms).unwrap_or(0)),
+            timeout: duration(self.timeout_ms),
+            create_timeout: duration(self.create_timeout_ms),
             expires: self.expires,
             server: self.owner.server,
         }
     }
+}
+
+fn duration(timeout_ms: i32) -> Duration {
+    Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0))
 }
 
 fn unlist(buckets: &mut BTreeMap<Instant, BTreeSet<i64>>, at: Instant, id: i64) {

@@ -1,5 +1,6 @@
 //! How a server, or an ensemble of them, is set up.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::version::Version;
@@ -14,6 +15,8 @@ pub struct Settings {
     pub(crate) sync_limit: u32,
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) max_session_timeout: Option<Duration>,
+    /// Servers that differ from the others.
+    pub(crate) own: BTreeMap<usize, OwnSettings>,
     pub(crate) extended_types: bool,
     pub(crate) enforce_quota: bool,
     pub(crate) super_digest: Option<String>,
@@ -27,6 +30,14 @@ pub struct Settings {
     pub(crate) ipv6_acls: bool,
 }
 
+/// What one server of an ensemble may have otherwise than the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OwnSettings {
+    pub(crate) tick_time: Option<Duration>,
+    pub(crate) min_session_timeout: Option<Duration>,
+    pub(crate) max_session_timeout: Option<Duration>,
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -36,6 +47,7 @@ impl Default for Settings {
             sync_limit: 5,
             min_session_timeout: None,
             max_session_timeout: None,
+            own: BTreeMap::new(),
             extended_types: true,
             enforce_quota: false,
             super_digest: None,
@@ -58,7 +70,7 @@ impl Settings {
         Self::default()
     }
 
-    /// How many servers there are; the first is the leader, and stays it. 1 is a standalone
+    /// How many servers there are; the first leads until another one is elected. 1 is a standalone
     /// server. At most [`SERVERS_MAX`](crate::limits::SERVERS_MAX).
     #[must_use]
     pub fn servers(mut self, count: usize) -> Self {
@@ -98,6 +110,28 @@ impl Settings {
     #[must_use]
     pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
         self.max_session_timeout = Some(timeout);
+        self
+    }
+
+    /// The tick of one server, where it differs: what its sessions expire at multiples of, and what
+    /// it pings its followers by, while it leads.
+    #[must_use]
+    pub fn tick_time_of(mut self, server: usize, tick: Duration) -> Self {
+        self.own.entry(server).or_default().tick_time = Some(tick.max(Duration::from_millis(1)));
+        self
+    }
+
+    /// The shortest session timeout that one server grants to the clients that connect to it.
+    #[must_use]
+    pub fn min_session_timeout_of(mut self, server: usize, timeout: Duration) -> Self {
+        self.own.entry(server).or_default().min_session_timeout = Some(timeout);
+        self
+    }
+
+    /// The longest session timeout that one server grants to the clients that connect to it.
+    #[must_use]
+    pub fn max_session_timeout_of(mut self, server: usize, timeout: Duration) -> Self {
+        self.own.entry(server).or_default().max_session_timeout = Some(timeout);
         self
     }
 
@@ -188,12 +222,18 @@ impl Settings {
         self.ipv6_acls && self.version.knows_ipv6_acls()
     }
 
-    /// What a client gets that asks for this many milliseconds.
-    pub(crate) fn negotiate_ms(&self, asked_ms: i32) -> i32 {
-        let shortest = millis(self.min_session_timeout.unwrap_or(self.tick_time * 2));
-        let longest = millis(self.max_session_timeout.unwrap_or(self.tick_time * 20));
+    pub(crate) fn tick(&self, server: usize) -> Duration {
+        self.own.get(&server).and_then(|own| own.tick_time).unwrap_or(self.tick_time)
+    }
+
+    /// The timeout that a server grants to a client that asks for this many milliseconds.
+    pub(crate) fn negotiate_ms(&self, server: usize, asked_ms: i32) -> i32 {
+        let own = self.own.get(&server).copied().unwrap_or_default();
+        let tick = self.tick(server);
+        let shortest = own.min_session_timeout.or(self.min_session_timeout).unwrap_or(tick * 2);
+        let longest = own.max_session_timeout.or(self.max_session_timeout).unwrap_or(tick * 20);
         // Like the server: the upper bound has the last word.
-        asked_ms.max(shortest).min(longest)
+        asked_ms.max(millis(shortest)).min(millis(longest))
     }
 }
 

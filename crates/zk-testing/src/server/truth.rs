@@ -1,16 +1,16 @@
 //! What is really the case: for oracles, which see past every fault.
 
+use super::Ensemble;
 use super::connection::ConnectionId;
 use super::observer::{Commit, Observer};
 use super::sessions::SessionInfo;
 use super::tree::Tree;
-use super::{Ensemble, LEADER};
 
 impl Ensemble {
     /// The tree of the leader: every transaction is in it.
     #[must_use]
     pub fn tree(&self) -> &Tree {
-        &self.servers[LEADER].tree
+        &self.servers[self.leader].tree
     }
 
     /// The tree of one server, which may be behind; `None` if there is no such server.
@@ -54,6 +54,16 @@ impl Ensemble {
     #[must_use]
     pub fn connection_of(&self, session_id: i64) -> Option<ConnectionId> {
         self.servers.iter().find_map(|server| server.connections.get(&session_id).copied())
+    }
+
+    /// Whether bytes pass on a connection: neither it nor its server is stopped, and the server has
+    /// not gone silent on it.
+    #[must_use]
+    pub fn is_passable(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|connection| {
+            let is_stopped = connection.stalled || self.servers[connection.server].stalled;
+            !is_stopped && !connection.is_deaf()
+        })
     }
 
     /// How many watches all connections of a server have armed.

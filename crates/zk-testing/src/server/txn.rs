@@ -19,7 +19,10 @@ pub(crate) struct Txn {
 /// What it does.
 #[derive(Clone, Debug)]
 pub(crate) enum TxnBody {
-    CreateSession,
+    CreateSession {
+        /// As the server has granted it that the client connected to.
+        timeout_ms: i32,
+    },
     CloseSession {
         /// The ephemeral nodes to delete, in order.
         paths: Vec<Box<str>>,

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use proto::wire::Reader;
 use proto::{Check, Decode, DecodeError, ErrorCode, OpCode};
 
+use super::Ensemble;
 use super::acl::AskedAcl;
 use super::connection::Ticket;
 use super::create_request::CreateBody;
@@ -14,7 +15,6 @@ use super::prepare::Preparation;
 use super::replication::Origin;
 use super::sessions::Owner;
 use super::txn::{Applied, TxnBody, TxnOp};
-use super::{Ensemble, LEADER};
 
 /// Why a write becomes no transaction that changes anything.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +33,12 @@ impl Ensemble {
         let Some(connection) = self.connections.get(&ticket.connection) else { return };
         let Some(session_id) = connection.session_id() else { return };
         let here = Owner { server: connection.server, connection: ticket.connection };
-        if self.sessions.owner(session_id) != Some(here) {
+        match self.sessions.owner(session_id) {
+            Some(owner) if owner == here => {}
             // The session has moved on: this connection is closed without a reply.
-            return self.close(ticket.connection, Cut::Fin);
+            Some(_) => return self.close(ticket.connection, Cut::Fin),
+            // The session is over, which its follower has yet to apply: that closes the connection.
+            None => return,
         }
         let origin = Some(Origin::Request(ticket));
         match OpCode::from_code(op) {
@@ -76,7 +79,7 @@ impl Ensemble {
             Some(connection) => &connection.identities[..],
             None => &[],
         };
-        let tree = &self.servers[LEADER].tree;
+        let tree = &self.servers[self.leader].tree;
         let mut preparation =
             Preparation::new(tree, &self.settings, session_id, identities, &self.open);
         let mut r = Reader::new(body, "request");

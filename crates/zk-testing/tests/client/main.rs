@@ -7,6 +7,7 @@ mod life;
 
 mod cancellation;
 mod chroots;
+mod elections;
 mod fault_proxy;
 mod faults_a_client_meets;
 mod memory_streams;

@@ -237,28 +237,6 @@ fn an_ensemble_shows_its_members() {
 }
 
 #[test]
-fn a_deposed_leader_answers_syncs_alone_while_its_sessions_expire_at_the_new_one() {
-    let mut world = World::with(Settings::new().servers(3).sync_limit(9));
-    let (old, well) = (world.connect_to(1), world.connect_to(0));
-    world.create_as(&old, "/lock", CreateMode::Ephemeral).unwrap();
-    world.zk.depose(world.now, 1);
-    world.create(&well, "/other").unwrap();
-    for _ in 0..12 {
-        world.pass_ms(1_000);
-        world.call(&old, &Sync { path: "/".into() }).unwrap();
-        world.call(&well, &Ping).unwrap();
-    }
-    assert!(!world.zk.tree().contains("/lock"));
-    assert!(world.stat(&old, "/lock").is_ok() && world.stat(&old, "/other").is_err());
-    world.send(&old, &create("/a", CreateMode::Persistent));
-    assert!(world.reply(&old).is_none(), "nobody is there to agree");
-    world.zk.heal(world.now, 1);
-    world.drain();
-    assert!(world.closed(old.id).is_some(), "it follows now, and starts anew");
-    assert!(!world.zk.tree_of(1).unwrap().contains("/lock"));
-}
-
-#[test]
 fn a_leader_that_goes_on_hears_of_the_sessions_that_its_followers_have_seen() {
     let mut world = ensemble();
     let client = world.connect_to(1);

@@ -296,7 +296,7 @@ impl Worker {
 
     fn update_servers(&mut self) {
         self.updates += 1;
-        let servers = self.seat.world.plan.servers;
+        let servers = self.seat.world.plan.servers.len();
         let kept = self.seat.rng.index(servers);
         let others: Vec<usize> =
             (0..servers).filter(|it| *it == kept || self.seat.rng.chance(0.6)).collect();

@@ -1,0 +1,207 @@
+//! When a session may expire at the earliest, as its client can know it: the model of the servers
+//! is held to this bound, whatever the client under test makes of it.
+//!
+//! A packet that was answered before a request was sent, by at least the longest gap between two
+//! flushes of a follower, was counted when the leader answered that request. The leader of then
+//! expires nothing earlier than one timeout after such a packet was sent; a later leader, not
+//! earlier than one timeout after the last request was sent that a quorum agreed to.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What the client of one session has sent, and what was answered.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    /// The shortest timeout that any server grants the client.
+    timeout: Duration,
+    /// When the last packet was sent that a leader has counted.
+    counted: Instant,
+    /// When the last request was sent that a quorum has agreed to.
+    agreed: Instant,
+    /// Whether the client has asked for the end of the session.
+    is_closing: bool,
+}
+
+/// Packets of one connection, in both directions.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    connected: Instant,
+    /// The session, once the server has accepted it.
+    session: Option<i64>,
+    sent: Bytes,
+    /// Whether the connect request was sent.
+    is_open: bool,
+    /// Requests without a reply: xid, operation, and when they were sent.
+    pending: VecDeque<(i32, i32, Instant)>,
+    /// Packets that were answered: when they were sent, and when they were answered.
+    answered: VecDeque<(Instant, Instant)>,
+}
+
+/// The first bytes of a frame that comes in pieces.
+#[derive(Debug, Default)]
+struct Bytes {
+    head: Vec<u8>,
+    read: usize,
+}
+
+/// The bounds of all sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Bounds(BTreeMap<i64, Bound>);
+
+const SYNC: i32 = 9;
+const CLOSE_SESSION: i32 = -11;
+/// Requests that become transactions, whether or not they succeed.
+const WRITES: [i32; 10] = [1, 2, 5, 7, 14, 15, 16, 19, 21, CLOSE_SESSION];
+const PING_XID: i32 = -2;
+
+impl Bounds {
+    /// A session ends at the leader, which nobody has forced.
+    pub(crate) fn ends(&self, session: i64, now: Instant) -> Result<(), String> {
+        let Some(bound) = self.0.get(&session).filter(|it| !it.is_closing) else { return Ok(()) };
+        let due = bound.counted.min(bound.agreed) + bound.timeout;
+        match now < due {
+            true => Err(format!("{session:#x} expires {:?} too early", due - now)),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Exchange {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            connected: now,
+            session: None,
+            sent: Bytes::default(),
+            is_open: false,
+            pending: VecDeque::new(),
+            answered: VecDeque::new(),
+        }
+    }
+
+    /// The client sends bytes.
+    pub(crate) fn send(&mut self, now: Instant, mut bytes: &[u8], bounds: &mut Bounds) {
+        while let Some(head) = self.sent.frame(&mut bytes) {
+            if !self.is_open {
+                (self.is_open, self.connected) = (true, now);
+                continue;
+            }
+            let number = |at: usize| head.get(at..at + 4)?.try_into().ok().map(i32::from_be_bytes);
+            let (Some(xid), Some(op)) = (number(4), number(8)) else { continue };
+            self.pending.push_back((xid, op, now));
+            let bound = self.session.and_then(|session| bounds.0.get_mut(&session));
+            if let Some(bound) = bound.filter(|_| op == CLOSE_SESSION) {
+                bound.is_closing = true;
+            }
+        }
+    }
+
+    /// The server has accepted a session, which is itself a touch.
+    pub(crate) fn accepted(&mut self, session: i64, timeout: Duration, bounds: &mut Bounds) {
+        self.session = Some(session);
+        let connected = self.connected;
+        let bound = bounds.0.entry(session).or_insert(Bound {
+            timeout,
+            counted: connected,
+            agreed: connected,
+            is_closing: false,
+        });
+        bound.counted = bound.counted.max(connected);
+    }
+
+    /// A reply has been read. An error may come from a server that has asked nobody.
+    pub(crate) fn reply(&mut self, now: Instant, (xid, is_ok): (i32, bool), bounds: &mut Bounds) {
+        let Some(at) = self.pending.iter().position(|it| it.0 == xid) else { return };
+        let Some((_, op, sent)) = self.pending.remove(at) else { return };
+        self.answered.push_back((sent, now));
+        let Some(bound) = self.session.and_then(|session| bounds.0.get_mut(&session)) else {
+            return;
+        };
+        let is_write = WRITES.contains(&op) && is_ok;
+        if is_ok && xid != PING_XID && (is_write || op == SYNC) {
+            let gap = bound.timeout / 3;
+            while let Some((touched, answered)) = self.answered.front().copied()
+                && answered + gap <= sent
+            {
+                bound.counted = bound.counted.max(touched);
+                self.answered.pop_front();
+            }
+        }
+        if is_write {
+            bound.agreed = bound.agreed.max(sent);
+        }
+    }
+}
+
+impl Bytes {
+    /// The head of the next frame that is complete.
+    fn frame(&mut self, bytes: &mut &[u8]) -> Option<Vec<u8>> {
+        while !bytes.is_empty() {
+            let len = self.head.get(..4).and_then(|len| len.try_into().ok());
+            let end =
+                len.map_or(4, |len| 4 + usize::try_from(u32::from_be_bytes(len)).unwrap_or(0));
+            let piece = bytes.len().min(end - self.read);
+            let looked_at = piece.min(16_usize.saturating_sub(self.read));
+            self.head.extend_from_slice(&bytes[..looked_at]);
+            self.read += piece;
+            *bytes = &bytes[piece..];
+            if len.is_some() && self.read == end {
+                self.read = 0;
+                return Some(std::mem::take(&mut self.head));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(9);
+
+    fn frame(xid: i32, op: i32) -> Vec<u8> {
+        [8_i32, xid, op].map(i32::to_be_bytes).concat()
+    }
+
+    /// Requests of session 7 with these operations, each sent and answered at these seconds; whether
+    /// the session may expire in the last one.
+    fn may_expire(requests: &[(i32, u64, u64)], at: u64) -> bool {
+        let start = crate::clock::now();
+        let second = |number| start + Duration::from_secs(number);
+        let (mut exchange, mut bounds) = (Exchange::new(start), Bounds::default());
+        exchange.send(start, &[0, 0, 0, 1, 9], &mut bounds);
+        exchange.accepted(7, TIMEOUT, &mut bounds);
+        for (xid, &(op, sent, answered)) in (1..).zip(requests) {
+            let bytes = frame(xid, op);
+            exchange.send(second(sent), &bytes[..5], &mut bounds);
+            exchange.send(second(sent), &bytes[5..], &mut bounds);
+            exchange.reply(second(answered), (xid, true), &mut bounds);
+        }
+        bounds.ends(7, second(at)).is_ok()
+    }
+
+    #[test]
+    fn session_lasts_for_its_timeout_from_its_connect() {
+        assert!(!may_expire(&[], 8) && may_expire(&[], 9));
+        assert!(may_expire(&[(1, 4, 4)], 9), "a write counts nothing by itself");
+        assert!(may_expire(&[(CLOSE_SESSION, 1, 1)], 2));
+    }
+
+    #[test]
+    fn write_counts_packets_answered_a_third_of_the_timeout_before() {
+        let (read, create) = (4, 1);
+        assert!(!may_expire(&[(read, 3, 4), (create, 7, 7)], 11));
+        assert!(may_expire(&[(read, 3, 4), (create, 7, 7)], 12));
+        assert!(may_expire(&[(read, 3, 4), (create, 6, 6)], 9), "no flush need lie between");
+    }
+
+    #[test]
+    fn sync_counts_packets_and_is_no_agreement() {
+        let (read, create) = (4, 1);
+        assert!(may_expire(&[(read, 3, 3), (SYNC, 7, 7)], 9));
+        assert!(!may_expire(&[(create, 1, 1), (read, 3, 3), (SYNC, 7, 7)], 9));
+        assert!(may_expire(&[(create, 1, 1), (read, 3, 3), (SYNC, 7, 7)], 10));
+    }
+}

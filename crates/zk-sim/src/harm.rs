@@ -1,0 +1,123 @@
+//! Harm to whole servers: those of new holders, who rely on them the most, and any.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_testing::Cut;
+use zk_testing::server::{Action, Rule, Target};
+
+use crate::faults::later;
+use crate::rng::Rng;
+use crate::world::World;
+
+/// Takes the server of a session away for `time`, so that the rest may go on without it: it is cut
+/// off, stopped or killed, and if it led another one is elected. False if it is not known where the
+/// session is.
+pub(crate) fn isolate(world: &Arc<World>, session: i64, time: Duration, rng: &mut Rng) -> bool {
+    let at = world.server.with(|truth| truth.sessions().find(|it| it.id == session));
+    // Once all is well nothing is broken any more, however long ago that was decided.
+    let at = at.map(|it| it.server).filter(|_| !world.is_draining());
+    let Some(at) = at else { return false };
+    let (server, leader) = (&world.server, world.server.leader());
+    let log = |kind, what: std::fmt::Arguments<'_>| world.oracle().fault(kind, what);
+    if rng.chance(0.2) {
+        strand(world, session, time);
+        return true;
+    }
+    if world.plan.servers.len() == 1 {
+        kill(world, at, time, rng);
+        return true;
+    }
+    match (rng.below(4), at == leader) {
+        (0 | 3, true) => {
+            let successor = another(world, at, rng);
+            log("isolate leader", format_args!("{at} for {time:?}, {successor} leads"));
+            server.isolate_leader(successor);
+            later(world, time, move |world| world.server.heal(at));
+        }
+        (0, false) => {
+            log("isolate follower", format_args!("{at} for {time:?}"));
+            server.cut_from_leader(at);
+            later(world, time, move |world| world.server.heal(at));
+        }
+        (3, false) => {
+            // Nobody has told the new leader of any touch.
+            log("isolate follower", format_args!("{at} for {time:?}, and another server leads"));
+            server.cut_from_leader(at);
+            elect_any(world, rng);
+            later(world, time, move |world| world.server.heal(at));
+        }
+        (1, _) => {
+            log("stop server", format_args!("{at} for {time:?}"));
+            server.stall(at);
+            if at == leader {
+                elect_any(world, rng);
+            }
+            later(world, time, move |world| world.server.resume(at));
+        }
+        _ => kill(world, at, time, rng),
+    }
+    true
+}
+
+/// Kills a server and starts it after `time`. If it led, another one is elected a while later, or
+/// none until then.
+pub(crate) fn kill(world: &Arc<World>, at: usize, time: Duration, rng: &mut Rng) {
+    world.oracle().fault("kill server", format_args!("{at} for {time:?}"));
+    world.server.kill(at);
+    later(world, time, move |world| world.server.restart(at));
+    if at == world.server.leader() && rng.chance(0.8) {
+        let (world, mut rng) = (Arc::clone(world), rng.fork());
+        tokio::spawn(async move {
+            sleep(rng.around(world.plan.tick)).await;
+            if !world.is_draining() && world.server.leader() == at {
+                elect_any(&world, &mut rng);
+            }
+        });
+    }
+}
+
+/// Has any server elected that can lead, another one than the leader if possible.
+pub(crate) fn elect_any(world: &World, rng: &mut Rng) {
+    let (count, first) = (world.plan.servers.len(), rng.index(world.plan.servers.len()));
+    let leader = world.server.leader();
+    let all = (0..count).map(|it| (first + it) % count).filter(|at| *at != leader);
+    if let Some(elected) = all.into_iter().find(|at| world.server.elect(*at)) {
+        world.oracle().fault("elect", format_args!("{elected}"));
+    }
+}
+
+/// Another server than this one, of several.
+pub(crate) fn another(world: &World, at: usize, rng: &mut Rng) -> usize {
+    let count = world.plan.servers.len();
+    (at + 1 + rng.index(count - 1)) % count
+}
+
+/// Breaks the connection of a session, lets its next reconnect succeed without telling the client,
+/// and keeps the client out for `time` then: the session may expire by a timeout that the client
+/// does not know.
+fn strand(world: &Arc<World>, session: i64, time: Duration) {
+    world.oracle().fault("strand", format_args!("{session:#x} for {time:?}"));
+    let action = Action::ApplyThenDrop(Cut::Fin);
+    let rule = Rule { session: Some(session), ..Rule::new(Target::Connect, action) };
+    let rule = world.server.with(|servers| servers.add_rule(rule));
+    world.server.connection_of(session).cut(Cut::Fin);
+    let world = Arc::clone(world);
+    tokio::spawn(async move {
+        let step = Duration::from_millis(1);
+        let mut left = time / 4;
+        while !left.is_zero() && world.server.with(|servers| servers.rule_count(rule)) == 0 {
+            sleep(step).await;
+            left = left.saturating_sub(step);
+        }
+        world.server.with(|servers| servers.remove_rule(rule));
+        if world.is_draining() {
+            return;
+        }
+        world.oracle().log(format_args!("{session:#x} has reconnected and does not know it"));
+        let all = 0..world.plan.servers.len();
+        all.clone().for_each(|server| world.server.refuse_connects(server));
+        later(&world, time, move |world| all.for_each(|at| world.server.accept_connects(at)));
+    });
+}

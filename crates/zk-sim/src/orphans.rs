@@ -1,0 +1,105 @@
+//! Judges guards whose nodes an operator has deleted (I15).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_session::Client;
+use zk_testing::ConnectionId;
+
+use crate::clock::now;
+use crate::faults::outsider;
+use crate::oracle::Orphan;
+use crate::process::Process;
+use crate::rng::Rng;
+use crate::workload::holding::Holding;
+use crate::world::World;
+
+/// Within what time a guard is invalid whose client has read of the deletion, while its process
+/// runs.
+const TOLD: Duration = Duration::from_millis(200);
+
+/// Looks at every such guard until it is invalid, or has been valid for too long.
+pub(crate) async fn judge_all(world: Arc<World>) {
+    let wake = world.oracle().orphaned();
+    loop {
+        wake.notified().await;
+        let orphans = world.oracle().take_orphans();
+        for orphan in orphans {
+            // A rule may swallow the event, or the request that sets the watch.
+            if orphan.is_told || world.plan.rules.is_empty() {
+                tokio::spawn(judge(Arc::clone(&world), orphan));
+            }
+        }
+    }
+}
+
+/// The time counts while the process runs and, unless the client has read the event already, one
+/// connection works.
+async fn judge(world: Arc<World>, orphan: Orphan) {
+    let bound = if orphan.is_told { TOLD } else { reaction(&world) };
+    let (mut since, mut before) = (now(), None);
+    loop {
+        sleep(bound / 20).await;
+        let is_held = orphan.guard.upgrade().is_some_and(|guard| guard.is_held());
+        let Some((client, process)) = owner(&world, orphan.session).filter(|_| is_held) else {
+            return;
+        };
+        let connection = reaches(&world, &client, &orphan);
+        let is_undisturbed = orphan.is_told || (connection.is_some() && connection == before);
+        before = connection;
+        if !is_undisturbed || process.stood_still() {
+            since = now();
+        } else if now() - since > bound {
+            let Orphan { attempt, node, is_told, .. } = orphan;
+            let what = if is_told { "its client has read of the deletion" } else { "the deletion" };
+            let text = format!("#{attempt} is held {bound:?} after {what} of {node}");
+            return world.oracle().violated("I15", text);
+        }
+    }
+}
+
+/// With all well, a guard is invalid soon after its node was deleted.
+pub(crate) async fn examine(world: &Arc<World>, slot: usize, guard: &Arc<dyn Holding>) {
+    let nodes = guard.nodes();
+    let mut rng = Rng::new(world.plan.seed ^ 0x6f72_7068_616e);
+    let operator = outsider(world, usize::MAX - 2, &mut rng);
+    let (Some(node), Some(operator)) = (nodes.first(), operator) else { return };
+    world.oracle().operate_on(node);
+    let deleted = operator.delete(node, None).await;
+    world.oracle().log(format_args!("an operator deletes {node}: {deleted:?}"));
+    sleep(reaction(world)).await;
+    if deleted.is_ok() && guard.is_held() {
+        let text = format!("client {slot} holds {node} with all well, an operator has deleted it");
+        world.oracle().violated("I15", text);
+    }
+}
+
+/// How long it may take that a guard becomes invalid: the watch is set, and fires.
+fn reaction(world: &World) -> Duration {
+    let plan = &world.plan;
+    let tail = if plan.latency.tail > 0.0 { plan.latency.longest } else { Duration::ZERO };
+    let latency = plan.latency.typical.max(tail);
+    latency * 4 + plan.flush_lag_max * 2 + Duration::from_millis(500)
+}
+
+/// Whose session it is, unless the client is gone.
+fn owner(world: &World, session: i64) -> Option<(Client, Arc<Process>)> {
+    (0..world.slots()).find_map(|number| {
+        let slot = world.slot(number);
+        let client = slot.client.as_ref().filter(|client| client.session_id() == session)?;
+        Some((client.clone(), Arc::clone(slot.process.as_ref()?)))
+    })
+}
+
+/// The connection of the client, if it works and its server knows of the deletion.
+fn reaches(world: &World, client: &Client, orphan: &Orphan) -> Option<ConnectionId> {
+    if !client.is_connected() {
+        return None;
+    }
+    world.server.with(|truth| {
+        let at = truth.sessions().find(|session| session.id == orphan.session)?.server;
+        let knows = !truth.tree_of(at)?.contains(&orphan.node);
+        truth.connection_of(orphan.session).filter(|id| knows && truth.is_passable(*id))
+    })
+}

@@ -1,0 +1,98 @@
+//! The servers of a seed: how they differ from each other, and how late their flushes may be.
+
+use std::time::Duration;
+
+use zk_testing::Settings;
+
+use crate::rng::Rng;
+
+/// What one server has of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerPlan {
+    /// What it expires sessions by, and pings its followers by, while it leads.
+    pub(crate) tick: Duration,
+    /// The shortest and the longest session timeout that it grants.
+    shortest: Duration,
+    longest: Duration,
+}
+
+impl ServerPlan {
+    /// Draws the servers of a seed; in half of the seeds they are all the same.
+    ///
+    /// Every timeout that is granted is at least two ticks of every server, as it is where nobody
+    /// sets bounds of their own. No server grants a client less than half of what another grants it.
+    pub(crate) fn draw(seed: u64, count: usize, tick: Duration, asked: &[Duration]) -> Vec<Self> {
+        let mut rng = Rng::new(seed ^ 0x6469_6666_6572);
+        let same = Self { tick, shortest: tick * 2, longest: tick * 20 };
+        if count == 1 || rng.chance(0.5) {
+            return vec![same; count];
+        }
+        let slower = rng.pick(&[1, 1, 2]);
+        let mut ticks: Vec<Duration> = (0..count).map(|_| tick * rng.pick(&[1, slower])).collect();
+        if rng.chance(0.3) {
+            ticks[rng.index(count)] = tick / 2;
+        }
+        let two_ticks = ticks.iter().max().copied().unwrap_or(tick) * 2;
+        let longest = (rng.pick(asked) * rng.pick(&[1, 1, 2])).max(two_ticks * 2);
+        let differ = rng.chance(0.8);
+        let own = ticks.into_iter().map(|tick| Self {
+            tick,
+            shortest: if differ { two_ticks * rng.pick(&[1, 1, 2]) } else { two_ticks },
+            longest: if differ && rng.chance(0.5) { longest / 2 } else { longest },
+        });
+        own.collect()
+    }
+
+    pub(crate) fn granted(&self, asked: Duration) -> Duration {
+        asked.max(self.shortest).min(self.longest)
+    }
+
+    /// Sets up a server like this.
+    pub(crate) fn set_up(&self, number: usize, settings: Settings) -> Settings {
+        settings
+            .tick_time_of(number, self.tick)
+            .min_session_timeout_of(number, self.shortest)
+            .max_session_timeout_of(number, self.longest)
+    }
+}
+
+/// The longest timeout that a client may be granted.
+pub(crate) fn longest_granted(servers: &[ServerPlan], asked: Duration) -> Duration {
+    servers.iter().map(|server| server.granted(asked)).max().unwrap_or(asked)
+}
+
+/// How late flushes may be so that two of them are never a third of a timeout apart, which is what
+/// a lease assumes: half a tick passes between two pings.
+pub(crate) fn longest_flush_lag(servers: &[ServerPlan], asked: &[Duration]) -> Duration {
+    let all = servers.iter().flat_map(|it| asked.iter().map(|asked| it.granted(*asked)));
+    let shortest = all.min().unwrap_or_default();
+    let tick = servers.iter().map(|server| server.tick).max().unwrap_or_default();
+    (shortest / 3).saturating_sub(tick / 2) * 9 / 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_keep_the_assumptions_of_a_lease() {
+        let tick = Duration::from_millis(100);
+        let asked = [2, 3, 8, 20].map(|ticks| tick * ticks);
+        let mut any_differ = false;
+        for seed in 0..1_000 {
+            let servers = ServerPlan::draw(seed, 3, tick, &asked);
+            let slowest = servers.iter().map(|it| it.tick).max().unwrap();
+            for asked in asked {
+                let granted = servers.iter().map(|server| server.granted(asked));
+                let (least, most) = (granted.clone().min().unwrap(), granted.max().unwrap());
+                any_differ |= least < most;
+                assert!(least >= slowest * 2 && least * 2 >= most, "{seed}: {servers:?}");
+                assert_eq!(longest_granted(&servers, asked), most);
+            }
+            let lag = longest_flush_lag(&servers, &asked);
+            assert!(!lag.is_zero());
+            assert!(servers.iter().all(|it| slowest / 2 + lag < it.granted(asked[0]) / 3));
+        }
+        assert!(any_differ);
+    }
+}

@@ -1,0 +1,186 @@
+//! Which server leads: elections, partitions, crashes and restarts.
+//!
+//! Elections happen when a test asks for one, and take no time. What follows from one is that of
+//! a real ensemble: a new leader starts the clock of every session at its own start, with the
+//! timeout of the `createSession` transaction (`SessionTrackerImpl`'s constructor, over the
+//! timeouts that `ZKDatabase` has read from the log); every server that changes its leader closes
+//! all its client connections and loses its touch table (`Learner.shutdown`,
+//! `LearnerZooKeeperServer.createSessionTracker`); zxids go on in a new epoch.
+
+use std::time::Instant;
+
+use super::Ensemble;
+use super::connection::ConnectionId;
+use super::faults::Cut;
+use super::learners::Pings;
+use super::replication::Link;
+
+impl Ensemble {
+    /// The server that leads, or that led last if it is dead. A server on its own is its leader.
+    #[must_use]
+    pub fn leader(&self) -> usize {
+        self.leader
+    }
+
+    /// Makes a server the leader, which all servers follow that are neither dead, stopped nor cut
+    /// off. They and the new leader close their client connections. The old leader follows, too;
+    /// if it is stopped it goes on as an isolated leader when it is resumed.
+    ///
+    /// False, and nothing happens, if the server is dead, stopped or cut off, or on its own.
+    pub fn elect(&mut self, now: Instant, server: usize) -> bool {
+        self.advance(now);
+        if !self.can_lead(server) {
+            return false;
+        }
+        if server != self.leader && self.servers[self.leader].stalled {
+            self.isolate(self.leader);
+        }
+        self.start_leading(server);
+        self.settle();
+        true
+    }
+
+    /// Cuts the leader off from the other servers, which elect a successor at once. Until its sync
+    /// limit the old leader does not notice: it answers reads, pings, `sync`s and reconnects by
+    /// itself, from an old tree, and its writes hang. Then it closes its client connections.
+    ///
+    /// False, and nothing happens, if the successor cannot lead, or is the leader.
+    pub fn isolate_leader(&mut self, now: Instant, successor: usize) -> bool {
+        self.advance(now);
+        let old = self.leader;
+        if successor == old || self.servers[old].killed || !self.can_lead(successor) {
+            return false;
+        }
+        self.isolate(old);
+        self.start_leading(successor);
+        self.settle();
+        true
+    }
+
+    /// Kills a server: its connections break at once, whatever it has not sent is lost, and so is
+    /// its touch table. If it led, its followers close their client connections and serve nobody
+    /// until another server is elected or this one is restarted.
+    pub fn kill(&mut self, now: Instant, server: usize) {
+        self.advance(now);
+        self.handle_all_pings();
+        let Some(killed) = self.servers.get_mut(server).filter(|it| !it.killed) else { return };
+        killed.killed = true;
+        killed.stalled = false;
+        killed.link = Link::Up;
+        killed.isolated = None;
+        killed.local_sessions.clear();
+        self.forget_leader(server);
+        for id in self.connections_of(server) {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.outbox.truncate(0);
+            }
+            self.close(id, Cut::Rst);
+        }
+        if server == self.leader {
+            for other in self.others() {
+                if self.servers[other].link == Link::Up && !self.servers[other].stalled {
+                    self.forget_leader(other);
+                    self.close_all_at(other);
+                }
+            }
+        }
+    }
+
+    /// Starts a server that was killed. It leads again if no other was elected meanwhile.
+    pub fn restart(&mut self, now: Instant, server: usize) {
+        self.advance(now);
+        let Some(started) = self.servers.get_mut(server).filter(|it| it.killed) else { return };
+        started.killed = false;
+        if server == self.leader {
+            self.start_leading(server);
+        } else {
+            self.rejoin(server);
+        }
+        self.settle();
+    }
+
+    /// Whether the leader can be asked.
+    pub(super) fn leader_works(&self) -> bool {
+        let leader = &self.servers[self.leader];
+        !leader.stalled && !leader.killed
+    }
+
+    /// Whether a server has clients: it leads, follows, or has not noticed that it does not.
+    pub(super) fn serves(&self, at: usize) -> bool {
+        let server = &self.servers[at];
+        let has_leader = server.isolated.is_some()
+            || matches!(server.link, Link::Cut { .. })
+            || !self.servers[self.leader].killed;
+        !server.killed && server.link != Link::Down && has_leader
+    }
+
+    /// Connects a server to the leader from scratch: its clients have to come again, and it catches
+    /// up with the leader before it serves any of them (`Learner.syncWithLeader`).
+    pub(super) fn rejoin(&mut self, at: usize) {
+        self.forget_leader(at);
+        self.close_all_at(at);
+        let server = &mut self.servers[at];
+        (server.link, server.isolated, server.stalled_since) = (Link::Up, None, None);
+        if server.killed || self.servers[self.leader].killed {
+            return;
+        }
+        self.servers[at].epoch = self.epoch;
+        self.handle_pings(at);
+        self.catch_up_fully(at);
+        self.servers[at].tree.last_zxid = self.servers[self.leader].tree.last_zxid;
+    }
+
+    pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let leader = self.leader;
+        (0..self.servers.len()).filter(move |at| *at != leader)
+    }
+
+    pub(super) fn connections_of(&self, server: usize) -> Vec<ConnectionId> {
+        let here = self.connections.iter().filter(|(_, connection)| connection.server == server);
+        let mut ids: Vec<ConnectionId> = here.map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    fn can_lead(&self, at: usize) -> bool {
+        let server = self.servers.get(at).filter(|_| self.servers.len() > 1);
+        server.is_some_and(|it| it.link == Link::Up && !it.stalled && !it.killed)
+    }
+
+    /// Leaves the leader of now with what it knows, and with nobody to tell it more.
+    fn isolate(&mut self, old: usize) {
+        let until = self.now + self.settings.tick(old) * self.settings.sync_limit;
+        let server = &mut self.servers[old];
+        server.link = Link::Cut { until };
+        server.isolated = Some(self.sessions.clone());
+    }
+
+    fn start_leading(&mut self, at: usize) {
+        self.catch_up_fully(at);
+        self.leader = at;
+        self.epoch += 1;
+        if self.servers.len() > 1 {
+            self.zxid = ((self.zxid >> 32) + 1) << 32;
+            self.servers[at].tree.last_zxid = self.zxid;
+        }
+        self.servers[at].epoch = self.epoch;
+        let tick = self.settings.tick(at);
+        self.pings = Pings::new(self.now, tick);
+        self.servers.iter_mut().for_each(|server| server.pings_handled = 0);
+        self.sessions.restart(self.now, &self.clock, tick);
+        self.forget_leader(at);
+        self.close_all_at(at);
+        for other in self.others() {
+            let server = &self.servers[other];
+            if server.link == Link::Up && !server.stalled && !server.killed {
+                self.rejoin(other);
+            }
+        }
+    }
+
+    /// Drops what a server has of the leader it had: the touch table, and answers on their way.
+    fn forget_leader(&mut self, at: usize) {
+        self.servers[at].touched.clear();
+        self.servers[at].expected.clear();
+    }
+}

@@ -1,0 +1,61 @@
+//! A client through elections and crashes.
+
+use zk_session::{Client, Config, CreateMode, Outcome, SessionEvent, SessionEvents};
+use zk_testing::TestServer;
+
+use crate::in_memory::{InMemory, client_of};
+
+/// A client that knows all three servers of an ensemble.
+async fn client_of_all(server: &TestServer) -> Client {
+    let config = Config::new("server-0:1,server-1:1,server-2:1").unwrap();
+    config.seed(1).connect_through(InMemory(server.clone())).await.unwrap()
+}
+
+async fn until_reconnected(events: &mut SessionEvents) {
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_survives_an_election() {
+    let server = TestServer::ensemble(3);
+    let client = client_of_all(&server).await;
+    let mut events = client.events();
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    for leader in [2, 1, 0] {
+        assert!(server.elect(leader));
+        assert_eq!(server.leader(), leader);
+        until_reconnected(&mut events).await;
+        assert!(client.exists("/e").await.unwrap().is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_survives_the_death_of_every_server_in_turn() {
+    let server = TestServer::ensemble(3);
+    let client = client_of_all(&server).await;
+    let mut events = client.events();
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    for number in 0..3 {
+        let successor = (number + 1) % 3;
+        server.kill(number);
+        assert!(server.elect(successor));
+        until_reconnected(&mut events).await;
+        assert!(client.exists("/e").await.unwrap().is_some());
+        server.restart(number);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn isolated_leader_answers_syncs_and_no_writes() {
+    let server = TestServer::ensemble(3);
+    let client = client_of(&server, 0).await;
+    let mut events = client.events();
+    assert!(server.isolate_leader(1));
+    client.sync("/").await.unwrap();
+    let error = client.create("/a", b"", CreateMode::Persistent).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert!(server.with(|truth| !truth.tree().contains("/a")));
+    server.heal(0);
+    until_reconnected(&mut events).await;
+    client.create("/a", b"", CreateMode::Persistent).await.unwrap();
+}

@@ -1,0 +1,254 @@
+//! Elections, isolated leaders, crashes and restarts.
+
+use std::time::Duration;
+
+use proto::{CreateMode, Ping, Sync};
+use zk_testing::server::{Ensemble, Settings};
+
+use crate::world::{Client, World, create, new_session};
+
+fn ensemble() -> World {
+    World::with(Settings::new().servers(3))
+}
+
+/// When a session expires, from now.
+fn expires_in(world: &World, client: &Client) -> Duration {
+    let id = client.session.session_id;
+    world.zk.sessions().find(|info| info.id == id).unwrap().expires - world.now
+}
+
+#[test]
+fn any_server_leads_after_its_election() {
+    for leader in [1, 2, 0] {
+        let mut world = ensemble();
+        let before = [world.connect_to(0), world.connect_to(1), world.connect_to(2)];
+        world.create(&before[0], "/before").unwrap();
+        assert!(world.zk.elect(world.now, leader));
+        world.drain();
+        assert_eq!(world.zk.leader(), leader);
+        for client in &before {
+            assert!(world.closed(client.id).is_some(), "every server has changed its leader");
+        }
+        for (server, client) in before.iter().enumerate() {
+            let client = world.reconnect(server, client);
+            let made = world.create(&client, &format!("/{server}")).unwrap();
+            assert_eq!(made.stat.czxid >> 32, 2, "a new epoch");
+            world.call(&client, &Sync { path: "/".into() }).unwrap();
+            assert!(world.stat(&client, "/before").is_ok());
+        }
+    }
+}
+
+#[test]
+fn new_leader_starts_every_clock_with_the_timeout_of_creation() {
+    let short = Duration::from_secs(5);
+    let mut world = World::with(Settings::new().servers(3).max_session_timeout_of(2, short));
+    let client = world.connect_to(2);
+    let client = world.reconnect(1, &client);
+    assert_eq!(client.session.timeout_ms, 10_000);
+    world.pass_ms(4_000);
+    world.call(&client, &Ping).unwrap();
+    world.pass_ms(1_000);
+    assert_eq!(expires_in(&world, &client), Duration::from_secs(11));
+    assert!(world.zk.elect(world.now, 1));
+    assert_eq!(expires_in(&world, &client), Duration::from_secs(7), "5 + 5, rounded up to 12");
+    let info = world.zk.sessions().next().unwrap();
+    assert_eq!((info.timeout, info.create_timeout), (Duration::from_secs(10), short));
+}
+
+#[test]
+fn expiry_is_rounded_by_the_tick_of_the_leader() {
+    let own = Duration::from_millis(3_000);
+    let mut world = World::with(Settings::new().servers(3).tick_time_of(1, own));
+    let client = world.connect_to(2);
+    assert_eq!(expires_in(&world, &client), Duration::from_secs(12));
+    assert!(world.zk.elect(world.now, 1));
+    let client = world.reconnect(2, &client);
+    assert_eq!(expires_in(&world, &client), Duration::from_secs(12));
+    world.pass_ms(2_100);
+    let client = world.reconnect(0, &client);
+    assert_eq!(expires_in(&world, &client), Duration::from_millis(15_000 - 2_100));
+    // It pings every 1.5 s.
+    world.pass_ms(500);
+    world.call(&client, &Ping).unwrap();
+    world.pass_ms(400);
+    assert_eq!(expires_in(&world, &client), Duration::from_secs(12));
+    world.pass_ms(1_499);
+    world.call(&client, &Ping).unwrap();
+    world.pass_ms(1);
+    assert_eq!(expires_in(&world, &client), Duration::from_millis(15_000 - 4_500));
+}
+
+#[test]
+fn servers_grant_timeouts_within_their_own_bounds() {
+    let settings = Settings::new().servers(3);
+    let settings = settings.min_session_timeout_of(1, Duration::from_secs(15));
+    let settings = settings.tick_time_of(2, Duration::from_millis(300));
+    let mut world = World::with(settings);
+    let granted = [0, 1, 2].map(|server| world.connect_to(server).session.timeout_ms);
+    assert_eq!(granted, [10_000, 15_000, 6_000]);
+}
+
+#[test]
+fn server_that_cannot_lead_is_not_elected() {
+    let refused = |harm: fn(&mut Ensemble, std::time::Instant)| {
+        let mut world = ensemble();
+        harm(&mut world.zk, world.now);
+        !world.zk.elect(world.now, 1) && world.zk.leader() == 0
+    };
+    assert!(refused(|zk, now| zk.kill(now, 1)));
+    assert!(refused(|zk, now| zk.stall(now, 1)));
+    assert!(refused(|zk, now| zk.cut_from_leader(now, 1)));
+    assert!(!ensemble().zk.elect(ensemble().now, 3));
+    let mut alone = World::new();
+    assert!(!alone.zk.elect(alone.now, 0));
+}
+
+#[test]
+fn isolated_leader_serves_reads_and_syncs_until_its_sync_limit() {
+    let mut world = ensemble();
+    let (old, gone) = (world.connect_to(0), world.connect_to(1));
+    world.create_as(&old, "/lock", CreateMode::Ephemeral).unwrap();
+    world.pass_ms(1_000);
+    assert!(world.zk.isolate_leader(world.now, 1));
+    world.drain();
+    assert!(world.closed(gone.id).is_some() && world.closed(old.id).is_none());
+    let gone = world.reconnect(2, &gone);
+    world.create(&gone, "/new").unwrap();
+    assert!(world.zk.tree().contains("/new"));
+    for _ in 0..9 {
+        world.pass_ms(1_000);
+        world.call(&old, &Ping).unwrap();
+        world.call(&old, &Sync { path: "/".into() }).unwrap();
+        assert!(world.stat(&old, "/lock").is_ok() && world.stat(&old, "/new").is_err());
+    }
+    assert_eq!(expires_in(&world, &old), Duration::from_secs(2), "counted by the new leader");
+    let old = world.reconnect(0, &old);
+    assert_eq!(expires_in(&world, &old), Duration::from_secs(2), "which has not been asked");
+    world.send(&old, &create("/a", CreateMode::Persistent));
+    assert!(world.reply(&old).is_none(), "nobody is there to agree");
+    assert_eq!(world.try_connect(0, &new_session()).1, None, "nor to a new session");
+    world.pass_ms(1_000);
+    assert!(world.closed(old.id).is_some());
+    world.pass_ms(1_000);
+    assert!(!world.zk.tree().contains("/lock") && !world.zk.tree().contains("/a"));
+}
+
+#[test]
+fn isolated_leader_follows_once_it_is_healed() {
+    let mut world = ensemble();
+    let old = world.connect_to(0);
+    assert!(world.zk.isolate_leader(world.now, 2));
+    let well = world.connect_to(1);
+    world.create(&well, "/new").unwrap();
+    world.zk.heal(world.now, 0);
+    world.drain();
+    assert!(world.closed(old.id).is_some());
+    let old = world.reconnect(0, &old);
+    assert!(world.stat(&old, "/new").is_ok());
+    assert!(world.create(&old, "/a").is_ok());
+    assert!(world.zk.elect(world.now, 0), "and may lead again");
+}
+
+/// Its own tracker counts on: the packets of an overdue session are dropped.
+#[test]
+fn isolated_leader_drops_the_packets_of_sessions_it_would_expire() {
+    let mut world = World::with(Settings::new().servers(3).sync_limit(20));
+    let (quiet, busy) = (world.connect_to(0), world.connect_to(0));
+    assert!(world.zk.isolate_leader(world.now, 1));
+    world.pass_ms(11_999);
+    world.call(&busy, &Ping).unwrap();
+    world.pass_ms(1);
+    world.call(&busy, &Ping).unwrap();
+    world.send(&quiet, &Ping);
+    assert!(world.reply(&quiet).is_none() && world.closed(quiet.id).is_none());
+}
+
+#[test]
+fn leader_replaced_while_stopped_goes_on_alone_for_half_a_tick() {
+    let mut world = ensemble();
+    let old = world.connect_to(0);
+    world.zk.stall(world.now, 0);
+    world.pass_ms(11_000);
+    assert!(world.zk.elect(world.now, 1));
+    world.pass_ms(11_000);
+    world.send(&old, &Sync { path: "/".into() });
+    assert!(world.reply(&old).is_none());
+    world.zk.resume_server(world.now, 0);
+    world.drain();
+    assert!(world.reply(&old).is_none(), "it takes the session for overdue");
+    let (id, reply) = world.try_connect(0, &new_session());
+    assert!(reply.is_none() && world.closed(id).is_none());
+    world.pass_ms(1_000);
+    assert!(world.closed(old.id).is_some() && world.closed(id).is_some());
+    world.zk.heal(world.now, 0);
+    world.connect_to(0);
+}
+
+#[test]
+fn dead_leader_leaves_nobody_served_until_an_election() {
+    let mut world = ensemble();
+    let clients = [world.connect_to(0), world.connect_to(1)];
+    world.zk.kill(world.now, 0);
+    world.drain();
+    for client in &clients {
+        assert!(world.closed(client.id).is_some());
+    }
+    assert_eq!(world.try_connect(1, &new_session()).1, None);
+    world.pass_ms(60_000);
+    assert_eq!(world.zk.sessions().count(), 2, "nobody counts");
+    assert!(world.zk.elect(world.now, 2));
+    assert_eq!(expires_in(&world, &clients[0]), Duration::from_secs(12));
+    let client = world.reconnect(1, &clients[0]);
+    world.create(&client, "/a").unwrap();
+    world.zk.restart(world.now, 0);
+    assert_eq!(world.zk.leader(), 2);
+    let client = world.reconnect(0, &client);
+    assert!(world.stat(&client, "/a").is_ok());
+}
+
+#[test]
+fn restarted_leader_starts_every_clock_anew() {
+    for servers in [1, 3] {
+        let mut world = World::with(Settings::new().servers(servers));
+        let client = world.connect_to(0);
+        world.create_as(&client, "/lock", CreateMode::Ephemeral).unwrap();
+        world.pass_ms(7_000);
+        world.zk.kill(world.now, 0);
+        world.pass_ms(20_000);
+        world.zk.restart(world.now, 0);
+        assert_eq!(expires_in(&world, &client), Duration::from_millis(11_000));
+        let client = world.reconnect(servers - 1, &client);
+        assert!(world.stat(&client, "/lock").is_ok());
+        world.create(&client, "/a").unwrap();
+    }
+}
+
+#[test]
+fn late_server_catches_up_before_it_leads() {
+    let mut world = ensemble();
+    let client = world.connect_to(0);
+    world.zk.lag(world.now, 1, None);
+    world.zk.lag(world.now, 2, None);
+    world.create(&client, "/a").unwrap();
+    assert!(!world.zk.tree_of(1).unwrap().contains("/a"));
+    assert!(world.zk.elect(world.now, 1));
+    assert!((0..3).all(|server| world.zk.tree_of(server).unwrap().contains("/a")));
+}
+
+#[test]
+fn cut_follower_starts_anew_if_its_leader_was_replaced() {
+    let mut world = ensemble();
+    let client = world.connect_to(1);
+    world.zk.cut_from_leader(world.now, 1);
+    world.call(&client, &Ping).unwrap();
+    assert!(world.zk.elect(world.now, 2));
+    let at_election = expires_in(&world, &client);
+    world.pass_ms(1_500);
+    assert!(world.closed(client.id).is_none(), "it has not noticed");
+    world.zk.heal(world.now, 1);
+    world.drain();
+    assert!(world.closed(client.id).is_some());
+    world.pass_ms(1_500);
+    assert_eq!(expires_in(&world, &client) + Duration::from_secs(3), at_election);
+}
