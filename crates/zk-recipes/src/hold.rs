@@ -182,7 +182,7 @@ impl Fate {
 
 /// A task that sets the fate of a hold when its node is deleted. Dropping this ends it.
 #[derive(Debug)]
-struct NodeWatch(AbortHandle);
+struct NodeWatch(Option<AbortHandle>);
 
 impl NodeWatch {
     /// Goes on with the watch that the contender waited with, if it has one. Otherwise the watch is set
@@ -191,20 +191,22 @@ impl NodeWatch {
         let (client, armed) = (contender.client().clone(), contender.take_watch());
         let (node, fate) = (node.clone(), Arc::clone(fate));
         let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);
-        let task = tokio::spawn(async move {
+        let task = contender.client().spawn_beside(async move {
             if armed.is_none() {
                 tokio::time::sleep(delay).await;
             }
             deleted(client, node, armed).await;
             fate.set(LossReason::NodeDeleted);
         });
-        Self(task.abort_handle())
+        Self(task)
     }
 }
 
 impl Drop for NodeWatch {
     fn drop(&mut self) {
-        self.0.abort();
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
     }
 }
 

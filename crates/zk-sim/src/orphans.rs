@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_session::Client;
-use zk_testing::ConnectionId;
+use zk_testing::server::Target;
+use zk_testing::{ConnectionId, Op};
 
 use crate::clock::now;
 use crate::faults::outsider;
@@ -26,16 +27,19 @@ pub(crate) async fn judge_all(world: Arc<World>) {
         wake.notified().await;
         let orphans = world.oracle().take_orphans();
         for orphan in orphans {
-            // A rule may swallow the event, or the request that sets the watch.
-            if orphan.is_told || world.plan.rules.is_empty() {
+            // A rule may swallow the event, or the request that sets the watch: then the client has
+            // read of the deletion only for another contender that watches the node.
+            let sets_watch = |target: &Target| *target == Target::Op(Op::GetChildren2);
+            let is_watched = !world.plan.rules.iter().any(|(target, ..)| sets_watch(target));
+            if (orphan.is_told && is_watched) || world.plan.rules.is_empty() {
                 tokio::spawn(judge(Arc::clone(&world), orphan));
             }
         }
     }
 }
 
-/// The time counts while the process runs and, unless the client has read the event already, one
-/// connection works.
+/// The time counts while the process runs and one connection works: the watch may not have been set
+/// yet, and be asked for again on each.
 async fn judge(world: Arc<World>, orphan: Orphan) {
     let bound = if orphan.is_told { TOLD } else { reaction(&world) };
     let (mut since, mut before) = (now(), None);
@@ -46,7 +50,7 @@ async fn judge(world: Arc<World>, orphan: Orphan) {
             return;
         };
         let connection = reaches(&world, &client, &orphan);
-        let is_undisturbed = orphan.is_told || (connection.is_some() && connection == before);
+        let is_undisturbed = connection.is_some() && connection == before;
         before = connection;
         if !is_undisturbed || process.stood_still() {
             since = now();

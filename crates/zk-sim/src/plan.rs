@@ -304,6 +304,13 @@ impl Plan {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
+    /// True if answers come soon enough to keep a client's lease renewed once all is well: a touch and
+    /// the request that proves it take a round trip each, beside the flush bound of a third.
+    pub(crate) fn keeps_leases(&self, slot: usize) -> bool {
+        let round_trip = self.latency.typical * 2 + self.lag;
+        self.shortest_timeout(slot).is_some_and(|timeout| round_trip <= timeout / 6)
+    }
+
     /// The shortest timeout that a client may be granted; `None` is that of an outsider.
     pub(crate) fn shortest_timeout(&self, slot: usize) -> Option<Duration> {
         let asked = self.clients.get(slot)?.asked;

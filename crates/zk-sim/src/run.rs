@@ -161,6 +161,9 @@ async fn exam(
         {
             return world.oracle().log(format_args!("client {slot}: {error}"));
         }
+        Ok(Err(LockError::Lost(reason))) if !world.plan.keeps_leases(slot) => {
+            return world.oracle().log(format_args!("client {slot}, far away: {reason}"));
+        }
         Ok(Err(error)) => {
             return world.oracle().violated("I6", format!("client {slot}, all well: {error}"));
         }
@@ -171,10 +174,13 @@ async fn exam(
     };
     sleep(time).await;
     let Some(guard) = guard else { return };
-    if !guard.is_held() {
-        let text = format!("client {slot} lost the lock with all well: {:?}", guard.tokens());
+    let is_held = guard.is_held();
+    if !is_held && world.plan.keeps_leases(slot) {
+        let stats = client.stats().lease;
+        let text =
+            format!("client {slot} lost the lock with all well: {:?}, {stats:?}", guard.tokens());
         world.oracle().violated("I6", text);
-    } else if is_keeper {
+    } else if is_held && is_keeper {
         orphans::examine(world, slot, &guard).await;
     }
 }

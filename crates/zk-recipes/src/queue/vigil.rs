@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use futures::FutureExt;
 use futures::future::try_join_all;
+use tokio::task::unconstrained;
 use zk_session::{Client, ErrorCode, EventType, Watch};
 
 use super::{one_write, passes, pause};
@@ -61,7 +62,9 @@ impl Vigil {
         let Some((_, watch)) = self.watched.iter_mut().find(|(watched, _)| watched == node) else {
             return true;
         };
-        if watch.as_mut().is_some_and(|armed| armed.now_or_never().is_some()) {
+        // A task that has used up its budget would not be told of an event that is there.
+        let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
+        if watch.as_mut().is_some_and(has_fired) {
             *watch = None;
         }
         watch.is_none()

@@ -57,13 +57,13 @@ impl LeaseClaim {
         Self { client }
     }
 
-    /// Binds a belief to the lease as it stands; `None` if it is not valid now:
-    /// [`renew`](Self::renew) it then.
+    /// Binds a belief to the lease as it stands; `None` if it is not valid now, or ends before it can be
+    /// renewed: [`renew`](Self::renew) it then.
     #[must_use]
     pub fn bind(&self) -> Option<Belief> {
         observe();
         let session = self.client.shared().number();
-        let (term, _) = self.client.shared().lock().lease(now())?;
+        let term = self.client.shared().lock().term_to_bind(now())?;
         Some(Belief { session, term })
     }
 

@@ -33,6 +33,8 @@ pub use self::retry::Retry;
 pub use self::retry_policy::RetryPolicy;
 pub use self::watch_stream::{PendingStream, WatchNews, WatchStream};
 
+use tokio::task::AbortHandle;
+
 use crate::connect_string::ConnectString;
 use crate::core::{Settings, Stats, TIMEOUT_MAX};
 use crate::driver::{Connector, Driver, Shared, now};
@@ -251,6 +253,18 @@ impl Client {
     #[must_use]
     pub fn claim_lease(&self) -> LeaseClaim {
         LeaseClaim::new(self.clone())
+    }
+
+    /// Runs a future on the runtime of the session's driver, wherever the caller is. For recipes that
+    /// watch something on behalf of a handle which nobody polls. `None` before the driver has run.
+    ///
+    /// The future must not keep a handle on the session for longer than that handle lives.
+    #[must_use]
+    pub fn spawn_beside<F>(&self, future: F) -> Option<AbortHandle>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Some(self.shared().runtime()?.spawn(future).abort_handle())
     }
 
     /// Draws a random UUID (version 4), as recipes put it into the names of their

@@ -166,7 +166,7 @@ impl<H: Handles> Session<H> {
         // Only ordinary replies move the zxid: notifications may carry that of a
         // transaction of which more events are to come, and refusals carry -1.
         self.has_seen(header.zxid);
-        self.renew_lease(now, &sent, header);
+        self.take_evidence(now, &sent, header);
         self.deadlines.met(sent.due);
         // UnknownSession: the session went between two looks of the server at it.
         if [ErrorCode::SESSION_EXPIRED, ErrorCode::UNKNOWN_SESSION].contains(&header.err) {
@@ -201,7 +201,7 @@ impl<H: Handles> Session<H> {
     }
 
     /// Takes from an answer what it proves of the leader's clock; see [`super::lease`].
-    fn renew_lease(&mut self, now: Instant, sent: &Sent<H>, header: &ReplyHeader) {
+    fn take_evidence(&mut self, now: Instant, sent: &Sent<H>, header: &ReplyHeader) {
         // Credentials are answered ahead of the request processors, and touch nothing.
         if matches!(sent.owner, Owner::Credential(_)) {
             return;

@@ -93,7 +93,6 @@ use self::lease::Lease;
 use self::link::Link;
 use self::outbound::{Outbound, Queue};
 use self::read_only::Search;
-pub(crate) use self::requests::HEARTBEAT;
 use self::rng::Rng;
 use self::stats::Counters;
 use self::timing::Pulse;
@@ -226,13 +225,13 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
         let Identity { session_id, password, session_zxid, .. } = &self.identity;
-        let timeout = self.lease.shortest_timeout();
+        let shortest = self.lease.shortest_timeout();
         let end = self.beginning_of_the_end();
         let is_over = end.is_some_and(|end| end != SessionEnd::Detached);
         let lives = *session_id != 0 && !is_over;
         lives.then(|| {
             SessionCredentials::of(*session_id, password.0.clone(), *session_zxid)
-                .with_shortest_timeout(timeout)
+                .with_shortest_timeout(shortest.unwrap_or_default())
         })
     }
 
@@ -319,6 +318,13 @@ impl<H: Handles> Session<H> {
             return None;
         }
         self.lease.valid_until().map(|until| (self.lease.term(), until))
+    }
+
+    /// The term that a new belief may be bound to: that of a lease which is valid, and can be renewed
+    /// before it ends.
+    #[must_use]
+    pub fn term_to_bind(&self, now: Instant) -> Option<u64> {
+        self.lease(now).filter(|_| self.lease.is_renewable()).map(|(term, _)| term)
     }
 
     /// The time from which the session timeout counts at the earliest, at whatever server leads,

@@ -17,7 +17,7 @@ use crate::planted::Planted;
 
 /// A transaction of nothing. It needs no permission and leaves no trace but its
 /// zxid; servers log refusals, and there is nothing in it to refuse.
-pub(crate) const HEARTBEAT: Multi<'static> = Multi::new(&[]);
+const HEARTBEAT: Multi<'static> = Multi::new(&[]);
 
 impl<H: Handles> Session<H> {
     /// Sends a request, or keeps it until there is a connection.
@@ -192,6 +192,23 @@ impl<H: Handles> Session<H> {
         }
         self.send_all_chores(now);
         self.say_close(now);
+    }
+
+    /// Asks a quorum for an answer that renews the lease, on behalf of a caller. The session's own
+    /// request of that kind is put off by it.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn renew_lease(
+        &mut self,
+        now: Instant,
+        to: impl Into<Waiter<H::Reply>>,
+    ) -> Result<Ticket, Failure> {
+        let ticket = self.submit(now, &HEARTBEAT, to, None)?;
+        if self.is_connected() {
+            self.lease.asked(LeaseRequest::Quorum, now);
+        }
+        Ok(ticket)
     }
 
     /// Sends what a claimed lease needs; see [`super::lease`].

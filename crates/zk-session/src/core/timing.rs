@@ -223,7 +223,10 @@ impl<H: Handles> Session<H> {
     /// up by a long reply, or by a long queue of them: the server does not count what it sends, so
     /// it must go on receiving something.
     fn ping_due(&self) -> Option<Instant> {
-        let interval = self.lease.touch_every().unwrap_or(self.identity.timeout / 3);
+        // The lease goes by the shortest timeout so far, also when a server grants a longer one.
+        let shortest = self.lease.shortest_timeout().filter(|_| !self.is_read_only());
+        let timeout = shortest.map_or(self.identity.timeout, |it| it.min(self.identity.timeout));
+        let interval = self.lease.touch_every().unwrap_or(timeout / 3);
         let interval = interval.min(PING_INTERVAL_MAX);
         // closeSession is the last word on a connection.
         let is_asked = self.pulse.pings.back().copied() > self.pulse.acked;

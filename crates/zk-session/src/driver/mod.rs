@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
 pub(crate) use self::clock::{now, observe, timer};
@@ -160,6 +161,9 @@ impl<C: Connector> Future for Driver<C> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.shared.register(cx.waker());
+        if self.shared.runtime().is_none() {
+            self.shared.set_runtime(Handle::current());
+        }
         for _ in 0..WORK_PER_POLL {
             match self.round(cx) {
                 Poll::Ready(Round::Again) => {}

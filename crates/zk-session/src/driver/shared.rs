@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use futures::task::AtomicWaker;
+use tokio::runtime;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::clock::now;
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     events: broadcast::Sender<SessionEvent>,
     standing: watch::Sender<Standing>,
     local_address: Mutex<Option<IpAddr>>,
+    /// Of the driver, once it has run.
+    runtime: OnceLock<runtime::Handle>,
 }
 
 impl Shared {
@@ -57,6 +60,7 @@ impl Shared {
             batches: AtomicUsize::new(0),
             events: broadcast::Sender::new(EVENTS_KEPT),
             local_address: Mutex::new(None),
+            runtime: OnceLock::new(),
         })
     }
 
@@ -113,6 +117,15 @@ impl Shared {
 
     pub(super) fn set_standing(&self, standing: Standing) {
         self.standing.send_replace(standing);
+    }
+
+    /// The driver runs here.
+    pub(super) fn set_runtime(&self, runtime: runtime::Handle) {
+        let _ = self.runtime.set(runtime); // it stays where it is
+    }
+
+    pub(crate) fn runtime(&self) -> Option<&runtime::Handle> {
+        self.runtime.get()
     }
 
     pub(crate) fn local_address(&self) -> Option<IpAddr> {

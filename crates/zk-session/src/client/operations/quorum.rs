@@ -5,7 +5,8 @@ use proto::{Check, ErrorCode, Multi, MultiResult, Sync, SyncReply};
 use super::check;
 use crate::client::Client;
 use crate::client::pending::{Pending, decode_multi, decode_read};
-use crate::core::{Failure, HEARTBEAT, Reply};
+use crate::core::{Failure, Reply};
+use crate::driver::now;
 use crate::error::{ErrorKind, Outcome};
 
 impl Client {
@@ -43,7 +44,7 @@ impl Client {
     /// A transaction of nothing; see [`LeaseClaim::renew`](crate::LeaseClaim::renew).
     pub(in crate::client) fn prove(&self) -> Pending<()> {
         let ask = self.ask("prove the session on", "/", finish_proof);
-        self.request(ask, &HEARTBEAT)
+        self.submit(ask, |session, to| session.renew_lease(now(), to).map(Some))
     }
 }
 

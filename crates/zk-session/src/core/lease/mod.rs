@@ -77,9 +77,9 @@ impl Lease {
         }
     }
 
-    /// The shortest timeout granted so far; zero before the first.
-    pub(super) fn shortest_timeout(&self) -> Duration {
-        self.evidence.timeout().unwrap_or_default()
+    /// The shortest timeout granted so far.
+    pub(super) fn shortest_timeout(&self) -> Option<Duration> {
+        self.evidence.timeout()
     }
 
     /// Why there can be no lease with the timeout in force, if so.
@@ -95,7 +95,7 @@ impl Lease {
     /// The server has accepted the session, and grants this timeout.
     pub(super) fn handshake_accepted(&mut self, timeout: Duration, now: Instant) {
         self.evidence.handshake_accepted(timeout);
-        self.times = self.assumptions.times(self.shortest_timeout());
+        self.times = self.assumptions.times(self.evidence.timeout().unwrap_or(timeout));
         if let Ok(times) = self.times {
             self.evidence.set_flush_bound(times.flush_bound);
         }
@@ -149,6 +149,14 @@ impl Lease {
 
     pub(super) fn is_valid(&self, now: Instant) -> bool {
         !self.lapsed && self.valid_until().is_some_and(|until| now < until)
+    }
+
+    /// True if the lease can be renewed before it ends. A guard that began with one that cannot would be
+    /// lost though all is well: after a handshake that took most of the timeout, or a long silence.
+    pub(super) fn is_renewable(&self) -> bool {
+        let Ok(times) = self.times else { return false };
+        let proof = self.evidence.next_proof().map(|proof| proof + times.touch_every);
+        proof.is_some() && proof < self.valid_until()
     }
 
     pub(super) fn term(&self) -> u64 {
@@ -206,7 +214,8 @@ impl Lease {
         let asked = self.asked_leader.max(self.asked_quorum);
         let mut leader = after(asked.max(self.answered_leader), times.leader_every);
         // A lease that is to begin, or ends soon, is renewed as soon as anything more can be proven.
-        let ends_soon = self.lapsed || self.valid_until() < Some(leader + times.leader_every);
+        let soon = times.leader_every * 2;
+        let ends_soon = self.lapsed || self.valid_until() < Some(leader + soon);
         if let Some(proof) = self.evidence.next_proof().filter(|_| ends_soon) {
             leader = leader.min(proof.max(after(asked, times.touch_every)));
         }
