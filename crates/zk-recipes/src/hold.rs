@@ -101,6 +101,11 @@ impl Hold {
         }
     }
 
+    /// The token, whether or not the lock is held.
+    pub(crate) fn token_or_lost(&self) -> FencingToken {
+        self.token
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         let is_held = self.fate.known().is_none() && self.claim.holds(self.belief);
         is_held || Planted::HolderIgnoresExpiry.is_on()

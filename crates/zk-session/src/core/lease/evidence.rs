@@ -120,6 +120,7 @@ impl Evidence {
     /// A packet was answered that touches the session at the server of this connection.
     pub(super) fn touch_answered(&mut self, sent: Instant, now: Instant) {
         let Some(timeout) = self.timeout else { return };
+        let sent = if Planted::LeaseFromAnswer.is_on() { now } else { sent };
         let is_close = |last: &Touch| sent < last.sent + timeout / TOUCHES_PER_TIMEOUT;
         if self.touches.back().is_some_and(is_close) {
             return;

@@ -124,7 +124,6 @@ impl Lease {
     /// A request sent at `sent` was answered, and a quorum had to agree to the answer.
     pub(super) fn quorum_agreed(&mut self, sent: Instant, now: Instant) {
         self.lapse_if_due(now);
-        let sent = if Planted::LeaseFromAnswer.is_on() { now } else { sent };
         self.answered_leader = self.answered_leader.max(Some(sent));
         self.answered_quorum = self.answered_quorum.max(Some(sent));
         self.evidence.quorum_agreed(sent);
@@ -219,7 +218,7 @@ impl Lease {
         if let Some(proof) = self.evidence.next_proof().filter(|_| ends_soon) {
             leader = leader.min(proof.max(after(asked, times.touch_every)));
         }
-        Some(match quorum <= leader {
+        Some(match quorum <= leader && !Planted::NewLeaderIgnored.is_on() {
             true => (quorum, LeaseRequest::Quorum),
             false => (leader, LeaseRequest::Leader),
         })

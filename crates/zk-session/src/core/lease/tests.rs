@@ -33,14 +33,7 @@ fn no_leader_expires_a_session_before_the_proven_time() {
 #[test]
 fn each_planted_fault_breaks_the_rule() {
     use crate::planted::Planted;
-    for fault in [
-        Planted::ForwardedWriteTouches,
-        Planted::NoFlushBound,
-        Planted::ReconnectIsConfirmed,
-        Planted::SilenceIgnored,
-        Planted::NewLeaderIgnored,
-        Planted::ShorterTimeoutIgnored,
-    ] {
+    for fault in Planted::OF_THE_LEASE {
         Planted::switch(Some(fault));
         let summary = run(SCHEDULES * 5);
         Planted::switch(None);
