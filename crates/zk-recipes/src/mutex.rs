@@ -57,12 +57,12 @@ const LOCK_NAME: &str = "lock-";
 /// its length: some 60 bytes for each contender. A waiter takes less than 4 KiB of memory.
 ///
 /// # What happens on loss
-/// When the session may be over, [`Guard::lost`] says so, and [`Guard::token`] fails, a
-/// margin (by default a quarter of the session timeout) before the server can give the lock
-/// to anybody else; so it does when somebody deletes the node. A guard is never found valid
-/// again. Those who wait when their session ends are told so at once, by
-/// [`LockError::Client`]; those whose node was deleted by others queue again. A connection
-/// that breaks is no loss, unless it stays away for too long.
+/// [`Guard::lost`] returns, and [`Guard::token`] fails, before any leader can expire the session,
+/// by a [margin](zk_session::LeaseAssumptions::margin) of a twelfth of the session timeout.
+/// They also do when somebody deletes the node, as soon as that event arrives. A guard that was lost
+/// is never valid again. Waiters whose session ends fail at once with [`LockError::Client`].
+/// Waiters whose node was deleted by others queue again. A connection that breaks loses the lock
+/// only if it stays away for too long.
 ///
 /// # Example
 /// ```no_run
