@@ -9,12 +9,14 @@
 //! | writer: in 2, watch 1, look again 1, out 1 | 5 | 2 |
 //! | reader behind writers: as a writer | 5 | 2 |
 //! | reader behind readers and one writer: as a writer | 5 | 2 |
-//! | semaphore, and the mutex on it: a turn 7, watched 1, lease in 2, watch 1, look again 1, out 1 | 13 | 5 |
+//! | semaphore, and the mutex on it: a turn 7, watched 1, and a lease 5 | 13 | 5 |
+//!
+//! The lease of a permit: in 2, watch 1, look again 1, out 1.
 //!
 //! A lock that is held for longer than a tenth of a second takes one request more, by which the
 //! guard watches its own node. The guard of a mutex that waited sends none: it goes on with the
-//! watch that the waiter had. A writer or a reader that waited for longer than its lease lasts, and was not next in line, lists once more,
-//! after it has renewed the lease.
+//! watch that the waiter had. A writer or a reader that waited for longer than its lease lasts, and
+//! was not next in line, lists once more, after it has renewed the lease.
 //!
 //! A list has a name for everybody in the queue: that is what grows with it, and nothing else.
 
