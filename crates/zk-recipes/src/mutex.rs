@@ -47,14 +47,16 @@ const LOCK_NAME: &str = "lock-";
 /// its creation was lost.
 ///
 /// # What it costs
-/// A lock that is free is acquired in one round trip (two requests in one write), and
-/// released by one request. Right after the acquisition the guard sets a watch on its node,
-/// by a request for which nobody waits. One who waits asks seven times over its whole life,
-/// however long the queue: it watches the two nearest ahead and its own node, so that it knows
-/// already that it is next when the one before it goes, and **owns the lock by that event
-/// alone**, without a request, unless the session's lease has run out. A release wakes the two
-/// behind it and nobody else. The list of the queue is read twice, which is what grows with
-/// its length: some 60 bytes for each contender. A waiter takes less than 4 KiB of memory.
+/// A lock that is free is acquired in one round trip (two requests in one write), and released
+/// by one request. A lock held longer than a [tenth of a
+/// second](crate::limits::NODE_WATCH_DELAY) sets one watch on its node, by a request for which
+/// nobody waits; a lock that was waited for needs none. One who waits asks seven times over its
+/// whole life, however long the queue: it watches the two nearest ahead and its own node, so
+/// that it knows already that it is next when the one before it goes, and **owns the lock by
+/// that event alone**, without a request, unless the session's lease has run out. A release
+/// wakes the two behind it and nobody else. The list of the queue is read twice, which is what
+/// grows with its length: some 60 bytes for each contender. A waiter takes less than 4 KiB of
+/// memory.
 ///
 /// # What happens on loss
 /// [`Guard::lost`] returns, and [`Guard::token`] fails, before any leader can expire the session,

@@ -66,13 +66,14 @@ const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
 /// does with Curator (CURATOR-621).
 ///
 /// # What it costs
-/// A lock that is free is acquired in one round trip (two requests in one write), and
-/// released by one request. One who waits sets one watch: a reader on the nearest writer
-/// ahead, and not on the first one, so that a writer's exit wakes none of the readers
-/// behind the next. Whoever is woken lists again, always, because a writer that becomes a
-/// reader comes in ahead of those who wait. A downgrade is one round trip. Every guard then
-/// sets a watch on its node, by a request for which nobody waits. A waiter that was granted the
-/// lock after its session's lease has run out renews the lease and lists once more.
+/// A lock that is free is acquired in one round trip (two requests in one write), and released
+/// by one request. One who waits sets one watch: a reader on the nearest writer ahead, and not
+/// on the first one, so that a writer's exit wakes none of the readers behind the next. Whoever
+/// is woken lists again, always, because a writer that becomes a reader comes in ahead of those
+/// who wait. A downgrade is one round trip. A lock held longer than a [tenth of a
+/// second](crate::limits::NODE_WATCH_DELAY) sets one watch on its node, by a request for which
+/// nobody waits. A waiter that was granted the lock after its session's lease has run out
+/// renews the lease and lists once more.
 ///
 /// # Tokens
 /// A writer's token is larger than that of everybody who was admitted before it. A

@@ -65,14 +65,15 @@ const LEASE_NAME: &str = "lease-";
 ///
 /// # What it costs
 ///
-/// A free permit: two round trips, for the turn and for the lease, each a create and a
-/// list in one write; a delete at the end of the turn, which nobody waits for; one more
-/// to release the permit. For each permit that is held a watch is set on its node, by a request
-/// for which nobody waits. `n` permits at once: the same round trips, with `n` creates,
-/// `n` watches and `n` deletes. [`try_acquire`](Self::try_acquire): one round trip. A limit that is a
-/// [`SharedCount`] is read twice, first of all and in one write with the leases, which is
-/// one round trip more. While it waits, the first in the queue reads the list of leases
-/// whenever one comes or goes; the others read nothing.
+/// A free permit: two round trips, for the turn and for the lease, each a create and a list in
+/// one write; a delete at the end of the turn, which nobody waits for; one more to release the
+/// permit. A permit held longer than a [tenth of a second](crate::limits::NODE_WATCH_DELAY)
+/// sets one watch on its node, by a request for which nobody waits. `n` permits at once: the
+/// same round trips, with `n` creates, `n` deletes and, if they are held for so long, `n`
+/// watches. [`try_acquire`](Self::try_acquire): one round trip. A limit that is a
+/// [`SharedCount`] is read twice, first of all and in one write with the leases, which is one
+/// round trip more. While it waits, the first in the queue reads the list of leases whenever
+/// one comes or goes; the others read nothing.
 ///
 /// # What happens on loss
 ///

@@ -10,7 +10,7 @@ use zk_recipes::{
 };
 use zk_testing::TestServer;
 
-use crate::{T, client, now, settle};
+use crate::{T, client, now, settle, settle_node_watches};
 
 /// How the session ends.
 #[derive(Clone, Copy, Debug)]
@@ -121,26 +121,33 @@ async fn who_waits_for_a_semaphore_mutex_is_told() {
 /// With one lock had already, which is lost, and given up, too.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_the_last_of_several_locks_is_told() {
-    for end in End::ALL {
+    for (end, is_watched) in End::ALL.into_iter().flat_map(|end| [(end, false), (end, true)]) {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
         let _in_the_way = Mutex::new(&other, "/b").unwrap().acquire().await.unwrap();
         let lock = |path| -> Arc<dyn Lock> { Arc::new(Mutex::new(&one, path).unwrap()) };
         let both = MultiLock::new([lock("/a"), lock("/b")]);
         let waiting = tokio::spawn(async move { both.acquire().await });
-        settle().await;
+        match is_watched {
+            true => settle_node_watches().await,
+            false => settle().await,
+        }
         assert!(!waiting.is_finished());
         end.of(&one, &server).await;
         let before = now();
         let told = waiting.await.unwrap().unwrap_err();
         assert!(now() - before < T / 10);
-        let LockError::Lost(reason) = told.failures()[0].error else { panic!("{told}") };
-        match (end, reason) {
-            (End::Closed, LossReason::SessionEnded(SessionEnd::Closed)) => {}
-            // The server deletes the nodes of a session before it says that it is over.
-            (End::Expired, LossReason::SessionEnded(_) | LossReason::NodeDeleted) => {}
-            _ => panic!("{end:?}: {told}"),
-        }
+        let case = format!("{end:?}, {is_watched}: {told}");
+        // The server deletes the nodes of a session before the session is over, so events of
+        // deletions arrive first: of the waiter's node, and of the guard's node if it is watched.
+        let (first, reason) = match (end, is_watched) {
+            (End::Closed, _) => ("/a", LossReason::SessionEnded(SessionEnd::Closed)),
+            (End::Expired, false) => ("/b", LossReason::SessionEnded(SessionEnd::Expired)),
+            (End::Expired, true) => ("/a", LossReason::NodeDeleted),
+        };
+        assert_eq!(told.failures()[0].path, first, "{case}");
+        let of_guard = told.failures().iter().find(|failure| failure.path == "/a");
+        assert_eq!(of_guard.unwrap().error, LockError::Lost(reason), "{case}");
         assert!(Mutex::new(&other, "/a").unwrap().try_acquire().await.unwrap().is_some());
     }
 }

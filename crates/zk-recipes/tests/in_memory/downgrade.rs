@@ -9,8 +9,10 @@ use zk_recipes::{LockError, LossReason};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
-use crate::wire::{EXISTS, MULTI, WATCH_NODE, recorded_client};
-use crate::{LEASE, T, children, client, now, polled, settle};
+use crate::wire::{DELETE, EXISTS, MULTI, WATCH_NODE, recorded_client};
+use crate::{LEASE, T, children, client, now, polled, settle, settle_node_watches};
+
+const NOTHING: [[i32; 0]; 0] = [];
 
 const UUID: &str = "_c_00000000-0000-4000-8000-000000000000-";
 
@@ -59,8 +61,12 @@ async fn downgrade_is_one_round_trip_and_then_one_watch() {
     let reading = writing.downgrade().await.unwrap();
     assert_eq!(record.take(), [[MULTI, EXISTS]]);
     settle().await;
-    assert_eq!(record.take(), [[WATCH_NODE]], "there is nothing to clean up");
+    assert_eq!(record.take(), NOTHING, "there is nothing to clean up");
+    settle_node_watches().await;
+    assert_eq!(record.take(), [[WATCH_NODE]], "of the reader's node");
     reading.release().await.unwrap();
+    settle().await;
+    assert_eq!(record.take(), [[DELETE]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,6 +92,7 @@ async fn writer_without_its_node_puts_no_reader_ahead_of_the_next() {
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for (takes_both, is_told) in [(false, false), (true, false), (false, true), (true, true)] {
         let stale = rw(&one).write().acquire().await.unwrap();
+        settle_node_watches().await;
         let next = queue_writer(&other).await;
         if !is_told {
             // The event is on its way. The server checks the transaction.

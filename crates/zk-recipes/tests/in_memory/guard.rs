@@ -10,7 +10,7 @@ use std::time::Duration;
 use zk_recipes::{LockError, LossReason, Mutex};
 use zk_testing::TestServer;
 
-use crate::{InMemory, LEASE, T, client, config, settle};
+use crate::{InMemory, LEASE, T, client, config, settle, settle_node_watches};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
@@ -20,7 +20,7 @@ async fn release_fails_when_the_node_is_gone_before_its_event() {
     let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
-    settle().await;
+    settle_node_watches().await;
     let late = server.on_notification().session(holder.session_id()).delay(T / 100);
     vandal.delete(guard.node(), None).await.unwrap();
     settle().await;

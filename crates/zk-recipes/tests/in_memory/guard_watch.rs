@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_recipes::limits::NODE_WATCH_DELAY;
 use zk_recipes::session::Client;
 use zk_recipes::{
     FencingToken, Guard, Lease, Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore,
     revoke,
 };
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op, Settings, TestServer};
 
-use crate::wire::{GET_CHILDREN2, WATCH_NODE, recorded_client, without_lease};
-use crate::{LEASE, T, client, now, settle};
+use crate::wire::{DELETE, GET_CHILDREN2, WATCH_NODE, recorded, recorded_client, without_lease};
+use crate::{LEASE, T, client, config, now, settle, settle_node_watches};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
@@ -121,7 +122,7 @@ impl Kind {
             in_the_way.release().await.unwrap();
         }
         let held = acquiring.await.unwrap();
-        settle().await;
+        settle_node_watches().await;
         held
     }
 }
@@ -155,6 +156,49 @@ async fn guard_fails_once_the_deletion_event_has_arrived() {
                 }
             }
         }
+    }
+}
+
+/// The request for the watch finds no node. Only a guard that waited is told by an event.
+#[tokio::test(start_paused = true)]
+async fn guard_fails_when_its_node_goes_before_its_watch_is_set() {
+    let server = TestServer::in_memory();
+    let other = client(&server, 2).await;
+    for kind in Kind::ALL {
+        let (one, record) = recorded_client(&server, 1).await;
+        let held = kind.acquire(&one).await;
+        record.take();
+        other.delete(held.node(), None).await.unwrap();
+        // The turn of a permit has ended by now.
+        settle().await;
+        let of_turn = if let Kind::Permit = kind { vec![DELETE] } else { vec![] };
+        assert_eq!(without_lease(record.take().concat()), of_turn, "{kind:?}");
+        assert!(held.is_held(), "{kind:?}: nothing tells of the deletion yet");
+        settle_node_watches().await;
+        assert_eq!(held.token(), Err(DELETED), "{kind:?}");
+        assert_eq!(without_lease(record.take().concat()), [WATCH_NODE], "{kind:?}");
+        assert_eq!(held.release().await, Err(DELETED), "{kind:?}");
+    }
+}
+
+/// With a short session timeout, the delay is a sixteenth of it.
+#[tokio::test(start_paused = true)]
+async fn guard_watches_its_node_earlier_in_a_short_session() {
+    for (timeout, delay) in [(T, NODE_WATCH_DELAY), (T / 25, T / 400)] {
+        let server = TestServer::in_memory_with(Settings::new().tick_time(timeout / 5));
+        let (client, record) = recorded(config(1).session_timeout(timeout), &server).await;
+        assert_eq!(client.session_timeout(), timeout);
+        let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+        let sent = || without_lease(record.take().concat());
+        sent();
+        let margin = Duration::from_millis(5);
+        // reason: virtual time, up to shortly before the delay is over
+        tokio::time::sleep(delay - margin).await;
+        assert_eq!(sent(), [0; 0], "{timeout:?}");
+        // reason: virtual time, until shortly after it is over
+        tokio::time::sleep(margin * 2).await;
+        assert_eq!(sent(), [WATCH_NODE], "{timeout:?}");
+        assert!(guard.is_held());
     }
 }
 
@@ -294,7 +338,7 @@ async fn lost_guard_has_no_time_left() {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
         let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
-        settle().await;
+        settle_node_watches().await;
         expect_time_left(&guard);
         match how {
             "deleted" => other.delete(guard.node(), None).await.unwrap(),

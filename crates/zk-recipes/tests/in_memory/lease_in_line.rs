@@ -38,12 +38,12 @@ fn lease_requests(record: &Record) -> [usize; 3] {
     counts
 }
 
-/// In two session timeouts: a ping in each sixteenth of one in which there is no other request, a
-/// request to the leader in each eighth, and every third of those a write.
-fn expect_renewals(record: &Record) {
-    let [pings, syncs, writes] = lease_requests(record);
-    assert_eq!((pings, syncs + writes), (16, 16));
-    assert!((5..=6).contains(&writes), "{writes}");
+/// Expects this many pings, syncs and writes in two session timeouts: a ping in each sixteenth of one
+/// in which there is no other request, and a request to the leader in each eighth. Every third of
+/// those is a write.
+fn expect_renewals(record: &Record, expected: [usize; 3]) {
+    assert_eq!(expected.iter().sum::<usize>(), 32);
+    assert_eq!(lease_requests(record), expected);
 }
 
 /// Each waiter has a session of its own, so it sends nothing on behalf of another one.
@@ -64,7 +64,7 @@ async fn only_holder_and_next_in_line_write_while_100_wait() {
     // reason: virtual time, in which the queue does not move
     tokio::time::sleep(T * 2).await;
     for record in [&held_record, &records[0]] {
-        expect_renewals(record);
+        expect_renewals(record, [16, 11, 5]);
     }
     for record in &records[1..] {
         assert_eq!(lease_requests(record), [6, 0, 0], "a ping for each third of the timeout");
@@ -77,9 +77,9 @@ async fn only_holder_and_next_in_line_write_while_100_wait() {
     records.iter().for_each(|record| drop(record.take()));
     // reason: virtual time, in which the queue does not move
     tokio::time::sleep(T * 2).await;
-    for record in &records[..2] {
-        expect_renewals(record);
-    }
+    expect_renewals(&records[0], [16, 10, 6]);
+    // The lease of the next one has just begun, so one sync leaves early, in place of a ping.
+    expect_renewals(&records[1], [15, 12, 5]);
     for record in &records[2..] {
         assert_eq!(lease_requests(record), [6, 0, 0]);
     }

@@ -6,14 +6,17 @@
 //! | from entering to the end of the release | requests | of them lists |
 //! |---|---|---|
 //! | mutex: in 2, watches 3, near the front 1, out 1 | 7 | 2 |
-//! | writer: in 2, watch 1, look again 1, watch its own node 1, out 1 | 6 | 2 |
-//! | reader behind writers: as a writer | 6 | 2 |
-//! | reader behind readers and one writer: as a writer | 6 | 2 |
-//! | semaphore, and the mutex on it: a turn 7, watched 1, lease in 2, watch 1, look again 1, watch its own node 1, out 1 | 14 | 5 |
+//! | writer: in 2, watch 1, look again 1, out 1 | 5 | 2 |
+//! | reader behind writers: as a writer | 5 | 2 |
+//! | reader behind readers and one writer: as a writer | 5 | 2 |
+//! | semaphore, and the mutex on it: a turn 7, watched 1, and a lease 5 | 13 | 5 |
 //!
-//! The guard of a mutex goes on with the watch on its own node that the waiter had. A writer or a
-//! reader that waited for longer than its lease lasts, and was not next in line, lists once more,
-//! after it has renewed the lease.
+//! The lease of a permit: in 2, watch 1, look again 1, out 1.
+//!
+//! A lock that is held for longer than a tenth of a second takes one request more, by which the
+//! guard watches its own node. The guard of a mutex that waited sends none: it goes on with the
+//! watch that the waiter had. A writer or a reader that waited for longer than its lease lasts, and
+//! was not next in line, lists once more, after it has renewed the lease.
 //!
 //! A list has a name for everybody in the queue: that is what grows with it, and nothing else.
 
@@ -25,9 +28,10 @@ use zk_recipes::{Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_testing::TestServer;
 
 use crate::wire::{
-    CLOSE, CREATE2, DELETE, GET_CHILDREN2, WATCH_NODE, recorded_client, without_lease,
+    CLOSE, CREATE2, DELETE, GET_CHILDREN2, REMOVE_WATCHES, WATCH_NODE, recorded_client,
+    without_lease,
 };
-use crate::{client, settle};
+use crate::{client, settle, settle_node_watches};
 
 /// How many are ahead.
 const AHEAD: [usize; 3] = [10, 100, 1_000];
@@ -89,7 +93,7 @@ where
 ///
 /// Until they are next in line they do not keep the lease renewed. Once it is renewed they list
 /// again, as no watch tells them whether their node is still there.
-const LISTS_ANEW: [(usize, usize); 3] = [(6, 2), (7, 3), (7, 3)];
+const LISTS_ANEW: [(usize, usize); 3] = [(5, 2), (6, 3), (6, 3)];
 
 const HOLD: Duration = Duration::from_millis(200);
 
@@ -141,7 +145,7 @@ async fn a_reader_asks_as_often_wherever_it_begins() {
     // Behind the only writer a reader is next in line, and keeps its lease renewed.
     let crowds: [(_, Names); 2] = [
         (LISTS_ANEW, |_| "__WRIT__"),
-        ([(6, 2); 3], |n| if n == 9 { "__WRIT__" } else { "__READ__" }),
+        ([(5, 2); 3], |n| if n == 9 { "__WRIT__" } else { "__READ__" }),
     ];
     for (expected, crowd) in crowds {
         expect(expected, "/lock", crowd, |client| async move {
@@ -155,7 +159,7 @@ async fn a_reader_asks_as_often_wherever_it_begins() {
 #[tokio::test(start_paused = true)]
 async fn who_wants_a_permit_asks_as_often_wherever_it_begins() {
     expect(
-        [(14, 5); 3],
+        [(13, 5); 3],
         "/q/locks",
         |_| "lock-",
         |client| async move {
@@ -165,7 +169,7 @@ async fn who_wants_a_permit_asks_as_often_wherever_it_begins() {
     )
     .await;
     expect(
-        [(14, 5); 3],
+        [(13, 5); 3],
         "/q/locks",
         |_| "lock-",
         |client| async move {
@@ -198,8 +202,8 @@ async fn a_free_lock_of_any_kind_is_one_write_for_each_queue_it_has() {
         let lock = RwLock::new(&client, "/lock").unwrap();
         lock.write().acquire().await.unwrap().release().await.unwrap();
     });
-    // The guard's watch on its node leaves behind the acquisition: nobody waits for it.
-    let out = vec![WATCH_NODE, DELETE];
+    // The guard does not watch its node, as it is released at once.
+    let out = vec![DELETE];
     assert_eq!(writer.await, [enter.clone(), out.clone()]);
     let reader = uncontended(|client| async move {
         let lock = RwLock::new(&client, "/lock").unwrap();
@@ -211,7 +215,7 @@ async fn a_free_lock_of_any_kind_is_one_write_for_each_queue_it_has() {
         let permits = Semaphore::new(&client, "/q", 1).unwrap();
         permits.acquire().await.unwrap().release().await.unwrap();
     });
-    let both_out = vec![WATCH_NODE, DELETE, DELETE];
+    let both_out = vec![DELETE, DELETE];
     assert_eq!(permit.await, [enter.clone(), enter.clone(), both_out.clone()]);
     let lock = uncontended(|client| async move {
         let lock = SemaphoreMutex::new(&client, "/q").unwrap();
@@ -226,8 +230,8 @@ async fn a_free_lock_of_any_kind_is_one_write_for_each_queue_it_has() {
     assert_eq!(tried.await, [enter, out]);
 }
 
-/// What the next one in line asks between the event and the lock.
-async fn hand_off<G, F, A>(holder: fn(Client) -> G, next: fn(Client) -> F) -> Vec<Vec<i32>>
+/// What the next one in line asks between the event and the lock, and while it then holds the lock.
+async fn hand_off<G, F, A>(holder: fn(Client) -> G, next: fn(Client) -> F) -> [Vec<Vec<i32>>; 2]
 where
     G: Future<Output = A>,
     F: Future<Output = ()> + Send + 'static,
@@ -240,12 +244,15 @@ where
     record.take();
     drop(held);
     waiting.await.unwrap();
-    record.take()
+    settle().await;
+    let handed_over = record.take();
+    settle_node_watches().await;
+    [handed_over, record.take()]
 }
 
 /// What it comes to for a mutex, which is nothing, is in [`mutex_cost`](crate::mutex_cost).
 /// A writer may come back as a reader ahead of those who wait, and permits are counted: there
-/// it is one list, and the guard's watch on its node, for which nobody waits.
+/// it is one list, and after a while the guard's watch on its node, for which nobody waits.
 #[tokio::test(start_paused = true)]
 async fn who_cannot_know_by_the_event_looks_once() {
     let write = |client| async move {
@@ -254,16 +261,17 @@ async fn who_cannot_know_by_the_event_looks_once() {
     let next = hand_off(write, |client| async move {
         std::mem::forget(RwLock::new(&client, "/lock").unwrap().write().acquire().await.unwrap());
     });
-    assert_eq!(next.await, [[GET_CHILDREN2], [WATCH_NODE]]);
+    assert_eq!(next.await, [[[GET_CHILDREN2]], [[WATCH_NODE]]]);
     let next = hand_off(write, |client| async move {
         std::mem::forget(RwLock::new(&client, "/lock").unwrap().read().acquire().await.unwrap());
     });
-    assert_eq!(next.await, [[GET_CHILDREN2], [WATCH_NODE]]);
+    assert_eq!(next.await, [[[GET_CHILDREN2]], [[WATCH_NODE]]]);
     let permit =
         |client| async move { Semaphore::new(&client, "/q", 1).unwrap().acquire().await.unwrap() };
     let next = hand_off(permit, |client| async move {
         std::mem::forget(Semaphore::new(&client, "/q", 1).unwrap().acquire().await.unwrap());
     });
-    // Then it watches the node of its lease, and gives up its turn.
-    assert_eq!(next.await, [vec![GET_CHILDREN2], vec![WATCH_NODE, DELETE]]);
+    // It gives up its turn. Later it takes the watch on the leases back, and watches its own.
+    let later = vec![vec![REMOVE_WATCHES], vec![WATCH_NODE]];
+    assert_eq!(next.await, [vec![vec![GET_CHILDREN2], vec![DELETE]], later]);
 }

@@ -6,6 +6,7 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod budget;
 mod cancelled;
 mod closing;
 mod curators_behaviours;
@@ -19,6 +20,7 @@ mod multi_lock;
 mod mutex_cost;
 mod nodes;
 mod other_clients;
+mod outside_runtime;
 mod owner;
 mod revocation;
 mod robbed;
@@ -38,6 +40,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use zk_recipes::limits::NODE_WATCH_DELAY;
 use zk_recipes::session::{Client, Config, Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
 
@@ -87,6 +90,12 @@ pub(crate) fn now() -> tokio::time::Instant {
 pub(crate) async fn settle() {
     // reason: the clock of these tests is stopped, and goes on when nobody has anything to do
     tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+/// Waits until every guard watches its own node, also one that did not wait with such a watch.
+pub(crate) async fn settle_node_watches() {
+    tokio::time::sleep(NODE_WATCH_DELAY).await; // reason: virtual time, the delay itself
+    settle().await;
 }
 
 /// Polls a future this many times and then drops it, unless it is done.

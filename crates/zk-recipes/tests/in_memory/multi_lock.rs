@@ -11,7 +11,7 @@ use zk_recipes::{
 use zk_testing::TestServer;
 use zk_testing::server::Effect;
 
-use crate::{T, children, client, now, polled, settle};
+use crate::{T, children, client, now, polled, settle, settle_node_watches};
 
 fn mutex(client: &Client, path: &str) -> Arc<dyn Lock> {
     Arc::new(Mutex::new(client, path).unwrap())
@@ -143,7 +143,7 @@ async fn what_is_lost_as_the_last_lock_comes_is_not_had() {
     let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
     let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
     let waiting = tokio::spawn(async move { locks.acquire().await });
-    settle().await;
+    settle_node_watches().await;
     let first = format!("/x/{}", children(&server, "/x")[0]);
     let gone = other.multi().delete(&first, None).delete(held.node(), None).send().await;
     gone.unwrap();

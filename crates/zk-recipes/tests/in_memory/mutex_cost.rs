@@ -2,26 +2,49 @@
 
 use std::time::Duration;
 
+use zk_recipes::limits::NODE_WATCH_DELAY;
 use zk_recipes::{Guard, Mutex};
 use zk_testing::TestServer;
 
-use crate::client;
-use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, GET_DATA, Record, WATCH_NODE, recorded_client};
+use crate::wire::{
+    CREATE2, DELETE, GET_CHILDREN2, GET_DATA, Record, WATCH_NODE, recorded_client, without_lease,
+};
+use crate::{T, client, settle_node_watches};
 
 #[tokio::test(start_paused = true)]
-async fn free_mutex_costs_one_write_one_watch_and_one_delete() {
+async fn free_mutex_costs_one_write_and_one_delete() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap(); // makes the path
     record.take();
     let guard = lock.acquire().await.unwrap();
-    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]], "the lock is held before the watch");
-    settled().await;
+    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    guard.token().unwrap();
+    // reason: virtual time; the lock is held for less than the delay of the watch
+    tokio::time::sleep(NODE_WATCH_DELAY - Duration::from_millis(1)).await;
+    assert_eq!(record.take(), [[0; 0]; 0], "asking the guard asks no server");
+    guard.release().await.unwrap();
+    assert_eq!(record.take(), [[DELETE]]);
+    settle_node_watches().await;
+    assert_eq!(record.take(), [[0; 0]; 0], "no watch is set after the release");
+}
+
+#[tokio::test(start_paused = true)]
+async fn free_mutex_held_long_costs_one_watch_more() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap(); // makes the path
+    record.take();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    settle_node_watches().await;
     assert_eq!(record.take(), [[WATCH_NODE]]);
     guard.token().unwrap();
-    settled().await;
-    assert_eq!(record.take(), [[0; 0]; 0], "asking the guard asks no server");
+    // reason: virtual time, in which the guard holds the lock on
+    tokio::time::sleep(T * 3).await;
+    assert_eq!(without_lease(record.take().concat()), [0; 0], "one watch is enough");
     guard.release().await.unwrap();
     assert_eq!(record.take(), [[DELETE]]);
 }
@@ -38,7 +61,7 @@ async fn the_next_in_line_owns_the_lock_without_a_request() {
     assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![GET_DATA, WATCH_NODE]]);
     guard.release().await.unwrap();
     let guard: Guard = waiting.await.unwrap().unwrap();
-    settled().await;
+    settle_node_watches().await;
     assert_eq!(record.take(), [[0; 0]; 0], "the guard goes on with the waiter's watch");
     assert!(guard.is_held());
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::Client;
+use zk_recipes::session::{Client, SessionEnd};
 use zk_recipes::{Guard, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
 use zk_testing::{Cut, TestServer};
 
-use crate::wire::{DELETE, recorded_client};
-use crate::{Random, T, children, client, polled, settle};
+use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, WATCH_NODE, recorded_client};
+use crate::{Random, T, children, client, polled, settle, settle_node_watches};
 
 const PATH: &str = "/lock";
 
@@ -49,13 +49,16 @@ async fn entering_again_costs_no_request() {
     let inner = lock.acquire().await.unwrap();
     let innermost = lock.try_acquire().await.unwrap().expect("it has it already");
     assert_eq!((inner.node(), inner.token()), (outer.node(), outer.token()));
+    assert_eq!(record.take(), NOTHING, "it holds the lock already");
     assert!(Mutex::new(&client, PATH).unwrap().try_acquire().await.unwrap().is_none());
     settle().await;
-    record.take();
+    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![DELETE]], "of the other one");
+    settle_node_watches().await;
+    assert_eq!(record.take(), [[WATCH_NODE]], "one node, one watch");
 
     let outer_lost = tokio::spawn(outer.lost());
     settle().await;
-    record.take();
+    assert_eq!(record.take(), NOTHING);
     outer.release().await.unwrap();
     drop(inner);
     settle().await;
@@ -122,7 +125,8 @@ async fn a_hold_is_bound_to_its_session() {
     guard.lost().await;
     let there = elsewhere.acquire().await.unwrap();
     let refused = mutex(&one, &owner).acquire().await.unwrap_err();
-    assert_eq!(refused, lost(LossReason::NodeDeleted), "the event comes before the end");
+    let expired = LossReason::SessionEnded(SessionEnd::Expired);
+    assert_eq!(refused, lost(expired), "the guard had no watch yet to tell of its node");
     assert!(there.is_held());
     drop(guard);
     let refused = mutex(&one, &owner).acquire().await.unwrap_err();

@@ -9,7 +9,7 @@ use zk_testing::TestServer;
 
 use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
 use crate::wire::{CREATE2, DELETE, EXISTS, GET_CHILDREN2, MULTI, WATCH_NODE, recorded_client};
-use crate::{client, settle};
+use crate::{client, settle, settle_node_watches};
 
 const NOTHING: [[i32; 0]; 0] = [];
 
@@ -202,7 +202,7 @@ async fn coming_in_again_and_again() {
     record.take();
     let mut writers = vec![lock.write().acquire().await.unwrap()];
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
-    settle().await;
+    settle_node_watches().await;
     assert_eq!(record.take(), [[WATCH_NODE]]);
     let mut readers = Vec::new();
     for _ in 0..50 {
@@ -210,7 +210,7 @@ async fn coming_in_again_and_again() {
         readers.push(lock.clone().read().acquire().await.unwrap());
     }
     assert_eq!(record.take(), [[MULTI, EXISTS]], "the first reader's");
-    settle().await;
+    settle_node_watches().await;
     assert_eq!(record.take(), [[WATCH_NODE]], "one node, one watch");
     for writer in writers {
         writer.release().await.unwrap();
@@ -250,7 +250,7 @@ async fn a_downgrade_among_several_guards() {
     record.take();
     let reading = writing.downgrade().await.unwrap();
     assert_eq!(record.take(), [[MULTI, EXISTS]]);
-    settle().await;
+    settle_node_watches().await;
     assert_eq!(record.take(), [[WATCH_NODE]]);
     let again = lock.read().acquire().await.unwrap();
     assert_eq!(record.take(), NOTHING, "it holds what became of the write side");

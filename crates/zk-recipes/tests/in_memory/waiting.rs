@@ -12,7 +12,7 @@ use crate::rwlock::{queue_reader, queue_writer, rw};
 use crate::wire::{
     CREATE2, DELETE, EXISTS, GET_CHILDREN2, GET_DATA, MULTI, WATCH_NODE, recorded_client,
 };
-use crate::{T, children, client, settle};
+use crate::{T, children, client, settle, settle_node_watches};
 
 const PATH: &str = "/lock";
 
@@ -63,7 +63,7 @@ async fn a_free_lock_is_had_in_two_steps_at_the_price_of_another_look() {
     assert_eq!(waiting.node(), Some(path_of(&server, 0).as_str()));
     let guard = waiting.acquired().await.unwrap();
     assert_eq!(record.take(), [[GET_CHILDREN2]], "there may have been any time in between");
-    settle().await;
+    settle_node_watches().await;
     assert_eq!(record.take(), [[WATCH_NODE]]);
     guard.release().await.unwrap();
     assert_eq!(record.take(), [[DELETE]]);

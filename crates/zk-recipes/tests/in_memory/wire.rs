@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use zk_recipes::session::{Client, Connector, Host};
+use zk_recipes::session::{Client, Config, Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
 
 use crate::config;
@@ -60,9 +60,14 @@ impl Record {
 
 /// A client whose requests are recorded.
 pub(crate) async fn recorded_client(server: &TestServer, seed: u128) -> (Client, Record) {
+    recorded(config(seed), server).await
+}
+
+/// As [`recorded_client`], with this configuration.
+pub(crate) async fn recorded(config: Config, server: &TestServer) -> (Client, Record) {
     let record = Record::default();
     let connector = Recorded { server: server.clone(), record: record.clone() };
-    let client = config(seed).connect_through(connector).await.unwrap();
+    let client = config.connect_through(connector).await.unwrap();
     record.take();
     (client, record)
 }
@@ -138,14 +143,14 @@ fn opcodes(mut bytes: &[u8]) -> Vec<i32> {
     let mut ops = Vec::new();
     while !bytes.is_empty() {
         let (frame, rest) = bytes[4..].split_at(usize::try_from(int(bytes)).unwrap());
-        ops.push(recorded(int(&frame[4..]), &frame[8..]));
+        ops.push(code_of(int(&frame[4..]), &frame[8..]));
         bytes = rest;
     }
     ops
 }
 
 /// The opcode, or one of the codes below that stand for one use of it.
-fn recorded(op: i32, body: &[u8]) -> i32 {
+fn code_of(op: i32, body: &[u8]) -> i32 {
     match op {
         // Nothing but the header that ends the operations.
         MULTI if body.len() == 9 => LEASE_MULTI,
@@ -178,4 +183,5 @@ pub(crate) const PING: i32 = 11;
 pub(crate) const GET_CHILDREN2: i32 = 12;
 pub(crate) const MULTI: i32 = 14;
 pub(crate) const CREATE2: i32 = 15;
+pub(crate) const REMOVE_WATCHES: i32 = 18;
 pub(crate) const SET_WATCHES: i32 = 101;

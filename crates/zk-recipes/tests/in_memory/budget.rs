@@ -1,0 +1,79 @@
+//! A waiter in a task that has used up its budget, which hides the events from it that have
+//! arrived: tokio's channels have nothing for such a task.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::task::coop::consume_budget;
+use zk_recipes::{Guard, Mutex};
+use zk_testing::TestServer;
+
+use crate::{T, children, client, settle};
+
+/// How many units tokio gives a task for each poll.
+const BUDGET: usize = 128;
+
+/// Polls a future, in a task that has used this many units of its budget, in the first poll
+/// after `spends` is set. Later polls have the whole budget again.
+async fn spending<F: Future>(units: usize, spends: Arc<AtomicBool>, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        if spends.swap(false, Ordering::Relaxed) {
+            for unit in 0..units {
+                let spent = pin!(consume_budget()).poll(cx);
+                assert!(spent.is_ready(), "unit {unit} of {units}");
+            }
+        }
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// The last unit is spent on the event of a predecessor, and none is left for the event of the
+/// waiter's own node.
+#[tokio::test(start_paused = true)]
+async fn waiter_sees_its_node_is_deleted_without_task_budget() {
+    for predecessors in [1, 2] {
+        for units in BUDGET - 8..=BUDGET {
+            let case = format!("{predecessors} ahead, {units} units");
+            let server = TestServer::in_memory();
+            let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
+            let one = client(&server, 2).await;
+            let lock = |client| Mutex::new(client, "/lock").unwrap();
+            let held = lock(&other).acquire().await.unwrap();
+            let between = (predecessors == 2).then(|| lock(&other));
+            let between = between.map(|lock| tokio::spawn(async move { lock.acquire().await }));
+            settle().await;
+            let spends = Arc::new(AtomicBool::new(false));
+            let waiting = tokio::spawn({
+                let (lock, spends) = (lock(&one), Arc::clone(&spends));
+                spending(units, spends, async move { lock.acquire().await.unwrap() })
+            });
+            settle().await;
+            assert!(!waiting.is_finished(), "{case}");
+
+            // All go at once, so that the waiter is polled when all events have arrived.
+            let names = children(&server, "/lock");
+            assert_eq!(names.len(), predecessors + 1, "{case}");
+            let paths: Vec<String> = names.iter().map(|name| format!("/lock/{name}")).collect();
+            let all = paths.iter().fold(operator.multi(), |multi, path| multi.delete(path, None));
+            spends.store(true, Ordering::Relaxed);
+            all.send().await.unwrap();
+            // The one between queues again.
+            if let Some(between) = between {
+                settle().await;
+                drop(between);
+            }
+            let guard: Guard = waiting.await.unwrap();
+            assert!(!spends.load(Ordering::Relaxed), "{case}");
+            assert!(!paths.iter().any(|path| path == guard.node()), "{case}: it has a new node");
+            guard.check().await.expect(&case);
+            // reason: virtual time, in which a guard of a node that is gone would fail
+            tokio::time::sleep(T).await;
+            assert!(guard.is_held(), "{case}");
+            drop(held);
+        }
+    }
+}
