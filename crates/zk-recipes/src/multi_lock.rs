@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, FutureExt, select, select_all};
+use tokio::task::unconstrained;
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
@@ -119,7 +120,7 @@ impl MultiLock {
             return Err(guard.give_up(failure).await);
         }
         // The last one may have been had in the very moment in which another was lost.
-        let lost = first(&mut losses).now_or_never();
+        let lost = unconstrained(first(&mut losses)).now_or_never();
         drop(losses);
         match lost {
             None => Ok(guard),
