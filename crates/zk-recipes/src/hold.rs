@@ -13,10 +13,10 @@ use zk_session::{Belief, Client, Error, ErrorCode, EventType, LeaseClaim, Multi,
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
-use crate::limits::NODE_WATCH_DELAY;
+use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE};
 use crate::owner::Slot;
 use crate::planted::{self, Planted};
-use crate::queue::contender::{Contender, Node};
+use crate::queue::contender::{Contender, Node, is_final};
 use crate::queue::{passes, pause};
 
 #[derive(Debug)]
@@ -224,10 +224,9 @@ pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>
     loop {
         let event = match armed.take() {
             Some(watch) => watch.await,
-            None => match client.get_children_and_watch(&node.path).await {
-                Ok((children, watch)) if children.stat.czxid == node.czxid => watch.await,
-                Ok(_) => return,
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return,
+            None => match watch_children(&client, &node).await {
+                Ok(Some(watch)) => watch.await,
+                Ok(None) => return,
                 Err(error) => Err(error),
             },
         };
@@ -237,9 +236,27 @@ pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>
             Ok(_) => continue,
             Err(error) => error,
         };
-        if !passes(&failed) {
+        if is_final(&failed) {
             futures::future::pending::<()>().await;
         }
+        if !passes(&failed) {
+            // A limit of the session, say: without the watch the guard would never be told.
+            tokio::time::sleep(THROTTLED_PAUSE).await;
+        }
         pause(&failed).await;
+    }
+}
+
+/// Watches a node; `None` if it is gone, or was made again.
+async fn watch_children(client: &Client, node: &Node) -> Result<Option<Watch>, Error> {
+    match client.get_children_and_watch(&node.path).await {
+        Ok((children, watch)) => Ok((children.stat.czxid == node.czxid).then_some(watch)),
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
+        // Its access list keeps the holder from reading it. `exists` asks for no permission.
+        Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
+            let (stat, watch) = client.exists_and_watch(&node.path).await?;
+            Ok(stat.filter(|stat| stat.czxid == node.czxid).map(|_| watch))
+        }
+        Err(error) => Err(error),
     }
 }

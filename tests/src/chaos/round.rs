@@ -138,7 +138,7 @@ impl Testbed<'_> {
                     return Ok(Err("the waiter did not queue".to_owned()));
                 }
                 self.await_steady_phase(phase, history);
-                if has_lost(&mut holder) {
+                if has_lost(&holder) {
                     return Ok(Ok(HolderEnd::LostEarly));
                 }
                 self.inject(scenario.fault, &roles, history)?;
@@ -148,7 +148,7 @@ impl Testbed<'_> {
                     return Ok(Err("the waiter did not queue".to_owned()));
                 }
                 self.await_steady_phase(phase, history);
-                if has_lost(&mut holder) {
+                if has_lost(&holder) {
                     return Ok(Ok(HolderEnd::LostEarly));
                 }
                 holder.stop();
@@ -343,6 +343,6 @@ fn is_loss(what: &What) -> bool {
     matches!(what, What::Lost { .. })
 }
 
-fn has_lost(holder: &mut Process) -> bool {
+fn has_lost(holder: &Process) -> bool {
     holder.event(0, Duration::ZERO, is_loss).is_some()
 }

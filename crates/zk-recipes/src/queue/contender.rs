@@ -257,6 +257,7 @@ impl Contender {
     /// late answer of the old attempt can be mistaken for one of the new.
     pub(crate) fn restart(&mut self) {
         self.clean_up();
+        self.claim = None; // it is not next in line any more
         self.protection = protection(&self.client.draw_uuid());
     }
 

@@ -38,11 +38,11 @@ fn lease_requests(record: &Record) -> [usize; 3] {
     counts
 }
 
-/// Expects this many pings, syncs and writes in two session timeouts: a ping in each sixteenth of one
-/// in which there is no other request, and a request to the leader in each eighth. Every third of
-/// those is a write.
+/// Expects this many pings, syncs and writes in two session timeouts: a ping in each sixteenth, and
+/// a request to the leader in each eighth, behind a ping. Every third of those is a write.
 fn expect_renewals(record: &Record, expected: [usize; 3]) {
-    assert_eq!(expected.iter().sum::<usize>(), 32);
+    let [_, syncs, writes] = expected;
+    assert!((16..=17).contains(&(syncs + writes)));
     assert_eq!(lease_requests(record), expected);
 }
 
@@ -64,7 +64,7 @@ async fn only_holder_and_next_in_line_write_while_100_wait() {
     // reason: virtual time, in which the queue does not move
     tokio::time::sleep(T * 2).await;
     for record in [&held_record, &records[0]] {
-        expect_renewals(record, [16, 11, 5]);
+        expect_renewals(record, [32, 11, 5]);
     }
     for record in &records[1..] {
         assert_eq!(lease_requests(record), [6, 0, 0], "a ping for each third of the timeout");
@@ -77,9 +77,9 @@ async fn only_holder_and_next_in_line_write_while_100_wait() {
     records.iter().for_each(|record| drop(record.take()));
     // reason: virtual time, in which the queue does not move
     tokio::time::sleep(T * 2).await;
-    expect_renewals(&records[0], [16, 10, 6]);
+    expect_renewals(&records[0], [32, 10, 6]);
     // The lease of the next one has just begun, so one sync leaves early, in place of a ping.
-    expect_renewals(&records[1], [15, 12, 5]);
+    expect_renewals(&records[1], [32, 12, 5]);
     for record in &records[2..] {
         assert_eq!(lease_requests(record), [6, 0, 0]);
     }
@@ -153,8 +153,8 @@ async fn third_in_line_renews_once_when_both_ahead_go_at_once() {
         }
         let guard = waiting.await.unwrap();
         let [pings, syncs, writes] = lease_requests(&record);
-        assert_eq!((pings, writes), (0, 1), "in one transaction: {in_one_transaction}");
-        assert!(syncs <= 1, "{syncs}");
+        assert_eq!(writes, 1, "in one transaction: {in_one_transaction}");
+        assert!(pings <= 2 && syncs <= 1, "{pings} pings, {syncs} syncs");
         assert!(guard.is_held() && guard.node() == own);
         assert!(guard.remaining() > T / 2, "{:?}", guard.remaining());
         // reason: virtual time, in which the lease would run out

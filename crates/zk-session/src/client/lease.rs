@@ -81,6 +81,7 @@ impl LeaseClaim {
     /// Dropping the future only stops the waiting.
     pub async fn renew(&self) -> Result<Belief, Error> {
         let shared = self.client.shared();
+        let timeout = self.client.session_timeout();
         loop {
             if let Some(belief) = self.bind() {
                 return Ok(belief);
@@ -97,8 +98,9 @@ impl LeaseClaim {
                 let kind = ErrorKind::LeaseImpossible(why);
                 return Err(Error::not_applied(kind).on("renew the lease of", "/"));
             }
-            // The answer above is a touch that another request proves later.
-            let soonest = now() + RENEWAL_PAUSE_MIN;
+            // The answer above is a touch that another request proves later. Where answers take too
+            // long for any lease this goes on, at the pace of a lease that is kept renewed.
+            let soonest = now() + RENEWAL_PAUSE_MIN.max(timeout * 3 / 8);
             let due = proof.map_or(soonest, |due| due.max(soonest));
             tokio::time::sleep_until(timer(due)).await;
         }
@@ -196,7 +198,9 @@ async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
         let Some((_, until)) = lease.filter(|(term, _)| *term == belief.term) else {
             return why(shared.lock().standing());
         };
-        let deadline = tokio::time::sleep_until(timer(until));
+        // Looked at again now and then: a reconnect to a server that grants less moves it forward.
+        let look = now() + shared.lock().session_timeout() / 16;
+        let deadline = tokio::time::sleep_until(timer(until.min(look)));
         match select(pin!(standing.changed()), pin!(deadline)).await {
             Either::Left((Ok(()), _)) | Either::Right(_) => {}
             Either::Left((Err(_), _)) => return LeaseLoss::SessionEnded(SessionEnd::Closed),

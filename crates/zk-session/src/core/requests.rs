@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::BytesMut;
-use proto::{Multi, OpCode, Request, Sync};
+use proto::{Multi, OpCode, Ping, Request, Sync, xid};
 
 use super::deadlines::{Due, Place, Ticket};
 use super::handles::{Handles, Owner, Sent, Waiter, WatchOf};
@@ -172,7 +172,7 @@ impl<H: Handles> Session<H> {
         }
         self.outbound.has_begun();
         if self.lease.is_claimed() && !self.is_read_only() {
-            self.send_lease_request(now, LeaseRequest::Quorum);
+            self.send_lease_request(now, None, LeaseRequest::Quorum);
         }
         while let Some(Queued { ticket, op, mut frame, to, watch, due }) = self.queue.pop() {
             let is_refused = self.is_read_only() && needs_quorum(op);
@@ -211,13 +211,27 @@ impl<H: Handles> Session<H> {
         Ok(ticket)
     }
 
-    /// Sends what a claimed lease needs; see [`super::lease`].
-    pub(super) fn send_lease_request(&mut self, now: Instant, request: LeaseRequest) {
+    /// Sends what a claimed lease needs, and a ping in front of it; see [`super::lease`].
+    pub(super) fn send_lease_request(
+        &mut self,
+        now: Instant,
+        ping: Option<Ping>,
+        request: LeaseRequest,
+    ) {
         let xid = self.inflight.next_xid();
-        let offset = self.outbound.overtake(|out| match request {
-            LeaseRequest::Leader => proto::encode_request(xid, &Sync { path: "/".into() }, out),
-            LeaseRequest::Quorum => proto::encode_request(xid, &HEARTBEAT, out),
+        // In one go: what overtakes later would go in front of the ping.
+        let offset = self.outbound.overtake(|out| {
+            if let Some(ping) = &ping {
+                proto::encode_request(xid::PING, ping, out);
+            }
+            match request {
+                LeaseRequest::Leader => proto::encode_request(xid, &Sync { path: "/".into() }, out),
+                LeaseRequest::Quorum => proto::encode_request(xid, &HEARTBEAT, out),
+            }
         });
+        if ping.is_some() {
+            self.pulse.pinged(now);
+        }
         let op = match request {
             LeaseRequest::Leader => OpCode::Sync,
             LeaseRequest::Quorum => OpCode::Multi,

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use proto::{Ping, xid};
+use proto::{OpCode, Ping, xid};
 
 use super::lease::LeaseRequest;
 use super::link::Link;
@@ -28,7 +28,7 @@ pub(super) struct Pulse {
     moved_on: Instant,
     /// How long answers take, of the slow ones among the last: it falls by an eighth with each.
     round_trip: Option<Duration>,
-    /// The pings that are not answered, oldest first; of very many, the first.
+    /// The pings that are not answered, oldest first. Each answer is taken for the oldest.
     pings: VecDeque<Instant>,
     /// When more of a reply last came that was not the whole of it, and whether the rest
     /// is still owed.
@@ -63,9 +63,7 @@ impl Pulse {
     }
 
     pub(super) fn pinged(&mut self, now: Instant) {
-        if self.pings.len() < PINGS_MAX {
-            self.pings.push_back(now);
-        }
+        self.pings.push_back(now);
         self.sent(now);
     }
 
@@ -198,12 +196,18 @@ impl<H: Handles> Session<H> {
         if self.close_due().is_some_and(|due| due <= now) {
             self.say_close(now);
         }
-        if let Some((_, request)) = self.lease_request_due().filter(|(due, _)| *due <= now) {
-            self.send_lease_request(now, request);
-        }
-        if self.ping_due().is_some_and(|due| due <= now) {
-            self.outbound.overtake(|out| proto::encode_request(xid::PING, &Ping, out));
-            self.pulse.pinged(now);
+        let request = self.lease_request_due().filter(|(due, _)| *due <= now);
+        // In front of a request to the leader, whose commit may be slow, a ping tells whether the
+        // server lives.
+        let is_due = self.ping_due().is_some_and(|due| due <= now);
+        let ping = (is_due || self.pulse.unanswered_ping().is_none()).then_some(Ping);
+        match request {
+            Some((_, request)) => self.send_lease_request(now, ping, request),
+            None if is_due => {
+                self.outbound.overtake(|out| proto::encode_request(xid::PING, &Ping, out));
+                self.pulse.pinged(now);
+            }
+            None => {}
         }
         if self.probe_due().is_some_and(|at| at <= now) {
             self.send_probe(now);
@@ -230,7 +234,8 @@ impl<H: Handles> Session<H> {
         let interval = interval.min(PING_INTERVAL_MAX);
         // closeSession is the last word on a connection.
         let is_asked = self.pulse.pings.back().copied() > self.pulse.acked;
-        let silent = (is_asked && !self.pulse.is_in_reply) || self.is_close_said();
+        let has_many = self.pulse.pings.len() >= PINGS_MAX;
+        let silent = (is_asked && !self.pulse.is_in_reply) || has_many || self.is_close_said();
         (!silent).then(|| self.pulse.sent + interval)
     }
 
@@ -256,9 +261,11 @@ impl<H: Handles> Session<H> {
     /// a third is left to find another server.
     ///
     /// Sooner while the lease is claimed, which ends earlier than the session: an eighth of the
-    /// timeout is left to renew it on another connection, whose handshake alone proves a
-    /// touch. Not where answers are too slow for that, and not before this connection has renewed
-    /// the lease: giving up one after the other wins nothing.
+    /// timeout is left to renew it on another connection. Not where answers are too slow for that,
+    /// not before this connection has renewed the lease, for giving up one after the other wins
+    /// nothing, and only if the server itself has fallen silent. A slow commit silences a session
+    /// too: `CommitProcessor` answers nothing behind a write that is not committed. Its answer may
+    /// come in time, and on another connection the next write would be as slow.
     fn silence_due(&self) -> Instant {
         let Pulse { heard, unheard, .. } = self.pulse;
         let since_asked = unheard.map_or(heard, |asked| asked + self.patience() / 3);
@@ -267,9 +274,20 @@ impl<H: Handles> Session<H> {
         let is_hasty = self.pulse.round_trip.is_some_and(|usual| usual <= timeout / 16);
         let is_renewed_here = self.lease.is_renewed_since(self.pulse.up);
         let end_of_lease = self.lease.deadline().filter(|_| self.lease.is_claimed());
-        let end_of_lease = end_of_lease.filter(|_| is_hasty && is_renewed_here);
+        let is_hasty = is_hasty && is_renewed_here && self.is_server_silent();
+        let end_of_lease = end_of_lease.filter(|_| is_hasty);
         let Some((end, asked)) = end_of_lease.zip(unheard) else { return due };
         due.min((asked + timeout / 4).max(end.checked_sub(timeout / 8).unwrap_or(end)))
+    }
+
+    /// True if something is unanswered that no commit holds up: a ping or a read with no request to
+    /// the leader before it.
+    fn is_server_silent(&self) -> bool {
+        let oldest = self.inflight.oldest();
+        let is_ping_first = |ping: Instant| oldest.is_none_or(|oldest| oldest.at >= ping);
+        let is_read =
+            oldest.is_some_and(|oldest| !oldest.op.is_write() && oldest.op != OpCode::Sync);
+        is_read || self.pulse.unanswered_ping().is_some_and(is_ping_first)
     }
 
     /// A server that was asked nothing, because whoever drives this session stood

@@ -70,6 +70,7 @@ fn when_the_arming_of_watches_is_left_out_they_are_armed_from_where_they_were() 
     world.bring_up();
     world.take(OpCode::SetWatches); // swallowed
     world.claim();
+    world.take(OpCode::Ping);
     let heartbeat = world.take(OpCode::Multi);
     world.answer(&heartbeat, 9, ErrorCode::OK, &()); // which it may
     world.get("/b");

@@ -156,6 +156,11 @@ impl Evidence {
         self.leader_answered(sent);
     }
 
+    /// When the latest request was sent that a quorum agreed to.
+    pub(super) fn agreed(&self) -> Option<Instant> {
+        self.agreed
+    }
+
     /// The time from which the session's timeout counts at the earliest, whoever leads.
     pub(super) fn counts_from(&self) -> Option<Instant> {
         match Planted::NewLeaderIgnored.is_on() {

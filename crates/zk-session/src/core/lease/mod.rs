@@ -41,9 +41,8 @@ pub(super) struct Lease {
     /// such requests must not starve the lease.
     asked_leader: Option<Instant>,
     asked_quorum: Option<Instant>,
-    /// The latest send times of requests that were answered.
+    /// The latest send time of a request that only a leader answers, and that was answered.
     answered_leader: Option<Instant>,
-    answered_quorum: Option<Instant>,
     /// Counts the times the lease ran out. A belief is bound to one term, so it
     /// can never come back to life when a later request is answered.
     term: u64,
@@ -70,7 +69,6 @@ impl Lease {
             asked_leader: None,
             asked_quorum: None,
             answered_leader: None,
-            answered_quorum: None,
             term: 0,
             lapsed: true,
             claims: 0,
@@ -101,7 +99,7 @@ impl Lease {
         }
         // Nothing of what was asked on the last connection will be answered.
         self.asked_leader = self.answered_leader;
-        self.asked_quorum = self.answered_quorum;
+        self.asked_quorum = self.answered_quorum();
         self.revive(now);
     }
 
@@ -125,7 +123,6 @@ impl Lease {
     pub(super) fn quorum_agreed(&mut self, sent: Instant, now: Instant) {
         self.lapse_if_due(now);
         self.answered_leader = self.answered_leader.max(Some(sent));
-        self.answered_quorum = self.answered_quorum.max(Some(sent));
         self.evidence.quorum_agreed(sent);
         self.revive(now);
     }
@@ -209,7 +206,7 @@ impl Lease {
             return None;
         }
         let after = |last: Option<Instant>, every| last.map_or(up, |at| at + every);
-        let quorum = after(self.asked_quorum.max(self.answered_quorum), times.quorum_every);
+        let quorum = after(self.asked_quorum.max(self.answered_quorum()), times.quorum_every);
         let asked = self.asked_leader.max(self.asked_quorum);
         let mut leader = after(asked.max(self.answered_leader), times.leader_every);
         // A lease that is to begin, or ends soon, is renewed as soon as anything more can be proven.
@@ -244,7 +241,7 @@ impl Lease {
 
     /// When the last request was sent that a quorum agreed to.
     pub(super) fn answered_quorum(&self) -> Option<Instant> {
-        self.answered_quorum
+        self.evidence.agreed()
     }
 
     /// True if the leader has answered anything that was sent since `up`.

@@ -334,8 +334,12 @@ impl World {
 
     // ---- the scripted server
 
-    /// Takes the oldest unanswered request, which must be of this kind.
+    /// Takes the oldest unanswered request, which must be of this kind. Pings in front of another
+    /// kind are left unanswered.
     pub(crate) fn take(&mut self, op: OpCode) -> Frame {
+        while op != OpCode::Ping && self.frames.front().is_some_and(|it| it.op == OpCode::Ping) {
+            self.frames.pop_front();
+        }
         let frame = self.frames.pop_front().unwrap_or_else(|| panic!("no {op:?} came"));
         assert_eq!(frame.op, op, "{frame:?}");
         frame
