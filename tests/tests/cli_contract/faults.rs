@@ -225,7 +225,6 @@ async fn an_answer_that_never_comes_is_not_waited_for() {
     for (line, op) in [
         (lock, Op::Create2),
         (lock, Op::GetChildren2),
-        (lock, Op::Exists),
         (lock, Op::Delete),
         (all, Op::Create2),
         (some, Op::GetChildren2),
