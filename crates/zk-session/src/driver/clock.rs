@@ -7,9 +7,9 @@
 //! The wall clock tells when to look: it goes on during a suspension, so afterwards it has
 //! moved against the monotonic clock. It also moves when somebody sets it. On Linux
 //! `/proc/uptime`, which counts suspensions and nothing else, decides how long the machine
-//! slept. Elsewhere a wall clock that is put forward counts as a suspension, which can cost a lock
-//! and never gives two. A hypervisor that pauses a virtual machine may stop all of its clocks:
-//! nothing inside it can see that.
+//! slept. Elsewhere a wall clock that is put forward counts as a suspension: that can cost a
+//! lock, and must not happen between a touch and its proof. A hypervisor that pauses a virtual
+//! machine may stop all of its clocks: nothing inside it can see that.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
