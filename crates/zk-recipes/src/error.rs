@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zk_session::{LeaseLoss, SessionEnd};
+use zk_session::{ErrorKind, LeaseLoss, RetryOn, SessionEnd};
 
 /// Why a lock that was held is held no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +97,21 @@ pub enum LockError {
 }
 
 impl LockError {
+    /// Returns where trying again may help. An acquisition that failed has left nothing behind, so
+    /// it can always be repeated on the next session when its own has ended.
+    #[must_use]
+    pub fn retry_on(&self) -> RetryOn {
+        match self {
+            Self::Lost(LossReason::SessionEnded(end)) => on_next_session(*end),
+            Self::Client(error) => match error.kind() {
+                ErrorKind::SessionEnded(end) => on_next_session(*end),
+                _ => error.retry_on(),
+            },
+            _ if self.is_retryable() => RetryOn::SameSession,
+            _ => RetryOn::Never,
+        }
+    }
+
     /// True if trying again may help, on the same client.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -110,6 +125,13 @@ impl LockError {
             | Self::PermitsOutOfRange { .. } => false,
             Self::Lost(_) | Self::Vanished { .. } => true,
         }
+    }
+}
+
+fn on_next_session(end: SessionEnd) -> RetryOn {
+    match end {
+        SessionEnd::AuthFailed => RetryOn::Never,
+        _ => RetryOn::NewSession,
     }
 }
 

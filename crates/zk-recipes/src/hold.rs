@@ -193,7 +193,7 @@ impl NodeWatch {
     /// Goes on with the watch that the contender waited with, if it has one. Otherwise the watch is set
     /// after a while: most locks are given up before, and then it costs no request.
     fn start(contender: &mut Contender, node: &Node, fate: &Arc<Fate>) -> Self {
-        let (client, armed) = (contender.client().clone(), contender.take_watch());
+        let (client, armed) = (contender.client().weak(), contender.take_watch());
         let (node, fate) = (node.clone(), Arc::clone(fate));
         let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);
         let task = contender.client().spawn_beside(async move {

@@ -47,6 +47,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod blocking;
 pub mod limits;
 
 mod error;
@@ -61,6 +62,7 @@ mod participants;
 mod planted;
 mod queue;
 mod revocation;
+mod run_whenever_held;
 mod rwlock;
 mod semaphore;
 mod semaphore_mutex;
@@ -78,6 +80,7 @@ pub use participants::Participant;
 #[cfg(zk_planted)]
 pub use planted::Planted;
 pub use revocation::{revocation, revoke};
+pub use run_whenever_held::{HeldLock, Interruption, run_whenever_held};
 pub use rwlock::{ReadLock, RwLock, WriteGuard, WriteLock};
 pub use semaphore::{Lease, Semaphore};
 pub use semaphore_mutex::SemaphoreMutex;

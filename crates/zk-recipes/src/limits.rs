@@ -36,3 +36,7 @@ pub const PERMITS_CHUNK: usize = 256;
 /// event, half as much again as taking and giving up a free lock, and most locks are
 /// given up sooner.
 pub const NODE_WATCH_DELAY: Duration = Duration::from_millis(100);
+
+/// How long [`run_whenever_held`](crate::run_whenever_held) waits after a failed acquisition before it
+/// queues again on the same session: what refuses at once must not be asked in a loop.
+pub const REQUEUE_PAUSE: Duration = Duration::from_millis(100);

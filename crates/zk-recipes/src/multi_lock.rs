@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::future::{Either, FutureExt, select, select_all};
 use tokio::task::unconstrained;
+use zk_session::RetryOn;
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
@@ -331,6 +332,13 @@ impl MultiLockError {
     #[must_use]
     pub fn failures(&self) -> &[LockFailure] {
         &self.failures
+    }
+
+    /// Returns where trying again may help: the worst case among the failures.
+    #[must_use]
+    pub fn retry_on(&self) -> RetryOn {
+        let all = self.failures.iter().map(|failure| failure.error.retry_on());
+        all.max().unwrap_or(RetryOn::Never)
     }
 
     /// True if trying again may help, on the same clients.

@@ -32,6 +32,17 @@ pub enum Fault {
     Peer,
 }
 
+/// Where a failed call can be repeated, from the best case to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RetryOn {
+    /// On the same session, after a pause.
+    SameSession,
+    /// On the next session: this one has ended. See [`SessionManager`](crate::SessionManager).
+    NewSession,
+    /// Nowhere: the call would fail again, or could be applied twice.
+    Never,
+}
+
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -181,6 +192,8 @@ pub enum ErrorKind {
     /// The session timeout and [`LeaseAssumptions`](crate::LeaseAssumptions) leave no room for a
     /// lease that is both safe and valid.
     LeaseImpossible(LeaseImpossible),
+    /// The operating system gave no thread to [drive the session](crate::Config::dedicated_thread).
+    NoThread(std::io::ErrorKind),
     /// The path is not one that ZooKeeper accepts.
     InvalidPath(PathError),
     /// The connect string cannot be understood; says where and why.
@@ -269,8 +282,25 @@ impl Error {
             | ErrorKind::AnswerTooLarge { .. }
             | ErrorKind::LimitReached(_)
             | ErrorKind::LeaseImpossible(_)
+            | ErrorKind::NoThread(_)
             | ErrorKind::InvalidPath(_)
             | ErrorKind::InvalidConnectString(_) => Fault::Caller,
+        }
+    }
+
+    /// Returns where the same request can be made again with a chance to succeed, if that cannot
+    /// apply it twice.
+    #[must_use]
+    pub fn retry_on(&self) -> RetryOn {
+        match self.kind() {
+            ErrorKind::SessionEnded(SessionEnd::AuthFailed) => RetryOn::Never,
+            ErrorKind::SessionEnded(_) | ErrorKind::NoSession(_)
+                if self.outcome() == Outcome::NotApplied =>
+            {
+                RetryOn::NewSession
+            }
+            _ if self.is_retryable() => RetryOn::SameSession,
+            _ => RetryOn::Never,
         }
     }
 
@@ -363,6 +393,7 @@ impl fmt::Display for Error {
                 write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
             }
             ErrorKind::LeaseImpossible(why) => write!(f, "{why}")?,
+            ErrorKind::NoThread(kind) => write!(f, "no thread for the session: {kind}")?,
             ErrorKind::InvalidPath(error) => write!(f, "{error}")?,
             ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}")?,
             ErrorKind::InvalidReply(error) => {

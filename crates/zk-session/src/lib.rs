@@ -50,12 +50,12 @@ pub use crate::core::{LeaseStats, Stats};
 pub use client::{
     Batch, Belief, Children, Client, Config, Created, EnsembleConfig, LeaseClaim, LeaseLoss,
     Member, Multi, MultiOutcome, MultiRead, NewNode, NodeAcl, NodeData, Parents, Pending,
-    PendingStream, PendingWatch, ReadOutcome, Reconnecting, Renewal, Retry, RetryPolicy,
-    SessionEvents, Watch, WatchNews, WatchStream, WatchedEvent,
+    PendingStream, PendingWatch, ReadOutcome, Retry, RetryPolicy, SessionChange, SessionChanges,
+    SessionEvents, SessionManager, Watch, WatchNews, WatchStream, WatchedEvent,
 };
 pub use connect_string::{ConnectString, Host};
-pub use driver::{Connector, Tcp};
-pub use error::{Error, ErrorKind, Fault, LossCause, Outcome, SessionEnd};
+pub use driver::{Connector, DedicatedThread, Tcp};
+pub use error::{Error, ErrorKind, Fault, LossCause, Outcome, RetryOn, SessionEnd};
 pub use event::SessionEvent;
 pub use lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
 #[cfg(zk_planted)]

@@ -136,6 +136,19 @@ pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// session, and its locks, for as long as the session timeout.
 pub const CLOSE_TIMEOUT_MIN: Duration = Duration::from_millis(50);
 
+/// How long dropping the last handle waits for the answer to the request to close, of a session with
+/// a [thread of its own](crate::Config::dedicated_thread): some round trips, so that a program that
+/// ends right afterwards leaves no lock behind. Without a connection it does not wait.
+pub const CLOSE_ON_DROP_WAIT: Duration = Duration::from_millis(100);
+
+/// The first pause between two attempts of a [`SessionManager`](crate::SessionManager) to open the
+/// next session. It doubles.
+pub const NEXT_SESSION_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest such pause: each attempt goes around to all servers, for as long as
+/// [`Config::connect_timeout`](crate::Config::connect_timeout).
+pub const NEXT_SESSION_PAUSE_MAX: Duration = Duration::from_secs(10);
+
 /// Session events kept for a subscriber that does not read; older ones are
 /// replaced by a marker that says how many were missed.
 pub const EVENTS_KEPT: usize = 64;

@@ -250,7 +250,7 @@ pub(crate) fn outsider(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Option
     };
     let hosts: Vec<_> = (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
     let config = Config::new(&hosts.join(",")).ok()?;
-    Some(config.seed(u128::from(rng.draw())).open_through(network))
+    config.seed(u128::from(rng.draw())).open_through(network).ok()
 }
 
 fn name_of(action: Action) -> &'static str {

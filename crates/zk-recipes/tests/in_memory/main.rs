@@ -6,12 +6,14 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod blocking;
 mod budget;
 mod cancelled;
 mod closing;
 mod curators_behaviours;
 mod cut;
 mod downgrade;
+mod endings;
 mod guard;
 mod guard_watch;
 mod lease_in_line;
@@ -24,6 +26,7 @@ mod outside_runtime;
 mod owner;
 mod revocation;
 mod robbed;
+mod run_whenever_held;
 mod rwlock;
 mod second_looks;
 mod semaphore;

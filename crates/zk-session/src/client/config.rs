@@ -2,15 +2,17 @@
 
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Client, Pending};
+use super::{Client, Pending, RetryPolicy};
 use crate::connect_string::ConnectString;
 use crate::core::Settings;
-use crate::driver::{Connector, Tcp};
+use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp};
 use crate::error::{Error, ErrorKind, LossCause};
+use crate::limits::{NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
 use crate::{Host, LeaseAssumptions, SessionCredentials};
 
 /// Everything about a client that is decided before it exists.
@@ -35,6 +37,8 @@ pub struct Config {
     seed: Option<u128>,
     connect_timeout: Duration,
     credentials: Vec<Credential>,
+    dedicated_thread: bool,
+    next_session: RetryPolicy,
 }
 
 #[derive(Clone)]
@@ -60,6 +64,8 @@ impl Config {
             seed: None,
             connect_timeout: Duration::from_secs(10),
             credentials: Vec::new(),
+            dedicated_thread: false,
+            next_session: RetryPolicy::exponential(NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX),
         })
     }
 
@@ -162,6 +168,29 @@ impl Config {
         self
     }
 
+    /// Whether the session is driven on a thread of its own; false by default, which drives it on
+    /// the runtime in which the session is opened.
+    ///
+    /// With a thread of its own the session sends its heartbeats and notices a lost lock while the
+    /// caller blocks its runtime, and no runtime is needed:
+    /// [`connect_blocking`](Self::connect_blocking). Dropping the last [`Client`] waits up to
+    /// [a tenth of a second](crate::limits::CLOSE_ON_DROP_WAIT) for the server to close the session,
+    /// so that a program that ends right afterwards leaves no lock behind. It costs the thread, and
+    /// a switch between threads for each answer.
+    #[must_use]
+    pub fn dedicated_thread(mut self, is_dedicated: bool) -> Self {
+        self.dedicated_thread = is_dedicated;
+        self
+    }
+
+    /// When a [`SessionManager`](crate::SessionManager) tries again to open the next session; by
+    /// default without end, with pauses that double from a tenth of a second up to ten seconds.
+    #[must_use]
+    pub fn next_session_policy(mut self, policy: RetryPolicy) -> Self {
+        self.next_session = policy;
+        self
+    }
+
     /// Opens a session over TCP and waits until it is there.
     ///
     /// # Errors
@@ -169,7 +198,8 @@ impl Config {
     /// time, [`ErrorKind::SessionEnded`] if one refused the credentials,
     /// [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if they cannot be presented,
     /// [`ErrorKind::LeaseImpossible`] if the session timeout, as asked for or as negotiated, does not
-    /// fit the [assumptions](Self::lease_assumptions) of the lease.
+    /// fit the [assumptions](Self::lease_assumptions) of the lease, [`ErrorKind::NoThread`] if the
+    /// [thread](Self::dedicated_thread) cannot be started.
     ///
     /// # Cancel safety
     /// Dropping the future closes the session that may have been made; one that was to be
@@ -183,13 +213,55 @@ impl Config {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn connect_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
+        let thread = self.thread()?;
+        self.connect_on(thread, connector).await
+    }
+
+    /// Opens a session on a [thread of its own](Self::dedicated_thread) and blocks the caller until
+    /// it is there, for programs without a runtime.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Panics
+    /// In a task, or in the `block_on` of a runtime: use [`connect`](Self::connect) there.
+    pub fn connect_blocking(self) -> Result<(Client, DedicatedThread), Error> {
+        self.connect_blocking_through(Tcp)
+    }
+
+    /// As [`connect_blocking`](Self::connect_blocking), over connections of the caller's making.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Panics
+    /// In a task, or in the `block_on` of a runtime.
+    pub fn connect_blocking_through<C: Connector>(
+        self,
+        connector: C,
+    ) -> Result<(Client, DedicatedThread), Error> {
+        let thread = DriverThread::start().map_err(no_thread)?;
+        let client = thread.block_on(self.connect_on(Some(thread.clone()), connector))?;
+        Ok((client, DedicatedThread::new(&thread)))
+    }
+
+    /// The thread for the sessions of this configuration, if they are to have one.
+    pub(super) fn thread(&self) -> Result<Option<Arc<DriverThread>>, Error> {
+        self.dedicated_thread.then(DriverThread::start).transpose().map_err(no_thread)
+    }
+
+    pub(super) async fn connect_on<C: Connector>(
+        self,
+        thread: Option<Arc<DriverThread>>,
+        connector: C,
+    ) -> Result<Client, Error> {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         let servers: Vec<String> = self.settings.hosts.iter().map(ToString::to_string).collect();
         if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
             let kind = ErrorKind::LeaseImpossible(why);
             return Err(Error::not_applied(kind).on("connect to", servers.join(",")));
         }
-        let (client, presented) = self.start(connector);
+        let (client, presented) = self.start(connector, thread.as_ref());
         let attempt = resumes.then(|| TakingOver(&client));
         let mut events = client.events();
         let connected = async {
@@ -228,12 +300,16 @@ impl Config {
 
     /// Starts to open a session and does not wait: requests wait in the client.
     ///
+    /// # Errors
+    /// [`ErrorKind::NoThread`] if the [thread](Self::dedicated_thread) cannot be started.
+    ///
     /// # Panics
-    /// Outside of a tokio runtime.
-    pub fn open_through<C: Connector>(self, connector: C) -> Client {
+    /// Outside of a tokio runtime, unless the session has a thread of its own.
+    pub fn open_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
+        let thread = self.thread()?;
         // Credentials that are refused end the session; those that cannot be presented are
         // only told of by `connect`.
-        self.start(connector).0
+        Ok(self.start(connector, thread.as_ref()).0)
     }
 
     /// As [`open_through`](Self::open_through), but leaves it to the caller to run the
@@ -250,6 +326,16 @@ impl Config {
             drop(client.add_auth(&scheme, auth)); // as in `open_through`
         }
         (client, driver)
+    }
+
+    pub(super) fn next_session(&self) -> RetryPolicy {
+        self.next_session
+    }
+
+    /// With at most so much time to connect.
+    pub(super) fn connect_within(mut self, left: Duration) -> Self {
+        self.connect_timeout = self.connect_timeout.min(left);
+        self
     }
 
     /// For a new session.
@@ -270,10 +356,14 @@ impl Config {
         self
     }
 
-    fn start<C: Connector>(self, connector: C) -> (Client, Vec<Pending<()>>) {
+    fn start<C: Connector>(
+        self,
+        connector: C,
+        thread: Option<&Arc<DriverThread>>,
+    ) -> (Client, Vec<Pending<()>>) {
         let mut settings = self.settings;
         settings.seed = self.seed.unwrap_or_else(entropy);
-        let client = Client::start(settings, self.connect_string.chroot(), connector);
+        let client = Client::start(settings, self.connect_string.chroot(), connector, thread);
         let credentials = self.credentials.into_iter();
         let answers =
             credentials.map(|Credential(scheme, auth)| client.add_auth(&scheme, auth)).collect();
@@ -297,6 +387,10 @@ fn leaves_it_unauthenticated(kind: &ErrorKind) -> bool {
         kind,
         ErrorKind::SessionEnded(_) | ErrorKind::TooLarge { .. } | ErrorKind::LimitReached(_)
     )
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::not_applied(ErrorKind::NoThread(error.kind()))
 }
 
 /// 128 bits nobody else draws: the standard library seeds its hash maps from the

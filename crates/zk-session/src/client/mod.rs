@@ -8,9 +8,9 @@ mod multi_read;
 mod new_node;
 mod operations;
 mod pending;
-mod reconnecting;
 mod retry;
 mod retry_policy;
+mod session_manager;
 mod watch_stream;
 
 use std::fmt;
@@ -28,17 +28,18 @@ pub use self::multi_read::{MultiRead, ReadOutcome};
 pub use self::new_node::{NewNode, Parents};
 pub use self::operations::{Children, Created, EnsembleConfig, Member, NodeAcl, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch, WatchedEvent};
-pub use self::reconnecting::{Reconnecting, Renewal};
 pub use self::retry::Retry;
 pub use self::retry_policy::RetryPolicy;
+pub use self::session_manager::{SessionChange, SessionChanges, SessionManager};
 pub use self::watch_stream::{PendingStream, WatchNews, WatchStream};
 
 use tokio::task::AbortHandle;
 
 use crate::connect_string::ConnectString;
 use crate::core::{Settings, Stats, TIMEOUT_MAX};
-use crate::driver::{Connector, Driver, Shared, now};
+use crate::driver::{Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared, now};
 use crate::error::{Error, ErrorKind};
+use crate::limits::CLOSE_ON_DROP_WAIT;
 use crate::{SessionCredentials, SessionEnd};
 
 /// A handle on one session. Cheap to clone; the session is closed when the last
@@ -66,24 +67,35 @@ use crate::{SessionCredentials, SessionEnd};
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    session: Arc<OpenSession>,
+    shared: Arc<Shared>,
+    /// Keeps the session open. A [weak](Self::weak) handle has none.
+    open: Option<Arc<OpenSession>>,
     /// How long the requests of this handle wait, if not as long as others.
     within: Option<Duration>,
     /// What stands before the paths of this handle; empty, or a path.
     chroot: Arc<str>,
 }
 
-/// Closes the session when the last handle on it goes.
+/// Closes the session when the last handle on it is dropped.
 struct OpenSession {
     shared: Arc<Shared>,
-    /// That of the connect string.
-    chroot: Arc<str>,
+    /// Where the driver runs, if on a thread of its own.
+    thread: Option<SessionThread>,
 }
 
 impl Drop for OpenSession {
     fn drop(&mut self) {
-        self.shared.lock().close(now());
+        let is_connected = {
+            let mut session = self.shared.lock();
+            session.close(now());
+            session.is_connected()
+        };
         self.shared.wake();
+        if let Some(thread) = &mut self.thread
+            && is_connected
+        {
+            thread.wait_for_driver(CLOSE_ON_DROP_WAIT);
+        }
     }
 }
 
@@ -96,10 +108,23 @@ impl Client {
         Config::new(connect_string)?.connect().await
     }
 
-    pub(crate) fn start<C: Connector>(settings: Settings, chroot: &str, connector: C) -> Self {
-        let (client, driver) = Self::new(settings, chroot, connector);
-        tokio::spawn(driver);
-        client
+    /// Starts a session: on the given thread, else on the runtime of the caller.
+    pub(crate) fn start<C: Connector>(
+        settings: Settings,
+        chroot: &str,
+        connector: C,
+        thread: Option<&Arc<DriverThread>>,
+    ) -> Self {
+        let (shared, driver) = undriven(settings, chroot, connector);
+        let driver = driver.closing_on_drop();
+        let thread = match thread {
+            Some(thread) => Some(thread.drive(driver)),
+            None => {
+                tokio::spawn(driver);
+                None
+            }
+        };
+        Self::open(shared, thread)
     }
 
     /// A client, and what has to run for it to get anywhere.
@@ -108,15 +133,34 @@ impl Client {
         chroot: &str,
         connector: C,
     ) -> (Self, Driver<C>) {
-        let shared = Shared::new(settings);
-        let driver = Driver::new(shared.clone(), connector);
-        let chroot: Arc<str> = chroot.into();
-        let session = Arc::new(OpenSession { shared, chroot: chroot.clone() });
-        (Self { session, within: None, chroot }, driver)
+        let (shared, driver) = undriven(settings, chroot, connector);
+        (Self::open(shared, None), driver)
+    }
+
+    fn open(shared: Arc<Shared>, thread: Option<SessionThread>) -> Self {
+        let chroot = shared.chroot().clone();
+        let open = Arc::new(OpenSession { shared: shared.clone(), thread });
+        Self { shared, open: Some(open), within: None, chroot }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.session.shared
+        &self.shared
+    }
+
+    /// Returns a handle that does not keep the session open: the session is closed when the last
+    /// other handle is dropped, and requests of this one fail from then on. For tasks that work on
+    /// behalf of a handle and end after it.
+    #[must_use]
+    pub fn weak(&self) -> Self {
+        Self { open: None, ..self.clone() }
+    }
+
+    /// Returns the [thread](Config::dedicated_thread) that drives the session; `None` if a runtime of
+    /// the caller's does, and for a [weak](Self::weak) handle.
+    #[must_use]
+    pub fn dedicated_thread(&self) -> Option<DedicatedThread> {
+        let thread = self.open.as_ref()?.thread.as_ref()?;
+        Some(DedicatedThread::new(thread.thread()))
     }
 
     /// The session's id; 0 before the first handshake.
@@ -148,6 +192,20 @@ impl Client {
     #[must_use]
     pub fn ended(&self) -> Option<SessionEnd> {
         self.shared().lock().ended()
+    }
+
+    /// Waits until the session has ended, and returns how. The future does not keep the session
+    /// open.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub fn wait_for_end(&self) -> impl Future<Output = SessionEnd> + Send + use<> {
+        let mut standing = self.shared().standing();
+        async move {
+            let told = standing.wait_for(|standing| standing.ended.is_some()).await;
+            // An error means that the driver is gone, and the session with it.
+            told.ok().and_then(|standing| standing.ended).unwrap_or(SessionEnd::Closed)
+        }
     }
 
     /// This end's address on the last connection, if it has one.
@@ -217,7 +275,7 @@ impl Client {
     /// True if both are handles on one session, whatever their chroots.
     #[must_use]
     pub fn is_same_session(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.session, &other.session)
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// A path of this handle from the root of the ensemble, so with the chroot.
@@ -258,7 +316,7 @@ impl Client {
     /// Runs a future on the runtime of the session's driver, wherever the caller is. For recipes that
     /// watch something on behalf of a handle which nobody polls. `None` before the driver has run.
     ///
-    /// The future must not keep a handle on the session for longer than that handle lives.
+    /// Give the future a [weak](Self::weak) handle, so that it does not keep the session open.
     #[must_use]
     pub fn spawn_beside<F>(&self, future: F) -> Option<AbortHandle>
     where
@@ -288,7 +346,7 @@ impl Client {
     /// the session was opened with; the list is as before then. No chroot at all is no error.
     pub fn update_servers(&self, connect_string: &str) -> Result<(), Error> {
         let parsed: ConnectString = connect_string.parse()?;
-        if !parsed.chroot().is_empty() && parsed.chroot() != &*self.session.chroot {
+        if !parsed.chroot().is_empty() && parsed.chroot() != &**self.shared.chroot() {
             let why = format!("the chroot cannot be changed to {}", parsed.chroot());
             return Err(Error::not_applied(ErrorKind::InvalidConnectString(why)));
         }
@@ -348,6 +406,16 @@ impl Client {
             drop(standing.wait_for(|standing| standing.ended.is_some()).await);
         }
     }
+}
+
+fn undriven<C: Connector>(
+    settings: Settings,
+    chroot: &str,
+    connector: C,
+) -> (Arc<Shared>, Driver<C>) {
+    let shared = Shared::new(settings, chroot);
+    let driver = Driver::new(shared.clone(), connector);
+    (shared, driver)
 }
 
 /// See [`Client::batch`]. Not to be held over an await.

@@ -40,6 +40,16 @@ impl<H: Handles> Session<H> {
         }
     }
 
+    /// As [`close`](Self::close), for a driver that is going away: the request to close is sent
+    /// without waiting for clean-up, whose nodes go with the session.
+    pub fn close_at_once(&mut self, now: Instant) {
+        self.close(now);
+        if let Some(closing) = &mut self.closing {
+            closing.patience = now;
+        }
+        self.say_close(now);
+    }
+
     /// Ends this end of the session and leaves the session itself to whoever has its
     /// [`credentials`](Self::credentials). It happens when the driver next tells the
     /// time, after it has told what the socket has taken; requests that have no answer

@@ -10,13 +10,14 @@ mod link;
 mod notices;
 mod probe;
 mod shared;
+mod thread;
 mod transport;
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::runtime::Handle;
@@ -25,6 +26,8 @@ use tokio::time::Sleep;
 pub(crate) use self::clock::{now, observe, timer};
 pub(crate) use self::notices::{News, NoticeReceiver, notices};
 pub(crate) use self::shared::{Channels, ReplyReceiver, Shared, WatchReceiver};
+pub use self::thread::DedicatedThread;
+pub(crate) use self::thread::{DriverThread, SessionThread};
 pub use self::transport::{Connector, Tcp};
 
 use self::link::{Link, Progress};
@@ -39,6 +42,7 @@ pub(crate) struct Driver<C: Connector> {
     outputs: VecDeque<Output<Channels>>,
     timer: Option<(Instant, Pin<Box<Sleep>>)>,
     probe: Option<Probe>,
+    closes_on_drop: bool,
 }
 
 /// A server that is being asked whether it takes writes.
@@ -52,6 +56,33 @@ impl<C: Connector> Driver<C> {
             outputs: VecDeque::new(),
             timer: None,
             probe: None,
+            closes_on_drop: false,
+        }
+    }
+
+    /// Makes the driver close the session when it is dropped before the session has ended, as a
+    /// runtime does that is shut down.
+    pub(crate) fn closing_on_drop(mut self) -> Self {
+        self.closes_on_drop = true;
+        self
+    }
+
+    /// Sends what the socket takes at once, the request to close the session last. Nobody waits for
+    /// the answer: the program is about to end. Without this the server would keep the locks for a
+    /// whole session timeout.
+    fn close_without_waiting(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        self.shared.lock().close_at_once(now());
+        for _ in 0..WORK_PER_POLL {
+            let has_more = {
+                let mut session = self.shared.lock();
+                self.link.tell(&mut session, now(), Progress::None);
+                session.poll_transmit(self.link.outgoing())
+            };
+            let failed = self.link.poll_write(&mut cx);
+            if failed || !has_more || !self.link.outgoing().is_empty() {
+                return;
+            }
         }
     }
 
@@ -180,6 +211,9 @@ impl<C: Connector> Future for Driver<C> {
 /// waiting, and later requests must be refused.
 impl<C: Connector> Drop for Driver<C> {
     fn drop(&mut self) {
+        if self.closes_on_drop {
+            self.close_without_waiting();
+        }
         {
             let mut session = self.shared.lock();
             // What has left decides what may have been applied.

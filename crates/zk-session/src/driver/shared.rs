@@ -38,6 +38,8 @@ impl<T: std::fmt::Debug> Handle for oneshot::Sender<T> {
 pub(crate) struct Shared {
     /// Tells the sessions of a process apart, those that never were one included.
     number: u64,
+    /// That of the connect string.
+    chroot: Arc<str>,
     session: Mutex<Session<Channels>>,
     waker: AtomicWaker,
     batches: AtomicUsize,
@@ -49,11 +51,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Settings) -> Arc<Self> {
+    pub(crate) fn new(settings: Settings, chroot: &str) -> Arc<Self> {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let session = Session::new(settings, now());
         Arc::new(Self {
             number: SESSIONS.fetch_add(1, Ordering::Relaxed),
+            chroot: chroot.into(),
             standing: watch::Sender::new(session.standing()),
             session: Mutex::new(session),
             waker: AtomicWaker::new(),
@@ -66,6 +69,10 @@ impl Shared {
 
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    pub(crate) fn chroot(&self) -> &Arc<str> {
+        &self.chroot
     }
 
     /// Held only for moments, never across an await. A panic while it was held

@@ -211,7 +211,7 @@ async fn no_session_in_time() {
 async fn a_server_comes_up_late() {
     let ensemble = Ensemble::new(&["/n"]);
     ensemble.state().refuses = true;
-    let client = ensemble.config("a,b,c").open_through(ensemble.clone());
+    let client = ensemble.config("a,b,c").open_through(ensemble.clone()).unwrap();
     let waiting = client.get_data("/n");
     ensemble.until(|state| state.connections > 10).await;
     assert!(!client.is_connected());
@@ -226,7 +226,7 @@ async fn a_server_comes_up_late() {
 async fn a_pending_dropped_before_there_is_a_connection_is_never_sent() {
     let ensemble = Ensemble::new(&["/n"]);
     ensemble.state().hangs = true;
-    let client = ensemble.config("a").open_through(ensemble.clone());
+    let client = ensemble.config("a").open_through(ensemble.clone()).unwrap();
     drop(client.create("/n/dropped", b"", CreateMode::Persistent));
     let kept = client.create("/n/kept", b"", CreateMode::Persistent);
     ensemble.until(|state| state.connections > 0).await;

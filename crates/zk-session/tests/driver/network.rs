@@ -127,7 +127,7 @@ async fn no_stream_is_left_by_attempts_that_fail() {
     let network = Named::new(&Ensemble::new(&["/n"]));
     let hosts = "unknown,refuses,hangs,silent,closes";
     let config = Config::new(hosts).unwrap().session_timeout(T).seed(3);
-    let client = config.open_through(network.clone());
+    let client = config.open_through(network.clone()).unwrap();
     let tried = || network.tried.lock().unwrap().len();
     let many = async {
         while tried() < 200 {

@@ -1,52 +1,113 @@
 //! One session after another: handed over, or made anew because it was asked for.
 
-use zk_session::{Reconnecting, SessionCredentials};
+use zk_session::limits::NEXT_SESSION_PAUSE_MAX;
+use zk_session::{RetryOn, RetryPolicy, SessionChange, SessionCredentials, SessionManager};
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_new_session_is_made_when_asked_for_and_told_with_both_ids() {
+async fn manager_opens_the_next_session_after_an_expiry() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a");
-    let mut sessions = Reconnecting::connect_through(config, ensemble.clone()).await.unwrap();
-    let first = sessions.client().clone();
+    let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+    let mut changes = sessions.changes();
+    let first = sessions.client();
     let claim = first.claim_lease();
     claim.renew().await.unwrap();
     let belief = claim.bind().unwrap();
 
     ensemble.state().server.expired = true;
     ensemble.cut();
-    let renewal = sessions.renewed().await.unwrap();
-    assert_eq!((renewal.old_id, renewal.new_id), (ID, sessions.client().session_id()));
-    assert_eq!(renewal.cause, SessionEnd::Expired);
+    let ended = SessionChange::Ended { session_id: ID, cause: SessionEnd::Expired };
+    assert_eq!(changes.next().await, Some(ended));
+    let second = sessions.open_client().await.unwrap();
+    let opened = SessionChange::Opened { previous_id: ID, session_id: second.session_id() };
+    assert_eq!(changes.next().await, Some(opened));
     let asked: Vec<i64> =
         ensemble.state().server.connects.iter().map(|connect| connect.session_id).collect();
     assert_eq!(asked, [0, ID, 0], "a new session, not the old one again");
     assert_eq!(first.ended(), Some(SessionEnd::Expired), "the old client stays dead");
     assert!(!claim.holds(belief) && first.exists("/n").await.is_err());
-    sessions.client().exists("/n").await.unwrap();
-    assert_ne!(first.draw_uuid(), sessions.client().draw_uuid());
-
-    sessions.client().close().await;
-    let error = sessions.renewed().await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Closed));
+    assert!(sessions.clone().client().is_same_session(&second));
+    second.exists("/n").await.unwrap();
+    assert_ne!(first.draw_uuid(), second.draw_uuid());
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_no_server_gives_a_session_the_old_client_stays_and_it_can_be_tried_again() {
+async fn manager_stops_when_its_client_is_closed() {
+    for by_the_manager in [true, false] {
+        let ensemble = Ensemble::new(&["/n"]);
+        let config = ensemble.config("a");
+        let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+        let mut changes = sessions.changes();
+        match by_the_manager {
+            true => sessions.close().await,
+            false => sessions.client().close().await,
+        }
+        let closed = ErrorKind::SessionEnded(SessionEnd::Closed);
+        let last = loop {
+            match changes.next().await {
+                Some(SessionChange::Stopped(error)) => break error,
+                Some(SessionChange::Ended { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(*last.kind(), closed);
+        assert_eq!(*sessions.open_client().await.unwrap_err().kind(), closed);
+        assert!(ensemble.state().server.closed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn manager_retries_without_end_while_no_server_gives_a_session() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a");
-    let mut sessions = Reconnecting::connect_through(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+    let mut changes = sessions.changes();
     ensemble.state().server.expired = true;
     ensemble.state().refuses = true;
     ensemble.cut();
-    let waiting = tokio::time::timeout(T / 4, sessions.renewed()).await;
-    assert!(waiting.is_err(), "nobody has said yet that it is over");
-    let error = sessions.renewed().await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::NoSession(_)), "{error}");
-    assert_eq!(sessions.client().ended(), Some(SessionEnd::ExpiredLocally));
+    let cause = SessionEnd::ExpiredLocally;
+    assert_eq!(changes.next().await, Some(SessionChange::Ended { session_id: ID, cause }));
+    for number in 1..50 {
+        let Some(SessionChange::AttemptFailed { attempts, pause, .. }) = changes.next().await
+        else {
+            panic!("attempt {number}")
+        };
+        assert_eq!(attempts, number);
+        assert!(pause <= NEXT_SESSION_PAUSE_MAX);
+    }
+    assert_eq!(sessions.client().ended(), Some(cause), "the last client is still there");
     ensemble.state().refuses = false;
-    assert_eq!(sessions.renewed().await.unwrap().cause, SessionEnd::ExpiredLocally);
+    sessions.open_client().await.unwrap().exists("/n").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn manager_gives_up_as_its_policy_says() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let policy = RetryPolicy::fixed(T / 100).attempts(3);
+    let config = ensemble.config("a").next_session_policy(policy);
+    let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+    ensemble.state().server.expired = true;
+    ensemble.state().refuses = true;
+    ensemble.cut();
+    sessions.client().wait_for_end().await;
+    let error = sessions.open_client().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NoSession(_)), "{error}");
+    assert_eq!(error.retry_on(), RetryOn::NewSession);
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_is_closed_with_the_last_handle_on_its_manager() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let config = ensemble.config("a");
+    let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+    let (weak, other) = (sessions.client().weak(), sessions.clone());
+    drop(sessions);
+    other.client().exists("/n").await.unwrap();
+    drop(other);
+    assert_eq!(weak.wait_for_end().await, SessionEnd::Closed);
+    assert!(ensemble.state().server.closed);
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,7 +38,7 @@ async fn a_request_waits_as_long_as_its_handle_says() {
 async fn a_request_that_is_dropped_while_it_waits_is_taken_back() {
     let ensemble = Ensemble::new(&["/n"]);
     ensemble.state().hangs = true;
-    let client = ensemble.config("a").open_through(ensemble.clone());
+    let client = ensemble.config("a").open_through(ensemble.clone()).unwrap();
     let limit = zk_session::limits::REQUESTS_MAX;
     let asked: Vec<_> = (0..limit).map(|_| client.exists("/n")).collect();
     let error = client.exists("/n").await.unwrap_err();

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use zk_session::{Client, Config, CreateMode, Error, Parents, Reconnecting, RetryPolicy};
+use zk_session::{Client, Config, CreateMode, Error, Parents, RetryPolicy, SessionManager};
 use zk_testing::{Cut, TestServer};
 
 use crate::in_memory::{InMemory, client_of};
@@ -179,18 +179,18 @@ async fn a_close_goes_on_though_nobody_waits_for_it() {
 
 /// Nothing is lost when the wait for the next session is given up, at whichever moment.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_is_dropped_can_be_asked_for_again() {
+async fn waiting_for_the_next_session_can_be_repeated() {
     for polls in 1..POLLS_MAX {
         let server = TestServer::in_memory();
         let config = Config::new("server-0:1").unwrap().seed(1);
         let connector = InMemory(server.clone());
-        let mut sessions = Reconnecting::connect_through(config, connector).await.unwrap();
+        let sessions = SessionManager::connect_through(config, connector).await.unwrap();
         let old_id = sessions.client().session_id();
         server.expire(old_id);
-        let is_done = polled(polls, async { sessions.renewed().await.map(drop) }).await;
+        sessions.client().wait_for_end().await;
+        let is_done = polled(polls, async { sessions.open_client().await.map(drop) }).await;
         if !is_done {
-            let renewal = sessions.renewed().await.unwrap();
-            assert_eq!(renewal.old_id, old_id, "{polls} polls");
+            sessions.open_client().await.unwrap();
         }
         assert_ne!(sessions.client().session_id(), old_id);
         sessions.client().exists("/").await.unwrap();

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_session::{
-    Config, Connector, ErrorKind, Host, Reconnecting, SessionCredentials, SessionEnd, SessionEvent,
+    Config, Connector, ErrorKind, Host, SessionCredentials, SessionEnd, SessionEvent,
+    SessionManager,
 };
 use zk_testing::{MemoryStream, TestServer};
 
@@ -118,13 +119,14 @@ async fn the_next_session_is_looked_for_at_the_servers_there_are_now() {
     let server = TestServer::in_memory();
     let connector = Noting::of(&server);
     let config = Config::new("old:1").unwrap().seed(1);
-    let mut sessions = Reconnecting::connect_through(config, connector.clone()).await.unwrap();
+    let sessions = SessionManager::connect_through(config, connector.clone()).await.unwrap();
     let mut events = sessions.client().events();
     sessions.client().update_servers("new:1").unwrap();
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
     drop(connector.take_asked());
     server.expire(sessions.client().session_id());
-    sessions.renewed().await.unwrap();
+    sessions.client().wait_for_end().await;
+    sessions.open_client().await.unwrap();
     let asked = connector.take_asked();
     assert!(asked.iter().all(|host| host == "new:1"), "{asked:?}");
 }
@@ -134,7 +136,7 @@ async fn what_was_given_up_before_it_left_leaves_nothing_to_clean_up() {
     let server = TestServer::in_memory();
     server.refuse_connects(0);
     let config = Config::new("server-0:1").unwrap().seed(1);
-    let client = config.open_through(InMemory(server.clone()));
+    let client = config.open_through(InMemory(server.clone())).unwrap();
     for _ in 0..100 {
         let create = client.new_node("/q-").ephemeral().protected().create();
         assert!(timeout(MS, create).await.is_err());

@@ -1,0 +1,142 @@
+//! A lock that is held by a program without async.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::time::Duration;
+
+use super::Client;
+use crate::error::{LockError, LossReason};
+use crate::guard::FencingToken;
+use crate::multi_lock::{MultiGuard, MultiLockError};
+use crate::rwlock::WriteGuard;
+use crate::semaphore::Lease;
+
+/// A lock that is held. It dereferences to the async guard, whose methods that ask no server can be
+/// called as they are: `token()`, `is_held()`, `remaining()`, `node()`.
+///
+/// Dropping the guard releases the lock without waiting.
+#[must_use = "the lock is released when the guard is dropped"]
+pub struct Guard<G> {
+    // Dropped first: what it leaves to clean up is on its way before the session may be closed.
+    guard: G,
+    client: Client,
+}
+
+impl<G: Release> Guard<G> {
+    pub(super) fn new(client: &Client, guard: G) -> Self {
+        Self { guard, client: client.clone() }
+    }
+
+    /// Releases the lock and waits until the server has confirmed it; see
+    /// [`Guard::release`](crate::Guard::release).
+    ///
+    /// # Errors
+    /// See there.
+    ///
+    /// # Panics
+    /// In a task of a runtime, as all calls that block.
+    pub fn release(self) -> Result<(), G::Error> {
+        self.client.block_on(self.guard.release())
+    }
+
+    /// Blocks until the lock is lost, and returns why; `None` if it is still held after `timeout`.
+    ///
+    /// # Panics
+    /// In a task of a runtime.
+    #[must_use]
+    pub fn wait_lost(&self, timeout: Duration) -> Option<LossReason> {
+        let lost = self.guard.lost();
+        self.client.block_on(async { tokio::time::timeout(timeout, lost).await.ok() })
+    }
+
+    /// The async guard, for an async part of the program.
+    pub fn into_async(self) -> G {
+        self.guard
+    }
+}
+
+impl Guard<crate::Guard> {
+    /// Asks a quorum of the ensemble for the lock's node; see [`Guard::check`](crate::Guard::check).
+    ///
+    /// # Errors
+    /// See there.
+    ///
+    /// # Panics
+    /// In a task of a runtime.
+    pub fn check(&self) -> Result<FencingToken, LockError> {
+        self.client.block_on(self.guard.check())
+    }
+}
+
+impl Guard<WriteGuard> {
+    /// Asks a quorum of the ensemble for the lock's node; see [`Guard::check`](crate::Guard::check).
+    ///
+    /// # Errors
+    /// See there.
+    ///
+    /// # Panics
+    /// In a task of a runtime.
+    pub fn check(&self) -> Result<FencingToken, LockError> {
+        self.client.block_on(self.guard.check())
+    }
+
+    /// Turns the write lock into a read lock; see [`WriteGuard::downgrade`].
+    ///
+    /// # Errors
+    /// See there.
+    ///
+    /// # Panics
+    /// In a task of a runtime.
+    pub fn downgrade(self) -> Result<Guard<crate::Guard>, LockError> {
+        let guard = self.client.block_on(self.guard.downgrade())?;
+        Ok(Guard { guard, client: self.client })
+    }
+}
+
+impl<G> Deref for Guard<G> {
+    type Target = G;
+
+    fn deref(&self) -> &G {
+        &self.guard
+    }
+}
+
+impl<G: fmt::Debug> fmt::Debug for Guard<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Guard").field(&self.guard).finish()
+    }
+}
+
+/// An async guard, as a blocking [`Guard`] is made of. Implemented by the guards of this crate.
+pub trait Release {
+    /// Why the lock could not be released in order.
+    type Error;
+
+    /// Releases the lock.
+    fn release(self) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Waits until the lock is lost.
+    fn lost(&self) -> impl Future<Output = LossReason> + 'static;
+}
+
+macro_rules! release {
+    ($guard:ty, $error:ty, $tells:ty) => {
+        impl Release for $guard {
+            type Error = $error;
+
+            fn release(self) -> impl Future<Output = Result<(), $error>> {
+                Self::release(self)
+            }
+
+            fn lost(&self) -> impl Future<Output = LossReason> + 'static {
+                <$tells>::lost(self)
+            }
+        }
+    };
+}
+
+release!(crate::Guard, LockError, Self);
+release!(WriteGuard, LockError, crate::Guard);
+release!(Lease, LockError, Self);
+release!(MultiGuard, MultiLockError, Self);

@@ -1,0 +1,231 @@
+//! Work that runs whenever this process holds a lock, over any number of sessions.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use zk_session::{Client, RetryOn, SessionManager};
+
+use crate::error::{LockError, LossReason};
+use crate::guard::FencingToken;
+use crate::limits::REQUEUE_PAUSE;
+use crate::lock::{Held, Lock};
+
+/// Runs `work` whenever this process holds the lock, until the work has finished.
+///
+/// It queues for the lock, runs the work while the lock is held, and drops the work when the lock
+/// is lost. Then it queues again, on the next session if the current one has ended. When the work
+/// finishes while the lock is held, the lock is released and the output returned. Work that
+/// finishes in the moment in which the lock is lost is started again like work that was dropped.
+///
+/// `lock` makes the lock for the client of each session. `work` gets a [`HeldLock`], which has the
+/// fencing token. `interrupted` is called for each lock that was lost and each failed attempt; it
+/// must not block.
+///
+/// # Errors
+/// The first error that trying again cannot help ([`RetryOn::Never`]), from `lock`, from an
+/// acquisition, or because the [`SessionManager`] has stopped.
+///
+/// # Cancel safety
+/// Dropping the future drops the work and releases the lock in the background.
+///
+/// # Example
+/// ```no_run
+/// use zk_recipes::session::{Config, SessionManager};
+/// use zk_recipes::{Mutex, run_whenever_held};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let sessions = SessionManager::connect(Config::new("zk1:2181,zk2:2181,zk3:2181")?).await?;
+/// let sent = run_whenever_held(
+///     &sessions,
+///     |client| Mutex::new(client, "/locks/newsletter"),
+///     async |held| {
+///         let mut sent = 0;
+///         while send_one(held.token()?.get()).await {
+///             sent += 1;
+///         }
+///         Ok::<_, zk_recipes::LockError>(sent)
+///     },
+///     |interruption| eprintln!("{interruption}"),
+/// );
+/// println!("{} newsletters were sent", sent.await??);
+/// # Ok(())
+/// # }
+///
+/// async fn send_one(token: i64) -> bool { /* the mailer refuses a token below the largest it has seen */
+/// #   drop(token); false
+/// }
+/// ```
+pub async fn run_whenever_held<L, E, F>(
+    sessions: &SessionManager,
+    lock: impl Fn(&Client) -> Result<L, E>,
+    mut work: impl FnMut(HeldLock) -> F,
+    mut interrupted: impl FnMut(Interruption),
+) -> Result<F::Output, LockError>
+where
+    L: Lock,
+    E: Into<LockError>,
+    F: Future,
+{
+    loop {
+        let client = sessions.open_client().await?;
+        let lock = lock(&client).map_err(Into::into)?;
+        let held = match lock.acquire_boxed().await {
+            Ok(held) => HeldLock::new(client, held),
+            Err(error) => {
+                match error.retry_on() {
+                    RetryOn::Never => return Err(error),
+                    RetryOn::SameSession => tokio::time::sleep(REQUEUE_PAUSE).await,
+                    RetryOn::NewSession => {}
+                }
+                interrupted(Interruption::NotAcquired(error));
+                continue;
+            }
+        };
+        let token = held.token();
+        let lost = held.lost();
+        let end = match select(pin!(lost), pin!(work(held.clone()))).await {
+            Either::Left((reason, _)) => Err(reason),
+            Either::Right((output, _)) => held.end().await.map(|()| output),
+        };
+        match end {
+            Ok(output) => return Ok(output),
+            Err(reason) => {
+                drop(held.take());
+                interrupted(Interruption::Lost { token: token.ok(), reason });
+            }
+        }
+    }
+}
+
+/// Why work was dropped, or could not begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Interruption {
+    /// The lock was lost.
+    Lost {
+        /// The token of the holder that lost it; `None` if it was lost before the work began.
+        token: Option<FencingToken>,
+        /// Why.
+        reason: LossReason,
+    },
+    /// The lock could not be acquired. Another attempt follows.
+    NotAcquired(LockError),
+}
+
+impl fmt::Display for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost { token: Some(token), reason } => {
+                write!(f, "the lock with token {token} was lost: {reason}")
+            }
+            Self::Lost { token: None, reason } => write!(f, "the lock was lost: {reason}"),
+            Self::NotAcquired(error) => write!(f, "the lock was not acquired: {error}"),
+        }
+    }
+}
+
+/// A lock that [`run_whenever_held`] holds, as its work sees it. Cheap to clone; what outlives the
+/// work fails with [`LockError::Lost`].
+#[derive(Clone, Debug)]
+pub struct HeldLock {
+    client: Client,
+    held: Arc<Mutex<Option<Box<dyn Held>>>>,
+}
+
+impl HeldLock {
+    fn new(client: Client, held: Box<dyn Held>) -> Self {
+        Self { client, held: Arc::new(Mutex::new(Some(held))) }
+    }
+
+    /// The client of the session that holds the lock.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The fencing token, if the lock is held for certain at this moment; of a lock with several
+    /// nodes, the first.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] once the lock may be lost.
+    pub fn token(&self) -> Result<FencingToken, LockError> {
+        let tokens = self.lock().as_ref().map(|held| held.tokens()).transpose()?;
+        let first = tokens.and_then(|tokens| tokens.first().copied());
+        first.ok_or(LockError::Lost(LossReason::Released))
+    }
+
+    /// True if the lock is held for certain at this moment. Asks no server.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.lock().as_ref().is_some_and(|held| held.is_held())
+    }
+
+    /// Returns how long the lock is held for certain if nothing more arrives from the ensemble; see
+    /// [`Guard::remaining`](crate::Guard::remaining).
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.lock().as_ref().map_or(Duration::ZERO, |held| held.remaining())
+    }
+
+    /// The paths of the holder's nodes; empty once the lock is released.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<String> {
+        let held = self.lock();
+        held.iter().flat_map(|held| held.nodes()).map(str::to_owned).collect()
+    }
+
+    /// Waits until somebody asks for the lock; see [`Guard::revocation`](crate::Guard::revocation).
+    ///
+    /// # Errors
+    /// The node or the session has gone; a request fails.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        let asked = self.lock().as_ref().map(|held| held.revocation_boxed());
+        async move {
+            match asked {
+                Some(asked) => asked.await,
+                None => Err(LockError::Lost(LossReason::Released)),
+            }
+        }
+    }
+
+    fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
+        let lost = self.lock().as_ref().map(|held| held.lost_boxed());
+        async move {
+            match lost {
+                Some(lost) => lost.await,
+                None => LossReason::Released,
+            }
+        }
+    }
+
+    /// The work has finished: gives the lock up.
+    async fn end(&self) -> Result<(), LossReason> {
+        let still_held = self.token();
+        let Some(held) = self.take() else { return Err(LossReason::Released) };
+        match still_held {
+            // The node goes with the session if the request fails: the work was done under the lock.
+            Ok(_) => {
+                drop(held.release_boxed().await);
+                Ok(())
+            }
+            Err(LockError::Lost(reason)) => Err(reason),
+            Err(_) => Err(LossReason::LeaseDeadlinePassed),
+        }
+    }
+
+    fn take(&self) -> Option<Box<dyn Held>> {
+        self.lock().take()
+    }
+
+    /// Held only for moments, never across an await.
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Held>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

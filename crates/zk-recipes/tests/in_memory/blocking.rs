@@ -1,0 +1,109 @@
+//! The locks of programs without async.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use zk_recipes::LossReason;
+use zk_recipes::blocking::{Client, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex};
+use zk_recipes::session::{CreateMode, SessionEnd};
+
+use crate::children;
+use crate::endings::{config_of, server_on_a_thread, wait_until};
+
+const NO_TIME: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_secs(20);
+
+#[test]
+fn blocking_mutex_has_one_holder_among_threads() {
+    let server = server_on_a_thread();
+    let (inside, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (config, inside, done) = (config_of(&server), inside.clone(), done.clone());
+            thread::spawn(move || {
+                let client = Client::connect_with(config).unwrap();
+                let lock = Mutex::new(&client, "/lock").unwrap();
+                for _ in 0..10 {
+                    let guard = lock.acquire().unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
+                    guard.token().unwrap();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    guard.release().unwrap();
+                    done.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(done.load(Ordering::SeqCst), 40);
+    wait_until("all sessions are closed", || server.with(|it| it.sessions().count()) == 0);
+}
+
+#[test]
+fn blocking_locks_of_every_kind_exclude_others() {
+    let server = server_on_a_thread();
+    let client = Client::connect_with(config_of(&server)).unwrap();
+
+    let mutex = Mutex::new(&client, "/mutex").unwrap();
+    let guard = mutex.acquire().unwrap();
+    assert!(mutex.try_acquire().unwrap().is_none());
+    assert!(mutex.acquire_timeout(NO_TIME).unwrap().is_none());
+    assert_eq!(guard.check().unwrap(), guard.token().unwrap());
+    assert_eq!(mutex.participants().unwrap()[0].path, guard.node());
+    guard.release().unwrap();
+
+    let rwlock = RwLock::new(&client, "/rwlock").unwrap();
+    let writer = rwlock.write().acquire().unwrap();
+    assert!(rwlock.read().try_acquire().unwrap().is_none());
+    let reader = writer.downgrade().unwrap();
+    rwlock.read().acquire().unwrap().release().unwrap();
+    assert!(rwlock.write().try_acquire().unwrap().is_none());
+    reader.release().unwrap();
+
+    let semaphore = Semaphore::new(&client, "/semaphore", 3).unwrap();
+    let lease = semaphore.acquire_many(2).unwrap();
+    assert!(semaphore.acquire_many_timeout(2, Duration::from_millis(50)).unwrap().is_none());
+    semaphore.acquire().unwrap().release().unwrap();
+    lease.release().unwrap();
+
+    let single = SemaphoreMutex::new(&client, "/single").unwrap();
+    let both = MultiLock::in_canonical_order(&client, [single.shared(), mutex.shared()]);
+    let guards = both.acquire().unwrap();
+    assert_eq!(guards.tokens().unwrap().len(), 2);
+    assert!(mutex.try_acquire().unwrap().is_none() && single.try_acquire().unwrap().is_none());
+    guards.release().unwrap();
+    assert!(children(&server, "/mutex").is_empty());
+}
+
+#[test]
+fn blocking_guard_waits_for_its_loss() {
+    let server = server_on_a_thread();
+    let client = Client::connect_with(config_of(&server)).unwrap();
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
+    assert_eq!(guard.wait_lost(NO_TIME), None);
+    server.expire(client.as_async().session_id());
+    let reason = guard.wait_lost(LONG);
+    assert_eq!(reason, Some(LossReason::SessionEnded(SessionEnd::Expired)));
+    assert_eq!(client.wait_for_end(), SessionEnd::Expired);
+    // What is called on a session that has ended fails, and does not hang.
+    client.exists("/lock").unwrap_err();
+    Mutex::new(&client, "/lock").unwrap().acquire_timeout(LONG).unwrap_err();
+}
+
+#[test]
+fn blocking_client_has_the_plain_operations() {
+    let server = server_on_a_thread();
+    let client = Client::connect_with(config_of(&server)).unwrap();
+    client.create("/n", b"one", CreateMode::Persistent).unwrap();
+    assert_eq!(client.set_data("/n", b"two", Some(0)).unwrap().version, 1);
+    assert_eq!(client.get_data("/n").unwrap().data.as_deref(), Some(&b"two"[..]));
+    assert!(client.get_children("/").unwrap().names.iter().any(|name| name == b"n"));
+    client.delete("/n", None).unwrap();
+    assert_eq!(client.exists("/n").unwrap(), None);
+    client.close();
+    assert_eq!(client.wait_for_end(), SessionEnd::Closed);
+}

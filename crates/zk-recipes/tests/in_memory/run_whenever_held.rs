@@ -1,0 +1,185 @@
+//! Work that runs whenever the lock is held, over sessions that expire.
+
+use std::future::{Future, ready};
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex as Shared};
+
+use tokio::sync::mpsc;
+use zk_recipes::session::{Connector, Host, RetryOn, SessionEnd, SessionManager};
+use zk_recipes::{
+    FencingToken, HeldLock, Interruption, LockError, LossReason, Mutex, Semaphore,
+    run_whenever_held,
+};
+use zk_testing::{MemoryStream, TestServer};
+
+use crate::{InMemory, T, children, client, config, settle};
+
+async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
+    SessionManager::connect_through(config(seed), InMemory(server.clone())).await.unwrap()
+}
+
+type Interruptions = Arc<Shared<Vec<Interruption>>>;
+
+/// Runs work that tells of each lock that it gets and goes on until it is dropped.
+fn run(
+    sessions: SessionManager,
+) -> (mpsc::UnboundedReceiver<HeldLock>, Interruptions, tokio::task::JoinHandle<LockError>) {
+    let (started, holders) = mpsc::unbounded_channel();
+    let interruptions = Interruptions::default();
+    let told = interruptions.clone();
+    let running = tokio::spawn(async move {
+        let ran = run_whenever_held(
+            &sessions,
+            |client| Mutex::new(client, "/lock"),
+            |held| {
+                started.send(held).unwrap();
+                std::future::pending::<()>()
+            },
+            |interruption| told.lock().unwrap().push(interruption),
+        );
+        ran.await.unwrap_err()
+    });
+    (holders, interruptions, running)
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_runs_again_on_the_next_session() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let (mut holders, interruptions, running) = run(sessions.clone());
+    let mut tokens: Vec<FencingToken> = Vec::new();
+    let mut last: Option<HeldLock> = None;
+    for _ in 0..4 {
+        let held = holders.recv().await.unwrap();
+        if let Some(last) = last.replace(held.clone()) {
+            assert!(!last.is_held() && last.token().is_err(), "a lock belongs to its session");
+            assert_ne!(last.client().session_id(), held.client().session_id());
+        }
+        tokens.push(held.token().unwrap());
+        server.expire(held.client().session_id());
+    }
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    let held = holders.recv().await.unwrap();
+    let told = interruptions.lock().unwrap().clone();
+    let expired = LossReason::SessionEnded(SessionEnd::Expired);
+    let losses: Vec<_> = tokens
+        .iter()
+        .map(|token| Interruption::Lost { token: Some(*token), reason: expired })
+        .collect();
+    assert_eq!(told, losses);
+
+    // The manager is closed: there is no next session.
+    held.client().close().await;
+    let ended = running.await.unwrap();
+    assert_eq!(ended.retry_on(), RetryOn::NewSession, "{ended}");
+    sessions.open_client().await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_runs_again_on_the_same_session_after_a_deletion() {
+    let server = TestServer::in_memory();
+    let operator = client(&server, 2).await;
+    let (mut holders, interruptions, _running) = run(sessions(&server, 1).await);
+    let held = holders.recv().await.unwrap();
+    settle().await;
+    let (session_id, node) = (held.client().session_id(), held.nodes().remove(0));
+    operator.delete(&node, None).await.unwrap();
+    let again = holders.recv().await.unwrap();
+    assert_eq!(again.client().session_id(), session_id);
+    let told = interruptions.lock().unwrap().clone();
+    let [Interruption::Lost { reason: LossReason::NodeDeleted, .. }] = told[..] else {
+        panic!("{told:?}")
+    };
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_is_dropped_before_another_can_hold_the_lock() {
+    let server = TestServer::ensemble(3);
+    let other = client(&server, 2).await; // at the leader
+    let follower = Follower(server.clone());
+    let sessions = SessionManager::connect_through(config(1), follower).await.unwrap();
+    let (mut holders, interruptions, _running) = run(sessions);
+    let held = holders.recv().await.unwrap();
+    server.stall(1);
+    let guard = Mutex::new(&other, "/lock").unwrap().acquire().await;
+    let told = interruptions.lock().unwrap().len();
+    assert!(guard.is_ok() && !held.is_held() && told >= 1, "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_finishes_gives_its_output_and_the_lock_up() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let mut runs = 0;
+    let done = run_whenever_held(
+        &sessions,
+        |client| Semaphore::new(client, "/permits", 1),
+        |held| {
+            runs += 1;
+            let is_last = runs == 3;
+            let server = server.clone();
+            async move {
+                if !is_last {
+                    server.expire(held.client().session_id());
+                    std::future::pending::<()>().await;
+                }
+                held.token().unwrap()
+            }
+        },
+        drop,
+    );
+    let token = done.await.unwrap();
+    assert!(token.get() > 0 && runs == 3);
+    assert!(children(&server, "/permits/leases").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_loop_leaves_nothing_behind() {
+    let server = TestServer::in_memory();
+    let holder = client(&server, 2).await;
+    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    let sessions = sessions(&server, 1).await;
+    for waits in [true, false] {
+        if !waits {
+            // The loop is dropped while it holds the lock.
+            holder.close().await;
+        }
+        let mut running = pin!(run_whenever_held(
+            &sessions,
+            |client| Mutex::new(client, "/lock"),
+            |_| std::future::pending::<()>(),
+            |interruption| panic!("{interruption}"),
+        ));
+        assert!(tokio::time::timeout(T / 100, running.as_mut()).await.is_err());
+        assert_eq!(children(&server, "/lock").len(), 1 + usize::from(waits));
+    }
+    settle().await;
+    assert!(children(&server, "/lock").is_empty() && !guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn loop_ends_with_an_error_that_no_session_helps() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let ran = run_whenever_held(
+        &sessions,
+        |client| Mutex::new(client, "not a path"),
+        |_| std::future::pending::<()>(),
+        drop,
+    );
+    let error: LockError = ran.await.unwrap_err();
+    assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
+}
+
+/// Connects to the second of several servers.
+#[derive(Clone)]
+struct Follower(TestServer);
+
+impl Connector for Follower {
+    type Stream = MemoryStream;
+
+    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
+        ready(self.0.stream(1))
+    }
+}

@@ -1,0 +1,330 @@
+//! A handle that outlives sessions: it opens the next one when one has expired.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use tokio::sync::{broadcast, watch};
+use tokio::task::AbortHandle;
+
+use super::{Client, Config, RetryPolicy};
+use crate::SessionEnd;
+use crate::core::TIMEOUT_MAX;
+use crate::driver::{Connector, DriverThread, Tcp, now};
+use crate::error::{Error, ErrorKind};
+use crate::limits::EVENTS_KEPT;
+
+/// Holds the current session, and opens the next one when it has expired.
+///
+/// A shareable handle for a service that outlives its sessions: clone it into the state of the
+/// application, and ask it for a [`Client`] when one is needed. **Nothing is inherited** by the next
+/// session: ephemeral nodes, watches, locks and what [`Client::add_auth`] has presented belong to the
+/// client that they were made with. A `Client` never changes its session, so a lock cannot slip
+/// from one session into the next.
+///
+/// The next session is opened in the background, at the servers that the last client had
+/// ([`Client::update_servers`]), with everything else as the [`Config`] says. A failed attempt is
+/// repeated by [`Config::next_session_policy`], by default without end. The manager stops when
+/// another session cannot help: when the current client is closed or detached, or the server rejects
+/// its credentials.
+///
+/// The session is closed when the last handle on the manager and the last handle on its client are
+/// dropped.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), zk_session::Error> {
+/// use zk_session::{Config, CreateMode, SessionManager};
+///
+/// let sessions = SessionManager::connect(Config::new("zk1,zk2,zk3")?).await?;
+/// loop {
+///     let client = sessions.open_client().await?; // that of the next session after an expiry
+///     client.create("/services/this-one", b"", CreateMode::Ephemeral).await?;
+///     println!("session {:#x}: {}", client.session_id(), client.wait_for_end().await);
+/// }
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct SessionManager {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    current: watch::Sender<Current>,
+    changes: broadcast::Sender<SessionChange>,
+    /// Opens the next session. It ends with the last handle.
+    task: OnceLock<AbortHandle>,
+}
+
+/// The session of the moment.
+#[derive(Clone)]
+struct Current {
+    client: Client,
+    /// Why there will be no next one.
+    stopped: Option<Error>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+/// What happens to the sessions of a [`SessionManager`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionChange {
+    /// The current session has ended, with everything that was tied to it.
+    Ended {
+        /// The id of the session that has ended.
+        session_id: i64,
+        /// How it ended.
+        cause: SessionEnd,
+    },
+    /// The next session could not be opened.
+    AttemptFailed {
+        /// Why.
+        error: Error,
+        /// How many attempts have failed since the last session ended.
+        attempts: u32,
+        /// The pause before the next attempt.
+        pause: Duration,
+    },
+    /// The next session is open.
+    Opened {
+        /// The id of the session that has ended.
+        previous_id: i64,
+        /// The id of the new session; 0 if it has none yet, with a read-only server
+        /// ([`Config::allow_read_only`]).
+        session_id: i64,
+    },
+    /// There will be no next session, for this reason. The last change.
+    Stopped(Error),
+    /// The subscriber did not read for so long that this many changes were dropped.
+    Missed(u64),
+}
+
+impl fmt::Display for SessionChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended { session_id, cause } => write!(f, "session {session_id:#x}: {cause}"),
+            Self::AttemptFailed { error, attempts, pause } => {
+                write!(f, "attempt {attempts} failed: {error}; the next one in {pause:.1?}")
+            }
+            Self::Opened { previous_id, session_id } => {
+                write!(f, "session {session_id:#x} takes the place of {previous_id:#x}")
+            }
+            Self::Stopped(error) => write!(f, "no next session: {error}"),
+            Self::Missed(missed) => write!(f, "{missed} changes were missed"),
+        }
+    }
+}
+
+/// The [changes](SessionManager::changes) of a manager from the subscription on.
+#[derive(Debug)]
+pub struct SessionChanges {
+    receiver: broadcast::Receiver<SessionChange>,
+}
+
+impl SessionChanges {
+    /// The next change; `None` when the manager has stopped, or its last handle is dropped. A
+    /// subscriber that reads too slowly gets a [`SessionChange::Missed`].
+    ///
+    /// # Cancel safety
+    /// No change is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<SessionChange> {
+        match self.receiver.recv().await {
+            Ok(change) => Some(change),
+            Err(broadcast::error::RecvError::Lagged(missed)) => Some(SessionChange::Missed(missed)),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+}
+
+impl SessionManager {
+    /// Opens the first session over TCP and waits until it is open.
+    ///
+    /// # Errors
+    /// As [`Config::connect`]: the first session is not retried for longer than
+    /// [`Config::connect_timeout`].
+    ///
+    /// # Cancel safety
+    /// As [`Config::connect`].
+    pub async fn connect(config: Config) -> Result<Self, Error> {
+        Self::connect_through(config, Tcp).await
+    }
+
+    /// As [`connect`](Self::connect), over connections of the caller's making.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_through<C>(config: Config, connector: C) -> Result<Self, Error>
+    where
+        C: Connector + Clone + Sync,
+    {
+        let thread = config.thread()?;
+        let client = config.clone().connect_on(thread.clone(), connector.clone()).await?;
+        let inner = Arc::new(Inner {
+            current: watch::Sender::new(Current { client, stopped: None }),
+            changes: broadcast::Sender::new(EVENTS_KEPT),
+            task: OnceLock::new(),
+        });
+        let opener = Opener {
+            config: config.without_session(),
+            connector,
+            thread: thread.clone(),
+            opened: 1,
+        };
+        let task = renew(Arc::downgrade(&inner), opener);
+        let task = match thread {
+            Some(thread) => thread.spawn(task),
+            None => tokio::spawn(task).abort_handle(),
+        };
+        drop(inner.task.set(task));
+        Ok(Self { inner })
+    }
+
+    /// Returns the client of the current session, which may have ended.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.inner.current.borrow().client.clone()
+    }
+
+    /// Returns the client of the current session; waits for the next session if it has ended. The
+    /// session may be without a connection at the moment.
+    ///
+    /// # Errors
+    /// Why the manager has stopped; see [`SessionChange::Stopped`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub fn open_client(&self) -> impl Future<Output = Result<Client, Error>> + Send + use<> {
+        let mut current = self.inner.current.subscribe();
+        async move {
+            let is_final = |it: &Current| it.client.ended().is_none() || it.stopped.is_some();
+            match current.wait_for(is_final).await.as_deref() {
+                Ok(Current { stopped: Some(error), .. }) => Err(error.clone()),
+                Ok(Current { client, .. }) => Ok(client.clone()),
+                // The last handle was dropped.
+                Err(_) => Err(over(SessionEnd::Closed)),
+            }
+        }
+    }
+
+    /// The changes from now on.
+    #[must_use]
+    pub fn changes(&self) -> SessionChanges {
+        SessionChanges { receiver: self.inner.changes.subscribe() }
+    }
+
+    /// Closes the current session, for all handles, and opens no other one; see [`Client::close`].
+    ///
+    /// # Cancel safety
+    /// The end begins with the call and cannot be stopped.
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.inner.abort();
+        let closed = self.client().close();
+        self.inner.stop(over(SessionEnd::Closed));
+        closed
+    }
+}
+
+impl fmt::Debug for SessionManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionManager").field("client", &self.client()).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    fn abort(&self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+
+    fn announce(&self, change: SessionChange) {
+        drop(self.changes.send(change)); // an error only says that nobody listens
+    }
+
+    fn stop(&self, error: Error) {
+        let is_first = self.current.send_if_modified(|current| {
+            current.stopped.is_none() && current.stopped.replace(error.clone()).is_none()
+        });
+        if is_first {
+            self.announce(SessionChange::Stopped(error));
+        }
+    }
+}
+
+fn over(end: SessionEnd) -> Error {
+    Error::not_applied(ErrorKind::SessionEnded(end))
+}
+
+/// Opens one session after the other. It holds the manager only for moments, so that dropping the
+/// last handle ends it.
+async fn renew<C: Connector + Clone>(manager: Weak<Inner>, mut opener: Opener<C>) {
+    loop {
+        let Some(last) = manager.upgrade().map(|inner| inner.current.borrow().client.weak()) else {
+            return;
+        };
+        let cause = last.wait_for_end().await;
+        let Some(inner) = manager.upgrade() else { return };
+        inner.announce(SessionChange::Ended { session_id: last.session_id(), cause });
+        if !matches!(cause, SessionEnd::Expired | SessionEnd::ExpiredLocally) {
+            return inner.stop(over(cause));
+        }
+        drop(inner);
+        let opened = opener.open(&manager, &last).await;
+        let Some(inner) = manager.upgrade() else { return };
+        match opened {
+            Ok(client) => {
+                let (previous_id, session_id) = (last.session_id(), client.session_id());
+                inner.current.send_replace(Current { client, stopped: None });
+                inner.announce(SessionChange::Opened { previous_id, session_id });
+            }
+            Err(error) => return inner.stop(error),
+        }
+    }
+}
+
+/// Opens the next session.
+struct Opener<C> {
+    config: Config,
+    connector: C,
+    thread: Option<Arc<DriverThread>>,
+    /// Sessions so far: each has a seed of its own.
+    opened: u32,
+}
+
+impl<C: Connector + Clone> Opener<C> {
+    /// Tries until the policy says that it is enough.
+    async fn open(&mut self, manager: &Weak<Inner>, last: &Client) -> Result<Client, Error> {
+        let policy: RetryPolicy = self.config.next_session();
+        let begun = now();
+        let mut attempts = 0;
+        loop {
+            let left =
+                policy.bound().map_or(TIMEOUT_MAX, |bound| bound.saturating_sub(now() - begun));
+            let error = match self.attempt(last, left).await {
+                Ok(client) => return Ok(client),
+                Err(error) => error,
+            };
+            attempts += 1;
+            let draw = |bound| last.shared().lock().draw_below(bound);
+            let is_refused = matches!(error.kind(), ErrorKind::SessionEnded(_));
+            let pause = policy.pause(attempts, now() - begun, draw).filter(|_| !is_refused);
+            let Some(pause) = pause else { return Err(error) };
+            let Some(inner) = manager.upgrade() else { return Err(error) };
+            inner.announce(SessionChange::AttemptFailed { error, attempts, pause });
+            drop(inner);
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn attempt(&mut self, last: &Client, left: Duration) -> Result<Client, Error> {
+        let servers = last.shared().lock().servers();
+        let config = self.config.clone().reseeded(self.opened).at(servers).connect_within(left);
+        self.opened = self.opened.wrapping_add(1);
+        config.connect_on(self.thread.clone(), self.connector.clone()).await
+    }
+}

@@ -1,0 +1,105 @@
+//! A thread for sessions whose callers block their own, or have no runtime.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use tokio::runtime::{self, Handle};
+use tokio::sync::mpsc as tasks;
+use tokio::task::AbortHandle;
+
+/// A thread with a runtime. It ends when all handles on it are dropped and all sessions that it
+/// drives have ended.
+#[derive(Debug)]
+pub(crate) struct DriverThread {
+    runtime: Handle,
+    id: ThreadId,
+    /// The thread ends when the last clone is dropped. Each driver has one, too.
+    keep: tasks::Sender<()>,
+}
+
+impl DriverThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The operating system gives no thread, or nothing to poll sockets with.
+    pub(crate) fn start() -> io::Result<Arc<Self>> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (keep, mut dropped) = tasks::channel::<()>(1);
+        let thread = std::thread::Builder::new().name("zk-session".to_owned());
+        let joined = thread.spawn(move || {
+            runtime.block_on(dropped.recv());
+        })?;
+        Ok(Arc::new(Self { runtime: handle, id: joined.thread().id(), keep }))
+    }
+
+    /// Runs the driver of a session.
+    pub(crate) fn drive(
+        self: &Arc<Self>,
+        driver: impl Future<Output = ()> + Send + 'static,
+    ) -> SessionThread {
+        let (running, ended) = mpsc::channel::<()>();
+        let keep = self.keep.clone();
+        self.runtime.spawn(async move {
+            driver.await;
+            drop((running, keep));
+        });
+        SessionThread { thread: Arc::clone(self), ended: ended.into() }
+    }
+
+    /// Runs a future on the calling thread, with the timers of this one.
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    /// Runs a task on this thread.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.runtime.spawn(task).abort_handle()
+    }
+}
+
+/// The thread that drives one session.
+pub(crate) struct SessionThread {
+    thread: Arc<DriverThread>,
+    /// Disconnected once the session has ended.
+    ended: std::sync::Mutex<mpsc::Receiver<()>>,
+}
+
+impl SessionThread {
+    pub(crate) fn thread(&self) -> &Arc<DriverThread> {
+        &self.thread
+    }
+
+    /// Blocks the caller until the session has ended, for at most this long; not on the thread
+    /// itself, where nothing would go on meanwhile.
+    pub(crate) fn wait_for_driver(&mut self, at_most: Duration) {
+        if std::thread::current().id() != self.thread.id {
+            // Nothing is ever sent: the sender is dropped.
+            drop(self.ended.get_mut().map(|ended| ended.recv_timeout(at_most)));
+        }
+    }
+}
+
+/// A handle on the [thread of a session](crate::Config::dedicated_thread), for programs without a
+/// runtime. It keeps the thread, and not the session.
+#[derive(Clone, Debug)]
+pub struct DedicatedThread(Arc<DriverThread>);
+
+impl DedicatedThread {
+    pub(crate) fn new(thread: &Arc<DriverThread>) -> Self {
+        Self(Arc::clone(thread))
+    }
+
+    /// Runs a future to its end on the calling thread. Its timers, and the tasks that it spawns, run
+    /// on the session's thread.
+    ///
+    /// # Panics
+    /// In a task, or in the `block_on` of a runtime: await the future there.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.block_on(future)
+    }
+}
