@@ -50,6 +50,11 @@ impl Failure {
         Self::new(UNREACHABLE, message)
     }
 
+    /// A session has ended, and no server gave the next one in time.
+    pub(crate) fn no_session(servers: &str) -> Self {
+        Self::new(UNREACHABLE, format!("connect to {servers}: no new session in time"))
+    }
+
     /// About a write that was under way.
     pub(crate) fn of_write(mut self) -> Self {
         self.message.push_str(" (the request may have been applied)");

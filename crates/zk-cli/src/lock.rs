@@ -87,7 +87,7 @@ async fn acquire(
             Err(_) if is_over(deadline) && sessions.were_there() => {
                 return Err(too_late(sessions, task));
             }
-            Err(error) => return Err(error.into()),
+            Err(failure) => return Err(failure),
         };
         tokio::select! {
             biased;

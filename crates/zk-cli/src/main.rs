@@ -76,7 +76,9 @@ async fn plain(mut sessions: Sessions, command: &Command, output: Output) -> Res
         let result = operate(&mut sessions, &client, command, output).await;
         match &result {
             // The session is left to time out, and the node with it.
-            Ok(()) if matches!(command, Command::Create(create) if create.ephemeral) => {}
+            Ok(()) if matches!(command, Command::Create(create) if create.ephemeral) => {
+                drop(client.detach());
+            }
             Err(failure) if failure.starts_over() && sessions.may_go_on() => continue,
             _ => client.close().await,
         }

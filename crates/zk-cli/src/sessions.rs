@@ -2,11 +2,10 @@
 //! an ensemble may be silent.
 
 use std::future::Future;
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zk_recipes::session::{Client, Config, Error, Retry, RetryPolicy};
+use zk_recipes::session::{Client, Config, Retry, RetryPolicy, SessionManager};
 
 use crate::failure::Failure;
 
@@ -27,10 +26,7 @@ const PATIENCE_MAX: Duration = Duration::from_secs(120);
 /// short of it to be told anything.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
 
-/// The first pause before another session when one has ended early. It doubles each time.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-
-/// The longest such pause. A session that lasted longer was not a short one.
+/// The longest pause before another attempt, at a session or at a request.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The first pause before a request is made again.
@@ -41,47 +37,50 @@ pub(crate) struct Sessions {
     config: Config,
     /// The connect string, for messages.
     servers: String,
+    manager: Option<SessionManager>,
     current: Option<Open>,
     /// Since when there are sessions of which none was answered.
     fruitless_since: Option<Instant>,
     /// A request was answered, be it in an earlier session.
     answered: bool,
-    pause: Duration,
 }
 
 struct Open {
     client: Client,
-    at: Instant,
     answered: bool,
 }
 
 impl Sessions {
     pub(crate) fn new(config: Config, servers: &str) -> Self {
+        let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX).within(CONNECT_TIMEOUT);
         Self {
-            config,
+            config: config.next_session_policy(policy),
             servers: servers.to_owned(),
+            manager: None,
             current: None,
             fruitless_since: None,
             answered: false,
-            pause: PAUSE_MIN,
         }
     }
 
-    /// Opens the next session. It is waited for until `deadline` and no longer than
-    /// [`CONNECT_TIMEOUT`]. When the last one has ended early there is a pause before.
-    pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Client, Error> {
-        let left = || deadline.map_or(CONNECT_TIMEOUT, |end| end - clock()).min(CONNECT_TIMEOUT);
-        let pause = self.next_pause();
-        if !pause.is_zero() {
-            sleep(pause.min(left())).await;
-        }
-        let client = self.config.clone().connect_timeout(left()).connect().await?;
+    /// Waits for a session until `deadline`, and no longer than [`CONNECT_TIMEOUT`].
+    pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Client, Failure> {
+        let left = deadline.map_or(CONNECT_TIMEOUT, |end| end - clock()).min(CONNECT_TIMEOUT);
+        let client = match &self.manager {
+            Some(manager) => match timeout(left, manager.open_client()).await {
+                Ok(opened) => opened?,
+                Err(_) => return Err(Failure::no_session(&self.servers)),
+            },
+            None => {
+                let config = self.config.clone().connect_timeout(left);
+                self.manager.insert(SessionManager::connect(config).await?).client()
+            }
+        };
         // A single request that is not answered is given up on by those who wait for it,
         // though others be answered: what can be asked again is.
         let client = client.within(patience(&client));
-        let at = clock();
-        self.fruitless_since.get_or_insert(at);
-        self.current = Some(Open { client: client.clone(), at, answered: false });
+        self.fruitless_since.get_or_insert_with(clock);
+        self.current = Some(Open { client: client.clone(), answered: false });
         Ok(client)
     }
 
@@ -138,8 +137,8 @@ impl Sessions {
 
     /// Ends the current session. Nobody is made to wait for servers that do not answer.
     pub(crate) async fn close(&mut self) {
-        if let Some(open) = self.current.take() {
-            drop(timeout(GOODBYE, open.client.close()).await);
+        if let Some(manager) = self.manager.take() {
+            drop(timeout(GOODBYE, manager.close()).await);
         }
     }
 
@@ -169,18 +168,6 @@ impl Sessions {
         }
         is_heard
     }
-
-    /// None before the first session, and after one that lasted.
-    fn next_pause(&mut self) -> Duration {
-        let lasted = self.current.take().map(|open| clock() - open.at);
-        if lasted.is_none_or(|lasted| lasted > PAUSE_MAX) {
-            self.pause = PAUSE_MIN;
-            return Duration::ZERO;
-        }
-        let pause = shortened(self.pause);
-        self.pause = (2 * self.pause).min(PAUSE_MAX);
-        pause
-    }
 }
 
 const LOOK_MIN: Duration = Duration::from_millis(20);
@@ -189,14 +176,6 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 /// How long no request may be answered.
 fn patience(client: &Client) -> Duration {
     (2 * client.session_timeout()).clamp(PATIENCE_MIN, PATIENCE_MAX)
-}
-
-/// By up to half, so that those who have failed together do not come back together.
-fn shortened(pause: Duration) -> Duration {
-    // The standard library draws the keys of its hash maps for each process.
-    let drawn = RandomState::new().hash_one(std::process::id());
-    let part = u32::try_from(drawn % 512).unwrap_or(0);
-    pause - pause * part / 1024
 }
 
 #[allow(clippy::disallowed_methods, reason = "deadlines over several sessions")]

@@ -50,8 +50,8 @@ use crate::{SessionCredentials, SessionEnd};
 /// made, and a watch event is told before the answer that shows its effect.
 ///
 /// A client is bound to its session: after it has expired every operation fails,
-/// and a new client has to be made. That is on purpose: a session that is
-/// silently replaced takes the locks along that it held.
+/// and a new client has to be made; a [`SessionManager`] does that. It is on purpose: a session
+/// that is silently replaced takes the locks along that it held.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), zk_session::Error> {

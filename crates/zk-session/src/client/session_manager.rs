@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
@@ -13,7 +13,7 @@ use crate::SessionEnd;
 use crate::core::TIMEOUT_MAX;
 use crate::driver::{Connector, DriverThread, Tcp, now};
 use crate::error::{Error, ErrorKind};
-use crate::limits::EVENTS_KEPT;
+use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
 
 /// Holds the current session, and opens the next one when it has expired.
 ///
@@ -169,12 +169,7 @@ impl SessionManager {
             changes: broadcast::Sender::new(EVENTS_KEPT),
             task: OnceLock::new(),
         });
-        let opener = Opener {
-            config: config.without_session(),
-            connector,
-            thread: thread.clone(),
-            opened: 1,
-        };
+        let opener = Opener::new(config.without_session(), connector, thread.clone());
         let task = renew(Arc::downgrade(&inner), opener);
         let task = match thread {
             Some(thread) => thread.spawn(task),
@@ -294,23 +289,42 @@ struct Opener<C> {
     thread: Option<Arc<DriverThread>>,
     /// Sessions so far: each has a seed of its own.
     opened: u32,
+    /// When the last one was opened.
+    opened_at: Instant,
+    /// Sessions in a row that ended early.
+    short: u32,
 }
 
 impl<C: Connector + Clone> Opener<C> {
+    fn new(config: Config, connector: C, thread: Option<Arc<DriverThread>>) -> Self {
+        Self { config, connector, thread, opened: 1, opened_at: now(), short: 0 }
+    }
+
     /// Tries until the policy says that it is enough.
     async fn open(&mut self, manager: &Weak<Inner>, last: &Client) -> Result<Client, Error> {
         let policy: RetryPolicy = self.config.next_session();
+        let draw = |bound| last.shared().lock().draw_below(bound);
         let begun = now();
+        // Servers that end every session at once are not asked for the next one in a loop.
+        let is_short = begun - self.opened_at < NEXT_SESSION_PAUSE_MAX;
+        self.short = if is_short { self.short + 1 } else { 0 };
+        if self.short > 1
+            && let Some(pause) = policy.pause(self.short - 1, Duration::ZERO, draw)
+        {
+            tokio::time::sleep(pause).await;
+        }
         let mut attempts = 0;
         loop {
             let left =
                 policy.bound().map_or(TIMEOUT_MAX, |bound| bound.saturating_sub(now() - begun));
             let error = match self.attempt(last, left).await {
-                Ok(client) => return Ok(client),
+                Ok(client) => {
+                    self.opened_at = now();
+                    return Ok(client);
+                }
                 Err(error) => error,
             };
             attempts += 1;
-            let draw = |bound| last.shared().lock().draw_below(bound);
             let is_refused = matches!(error.kind(), ErrorKind::SessionEnded(_));
             let pause = policy.pause(attempts, now() - begun, draw).filter(|_| !is_refused);
             let Some(pause) = pause else { return Err(error) };

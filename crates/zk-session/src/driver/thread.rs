@@ -103,3 +103,64 @@ impl DedicatedThread {
         self.0.block_on(future)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    /// Longer than any test takes.
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn wait_ends_when_the_driver_has_ended() -> io::Result<()> {
+        let thread = DriverThread::start()?;
+        let (release, released) = oneshot::channel::<()>();
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&has_ended);
+        let mut session = thread.drive(async move {
+            drop(released.await);
+            ends.store(true, Ordering::SeqCst);
+        });
+        session.wait_for_driver(Duration::ZERO);
+        assert!(!has_ended.load(Ordering::SeqCst));
+        drop(release);
+        session.wait_for_driver(LONG);
+        assert!(has_ended.load(Ordering::SeqCst));
+        Ok(())
+    }
+
+    #[test]
+    fn wait_on_the_thread_itself_returns_at_once() -> io::Result<()> {
+        let thread = DriverThread::start()?;
+        let (tell, told) = mpsc::channel();
+        let mut session = thread.drive(std::future::pending());
+        thread.spawn(async move {
+            session.wait_for_driver(LONG);
+            drop(tell.send(()));
+        });
+        assert_eq!(told.recv_timeout(LONG / 2), Ok(()));
+        Ok(())
+    }
+
+    #[test]
+    fn thread_ends_when_its_last_session_has_ended() -> io::Result<()> {
+        let thread = DriverThread::start()?;
+        let (release, released) = oneshot::channel::<()>();
+        let (tell, told) = mpsc::channel::<()>();
+        let session = thread.drive(async move { drop(released.await) });
+        // A task of the thread is dropped with its runtime.
+        thread.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(tell);
+        });
+        drop((session, thread));
+        assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Empty), "a session goes on");
+        drop(release);
+        assert_eq!(told.recv_timeout(LONG), Err(mpsc::RecvTimeoutError::Disconnected));
+        Ok(())
+    }
+}

@@ -83,6 +83,22 @@ async fn manager_retries_without_end_while_no_server_gives_a_session() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn manager_pauses_when_sessions_end_early() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let config = ensemble.config("a");
+    let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+    let begun = now();
+    for _ in 0..30 {
+        let client = sessions.open_client().await.unwrap();
+        ensemble.state().server.expired = true;
+        ensemble.cut();
+        client.wait_for_end().await;
+    }
+    // The pauses double up to ten seconds each, of which chance takes up to half.
+    assert!(now() - begun > 20 * NEXT_SESSION_PAUSE_MAX / 2, "{:?}", now() - begun);
+}
+
+#[tokio::test(start_paused = true)]
 async fn manager_gives_up_as_its_policy_says() {
     let ensemble = Ensemble::new(&["/n"]);
     let policy = RetryPolicy::fixed(T / 100).attempts(3);

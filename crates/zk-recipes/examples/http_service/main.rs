@@ -1,0 +1,47 @@
+//! An HTTP service whose state outlives its sessions: it counts requests in ZooKeeper, under a lock.
+//!
+//! ```sh
+//! cargo run -p zk-recipes --example http_service             # with an in-memory server of its own
+//! cargo run -p zk-recipes --example http_service -- HOST:PORT
+//! curl -X POST localhost:8080/visits
+//! curl localhost:8080/health
+//! ```
+
+#![allow(clippy::disallowed_macros, reason = "a program that people watch")]
+
+mod service;
+
+use std::error::Error;
+
+use tokio::net::TcpListener;
+use zk_recipes::session::{Config, SessionManager};
+use zk_testing::TestServer;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let own_server; // it runs for as long as this does
+    let connect_string = match std::env::args().nth(1) {
+        Some(given) => given,
+        None => {
+            own_server = TestServer::start().await?;
+            own_server.connect_string()
+        }
+    };
+    let sessions = SessionManager::connect(Config::new(&connect_string)?).await?;
+    let mut changes = sessions.changes();
+    tokio::spawn(async move {
+        while let Some(change) = changes.next().await {
+            eprintln!("{change}");
+        }
+    });
+    let listener = TcpListener::bind("127.0.0.1:8080").await?;
+    println!("POST http://{}/visits", listener.local_addr()?);
+    let serving = axum::serve(listener, service::routes(sessions.clone()));
+    serving.with_graceful_shutdown(interrupted()).await?;
+    sessions.close().await; // the locks of requests that were under way are free
+    Ok(())
+}
+
+async fn interrupted() {
+    drop(tokio::signal::ctrl_c().await);
+}

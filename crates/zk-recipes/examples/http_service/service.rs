@@ -1,0 +1,75 @@
+//! The service: its state is the manager of its sessions, and nothing of any one session.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionManager};
+use zk_recipes::{LockError, Mutex};
+
+/// How long a request waits for the lock.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(crate) fn routes(sessions: SessionManager) -> Router {
+    let routes = Router::new().route("/visits", post(visit)).route("/health", get(health));
+    routes.with_state(sessions)
+}
+
+/// Whether requests can be served at the moment.
+async fn health(State(sessions): State<SessionManager>) -> Response {
+    let client = sessions.client();
+    let status = match client.is_connected() {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, format!("session {:#x}\n", client.session_id())).into_response()
+}
+
+async fn visit(State(sessions): State<SessionManager>) -> Response {
+    match tokio::time::timeout(PATIENCE, counted(&sessions)).await {
+        Ok(Ok(answer)) => answer.into_response(),
+        // The lock is free again: its guard was dropped with the future.
+        Err(_) => later("the lock is taken"),
+        Ok(Err(error)) => match error.retry_on() {
+            RetryOn::SameSession | RetryOn::NewSession => later(&error.to_string()),
+            RetryOn::Never => {
+                (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response()
+            }
+        },
+    }
+}
+
+/// Counts one visit under the lock.
+async fn counted(sessions: &SessionManager) -> Result<String, LockError> {
+    let client = sessions.open_client().await?;
+    let guard = Mutex::new(&client, "/locks/visits")?.acquire().await?;
+    let visits = read(&client).await? + 1;
+    // Applied only if the lock is still held, however long this program was paused.
+    let text = visits.to_string();
+    guard.multi().set_data("/visits", text.as_bytes(), None).send().await?;
+    let token = guard.token()?;
+    guard.release().await?;
+    Ok(format!("visit {visits}, token {token}\n"))
+}
+
+/// Reads the count, and makes its node if it is not there.
+async fn read(client: &Client) -> Result<u64, LockError> {
+    match client.get_data("/visits").await {
+        Ok(node) => {
+            let text = String::from_utf8_lossy(node.data.as_deref().unwrap_or_default());
+            Ok(text.parse().unwrap_or_default())
+        }
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
+            client.create("/visits", b"0", CreateMode::Persistent).await?;
+            Ok(0)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn later(why: &str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "1")], format!("{why}\n")).into_response()
+}
