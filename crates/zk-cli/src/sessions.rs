@@ -26,6 +26,9 @@ const PATIENCE_MAX: Duration = Duration::from_secs(120);
 /// short of it to be told anything.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
 
+/// The first pause before another session when one has ended early. It doubles.
+const SESSION_PAUSE: Duration = Duration::from_millis(50);
+
 /// The longest pause before another attempt, at a session or at a request.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -52,7 +55,7 @@ struct Open {
 
 impl Sessions {
     pub(crate) fn new(config: Config, servers: &str) -> Self {
-        let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX).within(CONNECT_TIMEOUT);
+        let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).within(CONNECT_TIMEOUT);
         Self {
             config: config.next_session_policy(policy),
             servers: servers.to_owned(),

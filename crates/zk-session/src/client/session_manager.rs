@@ -13,7 +13,7 @@ use crate::SessionEnd;
 use crate::core::TIMEOUT_MAX;
 use crate::driver::{Connector, DriverThread, Tcp, now};
 use crate::error::{Error, ErrorKind};
-use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
+use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
 
 /// Holds the current session, and opens the next one when it has expired.
 ///
@@ -308,10 +308,9 @@ impl<C: Connector + Clone> Opener<C> {
         // Servers that end every session at once are not asked for the next one in a loop.
         let is_short = begun - self.opened_at < NEXT_SESSION_PAUSE_MAX;
         self.short = if is_short { self.short + 1 } else { 0 };
-        if self.short > 1
-            && let Some(pause) = policy.pause(self.short - 1, Duration::ZERO, draw)
-        {
-            tokio::time::sleep(pause).await;
+        if is_short {
+            let pause = policy.pause(self.short, Duration::ZERO, draw);
+            tokio::time::sleep(pause.unwrap_or(NEXT_SESSION_PAUSE)).await;
         }
         let mut attempts = 0;
         loop {
