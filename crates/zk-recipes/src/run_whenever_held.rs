@@ -76,12 +76,16 @@ where
         let held = match lock.acquire_boxed().await {
             Ok(held) => HeldLock::new(client, held),
             Err(error) => {
-                match error.retry_on() {
-                    RetryOn::Never => return Err(error),
-                    RetryOn::SameSession => tokio::time::sleep(REQUEUE_PAUSE).await,
-                    RetryOn::NewSession => {}
+                let retry_on = error.retry_on();
+                if retry_on == RetryOn::Never {
+                    return Err(error);
                 }
                 interrupted(Interruption::NotAcquired(error));
+                match retry_on {
+                    // One that is being closed refuses everything at once.
+                    RetryOn::NewSession => drop(client.wait_for_end().await),
+                    _ => tokio::time::sleep(REQUEUE_PAUSE).await,
+                }
                 continue;
             }
         };

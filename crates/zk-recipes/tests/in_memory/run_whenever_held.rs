@@ -183,3 +183,18 @@ impl Connector for Follower {
         ready(self.0.stream(1))
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn loop_waits_while_the_session_is_being_closed() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let (mut holders, interruptions, running) = run(sessions.clone());
+    holders.recv().await.unwrap();
+    // No server answers the request to close: the end takes as long as it may.
+    server.stall(0);
+    let closing = sessions.client().close();
+    running.await.unwrap();
+    closing.await;
+    let told = interruptions.lock().unwrap().len();
+    assert!(told <= 2, "{told} attempts while the session was closing");
+}

@@ -218,9 +218,8 @@ impl SessionManager {
     /// The end begins with the call and cannot be stopped.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         self.inner.abort();
-        let closed = self.client().close();
         self.inner.stop(over(SessionEnd::Closed));
-        closed
+        self.client().close()
     }
 }
 
@@ -274,7 +273,16 @@ async fn renew<C: Connector + Clone>(manager: Weak<Inner>, mut opener: Opener<C>
         match opened {
             Ok(client) => {
                 let (previous_id, session_id) = (last.session_id(), client.session_id());
-                inner.current.send_replace(Current { client, stopped: None });
+                let is_wanted = inner.current.send_if_modified(|current| {
+                    let is_wanted = current.stopped.is_none();
+                    if is_wanted {
+                        current.client = client;
+                    }
+                    is_wanted
+                });
+                if !is_wanted {
+                    return; // it was closed in this very moment
+                }
                 inner.announce(SessionChange::Opened { previous_id, session_id });
             }
             Err(error) => return inner.stop(error),
