@@ -37,6 +37,6 @@ pub const PERMITS_CHUNK: usize = 256;
 /// given up sooner.
 pub const NODE_WATCH_DELAY: Duration = Duration::from_millis(100);
 
-/// How long [`run_whenever_held`](crate::run_whenever_held) waits after a failed acquisition before it
-/// queues again on the same session: what refuses at once must not be asked in a loop.
+/// Pause of [`run_whenever_held`](crate::run_whenever_held) between a failed acquisition and the next on
+/// the same session. A server that rejects requests at once must not get them in a tight loop.
 pub const REQUEUE_PAUSE: Duration = Duration::from_millis(100);

@@ -82,7 +82,7 @@ where
                 }
                 interrupted(Interruption::NotAcquired(error));
                 match retry_on {
-                    // One that is being closed refuses everything at once.
+                    // A session that is being closed rejects every request at once.
                     RetryOn::NewSession => drop(client.wait_for_end().await),
                     _ => tokio::time::sleep(REQUEUE_PAUSE).await,
                 }
@@ -132,8 +132,8 @@ impl fmt::Display for Interruption {
     }
 }
 
-/// A lock that [`run_whenever_held`] holds, as its work sees it. Cheap to clone; what outlives the
-/// work fails with [`LockError::Lost`].
+/// A lock that [`run_whenever_held`] holds for its work. Cheap to clone. After the work has ended
+/// [`token`](Self::token) fails with [`LockError::Lost`].
 #[derive(Clone, Debug)]
 pub struct HeldLock {
     client: Client,
@@ -151,8 +151,8 @@ impl HeldLock {
         &self.client
     }
 
-    /// The fencing token, if the lock is held for certain at this moment; of a lock with several
-    /// nodes, the first.
+    /// Returns the fencing token if the lock is held at this moment. A lock with several nodes
+    /// returns the token of the first.
     ///
     /// # Errors
     /// [`LockError::Lost`] once the lock may be lost.
@@ -162,13 +162,13 @@ impl HeldLock {
         first.ok_or(LockError::Lost(LossReason::Released))
     }
 
-    /// True if the lock is held for certain at this moment. Asks no server.
+    /// Returns true if the lock is held at this moment. Sends no request.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.lock().as_ref().is_some_and(|held| held.is_held())
     }
 
-    /// Returns how long the lock is held for certain if nothing more arrives from the ensemble; see
+    /// Returns how long the lock stays valid if no server answers any more; see
     /// [`Guard::remaining`](crate::Guard::remaining).
     #[must_use]
     pub fn remaining(&self) -> Duration {

@@ -288,8 +288,8 @@ impl Error {
         }
     }
 
-    /// Returns where the same request can be made again with a chance to succeed, if that cannot
-    /// apply it twice.
+    /// Returns where the caller can repeat the request, with a chance to succeed and without the risk
+    /// that it is applied twice.
     #[must_use]
     pub fn retry_on(&self) -> RetryOn {
         match self.kind() {

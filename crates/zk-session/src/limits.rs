@@ -136,9 +136,9 @@ pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// session, and its locks, for as long as the session timeout.
 pub const CLOSE_TIMEOUT_MIN: Duration = Duration::from_millis(50);
 
-/// How long dropping the last handle waits for the answer to the request to close, of a session with
-/// a [thread of its own](crate::Config::dedicated_thread): some round trips, so that a program that
-/// ends right afterwards leaves no lock behind. Without a connection it does not wait.
+/// How long dropping the last handle waits until a session with a
+/// [dedicated thread](crate::Config::dedicated_thread) is closed. It is enough for some round trips, so a
+/// program that ends right afterwards leaves no lock behind. Without a connection there is no wait.
 pub const CLOSE_ON_DROP_WAIT: Duration = Duration::from_millis(100);
 
 /// The first pause between two attempts of a [`SessionManager`](crate::SessionManager) to open the

@@ -7,8 +7,8 @@ use zk_session::{
     Children, Config, CreateMode, Created, DedicatedThread, Error, NodeData, SessionEnd, Stat,
 };
 
-/// A session on a thread of its own, whose calls block. Cheap to clone; the session is closed when
-/// the last clone, and every lock and guard made with it, is dropped.
+/// Blocking client of a session that has a thread of its own. Cheap to clone. Dropping the last clone,
+/// lock and guard of a session closes it.
 ///
 /// It has the plain operations; [`block_on`](Self::block_on) calls any other on the
 /// [async client](Self::as_async).

@@ -12,13 +12,13 @@ use crate::multi_lock::{MultiGuard, MultiLockError};
 use crate::rwlock::WriteGuard;
 use crate::semaphore::Lease;
 
-/// A lock that is held. It dereferences to the async guard, whose methods that ask no server can be
-/// called as they are: `token()`, `is_held()`, `remaining()`, `node()`.
+/// A lock that is held. It dereferences to the async guard, for `token()`, `is_held()`, `remaining()`
+/// and `node()`, which send no request.
 ///
 /// Dropping the guard releases the lock without waiting.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct Guard<G> {
-    // Dropped first: what it leaves to clean up is on its way before the session may be closed.
+    // The guard is dropped first: it deletes its node before the client may close the session.
     guard: G,
     client: Client,
 }

@@ -73,7 +73,7 @@ impl<L: Acquire> Lock<L> {
         Ok(acquired.map(|guard| Guard::new(&self.client, guard)))
     }
 
-    /// Waits for the lock, but no longer than `timeout`, whatever the reason for the waiting.
+    /// Waits for the lock for at most `timeout`; returns `None` if it was not acquired by then.
     ///
     /// # Errors
     /// As [`Mutex::acquire`](crate::Mutex::acquire).
@@ -222,7 +222,7 @@ impl<L: fmt::Debug> fmt::Debug for Lock<L> {
 
 /// An async lock, as a blocking [`Lock`] is made of. Implemented by the locks of this crate.
 pub trait Acquire {
-    /// What a holder of the lock holds.
+    /// The guard of a held lock.
     type Guard: Release;
     /// Why the lock could not be acquired.
     type Error;

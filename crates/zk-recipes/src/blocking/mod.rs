@@ -2,8 +2,8 @@
 //!
 //! A [`Client`] opens its session on a thread of its own, which sends the heartbeats and notices a
 //! lost lock whatever the caller's threads are busy with. Every call blocks the calling thread until
-//! it has its answer; any number of threads may call. None of it may be called in a task of a
-//! runtime: there the async API is to be awaited.
+//! its answer arrives. Any number of threads may call. Calls in a task of a runtime panic: await the
+//! async API there.
 //!
 //! Dropping a guard releases its lock without waiting, and dropping the last handle waits up to
 //! [a tenth of a second](zk_session::limits::CLOSE_ON_DROP_WAIT) for the server to close the session.

@@ -1,4 +1,4 @@
-//! The services of the examples, whose sessions expire while they are at work.
+//! Tests of the example services: their sessions expire while they work.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_macros, reason = "what the examples print")]
@@ -53,7 +53,7 @@ async fn http_service_goes_on_after_its_session_expired() {
         assert!(body.starts_with(&format!("visit {visit}, token ")), "{body}");
         let client = sessions.client();
         server.expire(client.session_id());
-        // A request that meets the end of the session is told to come again, and is not lost.
+        // A request in the moment of the expiry gets status 503.
         in_time(client.wait_for_end()).await;
     }
     in_time(sessions.open_client()).await.unwrap().exists("/").await.unwrap();

@@ -89,7 +89,7 @@ fn blocking_guard_waits_for_its_loss() {
     let reason = guard.wait_lost(LONG);
     assert_eq!(reason, Some(LossReason::SessionEnded(SessionEnd::Expired)));
     assert_eq!(client.wait_for_end(), SessionEnd::Expired);
-    // What is called on a session that has ended fails, and does not hang.
+    // Calls on a session that has ended return an error at once.
     client.exists("/lock").unwrap_err();
     Mutex::new(&client, "/lock").unwrap().acquire_timeout(LONG).unwrap_err();
 }

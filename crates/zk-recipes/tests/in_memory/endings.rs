@@ -16,7 +16,7 @@ use crate::children;
 /// Far longer than a test waits.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// How long a test waits for what is about to happen: half as long as a lock would be left behind.
+/// How long a test waits for a condition: half of the session timeout.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A server that goes on when the runtime of a program is shut down.
@@ -126,7 +126,7 @@ fn detached_session_is_left_alone_when_the_runtime_ends() {
 }
 
 #[test]
-fn session_with_its_own_thread_needs_no_runtime_to_end() {
+fn dedicated_thread_closes_its_session_without_a_runtime() {
     let server = server_on_a_thread();
     let (client, thread) = config_of(&server).connect_blocking().unwrap();
     let guard = thread.block_on(Mutex::new(&client, "/lock").unwrap().acquire()).unwrap();
@@ -136,7 +136,7 @@ fn session_with_its_own_thread_needs_no_runtime_to_end() {
 }
 
 #[test]
-fn session_with_its_own_thread_is_driven_while_the_caller_blocks() {
+fn dedicated_thread_sends_heartbeats_while_the_caller_blocks() {
     let server = server_on_a_thread();
     current_thread().block_on(async {
         let config = config_of(&server).session_timeout(Duration::from_secs(4));

@@ -18,8 +18,8 @@ use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
 /// Holds the current session, and opens the next one when it has expired.
 ///
 /// A shareable handle for a service that outlives its sessions: clone it into the state of the
-/// application, and ask it for a [`Client`] when one is needed. **Nothing is inherited** by the next
-/// session: ephemeral nodes, watches, locks and what [`Client::add_auth`] has presented belong to the
+/// application, and ask it for a [`Client`] when one is needed. **The next session inherits
+/// nothing**: ephemeral nodes, watches, locks and credentials of [`Client::add_auth`] belong to the
 /// client that they were made with. A `Client` never changes its session, so a lock cannot slip
 /// from one session into the next.
 ///
@@ -70,7 +70,7 @@ impl Drop for Inner {
     }
 }
 
-/// What happens to the sessions of a [`SessionManager`].
+/// Change in the sessions of a [`SessionManager`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionChange {

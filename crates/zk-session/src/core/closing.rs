@@ -40,8 +40,8 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// As [`close`](Self::close), for a driver that is going away: the request to close is sent
-    /// without waiting for clean-up, whose nodes go with the session.
+    /// Closes the session like [`close`](Self::close), but sends the request to close without waiting
+    /// for clean-up. For a driver that is dropped; the server removes the ephemeral nodes.
     pub fn close_at_once(&mut self, now: Instant) {
         self.close(now);
         if let Some(closing) = &mut self.closing {

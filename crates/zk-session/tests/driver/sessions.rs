@@ -1,4 +1,4 @@
-//! One session after another: handed over, or made anew because it was asked for.
+//! One session after another: resumed by another client, or opened by a manager.
 
 use zk_session::limits::NEXT_SESSION_PAUSE_MAX;
 use zk_session::{RetryOn, RetryPolicy, SessionChange, SessionCredentials, SessionManager};

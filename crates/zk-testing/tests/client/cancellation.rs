@@ -177,7 +177,7 @@ async fn a_close_goes_on_though_nobody_waits_for_it() {
     }
 }
 
-/// Nothing is lost when the wait for the next session is given up, at whichever moment.
+/// Dropping the future that waits for the next session loses nothing.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_the_next_session_can_be_repeated() {
     for polls in 1..POLLS_MAX {
