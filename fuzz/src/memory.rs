@@ -2,12 +2,11 @@
 
 /// Bytes of memory at one time for each byte of a frame.
 ///
-/// The worst there is are results of a multi: nine bytes on the wire can stand for one, in memory it
-/// takes about a hundred (there is room for a path and a Stat), and a vector that grows has up to
-/// three times its length for a moment.
-const PER_BYTE: usize = 40;
+/// The worst case is a list of results of a multi: nine bytes on the wire can stand for one, which
+/// takes 104 in memory, as there is room for a path and a Stat.
+const PER_BYTE: usize = 12;
 
-/// Bytes of memory whatever the frame: a vector begins with four elements.
+/// Bytes of memory whatever the frame.
 const FIXED: usize = 1024;
 
 /// Runs a decoder on `len` bytes and checks what it allocates.

@@ -201,9 +201,9 @@ pub fn signal(pid: u32, name: &str) {
     assert!(Command::new("sh").args(kill).status().unwrap().success(), "kill -s {name} {pid}");
 }
 
-/// Builds an example of a package, with the profile of this test and beside it; its path.
-pub fn example(package: &str, name: &str) -> PathBuf {
-    let folder = build(&["--package", package, "--example", name]);
+/// Builds an example of the workspace, with the profile of this test and beside it; its path.
+pub fn example(name: &str) -> PathBuf {
+    let folder = build(&["--example", name]);
     let folder = folder.unwrap_or_else(|said| panic!("building {name}: {said}"));
     folder.join(format!("examples/{name}{}", env::consts::EXE_SUFFIX))
 }
@@ -212,7 +212,9 @@ pub fn example(package: &str, name: &str) -> PathBuf {
 fn binary() -> &'static Path {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let build = || {
-        let folder = build(&["--package", "zk-cli", "--bin", "zk"])?;
+        // With an example, cargo takes the features that the tests are built with. Without one it
+        // would build the dependencies again.
+        let folder = build(&["--bin", "zk", "--example", "flash_sale"])?;
         Ok(folder.join(format!("zk{}", env::consts::EXE_SUFFIX)))
     };
     BINARY.get_or_init(build).as_ref().unwrap_or_else(|said| panic!("building zk: {said}"))
@@ -228,7 +230,7 @@ fn build(target: &[&str]) -> Result<PathBuf, String> {
         name => name,
     };
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--profile", profile])
+        .args(["build", "--quiet", "--workspace", "--profile", profile])
         .args(target)
         .arg("--target-dir")
         .arg(profile_folder.parent().unwrap())

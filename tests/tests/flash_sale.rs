@@ -18,7 +18,7 @@ const SMALL: [&str; 6] = ["--processes", "3", "--buyers", "60", "--items", "10"]
 
 fn sell(arguments: &[&str]) -> Output {
     static PROGRAM: OnceLock<std::path::PathBuf> = OnceLock::new();
-    let program: &Path = PROGRAM.get_or_init(|| example("zk-recipes", "flash_sale"));
+    let program: &Path = PROGRAM.get_or_init(|| example("flash_sale"));
     let mut command = Command::new(program);
     command.env_remove("ZK_CONNECT").args(SMALL).args(arguments).output().unwrap()
 }

@@ -121,7 +121,7 @@ async fn a_session_is_handed_to_another_process() {
     let client = connect(&zk.connect_string(), TIMEOUT).await;
     let session_id = client.session_id();
     client.create("/job", b"half done", CreateMode::Ephemeral).await.unwrap();
-    let program = example("zk-session", "take_over");
+    let program = example("take_over");
     let left = client.detach().unwrap();
     let mut child = Command::new(program)
         .args([&zk.connect_string(), "/job", "done"])

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Tells whether process `pid` exists and has not ended. A zombie has ended.
 pub(crate) fn is_alive(pid: u32) -> bool {
@@ -18,6 +19,16 @@ pub(crate) fn state(pid: u32) -> Option<char> {
     // The second field is the command in parentheses, and may itself hold spaces and parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.chars().next()
+}
+
+/// Returns the processor time, user and system, of all children of this process that have ended and
+/// were waited for, and of theirs.
+pub(crate) fn children_cpu_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
+    // `cutime` and `cstime` of proc(5), in hundredths of a second.
+    let ticks: u64 = fields.skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(10 * ticks)
 }
 
 /// Tells whether `text` occurs in the command line of process `pid`.

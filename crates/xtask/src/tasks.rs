@@ -7,13 +7,13 @@ pub(crate) mod conform;
 pub(crate) mod fuzz;
 pub(crate) mod sim;
 pub(crate) mod test;
+mod timing;
 pub(crate) mod zookeeper;
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::poll;
 use crate::zookeeper::Error;
 
 /// Why a task was not done: a message for standard error, and the exit status that goes with it.
@@ -70,9 +70,8 @@ fn cargo(arguments: &[&str]) -> Command {
 fn step(command: &mut Command) -> Result<(), Failure> {
     let name = display(command);
     println!("==> {name}");
-    let start = poll::now();
-    let status = command.status();
-    let took = start.elapsed().as_secs_f64();
+    let (status, took) = timing::timed(&name, || command.status());
+    let took = took.as_secs_f64();
     match status {
         Ok(status) if status.success() => {
             println!("==> done in {took:.1} s: {name}");

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 use zk_recipes::session::{PathError, validate_path};
+use zk_testing::Version;
 
 use crate::failure::Failure;
 use crate::grip::Wanted;
@@ -434,6 +436,14 @@ pub(crate) struct Server {
         value_parser = clap::value_parser!(u32).range(1..=3_600_000)
     )]
     pub(crate) tick_time: u32,
+
+    /// The release of ZooKeeper to behave like: 3.8 is a 3.8.0, 3.9 a 3.9.5.
+    #[arg(long, value_name = "X.Y", default_value = "3.8", value_parser = server_version())]
+    pub(crate) version: Version,
+
+    /// How often empty containers and expired TTL nodes are deleted.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = interval)]
+    pub(crate) container_check: Duration,
 }
 
 /// What is wrong with a command line, without the usage that clap puts below it.
@@ -449,6 +459,22 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     // Clients take `localhost` for 127.0.0.1 far more often than for ::1.
     let address = addresses.iter().find(|address| address.is_ipv4()).or_else(|| addresses.first());
     address.copied().ok_or_else(|| "that name has no address".to_owned())
+}
+
+fn server_version() -> impl TypedValueParser<Value = Version> {
+    PossibleValuesParser::new(["3.8", "3.9"]).map(|text| match text.as_str() {
+        "3.9" => Version::V3_9,
+        _ => Version::V3_8,
+    })
+}
+
+/// A time between two events that happen again and again. The server counts in milliseconds.
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = seconds(text)?;
+    if interval < Duration::from_millis(1) {
+        return Err("at least 0.001 seconds must pass between two checks".to_owned());
+    }
+    Ok(interval)
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -13,7 +13,9 @@ use crate::signals::Signals;
 pub(crate) async fn run(server: Server, output: Output) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let settings = Settings::new()
+        .version(server.version)
         .tick_time(Duration::from_millis(server.tick_time.into()))
+        .container_check_interval(server.container_check)
         // Times that mean something, and session ids that no earlier run has given out.
         .wall_clock_ms(wall_clock_ms());
     let servers = TestServer::in_memory_with(settings);

@@ -21,9 +21,8 @@
 //! Nothing but get an error back. No input panics, and what is done with one takes time in proportion
 //! to its length (sorting: times the logarithm of the number of names). What a decoder has allocated
 //! at one time is in proportion to the bytes that have really arrived, whatever they announce:
-//! nothing for a list of children, less than ten times as much for most others, and about twenty
-//! times as much, forty at the very most, for the results of a multi, where nine bytes can stand for
-//! one.
+//! nothing for a list of children, less than ten times as much for most others, and at most twelve
+//! times as much for the results of a multi, where nine bytes can stand for one.
 //!
 //! # Examples
 //!

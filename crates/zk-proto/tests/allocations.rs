@@ -4,7 +4,8 @@ use allocation_counter::measure;
 use bytes::BytesMut;
 use zk_proto::{
     AuthPacket, Check, ChildList, ChildrenReply, Create2, CreateMode, Decode, Encode, GetChildren2,
-    GetData, KeyRule, Multi, OPEN_ACL, Ping, SetData, SetWatches2, Stat, encode_request, xid,
+    GetData, KeyRule, Multi, MultiReply, MultiResult, OPEN_ACL, Ping, SetData, SetWatches2, Stat,
+    encode_request, xid,
 };
 
 const MUTEX: KeyRule<'static> = KeyRule::new(&["lock-"]);
@@ -63,6 +64,24 @@ fn a_list_of_well_formed_names_is_sorted_with_one_allocation() {
     let sorting = measure(|| drop(children.sorted(MUTEX)));
     assert_eq!(sorting.count_total, 1);
     assert_eq!(sorting.bytes_total, 8 * 1_000);
+}
+
+#[test]
+fn multi_reply_takes_at_most_12_bytes_of_memory_per_byte() {
+    // The shortest result has nine bytes on the wire. A vector that grows has the most room to spare
+    // right behind a power of two.
+    let path = |len| MultiResult::Created { path: "/".repeat(len), stat: None };
+    let stat = || MultiResult::Set(Stat::default());
+    for kind in [MultiResult::Deleted, path(0), path(1), path(1_000), stat()] {
+        for count in [1, 2, 5, 64, 65, 4_096, 4_097, 65_537, 100_000] {
+            let mut out = BytesMut::new();
+            MultiReply { results: vec![kind.clone(); count] }.encode(&mut out);
+            let frame = out.freeze();
+            let decoding = measure(|| drop(MultiReply::from_frame(&frame).unwrap()));
+            let max = 12 * u64::try_from(frame.len()).unwrap();
+            assert!(decoding.bytes_max <= max, "{count} times {kind:?}: {decoding:?}");
+        }
+    }
 }
 
 #[test]

@@ -71,6 +71,12 @@
 //! * **Observers** are followers here. An `ObserverMaster` collects the touch tables of its observers
 //!   in its own, so that two flushes lie between an observer and the leader.
 //! * **Local sessions** exist on read-only servers only, and are never upgraded.
+//! * **A client that does not read** its answers is served up to
+//!   [`UNREAD_BYTES_MAX`](limits::UNREAD_BYTES_MAX), then its requests (pings, too) wait until it
+//!   reads. A real server goes on, and keeps all answers in memory. Events are sent to it by both.
+//! * **Requests without an answer** are bounded for each connection
+//!   ([`OUTSTANDING_REQUESTS_MAX`](limits::OUTSTANDING_REQUESTS_MAX)). A real server bounds those of
+//!   all its connections together.
 //! * **Throttling** of requests and connections (`RequestThrottler`, `BlueThrottle`), TLS, SASL,
 //!   quorum reconfiguration, snapshots and the admin server are left out.
 //!

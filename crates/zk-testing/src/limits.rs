@@ -13,6 +13,25 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a TCP connection is read with, at most, in one go.
 pub const READ_LEN: usize = 64 * 1024;
 
+/// Bytes sent to a client that it has not read. With this many unread, the server takes no further
+/// request from the connection until the client reads. One answer or event may exceed it. The
+/// largest send buffer that Linux gives a socket by default (`net.ipv4.tcp_wmem`) is as large.
+pub const UNREAD_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A transport tells the server what a client has read in steps of this, so that small answers cost
+/// no call each. Well below [`UNREAD_BYTES_MAX`]: a client that has read everything always has room.
+pub const READ_REPORT_LEN: usize = UNREAD_BYTES_MAX / 4;
+
+/// Requests of one connection that the server has taken and not answered, such as those that wait
+/// for a leader. The server takes no more until it has answered one: the default of
+/// `zookeeper.globalOutstandingLimit`, which a real server applies to all its connections together.
+pub const OUTSTANDING_REQUESTS_MAX: usize = 1_000;
+
+/// Bytes received on a connection and not taken as requests. With this many, a write on a
+/// [`MemoryStream`](crate::MemoryStream) waits, and a TCP connection is not read from: the socket
+/// buffers of a real connection are full at about this size. Larger than the longest request.
+pub const RECEIVED_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 /// Rules for faults that can be in force at a time. A test has a handful; a loop that adds rules
 /// and forgets them should hear of it.
 pub const FAULT_RULES_MAX: usize = 10_000;

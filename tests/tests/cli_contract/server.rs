@@ -101,6 +101,58 @@ fn its_tick_bounds_the_session_timeouts() {
     }
 }
 
+#[test]
+fn server_behaves_like_the_version_asked_for() {
+    for (arguments, version) in
+        [(&[][..], "3.8.0"), (&["--version", "3.8"], "3.8.0"), (&["--version", "3.9"], "3.9.5")]
+    {
+        let (_server, address) = start(arguments);
+        let said = four_letters(address, "srvr");
+        assert!(said.starts_with(&format!("Zookeeper version: {version}-")), "{said}");
+    }
+}
+
+#[test]
+fn server_deletes_containers_and_ttl_nodes_at_the_interval_asked_for() {
+    let (_server, address) = start(&["--container-check", "0.05"]);
+    let zk = Zk::new(address.to_string());
+    zk.ok(&["create", "/container", "--container"]);
+    zk.ok(&["create", "/ttl", "--ttl", "1"]);
+    zk.ok(&["create", "/container/child"]);
+    zk.ok(&["delete", "/container/child"]);
+    // The default interval is twice as long as this limit.
+    let left = || zk.ok(&["ls", "/"]);
+    poll(LIMIT, || (left() == "zookeeper\n").then_some(())).unwrap_or_else(|| panic!("{}", left()));
+}
+
+#[test]
+fn wrong_server_settings_are_wrong_use() {
+    let version = "[possible values: 3.8, 3.9]";
+    let number = "write a number of seconds";
+    for (option, text, says) in [
+        ("--version", "3.7", version),
+        ("--version", "3", version),
+        ("--version", "", version),
+        ("--container-check", "0", "at least 0.001 seconds"),
+        ("--container-check", "0.0001", "at least 0.001 seconds"),
+        ("--container-check", "nan", number),
+        ("--container-check", "1m", number),
+        ("--container-check", "", number),
+    ] {
+        let ended = Zk::unconnected().run(&["server", "--listen", "127.0.0.1:0", option, text]);
+        expect_failure(&ended, 64, option);
+        assert!(ended.stderr.contains(says), "{option} {text:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn server_help_names_its_settings() {
+    let help = Zk::unconnected().ok(&["server", "--help"]);
+    for words in ["--version <X.Y>", "[possible values: 3.8, 3.9]", "--container-check <SECONDS>"] {
+        assert!(help.contains(words), "no {words:?} in {help}");
+    }
+}
+
 fn four_letters(address: SocketAddr, word: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(word.as_bytes()).unwrap();

@@ -1,11 +1,20 @@
 //! `cargo xtask ci`: everything a change must pass.
 
-use super::{Failure, cargo, conform, fuzz, sim, step, test};
+use super::{Failure, cargo, conform, fuzz, sim, step, test, timing};
 use crate::poll;
 
-/// Runs the steps in order of cost, and ends at the first that fails.
+/// Runs the steps, ends at the first that fails, and prints how long each took.
 pub(crate) fn run() -> Result<(), Failure> {
     let start = poll::now();
+    let result = run_steps();
+    timing::print_table();
+    result?;
+    println!("==> everything passed in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// In order of cost.
+fn run_steps() -> Result<(), Failure> {
     step(&mut cargo(&["fmt", "--all", "--check"]))?;
     step(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     fuzz::check()?;
@@ -13,7 +22,5 @@ pub(crate) fn run() -> Result<(), Failure> {
     test::run_without_skips()?;
     sim::check()?;
     conform::run_without_skips()?;
-    fuzz::run(&fuzz::Plan::smoke())?;
-    println!("==> everything passed in {:.1} s", start.elapsed().as_secs_f64());
-    Ok(())
+    fuzz::run(&fuzz::Plan::smoke())
 }

@@ -13,8 +13,7 @@ use std::thread;
 
 use self::libfuzzer::Run;
 use self::toolchain::Toolchain;
-use super::{Failure, cargo, step, workspace_root};
-use crate::poll;
+use super::{Failure, cargo, step, timing, workspace_root};
 
 pub(crate) use self::corpora::{check, test};
 
@@ -54,9 +53,8 @@ pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
     let count = targets.len();
     println!("==> fuzzing {count} targets for {} s each, {JOBS} at a time", plan.secs);
     println!("{}", Run::HEADER);
-    let start = poll::now();
-    let failures = run_all(&toolchain, targets, plan.secs);
-    println!("==> fuzzed {count} targets in {:.1} s", start.elapsed().as_secs_f64());
+    let (failures, took) = timing::timed("fuzzing", || run_all(&toolchain, targets, plan.secs));
+    println!("==> fuzzed {count} targets in {:.1} s", took.as_secs_f64());
     match &failures[..] {
         [] => Ok(()),
         failures => Err(Failure::task(failures.join("\n"))),

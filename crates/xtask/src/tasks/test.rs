@@ -1,8 +1,10 @@
 //! `cargo xtask test`: sets up what the tests need, and runs them.
 
+mod beside;
+
 use std::process::Command;
 
-use super::{Failure, cargo, fuzz, step};
+use super::{Failure, cargo, fuzz, step, timing};
 use crate::zookeeper::{Distribution, Error, Privilege, ensure_namespace_tools};
 
 /// Runs the tests that `arguments` select, or all of them. Without ZooKeeper the tests that need it
@@ -15,10 +17,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if arguments.is_empty() { fuzz::test() } else { Ok(()) }
 }
 
-/// Runs all tests. A missing ZooKeeper is a failure.
+/// Runs all tests, those that wait beside those that compute. A missing ZooKeeper is a failure.
 pub(crate) fn run_without_skips() -> Result<(), Failure> {
     set_up()?;
-    plan(&[]).iter().try_for_each(|words| step(command(words).env("CI", "true")))?;
+    step(&mut cargo(&["test", "--workspace", "--all-targets", "--no-run"]))?;
+    timing::timed("all runs of cargo test --workspace", beside::run).0?;
+    step(cargo(&["test", "--workspace", "--doc"]).env("CI", "true"))?;
     fuzz::test()
 }
 

@@ -76,18 +76,31 @@ pub(super) fn put_list<T: Encode>(out: &mut BytesMut, entries: &[T]) {
 
 /// Reads entries up to the end. `body` gets the type of each, and where its header began.
 ///
-/// What is allocated is bounded by the frame: every entry takes a header of its bytes.
+/// The list has no count in front. Entries are read twice, the first time to count them: a vector
+/// that grows takes up to three times its length, and the entries are long already. What is
+/// allocated is bounded by the frame, as every entry takes a header of its bytes.
 pub(super) fn read_list<'a, T>(
     r: &mut Reader<'a>,
     mut body: impl FnMut(&mut Reader<'a>, i32, usize) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
-    let mut entries = Vec::new();
-    loop {
-        let start = r.offset();
-        let header = MultiHeader::decode(r)?;
-        if header.done {
-            return Ok(entries);
-        }
-        entries.push(body(r, header.entry_type, start)?);
+    let mut counting = r.clone();
+    let mut count = 0;
+    while read_entry(&mut counting, &mut body)?.is_some() {
+        count += 1;
     }
+    let mut entries = Vec::with_capacity(count);
+    while let Some(entry) = read_entry(r, &mut body)? {
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+/// Reads the next entry; `None` is the end.
+fn read_entry<'a, T>(
+    r: &mut Reader<'a>,
+    body: &mut impl FnMut(&mut Reader<'a>, i32, usize) -> Result<T, DecodeError>,
+) -> Result<Option<T>, DecodeError> {
+    let start = r.offset();
+    let header = MultiHeader::decode(r)?;
+    if header.done { Ok(None) } else { body(r, header.entry_type, start).map(Some) }
 }

@@ -36,7 +36,7 @@ const NULL_LEN: i32 = -1;
 ///
 /// Every read names the field it is for, so that an error says what was being read and where.
 /// Nothing is copied and nothing is allocated before the bytes for it are known to be there.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Reader<'a> {
     frame: &'a Bytes,
     /// What is left of `frame`; always a suffix of it.

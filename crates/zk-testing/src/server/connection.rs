@@ -9,6 +9,7 @@ use proto::ConnectRequest;
 
 use super::acl::{self, Identity};
 use super::faults::{Action, Cut};
+use crate::limits::{OUTSTANDING_REQUESTS_MAX, RECEIVED_BYTES_MAX, UNREAD_BYTES_MAX};
 
 /// A connection, as whoever moves its bytes knows it. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,8 @@ pub(crate) struct Connection {
     /// Requests not answered yet, in order. Empty unless a follower waits for its leader.
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) outbox: Outbox,
+    /// Bytes handed to the transport that the client has not read.
+    pub(crate) unread: usize,
     /// Nothing goes in or out for now.
     pub(crate) stalled: bool,
     /// Whether it is in the list of connections with something to send.
@@ -94,6 +97,7 @@ impl Connection {
             inbound: BytesMut::new(),
             waiting: VecDeque::new(),
             outbox: Outbox::default(),
+            unread: 0,
             stalled: false,
             listed: false,
             traffic: Traffic::default(),
@@ -112,6 +116,24 @@ impl Connection {
         self.state == State::Ended || self.outbox.silent || self.outbox.end.is_some()
     }
 
+    /// Bytes for the client that it has not read.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        self.unread + self.outbox.len
+    }
+
+    /// Whether the server takes no further request for now: the client does not read its answers,
+    /// or too many requests wait for the leader.
+    pub(crate) fn is_throttled(&self) -> bool {
+        // A held frame leaves with the answer to the next request, which must be taken for that.
+        let has_too_much = self.unread_bytes() >= UNREAD_BYTES_MAX && !self.outbox.is_held();
+        has_too_much || self.waiting.len() >= OUTSTANDING_REQUESTS_MAX
+    }
+
+    /// Whether there is room for further bytes from the client.
+    pub(crate) fn has_room(&self) -> bool {
+        self.is_deaf() || self.inbound.len() < RECEIVED_BYTES_MAX
+    }
+
     /// Ends it for the server; what is queued is still sent, then it is closed.
     pub(crate) fn end(&mut self, how: Cut) {
         self.state = State::Ended;
@@ -127,6 +149,8 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     chunks: VecDeque<Chunk>,
+    /// The bytes in all chunks.
+    len: usize,
     /// How the connection ends, behind all chunks.
     pub(crate) end: Option<Cut>,
     /// Nothing leaves any more, and nobody is told.
@@ -161,7 +185,9 @@ impl Outbox {
             self.chunks.push_back(Chunk::default());
         }
         if let Some(last) = self.chunks.back_mut() {
+            let before = last.bytes.len();
             encode(&mut last.bytes);
+            self.len += last.bytes.len() - before;
             last.held = false;
         }
     }
@@ -174,6 +200,7 @@ impl Outbox {
         match fault {
             Action::Delay(by) => {
                 self.seal();
+                self.len += frame.len();
                 let not_before = Some(now + by);
                 self.chunks.push_back(Chunk {
                     bytes: frame,
@@ -184,6 +211,7 @@ impl Outbox {
             }
             Action::Split { len } => {
                 self.seal();
+                self.len += frame.len();
                 let mut rest = frame;
                 while !rest.is_empty() {
                     let bytes = rest.split_to(len.clamp(1, rest.len()));
@@ -220,6 +248,7 @@ impl Outbox {
                 return None;
             }
             let bytes = first.bytes.split().freeze();
+            self.len -= bytes.len();
             if only && !first.sealed {
                 // The buffer stays, and its memory with it.
                 return if bytes.is_empty() {
@@ -241,6 +270,12 @@ impl Outbox {
             chunk.bytes.truncate(kept);
             kept -= chunk.bytes.len();
         }
+        self.len = self.chunks.iter().map(|chunk| chunk.bytes.len()).sum();
+    }
+
+    /// Whether the last frame waits for the next one.
+    fn is_held(&self) -> bool {
+        self.chunks.back().is_some_and(|last| last.held)
     }
 
     fn seal(&mut self) {

@@ -35,6 +35,9 @@ impl Ensemble {
             if connection.state == State::Connecting || connection.is_deaf() {
                 return;
             }
+            if connection.is_throttled() {
+                return;
+            }
             let frame = match split_frame(&mut connection.inbound, FRAME_LEN_MAX_SERVER) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return,
@@ -148,17 +151,17 @@ impl Ensemble {
             let Some(connection) = self.connections.get_mut(&id) else { return };
             match connection.waiting.front() {
                 None => break,
-                Some(Waiting::Committed) => return,
-                Some(Waiting::Connect(_)) if !may_ask => return,
-                Some(Waiting::Sync { place, .. }) if *place > applied => return,
+                Some(Waiting::Committed) => break,
+                Some(Waiting::Connect(_)) if !may_ask => break,
+                Some(Waiting::Sync { place, .. }) if *place > applied => break,
                 Some(Waiting::Sync { sent, .. } | Waiting::Revalidated { sent, .. })
                     if *sent + lag > now =>
                 {
-                    return;
+                    break;
                 }
-                Some(Waiting::Request { op, .. }) if is_write(*op) && !may_ask => return,
+                Some(Waiting::Request { op, .. }) if is_write(*op) && !may_ask => break,
                 Some(Waiting::Request { op, .. }) if *op == OpCode::Sync.code() && !can_sync => {
-                    return;
+                    break;
                 }
                 Some(_) => {}
             }
@@ -183,7 +186,7 @@ impl Ensemble {
                 Some(Waiting::Committed) | None => {}
             }
         }
-        // What came behind a connect request, or while it was stalled.
+        // What came behind a connect request, while it was stalled, or was throttled.
         self.process(id);
     }
 

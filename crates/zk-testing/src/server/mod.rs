@@ -4,11 +4,14 @@
 //!
 //! **The contract**: after every call, drain [`poll_output`](Ensemble::poll_output) until it is
 //! empty, and sleep no longer than [`poll_timeout`](Ensemble::poll_timeout). `now` never goes back.
+//! A client that is never reported to [have read](Ensemble::have_read) its answers is not served
+//! beyond [`UNREAD_BYTES_MAX`](crate::limits::UNREAD_BYTES_MAX).
 //!
 //! 1. A client connects: [`accept`](Ensemble::accept).
 //! 2. Bytes arrive: [`receive`](Ensemble::receive).
-//! 3. The client is gone: [`disconnected`](Ensemble::disconnected).
-//! 4. The deadline passes: [`handle_timeout`](Ensemble::handle_timeout).
+//! 3. The client has read what it was sent: [`have_read`](Ensemble::have_read).
+//! 4. The client is gone: [`disconnected`](Ensemble::disconnected).
+//! 5. The deadline passes: [`handle_timeout`](Ensemble::handle_timeout).
 //!
 //! A write goes the way it goes in a real ensemble. The leader *validates* it against its tree
 //! and gives it a zxid, also if it fails; every server *applies* the transaction to a tree of its
@@ -57,6 +60,7 @@ mod control;
 mod create_request;
 mod dispatch;
 mod faults;
+mod flow;
 mod four_letter;
 mod handshake;
 mod hash;
@@ -230,7 +234,8 @@ impl Ensemble {
         Ok(id)
     }
 
-    /// Bytes have arrived; they are taken out of `bytes`.
+    /// Bytes have arrived; they are taken out of `bytes`. A transport that reads from the client
+    /// only while the connection [has room](Self::has_room) bounds what the server keeps of it.
     pub fn receive(&mut self, now: Instant, id: ConnectionId, bytes: &mut BytesMut) {
         self.advance(now);
         let Some(connection) = self.connections.get_mut(&id) else {
@@ -270,7 +275,10 @@ impl Ensemble {
                 let stalled = connection.stalled || self.servers[connection.server].stalled;
                 let outgoing = if stalled { None } else { connection.outbox.poll(self.now) };
                 match outgoing {
-                    Some(Outgoing::Bytes(bytes)) => return Some(Output::Send(id, bytes)),
+                    Some(Outgoing::Bytes(bytes)) => {
+                        connection.unread += bytes.len();
+                        return Some(Output::Send(id, bytes));
+                    }
                     Some(Outgoing::End(Cut::Silence)) => connection.outbox.silent = true,
                     Some(Outgoing::End(how)) => {
                         self.connections.remove(&id);

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::inbox::{Inbox, Incoming};
 use super::shared::Shared;
+use crate::limits::{READ_REPORT_LEN, RECEIVED_BYTES_MAX};
 use crate::server::{ConnectionId, Cut};
 
 /// The client's end of a connection in memory.
@@ -17,6 +18,11 @@ use crate::server::{ConnectionId, Cut};
 /// The server has processed what is written before the write returns, and its answers can be read
 /// at once. A read gives at most what the server has sent in one piece, so that a client meets
 /// frames in pieces, and several in one, exactly where a test wants it to.
+///
+/// A client that does not read has at most
+/// [`UNREAD_BYTES_MAX`](crate::limits::UNREAD_BYTES_MAX) and one more answer waiting for it. Further
+/// requests wait as bytes, up to [`RECEIVED_BYTES_MAX`](crate::limits::RECEIVED_BYTES_MAX), and then
+/// the next write waits, as on a socket whose buffers are full.
 #[derive(Debug)]
 pub struct MemoryStream {
     shared: Arc<Shared>,
@@ -24,6 +30,8 @@ pub struct MemoryStream {
     inbox: Inbox,
     /// A chunk that was too long for the last read.
     rest: Bytes,
+    /// Bytes read that the server has not been told of.
+    read: usize,
     outgoing: BytesMut,
     is_shut: bool,
 }
@@ -31,7 +39,7 @@ pub struct MemoryStream {
 impl MemoryStream {
     pub(crate) fn new(shared: Arc<Shared>, id: ConnectionId, inbox: Inbox) -> Self {
         let (rest, outgoing) = (Bytes::new(), BytesMut::new());
-        Self { shared, id, inbox, rest, outgoing, is_shut: false }
+        Self { shared, id, inbox, rest, read: 0, outgoing, is_shut: false }
     }
 
     /// The connection, as the server knows it.
@@ -67,6 +75,11 @@ impl AsyncRead for MemoryStream {
         let len = self.rest.len().min(buf.remaining());
         buf.put_slice(&self.rest[..len]);
         self.rest.advance(len);
+        self.read += len;
+        if self.read >= READ_REPORT_LEN {
+            let (id, read) = (self.id, std::mem::take(&mut self.read));
+            self.shared.with(|ensemble, now| ensemble.have_read(now, id, read));
+        }
         Poll::Ready(Ok(()))
     }
 }
@@ -74,7 +87,7 @@ impl AsyncRead for MemoryStream {
 impl AsyncWrite for MemoryStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
-        _cx: &mut Context<'_>,
+        cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.inbox.end() {
@@ -82,6 +95,8 @@ impl AsyncWrite for MemoryStream {
             Some(_) => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
             None => {}
         }
+        ready!(self.shared.poll_room(self.id, cx));
+        let bytes = &bytes[..bytes.len().min(RECEIVED_BYTES_MAX)];
         let stream = &mut *self;
         stream.outgoing.extend_from_slice(bytes);
         let (id, outgoing) = (stream.id, &mut stream.outgoing);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::sync::Notify;
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
 struct Core {
     ensemble: Ensemble,
     inboxes: HashMap<ConnectionId, Inbox>,
+    /// Clients that wait until their connections have room.
+    writers: HashMap<ConnectionId, Waker>,
     /// When the timer will fire.
     armed: Option<Instant>,
     is_down: bool,
@@ -33,6 +36,7 @@ impl Shared {
         let core = Core {
             ensemble: Ensemble::new(settings, now()),
             inboxes: HashMap::new(),
+            writers: HashMap::new(),
             armed: None,
             is_down: false,
             next_port: 0,
@@ -69,6 +73,16 @@ impl Shared {
         Ok((id, inbox))
     }
 
+    /// Waits until a connection has room for further bytes, or has ended.
+    pub(crate) fn poll_room(&self, id: ConnectionId, cx: &Context<'_>) -> Poll<()> {
+        let mut core = self.lock();
+        if core.is_down || core.ensemble.has_room(id) {
+            return Poll::Ready(());
+        }
+        core.writers.insert(id, cx.waker().clone());
+        Poll::Pending
+    }
+
     /// The client is gone.
     pub(crate) fn disconnect(&self, id: ConnectionId) {
         let mut core = self.lock();
@@ -83,6 +97,9 @@ impl Shared {
         core.is_down = true;
         for (_, inbox) in core.inboxes.drain() {
             inbox.finish(Cut::Fin);
+        }
+        for (_, writer) in core.writers.drain() {
+            writer.wake();
         }
         self.earlier.notify_one();
     }
@@ -129,6 +146,10 @@ impl Core {
                     }
                 }
             }
+        }
+        let ensemble = &self.ensemble;
+        for (_, writer) in self.writers.extract_if(|id, _| ensemble.has_room(*id)) {
+            writer.wake();
         }
     }
 }

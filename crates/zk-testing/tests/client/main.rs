@@ -18,4 +18,5 @@ mod operations;
 mod paused_clock;
 mod retries;
 mod tcp;
+mod unread_answers;
 mod watches;

@@ -19,4 +19,5 @@ mod sequences;
 mod sessions;
 mod stats;
 mod touch_tables;
+mod unread_answers;
 mod watches;

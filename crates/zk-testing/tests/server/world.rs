@@ -1,6 +1,6 @@
 //! Servers without a runtime, and clients that speak in records.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -20,6 +20,8 @@ pub(crate) struct World {
     pub(crate) pieces: Vec<(ConnectionId, Bytes)>,
     pub(crate) events: HashMap<ConnectionId, Vec<(ReplyHeader, WatcherEvent)>>,
     closed: HashMap<ConnectionId, Cut>,
+    /// Connections whose clients do not read.
+    pub(crate) not_reading: HashSet<ConnectionId>,
     xid: i32,
 }
 
@@ -65,6 +67,7 @@ impl World {
             pieces: Vec::new(),
             events: HashMap::new(),
             closed: HashMap::new(),
+            not_reading: HashSet::new(),
             xid: 0,
         }
     }
@@ -212,6 +215,9 @@ impl World {
             match output {
                 Output::Send(id, bytes) => {
                     self.received.entry(id).or_default().extend_from_slice(&bytes);
+                    if !self.not_reading.contains(&id) {
+                        self.zk.have_read(self.now, id, bytes.len());
+                    }
                     self.pieces.push((id, bytes));
                 }
                 Output::Close(id, how) => {
