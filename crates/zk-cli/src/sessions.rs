@@ -13,6 +13,10 @@ use crate::failure::Failure;
 /// How long a session may take to come about when the command may take longer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the first session may take to come about while all servers refuse connections: somebody
+/// waits in front of a terminal, who has mistyped the address as a rule.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How long the end of a session may take when nobody is to be made to wait for it.
 const GOODBYE: Duration = Duration::from_millis(500);
 
@@ -68,14 +72,19 @@ impl Sessions {
     }
 
     /// Opens the next session. It is waited for until `deadline` and no longer than
-    /// [`CONNECT_TIMEOUT`]. When the last one has ended early there is a pause before.
+    /// [`CONNECT_TIMEOUT`]; the first one no longer than [`REFUSED_TIMEOUT`] if no server takes
+    /// connections. When the last one has ended early there is a pause before.
     pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Client, Error> {
         let left = || deadline.map_or(CONNECT_TIMEOUT, |end| end - clock()).min(CONNECT_TIMEOUT);
         let pause = self.next_pause();
         if !pause.is_zero() {
             sleep(pause.min(left())).await;
         }
-        let client = self.config.clone().connect_timeout(left()).connect().await?;
+        let mut config = self.config.clone().connect_timeout(left());
+        if !self.were_there() {
+            config = config.refused_timeout(REFUSED_TIMEOUT);
+        }
+        let client = config.connect().await?;
         // A single request that is not answered is given up on by those who wait for it,
         // though others be answered: what can be asked again is.
         let client = client.within(patience(&client));

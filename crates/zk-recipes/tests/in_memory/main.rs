@@ -12,6 +12,7 @@ mod closing;
 mod curators_behaviours;
 mod cut;
 mod downgrade;
+mod errors;
 mod guard;
 mod guard_watch;
 mod lease_in_line;

@@ -161,8 +161,7 @@ impl<'a> Multi<'a> {
         match checked {
             Ok(()) => self.ops.push(op),
             Err(failure) if self.refused.is_none() => {
-                let what = format!("with {} {path}", op.op().name());
-                self.refused = Some((failure, what));
+                self.refused = Some((failure, path.to_owned()));
             }
             Err(_) => {}
         }

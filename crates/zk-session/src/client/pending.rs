@@ -253,13 +253,15 @@ impl Future for Watch {
         let result = ready!(Pin::new(&mut self.receiver).poll(cx));
         self.over = true;
         let chroot_len = self.chroot_len;
-        Poll::Ready(match result {
-            Ok(Ok(event)) => Ok(WatchedEvent {
+        Poll::Ready(match result.unwrap_or(Err(SessionEnd::Closed)) {
+            Ok(event) => Ok(WatchedEvent {
                 event_type: event.event_type,
                 path: strip(event.path, chroot_len),
             }),
-            Ok(Err(end)) => Err(Error::not_applied(ErrorKind::SessionEnded(end))),
-            Err(_) => Err(Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Closed))),
+            Err(end) => {
+                let path = strip(self.path.clone(), chroot_len);
+                Err(Error::not_applied(ErrorKind::SessionEnded(end)).on("watch", path))
+            }
         })
     }
 }

@@ -41,8 +41,8 @@ pub struct Reconnecting<C: Connector + Clone = Tcp> {
     sessions: u32,
 }
 
-/// One session has taken the place of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One session has taken the place of another. `Debug` prints ids in hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Renewal {
     /// The id of the session that is over.
     pub old_id: i64,
@@ -93,7 +93,7 @@ impl<C: Connector + Clone> Reconnecting<C> {
     /// Dropping the future closes a session that is being made; nothing else is lost.
     pub async fn renewed(&mut self) -> Result<Renewal, Error> {
         let cause = self.ended().await;
-        if !matches!(cause, SessionEnd::Expired | SessionEnd::ExpiredLocally) {
+        if !cause.is_expiry() {
             return Err(Error::not_applied(ErrorKind::SessionEnded(cause)));
         }
         let servers = self.client.shared().lock().servers();
@@ -116,6 +116,16 @@ impl<C: Connector + Clone> Reconnecting<C> {
                 return self.client.ended().unwrap_or(SessionEnd::Closed);
             }
         }
+    }
+}
+
+impl fmt::Debug for Renewal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Renewal")
+            .field("old_id", &format_args!("{:#x}", self.old_id))
+            .field("new_id", &format_args!("{:#x}", self.new_id))
+            .field("cause", &self.cause)
+            .finish()
     }
 }
 

@@ -32,6 +32,17 @@ struct Entry {
     /// The last attempt brought no connection that held for a while, or one on which the
     /// server fell silent: those go first that did better, or that were not tried yet.
     is_doubtful: bool,
+    refusal: Refusal,
+}
+
+/// What the last attempt at a server brought, if it ended at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    None,
+    /// No connection.
+    Unreachable,
+    /// Something that is no ZooKeeper server.
+    Foreign,
 }
 
 /// What a new list means for the connection there is.
@@ -81,9 +92,14 @@ impl Hosts {
             return; // of the one that comes next nothing is known
         }
         let entry = &mut self.hosts[self.current];
+        entry.refusal = match cause {
+            LossCause::NotZooKeeper(_) => Refusal::Foreign,
+            cause if cause.is_refusal() => Refusal::Unreachable,
+            _ => Refusal::None,
+        };
         match cause {
             // It is left for a better one, or was not tried yet.
-            LossCause::Rebalanced => {}
+            LossCause::Rebalanced | LossCause::ProcessPaused(_) => {}
             LossCause::ReadOnly if was_up => {}
             // One that hangs is likely to go on doing so, and each attempt at it costs a
             // part of the session's time.
@@ -100,6 +116,16 @@ impl Hosts {
             self.current = 0;
             shuffle(&mut self.hosts[1..], rng);
         }
+    }
+
+    /// True if the last attempt at each ended at once, without a connection to a ZooKeeper server.
+    pub(super) fn have_all_refused(&self) -> bool {
+        self.hosts.iter().all(|entry| entry.refusal != Refusal::None)
+    }
+
+    /// True if none is a ZooKeeper server.
+    pub(super) fn are_all_foreign(&self) -> bool {
+        self.hosts.iter().all(|entry| entry.refusal == Refusal::Foreign)
     }
 
     /// The next one to be asked whether it takes writes, other than the current one.
@@ -209,7 +235,8 @@ fn entries(hosts: Vec<Host>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::with_capacity(hosts.len());
     for host in hosts {
         if entries.iter().all(|entry| entry.host != host) {
-            entries.push(Entry { host, skip_until: None, is_doubtful: false });
+            let refusal = Refusal::None;
+            entries.push(Entry { host, skip_until: None, is_doubtful: false, refusal });
         }
     }
     entries

@@ -126,6 +126,9 @@ impl<H: Handles> Session<H> {
             }
         };
         self.link = Link::Waiting { until: now + pause };
+        if !self.is_established() && self.is_refused(now + pause) {
+            self.outputs.push_back(Output::Refused(cause));
+        }
         let session_id = self.identity.session_id;
         if was_up {
             self.counters.connections_lost += 1;
@@ -134,6 +137,15 @@ impl<H: Handles> Session<H> {
         if let Some(end) = self.closing_as().filter(|_| session_id == 0) {
             self.end(end); // there is nothing to tell a server
         }
+    }
+
+    /// True if no server gives a session, as far as can be told before the next attempt: each is
+    /// something else than a ZooKeeper server, or all refuse connections, for too long by then.
+    fn is_refused(&self, next_attempt: Instant) -> bool {
+        // Before the first connection, this is the age of the session.
+        let age = self.pulse.up_for(next_attempt);
+        let is_long = self.settings.refused_timeout.is_some_and(|longest| age > longest);
+        self.hosts.are_all_foreign() || (is_long && self.hosts.have_all_refused())
     }
 
     /// Answers everything that was sent, oldest first. Requests of which no byte
@@ -221,10 +233,12 @@ impl<H: Handles> Session<H> {
 
     fn up(&mut self, now: Instant, event: SessionEvent) {
         self.pulse.link_up(now);
+        self.pauses.heard();
         self.last_loss = None;
         self.hosts.connected(&mut self.rng);
         self.link = Link::Up;
         self.event(event);
+        self.tell_backlog();
         self.transmit_backlog(now);
     }
 

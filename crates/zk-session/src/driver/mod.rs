@@ -66,6 +66,7 @@ impl<C: Connector> Driver<C> {
         let (deadline, has_more) = {
             let mut session = self.shared.lock();
             let now = now();
+            session.handle_turn(now);
             self.link.tell(&mut session, now, progress);
             if let Some((host, is_read_write)) = probed {
                 session.handle_probed(now, &host, is_read_write);
@@ -111,6 +112,7 @@ impl<C: Connector> Driver<C> {
                 Output::Reply { to, result } => drop(to.send(result)),
                 Output::Watch { to, result } => drop(to.send(result)),
                 Output::Stream { to, notice } => to.send(notice),
+                Output::Refused(cause) => self.shared.set_refused(cause),
                 Output::Event(event) => self.shared.announce(event),
                 Output::Standing(standing) => self.shared.set_standing(standing),
             }

@@ -452,7 +452,7 @@ async fn without_any_server_the_session_ends_by_the_clock() {
         ErrorKind::ConnectionLost(_) => client.get_data("/n").await.unwrap_err(),
         _ => error,
     };
-    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::ExpiredLocally));
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::ExpiredLocally { paused: None }));
     let after = now() - began;
     assert!(after >= T && after <= T * 4 / 3 + Duration::from_millis(2), "{after:?}");
 }

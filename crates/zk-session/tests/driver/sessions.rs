@@ -44,9 +44,12 @@ async fn while_no_server_gives_a_session_the_old_client_stays_and_it_can_be_trie
     assert!(waiting.is_err(), "nobody has said yet that it is over");
     let error = sessions.renewed().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NoSession(_)), "{error}");
-    assert_eq!(sessions.client().ended(), Some(SessionEnd::ExpiredLocally));
+    assert_eq!(sessions.client().ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
     ensemble.state().refuses = false;
-    assert_eq!(sessions.renewed().await.unwrap().cause, SessionEnd::ExpiredLocally);
+    assert_eq!(
+        sessions.renewed().await.unwrap().cause,
+        SessionEnd::ExpiredLocally { paused: None }
+    );
 }
 
 #[tokio::test(start_paused = true)]
