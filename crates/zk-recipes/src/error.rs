@@ -93,6 +93,13 @@ pub enum LockError {
         /// The path of the node.
         path: String,
     },
+    /// A shared value was set, on a node that had been deleted and made again since the value was
+    /// read, and at the version that was read: a value that nobody has read is overwritten. Read
+    /// the value again and decide what it is to be.
+    NodeRecreated {
+        /// The path of the node.
+        path: String,
+    },
     /// No such number of permits can ever be had: none at all, or more than there are.
     PermitsOutOfRange {
         /// The path of the semaphore.
@@ -115,6 +122,7 @@ impl LockError {
             | Self::WouldDeadlock { .. }
             | Self::InvalidLockName { .. }
             | Self::NotACount { .. }
+            | Self::NodeRecreated { .. }
             | Self::PermitsOutOfRange { .. } => false,
             Self::Lost(_) | Self::Vanished { .. } => true,
         }
@@ -160,6 +168,11 @@ impl fmt::Display for LockError {
             Self::NotACount { path } => {
                 write!(f, "{path}: the data of a count are four bytes, and these are not")
             }
+            Self::NodeRecreated { path } => write!(
+                f,
+                "{path}: the value was set, but the node had been deleted and made again, and \
+                 another value may be overwritten; read it again"
+            ),
             Self::PermitsOutOfRange { path, permits: 0, .. } => {
                 write!(f, "{path}: one permit is the least that can be taken")
             }
