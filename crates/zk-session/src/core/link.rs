@@ -12,7 +12,7 @@ use super::{Failure, Handles, Output, Password, Session};
 use crate::error::{ErrorKind, LossCause, Outcome};
 use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
 use crate::planted::Planted;
-use crate::{Host, SessionEnd, SessionEvent};
+use crate::{Host, PeerProtocol, SessionEnd, SessionEvent};
 
 /// Where the session stands with its connection.
 #[derive(Debug)]
@@ -98,6 +98,7 @@ impl<H: Handles> Session<H> {
 
     fn lost(&mut self, now: Instant, cause: LossCause) {
         let was_up = self.is_connected();
+        let cause = self.explained(cause);
         let resuming =
             self.identity.session_id != 0 && matches!(self.link, Link::Handshaking { .. });
         if resuming && Planted::EndIsExpiry.is_on() {
@@ -126,9 +127,7 @@ impl<H: Handles> Session<H> {
             }
         };
         self.link = Link::Waiting { until: now + pause };
-        if !self.is_established() && self.is_refused(now + pause) {
-            self.outputs.push_back(Output::Refused(cause));
-        }
+        self.tell_refusal(now + pause, cause);
         let session_id = self.identity.session_id;
         if was_up {
             self.counters.connections_lost += 1;
@@ -136,6 +135,40 @@ impl<H: Handles> Session<H> {
         }
         if let Some(end) = self.closing_as().filter(|_| session_id == 0) {
             self.end(end); // there is nothing to tell a server
+        }
+    }
+
+    /// A server with TLS closes a plain connection, often without a word (Netty does so), like one
+    /// that is not serving yet. Whoever waits for a first session wants to know which it is: the
+    /// server is asked, once.
+    fn explained(&mut self, cause: LossCause) -> LossCause {
+        let is_greeting = matches!(self.link, Link::Handshaking { .. });
+        if cause != LossCause::ClosedByServer || !is_greeting || self.identity.session_id != 0 {
+            return cause;
+        }
+        if self.hosts.speaks_tls() {
+            return LossCause::NotZooKeeper(PeerProtocol::Tls);
+        }
+        if let Some(host) = self.hosts.is_to_be_asked_for_tls() {
+            self.outputs.push_back(Output::ProbeTls(host));
+        }
+        cause
+    }
+
+    /// The server was asked whether it speaks TLS, as [`Output::ProbeTls`] had it.
+    pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, speaks_tls: bool) {
+        let is_news = speaks_tls && self.ended().is_none() && !self.is_established();
+        if is_news && self.hosts.set_speaks_tls(host) {
+            let cause = LossCause::NotZooKeeper(PeerProtocol::Tls);
+            self.last_loss = Some(cause);
+            self.tell_refusal(now, cause);
+        }
+    }
+
+    /// Tells whoever waits for a first session if there is no hope for one.
+    fn tell_refusal(&mut self, next_attempt: Instant, cause: LossCause) {
+        if !self.is_established() && self.is_refused(next_attempt) {
+            self.outputs.push_back(Output::Refused(cause));
         }
     }
 

@@ -19,7 +19,9 @@
 //! 4. The connection ends: [`handle_disconnected`](Session::handle_disconnected).
 //! 5. [`Output::Probe`]: find out, on a connection of its own, whether the server takes
 //!    writes, then call [`handle_probed`](Session::handle_probed).
-//! 6. The deadline passes: [`handle_timeout`](Session::handle_timeout).
+//! 6. [`Output::ProbeTls`]: find out likewise whether it speaks TLS, then call
+//!    [`handle_tls_probed`](Session::handle_tls_probed).
+//! 7. The deadline passes: [`handle_timeout`](Session::handle_timeout).
 //!
 //! ```
 //! use std::time::{Duration, Instant};

@@ -152,3 +152,53 @@ fn refusal_after_the_first_connection_is_no_news() {
     assert_eq!(refused(&world), []);
     world.finish();
 }
+
+#[test]
+fn server_that_closes_at_once_is_asked_for_tls_once() {
+    let mut world = world(2, None);
+    let probes = |world: &World| {
+        let is_probe = |(_, seen): &&(Duration, Seen)| matches!(seen, Seen::ProbeTls(_));
+        world.log.iter().filter(is_probe).count()
+    };
+    for attempt in 1..=6 {
+        world.open();
+        world.cut();
+        assert_eq!(probes(&world), attempt.min(2));
+        assert_eq!(world.cause(), LossCause::ClosedByServer);
+    }
+    for port in 0..2 {
+        assert_eq!(refused(&world), []);
+        world.session.handle_tls_probed(world.instant(), &Host::new("a", port), true);
+        world.settle();
+    }
+    assert_eq!(refused(&world), [(world.now(), TLS)]);
+    world.open();
+    world.cut();
+    assert_eq!((world.cause(), probes(&world)), (TLS, 2));
+    world.finish();
+}
+
+#[test]
+fn server_that_closes_at_once_and_has_no_tls_is_waited_for() {
+    let mut world = world(1, Some(ms(100)));
+    world.open();
+    world.cut();
+    world.session.handle_tls_probed(world.instant(), &Host::new("a", 0), false);
+    for _ in 0..10 {
+        world.open();
+        world.cut();
+    }
+    assert_eq!(refused(&world), []);
+    assert_eq!(world.cause(), LossCause::ClosedByServer);
+    world.finish();
+}
+
+#[test]
+fn server_that_refuses_a_session_is_not_asked_for_tls() {
+    let mut world = World::up();
+    world.cut();
+    world.open();
+    world.cut(); // as one that is behind what the session has seen
+    assert!(!world.log.iter().any(|(_, seen)| matches!(seen, Seen::ProbeTls(_))));
+    world.finish();
+}

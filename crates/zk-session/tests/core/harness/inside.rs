@@ -29,6 +29,7 @@ impl World {
                     Seen::Disconnect
                 }
                 Output::Probe(host) => Seen::Probe(host),
+                Output::ProbeTls(host) => Seen::ProbeTls(host),
                 Output::Refused(cause) => Seen::Refused(cause),
                 Output::Reply { to, result } => {
                     assert!(self.asked.contains_key(&to.n), "{to:?} was not admitted");

@@ -63,6 +63,7 @@ pub(crate) enum Seen {
     Connect(Host),
     Disconnect,
     Probe(Host),
+    ProbeTls(Host),
     Reply(u32, Result<Reply, Failure>),
     Watch(u32, Result<WatchedEvent, SessionEnd>),
     Stream(u32, Result<Notice, SessionEnd>),
