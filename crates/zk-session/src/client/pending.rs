@@ -27,6 +27,8 @@ pub(crate) struct Ask<T> {
 pub(crate) enum Finish<T> {
     /// What takes nothing but the length of the chroot.
     Plain(fn(Result<Reply, Failure>, usize) -> Result<T, Failure>),
+    /// What takes the path, too, as the client names it.
+    OfPath(fn(Result<Reply, Failure>, &str, usize) -> Result<T, Failure>),
     /// What has to remember what was asked.
     Asked(Box<Decoder<T>>),
 }
@@ -37,6 +39,7 @@ impl<T> Ask<T> {
     fn finish(&self, result: Result<Reply, Failure>) -> Result<T, Error> {
         let finished = match &self.finish {
             Finish::Plain(finish) => finish(result, self.chroot_len),
+            Finish::OfPath(finish) => finish(result, &self.path, self.chroot_len),
             Finish::Asked(finish) => finish(result),
         };
         finished.map_err(|(kind, outcome)| {
