@@ -110,7 +110,7 @@ async fn a_session_that_was_moved_away_comes_back_and_its_writes_are_told_truly(
             }
         }
     };
-    let causes = [SessionEnd::Expired, SessionEnd::ExpiredLocally];
+    let causes = [SessionEnd::Expired, SessionEnd::ExpiredLocally { paused: None }];
     assert!(causes.contains(&tokio::time::timeout(LIMIT, end).await.expect("it lives on")));
 }
 

@@ -70,7 +70,7 @@ async fn a_session_ends_when_all_servers_have_lost_their_data() {
     client.update_servers(&wiped.connect_string()).unwrap();
     let moved = SessionEvent::Suspended { session_id, cause: LossCause::Rebalanced };
     assert_eq!(next(&mut events).await, moved);
-    let cause = SessionEnd::ExpiredLocally;
+    let cause = SessionEnd::ExpiredLocally { paused: None };
     assert_eq!(next(&mut events).await, SessionEvent::Expired { session_id, cause });
     println!("over after {:?} with a timeout of {TIMEOUT:?}", began.elapsed());
     assert!(client.stats().frames_sent < 100, "it hammered: {:?}", client.stats());

@@ -96,7 +96,7 @@ impl From<Error> for Failure {
             ErrorKind::NoSession(_)
             | ErrorKind::ConnectionLost(_)
             | ErrorKind::TimedOut
-            | ErrorKind::SessionEnded(SessionEnd::ExpiredLocally) => UNREACHABLE,
+            | ErrorKind::SessionEnded(SessionEnd::ExpiredLocally { .. }) => UNREACHABLE,
             ErrorKind::InvalidPath(_) | ErrorKind::InvalidConnectString(_) => USAGE,
             _ => OTHER,
         };
@@ -109,8 +109,7 @@ impl From<Error> for Failure {
 
 /// True for the end of a session after which there may be another one.
 pub(crate) fn is_end(error: &Error) -> bool {
-    let ended = ErrorKind::SessionEnded;
-    [ended(SessionEnd::Expired), ended(SessionEnd::ExpiredLocally)].contains(error.kind())
+    matches!(error.kind(), ErrorKind::SessionEnded(end) if end.is_expiry())
 }
 
 impl From<PathError> for Failure {

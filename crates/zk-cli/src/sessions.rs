@@ -12,6 +12,10 @@ use crate::failure::Failure;
 /// How long a session may take to come about when the command may take longer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the first session may take to come about while all servers refuse connections: somebody
+/// waits in front of a terminal, who has mistyped the address as a rule.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How long the end of a session may take when nobody is to be made to wait for it.
 const GOODBYE: Duration = Duration::from_millis(500);
 
@@ -76,6 +80,7 @@ impl Sessions {
             },
             None => {
                 let config = self.config.clone().connect_timeout(left);
+                let config = config.refused_timeout(REFUSED_TIMEOUT);
                 self.manager.insert(SessionManager::connect(config).await?).client()
             }
         };

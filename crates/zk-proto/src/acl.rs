@@ -16,6 +16,7 @@
 
 use std::{
     borrow::Cow,
+    fmt::{self, Write},
     ops::{BitOr, BitOrAssign},
 };
 
@@ -161,8 +162,19 @@ impl<'a> Decode<'a> for Acl {
 
 /// A set of permissions.
 ///
-/// Servers store and return any bits, so unknown ones are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Servers store and return any bits, so unknown ones are kept. `Debug` prints names, `Display` the
+/// letters of ZooKeeper's shell.
+///
+/// ```
+/// use zk_proto::Perms;
+///
+/// let perms = Perms::READ | Perms::WRITE;
+/// assert_eq!(format!("{perms:?} {perms}"), "READ|WRITE rw");
+/// assert_eq!(format!("{:?} {}", Perms::ALL, Perms::ALL), "ALL cdrwa");
+/// assert_eq!(format!("{:?} {}", Perms(33), Perms(33)), "READ|0x20 r+0x20");
+/// assert_eq!(format!("{:?} {}", Perms(0), Perms(0)), "NONE -");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Perms(pub i32);
 
 impl Perms {
@@ -183,6 +195,59 @@ impl Perms {
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+}
+
+/// The permissions in the order in which ZooKeeper's shell prints them.
+const NAMES: [(Perms, &str, char); 5] = [
+    (Perms::CREATE, "CREATE", 'c'),
+    (Perms::DELETE, "DELETE", 'd'),
+    (Perms::READ, "READ", 'r'),
+    (Perms::WRITE, "WRITE", 'w'),
+    (Perms::ADMIN, "ADMIN", 'a'),
+];
+
+impl Perms {
+    fn named(self) -> impl Iterator<Item = (&'static str, char)> {
+        let held = NAMES.into_iter().filter(move |(perm, ..)| self.contains(*perm));
+        held.map(|(_, name, letter)| (name, letter))
+    }
+
+    /// The bits that have no name.
+    const fn unknown(self) -> i32 {
+        self.0 & !Self::ALL.0
+    }
+}
+
+impl fmt::Display for Perms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return f.write_str("-");
+        }
+        self.named().try_for_each(|(_, letter)| f.write_char(letter))?;
+        match self.unknown() {
+            0 => Ok(()),
+            bits => write!(f, "+{bits:#x}"),
+        }
+    }
+}
+
+impl fmt::Debug for Perms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self(0) => return f.write_str("NONE"),
+            Self::ALL => return f.write_str("ALL"),
+            _ => {}
+        }
+        let mut separator = "";
+        for (name, _) in self.named() {
+            write!(f, "{separator}{name}")?;
+            separator = "|";
+        }
+        match self.unknown() {
+            0 => Ok(()),
+            bits => write!(f, "{separator}{bits:#x}"),
+        }
     }
 }
 

@@ -15,8 +15,8 @@ use std::fmt;
 /// The outcome of an operation, as the wire writes it.
 ///
 /// A plain number with names for the known ones, so that a code of a newer server is carried along
-/// and not lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// and not lost. `Debug` prints the name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub i32);
 
 impl ErrorCode {
@@ -30,6 +30,15 @@ impl ErrorCode {
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.name().unwrap_or("unknown code"), self.0)
+    }
+}
+
+impl fmt::Debug for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "ErrorCode({})", self.0),
+        }
     }
 }
 

@@ -101,9 +101,9 @@ impl fmt::Debug for ConnectRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectRequest")
             .field("protocol_version", &self.protocol_version)
-            .field("last_zxid_seen", &self.last_zxid_seen)
+            .field("last_zxid_seen", &format_args!("{:#x}", self.last_zxid_seen))
             .field("timeout_ms", &self.timeout_ms)
-            .field("session_id", &self.session_id)
+            .field("session_id", &format_args!("{:#x}", self.session_id))
             .field("read_only", &self.read_only)
             .finish_non_exhaustive()
     }
@@ -157,7 +157,7 @@ impl fmt::Debug for ConnectResponse {
         f.debug_struct("ConnectResponse")
             .field("protocol_version", &self.protocol_version)
             .field("timeout_ms", &self.timeout_ms)
-            .field("session_id", &self.session_id)
+            .field("session_id", &format_args!("{:#x}", self.session_id))
             .field("read_only", &self.read_only)
             .finish_non_exhaustive()
     }

@@ -134,7 +134,8 @@ fn begin_frame(payload_len: usize, out: &mut BytesMut) {
 }
 
 /// The length in front of a frame is not one to read on from. The connection has to be closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `Debug` prints the same line as `Display`.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
     /// The length is negative.
     NegativeLength(i32),
@@ -155,6 +156,12 @@ impl fmt::Display for FrameError {
                 write!(f, "frame of {len} bytes is longer than the accepted {max}")
             }
         }
+    }
+}
+
+impl fmt::Debug for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -18,6 +18,8 @@
 //! # Ok::<(), zk_proto::DecodeError>(())
 //! ```
 
+use std::fmt;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{
@@ -72,7 +74,7 @@ impl<'a> Decode<'a> for RequestHeader {
 }
 
 /// What stands before every reply and notification except the connect response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ReplyHeader {
     /// The number of the request answered, or one of the fixed numbers of [`xid`](crate::xid).
     pub xid: i32,
@@ -99,6 +101,16 @@ impl ReplyHeader {
     /// [`DecodeError`] if the frame is shorter than a header.
     pub fn split(frame: &Bytes) -> Result<(Self, Bytes), DecodeError> {
         split_header(frame)
+    }
+}
+
+impl fmt::Debug for ReplyHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyHeader")
+            .field("xid", &self.xid)
+            .field("zxid", &format_args!("{:#x}", self.zxid))
+            .field("err", &self.err)
+            .finish()
     }
 }
 

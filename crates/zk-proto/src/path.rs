@@ -6,6 +6,7 @@
 //! assert_eq!(validate_path("/locks/a"), Ok(()));
 //! let error = validate_path("/locks//a").unwrap_err();
 //! assert_eq!((error.kind, error.offset), (PathErrorKind::EmptyComponent, 7));
+//! assert_eq!(error.to_string(), r#"path "/locks//a" has an empty component (at byte 7)"#);
 //!
 //! assert_eq!(parent("/locks/a"), Some("/locks"));
 //! assert_eq!(parent("/locks"), Some("/"));
@@ -14,6 +15,8 @@
 //! ```
 
 use std::{error::Error, fmt};
+
+use crate::shown::Shown;
 
 /// Checks a path by the rules of the server's `validatePath`, which are the Java client's too.
 ///
@@ -58,13 +61,27 @@ pub fn file_name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// A path is not legal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A path is not legal. `Debug` prints the same line as `Display`.
+#[derive(Clone, PartialEq, Eq)]
 pub struct PathError {
     /// Which rule it breaks.
     pub kind: PathErrorKind,
     /// Where, in bytes from its start: the illegal character, or the start of the component.
     pub offset: usize,
+    /// The path as messages show it, see [`Shown`].
+    path: Box<str>,
+}
+
+impl PathError {
+    fn new(path: &str, (kind, offset): (PathErrorKind, usize)) -> Self {
+        Self { kind, offset, path: Shown(path).to_string().into() }
+    }
+
+    /// The path, on one line and shortened to [`SHOWN_MAX`](crate::SHOWN_MAX) characters.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
 }
 
 /// The rule that a path breaks.
@@ -85,21 +102,33 @@ pub enum PathErrorKind {
 
 impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", self.kind, self.offset)
+        write!(f, "path \"{}\" {} (at byte {})", self.path, self.kind.broken_rule(), self.offset)
+    }
+}
+
+impl fmt::Debug for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl PathErrorKind {
+    fn broken_rule(self) -> impl fmt::Display {
+        fmt::from_fn(move |f| match self {
+            Self::NotAbsolute => f.write_str("does not start with '/'"),
+            Self::TrailingSlash => f.write_str("ends with '/'"),
+            Self::EmptyComponent => f.write_str("has an empty component"),
+            Self::RelativeComponent => f.write_str("has a component '.' or '..'"),
+            Self::IllegalCharacter(c) => {
+                write!(f, "has the illegal character {}", c.escape_unicode())
+            }
+        })
     }
 }
 
 impl fmt::Display for PathErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAbsolute => f.write_str("path does not start with '/'"),
-            Self::TrailingSlash => f.write_str("path ends with '/'"),
-            Self::EmptyComponent => f.write_str("path has an empty component"),
-            Self::RelativeComponent => f.write_str("path has a component '.' or '..'"),
-            Self::IllegalCharacter(c) => {
-                write!(f, "path has the illegal character {}", c.escape_unicode())
-            }
-        }
+        write!(f, "path {}", self.broken_rule())
     }
 }
 
@@ -117,14 +146,14 @@ fn check(path: &str, end: NameEnd) -> Result<(), PathError> {
         return Ok(());
     }
     let Some(relative) = path.strip_prefix('/') else {
-        return Err(PathError { kind: PathErrorKind::NotAbsolute, offset: 0 });
+        return Err(PathError::new(path, (PathErrorKind::NotAbsolute, 0)));
     };
     let mut offset = 1;
     for component in relative.split('/') {
         let is_last = offset + component.len() == path.len();
         let whole = !(is_last && end == NameEnd::NumberFollows);
         check_component(component, is_last, whole)
-            .map_err(|(kind, at)| PathError { kind, offset: offset + at })?;
+            .map_err(|(kind, at)| PathError::new(path, (kind, offset + at)))?;
         offset += component.len() + 1;
     }
     Ok(())

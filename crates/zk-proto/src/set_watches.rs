@@ -27,7 +27,7 @@
 //! # Ok::<(), zk_proto::DecodeError>(())
 //! ```
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use bytes::{BufMut, BytesMut};
 
@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// Re-arms one-shot watches on a new connection. Every server knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct SetWatches<'a> {
     /// The highest zxid the client has seen.
     pub relative_zxid: i64,
@@ -51,6 +51,17 @@ pub struct SetWatches<'a> {
     pub exist: Vec<Cow<'a, str>>,
     /// Paths watched with getChildren.
     pub child: Vec<Cow<'a, str>>,
+}
+
+impl fmt::Debug for SetWatches<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetWatches")
+            .field("relative_zxid", &format_args!("{:#x}", self.relative_zxid))
+            .field("data", &self.data)
+            .field("exist", &self.exist)
+            .field("child", &self.child)
+            .finish()
+    }
 }
 
 impl Encode for SetWatches<'_> {
@@ -93,7 +104,7 @@ impl Request for SetWatches<'_> {
 
 /// Re-arms watches of all kinds on a new connection. Needs a server of 3.6.0 or newer; an older one
 /// closes the connection, so use [`SetWatches`] while there are no persistent ones.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct SetWatches2<'a> {
     /// The highest zxid the client has seen.
     pub relative_zxid: i64,
@@ -108,6 +119,19 @@ pub struct SetWatches2<'a> {
     /// Paths watched with
     /// [`AddWatchMode::PersistentRecursive`](crate::AddWatchMode::PersistentRecursive).
     pub persistent_recursive: Vec<Cow<'a, str>>,
+}
+
+impl fmt::Debug for SetWatches2<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetWatches2")
+            .field("relative_zxid", &format_args!("{:#x}", self.relative_zxid))
+            .field("data", &self.data)
+            .field("exist", &self.exist)
+            .field("child", &self.child)
+            .field("persistent", &self.persistent)
+            .field("persistent_recursive", &self.persistent_recursive)
+            .finish()
+    }
 }
 
 impl Encode for SetWatches2<'_> {

@@ -5,6 +5,8 @@
 //!       ephemeralOwner: long, dataLength, numChildren: int, pzxid: long
 //! ```
 
+use std::fmt;
+
 use bytes::{BufMut, BytesMut};
 
 use crate::wire::{
@@ -12,15 +14,16 @@ use crate::wire::{
     writer::{INT_LEN, LONG_LEN},
 };
 
-/// A node's metadata.
+/// A node's metadata. `Debug` prints zxids and the session id in hexadecimal.
 ///
 /// ```
 /// use zk_proto::Stat;
 ///
 /// let stat = Stat { ephemeral_owner: 0x100_0000_0001, ..Stat::default() };
 /// assert!(stat.is_ephemeral());
+/// assert!(format!("{stat:?}").contains("ephemeral_owner: 0x10000000001"));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stat {
     /// The zxid of the transaction that created the node.
     pub czxid: i64,
@@ -55,6 +58,24 @@ impl Stat {
     #[must_use]
     pub const fn is_ephemeral(&self) -> bool {
         self.ephemeral_owner != 0
+    }
+}
+
+impl fmt::Debug for Stat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stat")
+            .field("czxid", &format_args!("{:#x}", self.czxid))
+            .field("mzxid", &format_args!("{:#x}", self.mzxid))
+            .field("ctime_ms", &self.ctime_ms)
+            .field("mtime_ms", &self.mtime_ms)
+            .field("version", &self.version)
+            .field("cversion", &self.cversion)
+            .field("aversion", &self.aversion)
+            .field("ephemeral_owner", &format_args!("{:#x}", self.ephemeral_owner))
+            .field("data_length", &self.data_length)
+            .field("num_children", &self.num_children)
+            .field("pzxid", &format_args!("{:#x}", self.pzxid))
+            .finish()
     }
 }
 

@@ -24,6 +24,8 @@
 //! # Ok::<(), zk_proto::DecodeError>(())
 //! ```
 
+use std::fmt;
+
 use bytes::{BufMut, BytesMut};
 
 use crate::wire::{
@@ -68,17 +70,18 @@ impl<'a> Decode<'a> for WatcherEvent {
 }
 
 /// What happened to a watched node. A plain number, so that an unknown one can be passed over.
+/// `Display` and `Debug` print the name.
 ///
 /// Servers send the four that begin with `NODE`. The others are how clients tell their own watchers
 /// about themselves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EventType(pub i32);
 
 /// The state of a session as a notification gives it. A plain number, like [`EventType`].
 ///
 /// Servers only ever send [`SYNC_CONNECTED`](Self::SYNC_CONNECTED); the others are how clients tell
 /// their watchers about the session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeeperState(pub i32);
 
 /// Declares the constants of a plain number and their names in one table.
@@ -94,6 +97,21 @@ macro_rules! names {
                     $(Self::$constant => Some($name),)*
                     _ => None,
                 }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.name() {
+                    Some(name) => f.write_str(name),
+                    None => write!(f, concat!(stringify!($type), "({})"), self.0),
+                }
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
             }
         }
     };

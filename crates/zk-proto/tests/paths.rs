@@ -3,12 +3,13 @@
 use zk_proto::{
     PathError,
     PathErrorKind::{self, *},
+    SHOWN_MAX,
     path::{file_name, parent},
     validate_path, validate_sequential_path,
 };
 
 fn broken(path: &str) -> Option<(PathErrorKind, usize)> {
-    validate_path(path).err().map(|PathError { kind, offset }| (kind, offset))
+    validate_path(path).err().map(|PathError { kind, offset, .. }| (kind, offset))
 }
 
 #[test]
@@ -77,14 +78,31 @@ fn a_sequential_name_is_checked_with_its_number() {
         ("/../a", RelativeComponent, 1),
         ("/a/\u{1}", IllegalCharacter('\u{1}'), 3),
     ] {
-        assert_eq!(validate_sequential_path(path), Err(PathError { kind, offset }), "{path:?}");
+        let error = validate_sequential_path(path).unwrap_err();
+        assert_eq!((error.kind, error.offset), (kind, offset), "{path:?}");
     }
 }
 
 #[test]
-fn errors_read_well() {
-    let text = validate_path("/a/\u{7f}").unwrap_err().to_string();
-    assert_eq!(text, "path has the illegal character \\u{7f} at byte 3");
+fn errors_name_the_path_in_one_line() {
+    for (path, text) in [
+        ("locks/a", r#"path "locks/a" does not start with '/' (at byte 0)"#),
+        ("/a/", r#"path "/a/" ends with '/' (at byte 3)"#),
+        ("/a/\n", r#"path "/a/\n" has the illegal character \u{a} (at byte 3)"#),
+    ] {
+        let error = validate_path(path).unwrap_err();
+        assert_eq!((error.to_string(), format!("{error:?}")), (text.into(), text.into()));
+        assert!(text.contains(error.path()));
+    }
+}
+
+#[test]
+fn errors_shorten_long_paths() {
+    let path = format!("/{}//{}", "ä".repeat(10_000), "z".repeat(10_000));
+    let error = validate_path(&path).unwrap_err();
+    assert_eq!(error.path().chars().count(), SHOWN_MAX);
+    assert!(error.path().starts_with("/ää") && error.path().ends_with("zz"), "{error}");
+    assert!(error.to_string().contains("z\" has an empty component (at byte 20002)"), "{error}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn debug_output_has_no_passwords() {
     let proof = SaslReply { token: Some("OPENSESAME".into()) };
     let text = format!("{request:?} {response:?} {auth:?} {reply:?} {request:#?} {auth:#?}");
     let text = format!("{text} {step:?} {proof:?} {step:#?} {proof:#?}");
-    assert!(text.contains("session_id: 3") && text.contains("digest"));
+    assert!(text.contains("session_id: 0x3") && text.contains("digest"));
     // Neither as text nor as a list of numbers ("OP" is 79, 80).
     assert!(!text.contains("OPENSESAME") && !text.contains("79, 80"));
 }

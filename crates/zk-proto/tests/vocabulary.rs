@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use zk_proto::{
     Acl, AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OPEN_ACL, OpCode, Perms,
-    WatcherType, digest_id,
+    ReplyHeader, SetWatches, SetWatches2, Stat, WatcherType, digest_id, validate_path,
 };
 
 #[test]
@@ -223,4 +223,33 @@ fn a_digest_is_split_where_the_server_splits_it() {
     let hash = digest_id("a", "b:c").split_once(':').unwrap().1.to_owned();
     assert_eq!(digest_id("a:b", "c"), format!("a:{hash}"));
     assert_eq!(digest_id("", "").split_once(':').unwrap().0, "");
+}
+
+#[test]
+fn debug_prints_names_and_hex() {
+    let codes = [ErrorCode::NO_NODE, ErrorCode(-999)];
+    assert_eq!(format!("{codes:?}"), "[NoNode, ErrorCode(-999)]");
+    let events = [EventType::NODE_DELETED, EventType(99)];
+    assert_eq!(format!("{events:?}"), "[NodeDeleted, EventType(99)]");
+    assert_eq!(EventType::NODE_CREATED.to_string(), "NodeCreated");
+    let states = [KeeperState::SYNC_CONNECTED, KeeperState(99)];
+    assert_eq!(
+        format!("{states:?} {}", states[0]),
+        "[SyncConnected, KeeperState(99)] SyncConnected"
+    );
+    assert_eq!(
+        format!("{:?}", Acl::world(Perms::READ | Perms::ADMIN)),
+        r#"Acl { perms: READ|ADMIN, scheme: "world", id: "anyone" }"#
+    );
+    let stat = Stat { czxid: 0x10_0000_0002, pzxid: 255, ..Stat::default() };
+    let text = format!("{stat:?}");
+    assert!(text.contains("czxid: 0x1000000002,") && text.contains("pzxid: 0xff"), "{text}");
+    let header = ReplyHeader { xid: 7, zxid: 31, err: ErrorCode::OK };
+    assert_eq!(format!("{header:?}"), "ReplyHeader { xid: 7, zxid: 0x1f, err: OK }");
+    let request = SetWatches { relative_zxid: 16, ..SetWatches::default() };
+    assert!(format!("{request:?}").starts_with("SetWatches { relative_zxid: 0x10, data: []"));
+    let request = SetWatches2 { relative_zxid: 16, ..SetWatches2::default() };
+    assert!(format!("{request:?}").ends_with("persistent: [], persistent_recursive: [] }"));
+    let short = validate_path("a").unwrap_err();
+    assert!(!format!("{short:?}").contains('{'));
 }

@@ -1,6 +1,7 @@
 //! What can go wrong with a lock.
 
 use std::fmt;
+use std::time::Duration;
 
 use zk_session::{ErrorKind, LeaseLoss, RetryOn, SessionEnd};
 
@@ -13,6 +14,9 @@ pub enum LossReason {
     /// The ensemble has not answered for so long that it may be about to give the
     /// lock to somebody else.
     LeaseDeadlinePassed,
+    /// This process did not run for so long that the lock may have been given to somebody
+    /// else: it was stopped, its machine was suspended, or a task blocked its runtime.
+    ProcessPaused(Duration),
     /// The lock's node was deleted: by somebody, or by the server because the session expired, whose
     /// event may arrive before the session knows.
     NodeDeleted,
@@ -28,6 +32,7 @@ impl From<LeaseLoss> for LossReason {
     fn from(loss: LeaseLoss) -> Self {
         match loss {
             LeaseLoss::SessionEnded(end) => Self::SessionEnded(end),
+            LeaseLoss::ProcessPaused(paused) => Self::ProcessPaused(paused),
             _ => Self::LeaseDeadlinePassed,
         }
     }
@@ -40,6 +45,7 @@ impl fmt::Display for LossReason {
             Self::LeaseDeadlinePassed => {
                 f.write_str("the ensemble did not answer within the lease")
             }
+            Self::ProcessPaused(paused) => write!(f, "{}", LeaseLoss::ProcessPaused(*paused)),
             Self::NodeDeleted => f.write_str("somebody deleted the lock's node"),
             Self::Revoked => f.write_str("somebody asked for it, and it was given up"),
             Self::Released => f.write_str("the lock was given up"),
@@ -51,7 +57,9 @@ impl fmt::Display for LossReason {
 ///
 /// Whatever the error of an acquisition, nothing is left behind: the node that
 /// may have been made is deleted, if need be after a reconnect.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` prints the same line as `Display`, so that `main` may return it.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
     /// A request failed in a way that trying again does not help.
@@ -82,6 +90,13 @@ pub enum LockError {
     },
     /// A shared count's node has data that is not four bytes.
     NotACount {
+        /// The path of the node.
+        path: String,
+    },
+    /// A shared value was set, on a node that had been deleted and made again since the value was
+    /// read, and at the version that was read: a value that nobody has read is overwritten. Read
+    /// the value again and decide what it is to be.
+    NodeRecreated {
         /// The path of the node.
         path: String,
     },
@@ -122,6 +137,7 @@ impl LockError {
             | Self::WouldDeadlock { .. }
             | Self::InvalidLockName { .. }
             | Self::NotACount { .. }
+            | Self::NodeRecreated { .. }
             | Self::PermitsOutOfRange { .. } => false,
             Self::Lost(_) | Self::Vanished { .. } => true,
         }
@@ -174,6 +190,11 @@ impl fmt::Display for LockError {
             Self::NotACount { path } => {
                 write!(f, "{path}: the data of a count are four bytes, and these are not")
             }
+            Self::NodeRecreated { path } => write!(
+                f,
+                "{path}: the value was set, but the node had been deleted and made again, and \
+                 another value may be overwritten; read it again"
+            ),
             Self::PermitsOutOfRange { path, permits: 0, .. } => {
                 write!(f, "{path}: one permit is the least that can be taken")
             }
@@ -181,6 +202,12 @@ impl fmt::Display for LockError {
                 write!(f, "{path}: {permits} permits were asked for, and {most} is the most")
             }
         }
+    }
+}
+
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

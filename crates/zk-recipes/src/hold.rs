@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use zk_session::{Belief, Client, Error, ErrorCode, EventType, LeaseClaim, Multi, Watch};
+use zk_session::{
+    Belief, Client, Error, ErrorCode, ErrorKind, EventType, LeaseClaim, Multi, Watch,
+};
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
-use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE};
+use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
 use crate::owner::Slot;
 use crate::planted::{self, Planted};
 use crate::queue::contender::{Contender, Node, is_final};
@@ -239,11 +241,12 @@ pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>
         if is_final(&failed) {
             futures::future::pending::<()>().await;
         }
-        if !passes(&failed) {
-            // A limit of the session, say: without the watch the guard would never be told.
-            tokio::time::sleep(THROTTLED_PAUSE).await;
+        match failed.kind() {
+            // Without a watch the guard would never be told: it looks for itself.
+            ErrorKind::LimitReached(_) => tokio::time::sleep(UNWATCHED_PAUSE).await,
+            _ if passes(&failed) => pause(&failed).await,
+            _ => tokio::time::sleep(THROTTLED_PAUSE).await,
         }
-        pause(&failed).await;
     }
 }
 
@@ -256,6 +259,13 @@ async fn watch_children(client: &Client, node: &Node) -> Result<Option<Watch>, E
         Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
             let (stat, watch) = client.exists_and_watch(&node.path).await?;
             Ok(stat.filter(|stat| stat.czxid == node.czxid).map(|_| watch))
+        }
+        // It cannot be watched, for now; is it there?
+        Err(error) if matches!(error.kind(), ErrorKind::LimitReached(_)) => {
+            match client.exists(&node.path).await?.filter(|stat| stat.czxid == node.czxid) {
+                Some(_) => Err(error),
+                None => Ok(None),
+            }
         }
         Err(error) => Err(error),
     }

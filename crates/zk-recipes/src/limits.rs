@@ -20,6 +20,10 @@ pub const SEQUENCE_END: u32 = (1 << 31) - 1_000_000;
 /// its load: long against a round trip, short against a session timeout.
 pub const THROTTLED_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often a guard looks for its node that cannot watch it, as its session is at a limit: a deletion
+/// is noticed later than with a watch, and a thousand such guards cost a thousand reads a second.
+pub const UNWATCHED_PAUSE: Duration = Duration::from_secs(1);
+
 /// Requests made at once when the data of many contenders is read.
 pub const PARTICIPANTS_CHUNK: usize = 256;
 

@@ -321,7 +321,8 @@ impl LockFailure {
 }
 
 /// Why several locks could not be had together, or not be given up in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `Debug` prints the same line as `Display`.
+#[derive(Clone, PartialEq, Eq)]
 pub struct MultiLockError {
     failures: Vec<LockFailure>,
 }
@@ -355,6 +356,12 @@ impl fmt::Display for MultiLockError {
             write!(f, "{separator}lock {path}: {error}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for MultiLockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

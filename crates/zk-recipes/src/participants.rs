@@ -1,5 +1,7 @@
 //! Who holds a lock and who waits for it.
 
+use std::fmt;
+
 use zk_session::{Client, Error, ErrorCode, KeyRule, NodeData, Pending};
 
 use crate::error::LockError;
@@ -7,8 +9,8 @@ use crate::limits::PARTICIPANTS_CHUNK;
 use crate::queue::name::{self, contains, sequence};
 use crate::queue::{parents, passes, pause};
 
-/// One contender for a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One contender for a lock. `Debug` prints its session and its czxid in hexadecimal.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
     /// The path of its node.
@@ -22,6 +24,18 @@ pub struct Participant {
     /// What its fencing token is, or will be; of a reader that was a writer, see
     /// [`WriteGuard::downgrade`](crate::WriteGuard::downgrade), larger than that.
     pub czxid: i64,
+}
+
+impl fmt::Debug for Participant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Participant")
+            .field("path", &self.path)
+            .field("data", &format_args!("\"{}\"", self.data.escape_ascii()))
+            .field("sequence", &self.sequence)
+            .field("session_id", &format_args!("{:#x}", self.session_id))
+            .field("czxid", &format_args!("{:#x}", self.czxid))
+            .finish()
+    }
 }
 
 /// Lists the contenders in order. Those that leave while the list is made are

@@ -80,7 +80,7 @@ impl SharedCount {
     /// Sets the count if it is still the one that was read; see [`SharedValue::try_set`].
     ///
     /// # Errors
-    /// As [`SharedValue::try_set`].
+    /// As [`SharedValue::try_set`], [`LockError::NodeRecreated`] among them.
     pub async fn try_set(
         &self,
         before: &VersionedCount,

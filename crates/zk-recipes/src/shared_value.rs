@@ -135,11 +135,18 @@ impl SharedValue {
     /// Sets the value if it is still the one that was read; `None` if it is not, so
     /// that somebody was faster.
     ///
+    /// ZooKeeper compares the version, and nothing else. If somebody deletes the node and makes it
+    /// again, and the new one is at the version that was read, the value there is overwritten,
+    /// which cannot be prevented: no operation compares the node's creation. It is detected by the
+    /// answer. Where that matters, set values to what says that there is none, and do not delete
+    /// the node.
+    ///
     /// Versions are numbers of 32 bits, and -1 means any to a server: at that version,
     /// after 2^32 - 1 changes, only [`set`](Self::set) can change the value.
     ///
     /// # Errors
-    /// As [`set`](Self::set).
+    /// [`LockError::NodeRecreated`] if the value was set on another node than the one that was
+    /// read; as [`set`](Self::set).
     ///
     /// # Cancel safety
     /// The value may or may not be set when the future is dropped.
@@ -155,6 +162,9 @@ impl SharedValue {
         loop {
             let version = (!Planted::BlindSet.is_on()).then_some(version);
             match self.client.set_data(&self.path, &value, version).await {
+                Ok(stat) if stat.czxid != before.stat.czxid => {
+                    return Err(LockError::NodeRecreated { path: self.path.clone() });
+                }
                 Ok(stat) => return Ok(Some(Versioned { value, stat })),
                 Err(error) => match error.code() {
                     Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE) => return Ok(None),

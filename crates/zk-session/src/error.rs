@@ -1,10 +1,12 @@
 //! What can go wrong with a request, whose fault it is, and whether it was applied.
 
 use std::fmt;
+use std::time::Duration;
 
-use proto::{DecodeError, ErrorCode, PathError};
+use proto::{DecodeError, ErrorCode, PathError, Shown};
 
 use crate::LeaseImpossible;
+pub use crate::loss_cause::{LossCause, PeerProtocol};
 
 /// Whether a failed request changed anything at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,72 +45,6 @@ pub enum RetryOn {
     Never,
 }
 
-/// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LossCause {
-    /// No server could be reached, or not in time.
-    Unreachable(std::io::ErrorKind),
-    /// The server closed the connection.
-    ClosedByServer,
-    /// Reading or writing failed.
-    Io(std::io::ErrorKind),
-    /// Nothing was heard for two thirds of the session timeout, or for as long as a claimed
-    /// lease could still be renewed on another connection; or the handshake took too long.
-    Silent,
-    /// The server was heard of, but left a request without an answer for a whole
-    /// session timeout, or acknowledged nothing at all for two thirds of it; of one that
-    /// is longer, a [minute](crate::limits::PATIENCE_MAX) counts.
-    Stalled,
-    /// The client has moved to other servers, as
-    /// [`update_servers`](crate::Client::update_servers) had it.
-    Rebalanced,
-    /// The server answered the handshake with an error code, or the request that was to
-    /// arm the session's watches again.
-    Refused(ErrorCode),
-    /// The server is in read-only mode, on which no session that exists can live on;
-    /// or a read-write server was found meanwhile.
-    ReadOnly,
-    /// The server announced a frame beyond the configured maximum.
-    FrameTooLarge,
-    /// The server sent something that is not in the protocol.
-    Garbled(DecodeError),
-    /// The server answered a request that was never made.
-    UnknownXid(i32),
-    /// The server answered this request and left one out that was sent before it, whose
-    /// answer will not come any more.
-    OutOfOrder(i32),
-    /// The server answered the handshake with somebody else's session.
-    WrongSession,
-}
-
-impl fmt::Display for LossCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreachable(std::io::ErrorKind::NotFound) => {
-                f.write_str("the name of a server could not be looked up")
-            }
-            Self::Unreachable(kind) => write!(f, "no server could be reached ({kind})"),
-            Self::ClosedByServer => f.write_str("the server closed the connection"),
-            Self::Io(kind) => write!(f, "reading or writing failed ({kind})"),
-            Self::Silent => f.write_str("the server did not answer in time"),
-            Self::Stalled => f.write_str("the server went on and left a request without an answer"),
-            Self::Rebalanced => f.write_str("the client has moved to another server"),
-            Self::Refused(code) => {
-                write!(f, "the server refused the session, or its watches: {code}")
-            }
-            Self::ReadOnly => f.write_str("the server is read-only"),
-            Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),
-            Self::Garbled(error) => write!(f, "the server broke the protocol: {error}"),
-            Self::UnknownXid(xid) => write!(f, "the server answered request {xid}, never made"),
-            Self::OutOfOrder(xid) => {
-                write!(f, "the server answered request {xid} and left out an earlier one")
-            }
-            Self::WrongSession => f.write_str("the server answered with another session"),
-        }
-    }
-}
-
 /// How a session came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -117,7 +53,11 @@ pub enum SessionEnd {
     Expired,
     /// No server answered for so long that every one of them must have expired
     /// the session; learnt without waiting for one that may never come back.
-    ExpiredLocally,
+    ExpiredLocally {
+        /// For how long this process did not run, if that is why no server was heard:
+        /// it was stopped, its machine was suspended, or a task blocked its runtime.
+        paused: Option<Duration>,
+    },
     /// The server did not accept the credentials.
     AuthFailed,
     /// This client was closed.
@@ -126,11 +66,25 @@ pub enum SessionEnd {
     Detached,
 }
 
+impl SessionEnd {
+    /// True if the session expired, as the server or this client says: a new session may be
+    /// opened.
+    #[must_use]
+    pub fn is_expiry(self) -> bool {
+        matches!(self, Self::Expired | Self::ExpiredLocally { .. })
+    }
+}
+
 impl fmt::Display for SessionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Expired => "the session expired",
-            Self::ExpiredLocally => "no server answered until the session had to be expired",
+            Self::ExpiredLocally { paused: Some(paused) } => {
+                return write!(f, "{}, and the session expired meanwhile", NotRunning(*paused));
+            }
+            Self::ExpiredLocally { paused: None } => {
+                "no server answered until the session had to be expired"
+            }
             Self::AuthFailed => "the server did not accept the credentials",
             Self::Closed => "the client was closed",
             Self::Detached => "the client was detached from its session",
@@ -206,12 +160,14 @@ pub enum ErrorKind {
 
 /// A failed request: what went wrong, for which operation, and whether the
 /// request was applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` prints the same line as `Display`, so that `main` may return it; `{:#?}` prints the parts.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     inner: Box<Inner>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Inner {
     kind: ErrorKind,
     outcome: Outcome,
@@ -270,6 +226,7 @@ impl Error {
             ErrorKind::ConnectionLost(cause) | ErrorKind::NoSession(cause) => match cause {
                 LossCause::FrameTooLarge
                 | LossCause::Garbled(_)
+                | LossCause::NotZooKeeper(_)
                 | LossCause::UnknownXid(_)
                 | LossCause::OutOfOrder(_)
                 | LossCause::WrongSession => Fault::Peer,
@@ -312,6 +269,8 @@ impl Error {
             ErrorKind::Server(code) | ErrorKind::RolledBack { code, .. } => {
                 PASSING_CODES.contains(code)
             }
+            // Another attempt finds the same peer.
+            ErrorKind::NoSession(LossCause::NotZooKeeper(_)) => false,
             ErrorKind::ConnectionLost(_)
             | ErrorKind::NoSession(_)
             | ErrorKind::TimedOut
@@ -353,8 +312,11 @@ impl From<PathError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((operation, path)) = &self.inner.context {
-            write!(f, "{operation} {path}: ")?;
+        match (&self.inner.context, self.kind()) {
+            // It names the path itself.
+            (Some((operation, _)), ErrorKind::InvalidPath(_)) => write!(f, "{operation}: ")?,
+            (Some((operation, path)), _) => write!(f, "{operation} {}: ", Shown(path))?,
+            (None, _) => {}
         }
         match self.kind() {
             ErrorKind::Server(code) => {
@@ -364,10 +326,15 @@ impl fmt::Display for Error {
                 }
             }
             ErrorKind::RolledBack { index, operation, path, code } => {
+                let path = Shown(path);
                 write!(f, "operation [{index}], {operation} {path}: {code}; nothing was applied")?;
             }
             ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
             ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
+            ErrorKind::NoSession(LossCause::ClosedByServer) => f.write_str(
+                "no session: the server closed the connection before it gave one; \
+                 is this its client port, without TLS?",
+            )?,
             ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
             ErrorKind::TimedOut => f.write_str("no answer in the time given")?,
             ErrorKind::NotReadOnly => {
@@ -387,7 +354,10 @@ impl fmt::Display for Error {
                 write!(f, "too many watches on one session ({limit})")?;
             }
             ErrorKind::LimitReached(limit @ "CHORES_MAX") => {
-                write!(f, "too many nodes still to be removed for certain ({limit})")?;
+                write!(
+                    f,
+                    "too many nodes still to be removed ({limit}); this one is, in its turn"
+                )?;
             }
             ErrorKind::LimitReached(limit) => {
                 write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
@@ -411,6 +381,29 @@ impl fmt::Display for Error {
             (_, Outcome::NotApplied) => f.write_str(" (the request was not applied)"),
             (_, Outcome::Unknown) => f.write_str(" (the request may have been applied)"),
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        f.debug_struct("Error")
+            .field("kind", self.kind())
+            .field("outcome", &self.outcome())
+            .field("context", &self.inner.context)
+            .finish()
+    }
+}
+
+/// The text for a time for which this process did not run.
+pub(crate) struct NotRunning(pub(crate) Duration);
+
+impl fmt::Display for NotRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs_f64();
+        write!(f, "this process did not run for {seconds:.1} s (stopped, suspended or blocked)")
     }
 }
 
@@ -450,6 +443,33 @@ mod tests {
         let large = Error::not_applied(ErrorKind::AnswerTooLarge { len: 12, max: 10 });
         let text = "an answer of 12 bytes; this client takes at most 10 (frame_len_max)";
         assert_eq!(large.to_string(), text);
+    }
+
+    #[test]
+    fn error_prints_as_one_line_for_main() {
+        let path = "a/b".to_owned();
+        let invalid = proto::validate_path(&path).unwrap_err();
+        for (error, line) in [
+            (
+                Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE)).on("getData", "/a"),
+                "getData /a: NoNode (-101)",
+            ),
+            (
+                Error::not_applied(ErrorKind::InvalidPath(invalid)).on("create", path),
+                r#"create: path "a/b" does not start with '/' (at byte 0)"#,
+            ),
+            (
+                Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Expired)).on("sync", "/\n"),
+                "sync /\\n: the session expired; open a new client (the request was not applied)",
+            ),
+        ] {
+            assert_eq!((format!("{error:?}"), error.to_string()), (line.into(), line.into()));
+            let source: Box<dyn std::error::Error> = error.into();
+            assert_eq!(format!("{source:?}"), line);
+            assert_eq!(format!("{source:#?}").lines().next(), Some("Error {"), "its parts");
+        }
+        let long = Error::not_applied(ErrorKind::TimedOut).on("getData", "/x".repeat(1_000_000));
+        assert!(long.to_string().len() < 400, "{long}");
     }
 
     #[test]

@@ -136,7 +136,8 @@ pub struct LeaseTimes {
 }
 
 /// Why no lease is possible with these settings and this session timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `Debug` prints the same line as `Display`.
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseImpossible {
     /// With this setting two clients could hold a lock at once.
@@ -172,6 +173,12 @@ impl fmt::Display for LeaseImpossible {
                  or raise the servers' maxSessionTimeout"
             ),
         }
+    }
+}
+
+impl fmt::Debug for LeaseImpossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -43,6 +43,7 @@ mod driver;
 mod error;
 mod event;
 mod lease_assumptions;
+mod loss_cause;
 mod planted;
 mod session_credentials;
 
@@ -55,7 +56,7 @@ pub use client::{
 };
 pub use connect_string::{ConnectString, Host};
 pub use driver::{Connector, DedicatedThread, Tcp};
-pub use error::{Error, ErrorKind, Fault, LossCause, Outcome, RetryOn, SessionEnd};
+pub use error::{Error, ErrorKind, Fault, LossCause, Outcome, PeerProtocol, RetryOn, SessionEnd};
 pub use event::SessionEvent;
 pub use lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
 #[cfg(zk_planted)]
@@ -65,5 +66,6 @@ pub use session_credentials::SessionCredentials;
 // The vocabulary of the protocol that the client's operations speak.
 pub use proto::{
     Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType, Key, KeyRule,
-    OPEN_ACL, PathError, Perms, Rank, SortedChildren, Stat, is_lock_name, validate_path,
+    OPEN_ACL, PathError, PathErrorKind, Perms, Rank, Shown, SortedChildren, Stat, is_lock_name,
+    validate_path,
 };

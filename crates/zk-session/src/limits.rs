@@ -34,8 +34,15 @@ pub const STREAM_EVENTS_KEPT: usize = 4_096;
 /// Bytes of paths in those events, since a path may be long.
 pub const STREAM_BYTES_KEPT: usize = 1024 * 1024;
 
-/// Clean-up tasks that may be pending: one for every request there could be.
+/// Clean-up tasks that may be pending, with somebody who waits for each: one for every request there
+/// could be. What comes beyond them waits in line, without anybody who is told of its end; see
+/// [`SessionEvent::CleanUpBacklog`](crate::SessionEvent::CleanUpBacklog).
 pub const CHORES_MAX: usize = REQUESTS_MAX;
+
+/// Bytes of the nodes to be removed that wait in line, about 500,000 nodes of locks. A session with
+/// more than these is closed, which removes its ephemeral nodes: kept alive, it would keep locks that
+/// nobody holds.
+pub const BACKLOG_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Credentials of one session, each of which is sent on every connection.
 pub const CREDENTIALS_MAX: usize = 64;
@@ -116,6 +123,10 @@ pub const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// The longest session timeout by which it is judged whether a server is still there: a
 /// server may grant one of weeks, and pings go out every [ten seconds](PING_INTERVAL_MAX).
 pub const PATIENCE_MAX: Duration = Duration::from_secs(60);
+
+/// How late a session's turn comes when its process is said to have been paused: a runtime under
+/// load is late by hundredths of a second, and no lease outlives many times this.
+pub const PAUSE_NOTICED: Duration = Duration::from_millis(500);
 
 /// Pings without an answer whose times are kept: more than one there are only while a
 /// reply comes that takes longer than a third of the session timeout.

@@ -19,7 +19,7 @@ use bytes::Bytes;
 /// let credentials = SessionCredentials::new(0x1_0000_0001, *b"0123456789abcdef", 77);
 /// assert_eq!(
 ///     format!("{credentials:?}"),
-///     "SessionCredentials { session_id: 0x100000001, last_zxid: 77, password: hidden }"
+///     "SessionCredentials { session_id: 0x100000001, last_zxid: 0x4d, password: hidden }"
 /// );
 /// ```
 #[derive(Clone, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl fmt::Debug for SessionCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SessionCredentials")
             .field("session_id", &format_args!("{:#x}", self.session_id))
-            .field("last_zxid", &self.last_zxid)
+            .field("last_zxid", &format_args!("{:#x}", self.last_zxid))
             .field("password", &format_args!("hidden"))
             .finish()
     }

@@ -1,5 +1,6 @@
 //! The exit status, and the one line that explains it.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -74,8 +75,30 @@ fn an_ensemble_that_is_not_there_cannot_be_reached() {
 fn a_plain_operation_gives_up_on_an_ensemble_that_is_not_there() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = format!("127.0.0.2:{}", taken.local_addr().unwrap().port());
+    let start = now();
     let ended = Zk::new(&closed).run(&["ls", "/"]);
     expect_failure(&ended, 69, &closed);
+    // A second, instead of the ten of a server that does not answer.
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+}
+
+#[test]
+fn port_of_another_protocol_is_named() {
+    for (answer, says) in [
+        (&[0x15, 3, 3, 0, 2, 2, 10][..], "the port is one for TLS"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the port is one for HTTP"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let peer = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            client.read_exact(&mut [0; 4]).unwrap();
+            client.write_all(answer).unwrap();
+            client.read_to_end(&mut Vec::new()).unwrap(); // it is one attempt
+        });
+        expect_failure(&Zk::new(&address).run(&["get", "/"]), 69, says);
+        peer.join().unwrap();
+    }
 }
 
 #[test]

@@ -284,6 +284,20 @@ async fn a_command_that_ends_while_its_locks_are_held_hands_on_its_own_status() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn holder_that_was_stopped_says_that_it_did_not_run() {
+    let (_server, zk) = start().await;
+    let journal = Journal::new();
+    let holder = zk.clone().journal(&journal).lock("/l", HOLD);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+    holder.signal("STOP");
+    zk.ok(&["lock", "/l", "--", "true"]); // once the session has expired
+    holder.signal("CONT");
+    let ended = holder.wait(LIMIT);
+    assert_eq!(ended.code(), Some(74), "{ended:?}");
+    assert!(ended.stderr.contains("this process did not run for "), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_that_end_at_once_are_not_opened_in_a_tight_loop() {
     let (server, zk) = start().await;
     let ended = server.on(Op::Create2).always().answer(ErrorCode::SESSION_EXPIRED);

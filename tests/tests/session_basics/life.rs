@@ -62,7 +62,7 @@ async fn a_session_expires_without_a_server_and_says_so_once() {
 
     server.pause().unwrap();
     let paused_at = now();
-    let cause = SessionEnd::ExpiredLocally;
+    let cause = SessionEnd::ExpiredLocally { paused: None };
     expect_expired(&mut events, session_id, &[cause]).await;
     let took = paused_at.elapsed();
     assert!(took < TIMEOUT * 4 / 3 + ALLOWANCE, "told after {took:?}");
@@ -92,7 +92,7 @@ fn a_client_that_was_paused_learns_that_its_session_expired() {
         poll(LIMIT, || (!is_listed(&server, session_id)).then_some(())).expect("it lives on");
         // reason: and until the client's own clock says so too, or the server would have to.
         pass(paused_at, TIMEOUT);
-        let causes = [SessionEnd::Expired, SessionEnd::ExpiredLocally];
+        let causes = [SessionEnd::Expired, SessionEnd::ExpiredLocally { paused: None }];
         let cause = expect_expired(&mut events, session_id, &causes).await;
         expect_over(&client, watch, cause).await;
     });

@@ -4,8 +4,9 @@ use std::{error::Error, fmt};
 
 /// Received bytes are not the record they should be.
 ///
-/// Small and `Copy`: it names things, it carries nothing the peer sent except lengths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Small and `Copy`: it names things, it carries nothing the peer sent except lengths. `Debug`
+/// prints the same line as `Display`.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DecodeError {
     /// The record being read, e.g. `"ReplyHeader"`.
     pub record: &'static str,
@@ -53,6 +54,12 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { record, field, offset, kind } = self;
         write!(f, "{record}.{field} at byte {offset}: {kind}")
+    }
+}
+
+impl fmt::Debug for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

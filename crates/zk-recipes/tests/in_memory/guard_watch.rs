@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_recipes::limits::NODE_WATCH_DELAY;
-use zk_recipes::session::Client;
+use zk_recipes::limits::{NODE_WATCH_DELAY, UNWATCHED_PAUSE};
+use zk_recipes::session::{Client, ErrorKind};
 use zk_recipes::{
     FencingToken, Guard, Lease, Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore,
     revoke,
@@ -12,7 +12,7 @@ use zk_recipes::{
 use zk_testing::{Cut, Op, Settings, TestServer};
 
 use crate::wire::{DELETE, GET_CHILDREN2, WATCH_NODE, recorded, recorded_client, without_lease};
-use crate::{LEASE, T, client, config, now, settle, settle_node_watches};
+use crate::{InMemory, LEASE, T, client, config, now, settle, settle_node_watches};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
@@ -357,4 +357,41 @@ async fn lost_guard_has_no_time_left() {
         assert!(!guard.is_held(), "{how}");
         assert_eq!((guard.remaining(), guard.last_proven()), (Duration::ZERO, None), "{how}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_that_cannot_watch_fails_to_acquire() {
+    let server = TestServer::in_memory();
+    let holder = client(&server, 1).await;
+    let _held = Mutex::new(&holder, "/l").unwrap().acquire().await.unwrap();
+    let full = config(2).watches_max(0).connect_through(InMemory(server.clone())).await.unwrap();
+    let began = now();
+    let error = Mutex::new(&full, "/l").unwrap().acquire().await.unwrap_err();
+    let LockError::Client(error) = error else { panic!("{error}") };
+    assert_eq!(*error.kind(), ErrorKind::LimitReached("WATCHES_MAX"));
+    assert!(error.to_string().contains("too many watches"), "{error}");
+    assert!(now() - began < T / 100, "at once");
+    settle().await;
+    assert_eq!(crate::children(&server, "/l").len(), 1, "its node is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn holder_that_cannot_watch_notices_the_deletion_and_the_end_of_its_lease() {
+    let server = TestServer::in_memory();
+    let other = client(&server, 1).await;
+    let full = config(2).watches_max(0).connect_through(InMemory(server.clone())).await.unwrap();
+    let lock = Mutex::new(&full, "/l").unwrap();
+
+    let guard = lock.acquire().await.unwrap();
+    settle_node_watches().await;
+    other.delete(guard.node(), None).await.unwrap();
+    let deleted = now();
+    assert_eq!(guard.lost().await, LossReason::NodeDeleted);
+    assert!(now() - deleted <= UNWATCHED_PAUSE, "{:?}", now() - deleted);
+
+    let guard = lock.acquire().await.unwrap();
+    settle_node_watches().await;
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+    assert_eq!(guard.lost().await, LossReason::LeaseDeadlinePassed);
 }

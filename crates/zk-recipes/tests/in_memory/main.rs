@@ -14,6 +14,7 @@ mod curators_behaviours;
 mod cut;
 mod downgrade;
 mod endings;
+mod errors;
 mod guard;
 mod guard_watch;
 mod lease_in_line;

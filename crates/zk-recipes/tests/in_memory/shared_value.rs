@@ -72,3 +72,31 @@ async fn what_is_no_count_is_told_so() {
     );
     assert_eq!(count.get().await.unwrap().count(), i32::MIN);
 }
+
+/// ZooKeeper compares versions, and the second node's begin at 0 like the first one's.
+#[tokio::test(start_paused = true)]
+async fn try_set_reports_a_node_that_was_made_again() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let value = SharedValue::new(&client, "/v", &b"seed"[..]).unwrap();
+    let count = SharedCount::new(&client, "/c", 1).unwrap();
+    let (read, counted) = (value.get().await.unwrap(), count.get().await.unwrap());
+    for (path, data) in [("/v", &b"unread"[..]), ("/c", &7_i32.to_be_bytes())] {
+        client.delete(path, None).await.unwrap();
+        client.create(path, data, CreateMode::Persistent).await.unwrap();
+    }
+    let recreated = |path: &str| LockError::NodeRecreated { path: path.into() };
+    let error = value.try_set(&read, &b"mine"[..]).await.unwrap_err();
+    assert_eq!((&error, error.is_retryable()), (&recreated("/v"), false));
+    assert!(error.to_string().starts_with("/v: the value was set"), "{error}");
+    assert_eq!(count.try_set(&counted, 2).await, Err(recreated("/c")));
+
+    // It was applied, as the error says, and can be gone on from.
+    let now = value.get().await.unwrap();
+    assert_eq!(now.value(), "mine");
+    assert!(value.try_set(&now, &b"next"[..]).await.unwrap().is_some());
+    // At another version nothing is overwritten.
+    client.delete("/v", None).await.unwrap();
+    client.create("/v", b"unread", CreateMode::Persistent).await.unwrap();
+    assert_eq!(value.try_set(&now, &b"mine"[..]).await, Ok(None));
+}

@@ -2,10 +2,12 @@
 
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::select;
 
 use super::{Client, Pending, RetryPolicy};
 use crate::connect_string::ConnectString;
@@ -94,6 +96,29 @@ impl Config {
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long [`connect`](Self::connect) tries while every server of the list refuses the
+    /// connection, or its name cannot be looked up. By default that is as long as
+    /// [`connect_timeout`](Self::connect_timeout), for a service that starts along with its ensemble;
+    /// with zero each server is tried once. Tools for people may want a second.
+    ///
+    /// Only as long as all servers refuse: one that takes the connection and does not answer is
+    /// waited for. Servers that speak [something else](crate::PeerProtocol) than ZooKeeper's
+    /// protocol are never tried twice if there are no others.
+    #[must_use]
+    pub fn refused_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.refused_timeout = Some(timeout);
+        self
+    }
+
+    /// The most watches that the session may have; [`WATCHES_MAX`](crate::limits::WATCHES_MAX) by
+    /// default, and never more. Beyond it requests that set a watch end with
+    /// [`ErrorKind::LimitReached`].
+    #[must_use]
+    pub fn watches_max(mut self, watches: usize) -> Self {
+        self.settings.watches_max = watches;
         self
     }
 
@@ -195,7 +220,8 @@ impl Config {
     ///
     /// # Errors
     /// [`ErrorKind::NoSession`] with the last cause if no server gave a session in
-    /// time, [`ErrorKind::SessionEnded`] if one refused the credentials,
+    /// time, or at once if none of them [is a ZooKeeper server](crate::LossCause::NotZooKeeper),
+    /// [`ErrorKind::SessionEnded`] if one refused the credentials,
     /// [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if they cannot be presented,
     /// [`ErrorKind::LeaseImpossible`] if the session timeout, as asked for or as negotiated, does not
     /// fit the [assumptions](Self::lease_assumptions) of the lease, [`ErrorKind::NoThread`] if the
@@ -283,7 +309,9 @@ impl Config {
             }
             Ok(())
         };
-        let kind = match tokio::time::timeout(timeout, connected).await {
+        let refused = async { Err(ErrorKind::NoSession(client.shared().refused().await)) };
+        let outcome = async { select(pin!(connected), pin!(refused)).await.factor_first().0 };
+        let kind = match tokio::time::timeout(timeout, outcome).await {
             Ok(Ok(())) => {
                 std::mem::forget(attempt);
                 return Ok(client);

@@ -12,7 +12,7 @@ use super::Client;
 use crate::SessionEnd;
 use crate::core::Standing;
 use crate::driver::{Shared, now, observe, timer};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, NotRunning};
 use crate::limits::RENEWAL_PAUSE_MIN;
 
 /// Why the ephemeral nodes of a session can no longer be relied on.
@@ -24,6 +24,9 @@ pub enum LeaseLoss {
     /// The ensemble has not answered for so long that it may be about to expire the
     /// session. The session may turn out to live on; the belief does not.
     DeadlinePassed,
+    /// As [`DeadlinePassed`](Self::DeadlinePassed), because this process did not run for so long: it
+    /// was stopped, its machine was suspended, or a task blocked its runtime.
+    ProcessPaused(Duration),
 }
 
 impl fmt::Display for LeaseLoss {
@@ -31,6 +34,9 @@ impl fmt::Display for LeaseLoss {
         match self {
             Self::SessionEnded(end) => write!(f, "{end}"),
             Self::DeadlinePassed => f.write_str("the ensemble did not answer within the lease"),
+            Self::ProcessPaused(paused) => {
+                write!(f, "{}, and the lease ended meanwhile", NotRunning(*paused))
+            }
         }
     }
 }
@@ -146,7 +152,7 @@ impl LeaseClaim {
     /// Why a belief that does not hold any more does not.
     #[must_use]
     pub fn loss(&self) -> LeaseLoss {
-        why(self.client.shared().lock().standing())
+        why(self.client.shared().lock().standing_at(now()))
     }
 
     /// Waits until the belief is lost. Once it is, it stays so.
@@ -196,7 +202,7 @@ async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
         observe();
         let lease = shared.lock().lease(now());
         let Some((_, until)) = lease.filter(|(term, _)| *term == belief.term) else {
-            return why(shared.lock().standing());
+            return why(shared.lock().standing_at(now()));
         };
         // Looked at again now and then: a reconnect to a server that grants less moves it forward.
         let look = now() + shared.lock().session_timeout() / 16;
@@ -211,6 +217,6 @@ async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
 fn why(standing: Standing) -> LeaseLoss {
     match standing.ended.or(standing.closing) {
         Some(end) => LeaseLoss::SessionEnded(end),
-        None => LeaseLoss::DeadlinePassed,
+        None => standing.paused.map_or(LeaseLoss::DeadlinePassed, LeaseLoss::ProcessPaused),
     }
 }

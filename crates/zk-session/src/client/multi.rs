@@ -8,7 +8,7 @@ use proto::{
 };
 
 use super::Client;
-use super::operations::{check, check_new};
+use super::operations::{check, check_new, is_name_of};
 use super::pending::{Ask, Finish, Pending, decode_multi, strip};
 use crate::core::{Failure, Reply};
 use crate::error::{ErrorKind, Outcome};
@@ -161,8 +161,7 @@ impl<'a> Multi<'a> {
         match checked {
             Ok(()) => self.ops.push(op),
             Err(failure) if self.refused.is_none() => {
-                let what = format!("with {} {path}", op.op().name());
-                self.refused = Some((failure, what));
+                self.refused = Some((failure, path.to_owned()));
             }
             Err(_) => {}
         }
@@ -180,6 +179,7 @@ struct Asked {
     operation: &'static str,
     /// The path as the caller gave it.
     path: String,
+    is_sequential: bool,
 }
 
 impl Asked {
@@ -198,7 +198,13 @@ impl Asked {
             MultiOp::Delete(op) if op.path == "/" => "/".to_owned(),
             op => strip(op.path().to_owned(), chroot_len),
         };
-        Self { operation, path }
+        let is_sequential = match op {
+            MultiOp::Create(op) => op.mode.is_sequential(),
+            MultiOp::Create2(op) => op.mode.is_sequential(),
+            MultiOp::CreateTtl(op) => op.sequential,
+            _ => false,
+        };
+        Self { operation, path, is_sequential }
     }
 }
 
@@ -211,7 +217,7 @@ fn finish(
 ) -> Result<Vec<MultiOutcome>, Failure> {
     let reply = decode_multi(result)?;
     if let Some((index, code)) = reply.failure() {
-        let Some(Asked { operation, path }) = asked.get(index) else {
+        let Some(Asked { operation, path, .. }) = asked.get(index) else {
             return Err(unfit(Outcome::Unknown));
         };
         let (operation, path) = (*operation, path.clone());
@@ -224,7 +230,11 @@ fn finish(
     let outcomes = reply.results.into_iter().zip(asked).map(|(result, asked)| {
         Ok(match (result, asked.operation) {
             (MultiResult::Created { path, stat }, CREATE) => {
-                MultiOutcome::Created { path: strip(path, chroot_len), stat }
+                let path = strip(path, chroot_len);
+                if !is_name_of(&path, &asked.path, asked.is_sequential) {
+                    return Err(unfit(Outcome::Applied));
+                }
+                MultiOutcome::Created { path, stat }
             }
             (MultiResult::Set(stat), SET_DATA) => MultiOutcome::Set(stat),
             (MultiResult::Deleted, DELETE) => MultiOutcome::Deleted,

@@ -56,13 +56,13 @@ impl MultiRead {
     /// Reads a node's data.
     pub fn get_data(self, path: &str) -> Self {
         let op = GetData { path: self.client.full(path).into_owned().into(), watch: false };
-        self.with(path, "getData", op.into())
+        self.with(path, op.into())
     }
 
     /// Lists a node's children.
     pub fn get_children(self, path: &str) -> Self {
         let op = GetChildren { path: self.client.full(path).into_owned().into(), watch: false };
-        self.with(path, "getChildren", op.into())
+        self.with(path, op.into())
     }
 
     /// Sends the reads. There is one outcome for each of them, in their order, or what
@@ -92,11 +92,11 @@ impl MultiRead {
         client.request(Ask { operation: "multiRead of", path: what, chroot_len, finish }, &request)
     }
 
-    fn with(mut self, path: &str, operation: &str, op: MultiReadOp<'static>) -> Self {
+    fn with(mut self, path: &str, op: MultiReadOp<'static>) -> Self {
         match check(path) {
             Ok(()) => self.ops.push(op),
             Err(failure) if self.refused.is_none() => {
-                self.refused = Some((failure, format!("with {operation} {path}")));
+                self.refused = Some((failure, path.to_owned()));
             }
             Err(_) => {}
         }

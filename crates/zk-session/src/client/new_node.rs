@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto::{Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL, Stat};
 
 use super::multi::ttl_ms;
-use super::operations::{check_new, finish_create};
+use super::operations::check_new;
 use super::{Client, Created, Pending};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::limits::CREATE_ATTEMPTS_MAX;
@@ -308,7 +308,7 @@ impl<'a> NewNode<'a> {
     /// Asks for the node at `path`; what is said about it is said about the caller's.
     fn request(&self, path: &str) -> Pending<Created> {
         let (client, sequential) = (&self.client, self.sequence == Sequence::Appended);
-        let ask = client.ask("create", self.path, finish_create);
+        let ask = client.ask_to_create(self.path, Some(path), sequential);
         if let Err(failure) = check_new(self.path, sequential) {
             return Pending::new(ask, Err(failure));
         }

@@ -27,6 +27,8 @@ pub(crate) struct Ask<T> {
 pub(crate) enum Finish<T> {
     /// What takes nothing but the length of the chroot.
     Plain(fn(Result<Reply, Failure>, usize) -> Result<T, Failure>),
+    /// What takes the path, too, as the client names it.
+    OfPath(fn(Result<Reply, Failure>, &str, usize) -> Result<T, Failure>),
     /// What has to remember what was asked.
     Asked(Box<Decoder<T>>),
 }
@@ -37,6 +39,7 @@ impl<T> Ask<T> {
     fn finish(&self, result: Result<Reply, Failure>) -> Result<T, Error> {
         let finished = match &self.finish {
             Finish::Plain(finish) => finish(result, self.chroot_len),
+            Finish::OfPath(finish) => finish(result, &self.path, self.chroot_len),
             Finish::Asked(finish) => finish(result),
         };
         finished.map_err(|(kind, outcome)| {
@@ -253,13 +256,15 @@ impl Future for Watch {
         let result = ready!(Pin::new(&mut self.receiver).poll(cx));
         self.over = true;
         let chroot_len = self.chroot_len;
-        Poll::Ready(match result {
-            Ok(Ok(event)) => Ok(WatchedEvent {
+        Poll::Ready(match result.unwrap_or(Err(SessionEnd::Closed)) {
+            Ok(event) => Ok(WatchedEvent {
                 event_type: event.event_type,
                 path: strip(event.path, chroot_len),
             }),
-            Ok(Err(end)) => Err(Error::not_applied(ErrorKind::SessionEnded(end))),
-            Err(_) => Err(Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Closed))),
+            Err(end) => {
+                let path = strip(self.path.clone(), chroot_len);
+                Err(Error::not_applied(ErrorKind::SessionEnded(end)).on("watch", path))
+            }
         })
     }
 }

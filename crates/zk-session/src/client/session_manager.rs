@@ -264,7 +264,7 @@ async fn renew<C: Connector + Clone>(manager: Weak<Inner>, mut opener: Opener<C>
         let cause = last.wait_for_end().await;
         let Some(inner) = manager.upgrade() else { return };
         inner.announce(SessionChange::Ended { session_id: last.session_id(), cause });
-        if !matches!(cause, SessionEnd::Expired | SessionEnd::ExpiredLocally) {
+        if !matches!(cause, SessionEnd::Expired | SessionEnd::ExpiredLocally { .. }) {
             return inner.stop(over(cause));
         }
         drop(inner);

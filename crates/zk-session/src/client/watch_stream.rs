@@ -101,7 +101,10 @@ impl WatchStream {
             })),
             News::Gap => Ok(WatchNews::Gap),
             News::Lost(lost) => Ok(WatchNews::Overflow { lost }),
-            News::End(end) => Err(Error::not_applied(ErrorKind::SessionEnded(end))),
+            News::End(end) => {
+                let path = strip(self.path.clone(), self.chroot_len);
+                Err(Error::not_applied(ErrorKind::SessionEnded(end)).on("watch", path))
+            }
         }))
     }
 }

@@ -5,10 +5,11 @@
 //! its ephemeral nodes with it. It is sent again on every new connection until
 //! then, so no lost reply can leave a node behind (CURATOR-42, CURATOR-678).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use super::deadlines::{Due, Ticket};
+use crate::limits::BACKLOG_BYTES_MAX;
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,15 @@ impl Chore {
     pub(super) fn path(&self) -> &str {
         let (Self::Delete { path } | Self::Sweep { parent: path, .. }) = self;
         path
+    }
+
+    /// Bytes of memory.
+    fn size(&self) -> usize {
+        let prefix_len = match self {
+            Self::Delete { .. } => 0,
+            Self::Sweep { prefix, .. } => prefix.len(),
+        };
+        size_of::<Self>() + self.path().len() + prefix_len
     }
 
     fn is_sweep(&self) -> bool {
@@ -53,6 +63,9 @@ pub(super) struct Chores<R> {
     sweeps: usize,
     /// Of paths.
     bytes: usize,
+    /// What found no place among the tasks. Nobody waits for it.
+    backlog: VecDeque<Chore>,
+    backlog_bytes: usize,
 }
 
 impl<R> Chores<R> {
@@ -64,11 +77,40 @@ impl<R> Chores<R> {
             retry_at: None,
             sweeps: 0,
             bytes: 0,
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.tasks.len()
+    }
+
+    /// How many wait for a place among them.
+    pub(super) fn backlog(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// Keeps a chore until there is a place for it; false if there are too many.
+    pub(super) fn defer(&mut self, chore: Chore) -> bool {
+        let bytes = self.backlog_bytes + chore.size();
+        let has_room = bytes <= BACKLOG_BYTES_MAX;
+        if has_room {
+            self.backlog_bytes = bytes;
+            self.backlog.push_back(chore);
+        }
+        has_room
+    }
+
+    /// Takes the oldest chore that waits for a place, if there is one for it.
+    pub(super) fn next_deferred(
+        &mut self,
+        fits: impl FnOnce(&Self, &Chore) -> bool,
+    ) -> Option<Chore> {
+        self.backlog.front().filter(|chore| fits(self, chore))?;
+        let chore = self.backlog.pop_front()?;
+        self.backlog_bytes -= chore.size();
+        Some(chore)
     }
 
     /// Bytes of the paths of what is to be deleted, or looked through.
@@ -78,7 +120,7 @@ impl<R> Chores<R> {
 
     /// True if something remains to be sent when all that was sent is answered.
     pub(super) fn go_on(&self) -> bool {
-        self.sweeps > 0 || !self.put_off.is_empty()
+        self.sweeps > 0 || !self.put_off.is_empty() || !self.backlog.is_empty()
     }
 
     pub(super) fn add(

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use proto::{ChildrenReply, Decode, Delete, GetChildren2, Sync};
 
-use super::chores::{Chore, Task};
+use super::chores::{Chore, Chores, Task};
 use super::deadlines::{Place, Ticket};
 use super::handles::{Handle, Owner, Waiter};
 use super::{Failure, Handles, Output, Reply, Session};
-use crate::SessionEvent;
 use crate::error::{ErrorKind, Outcome, PASSING_CODES};
 use crate::limits::{CHORES_MAX, QUEUED_BYTES_MAX};
+use crate::{SessionEnd, SessionEvent};
 
 impl<H: Handles> Session<H> {
     /// Deletes a node for certain: as long as the session lives the delete is
@@ -20,6 +20,10 @@ impl<H: Handles> Session<H> {
     /// gone by a repetition counts as deleted by an attempt before. Without a handle,
     /// any other refusal by the server is told as [`SessionEvent::CleanUpFailed`].
     /// A deadline ends the waiting only.
+    ///
+    /// Beyond [`CHORES_MAX`] the node is deleted, too, when its turn comes, and nobody is told:
+    /// with a handle the call fails with [`ErrorKind::LimitReached`] and [`Outcome::Unknown`].
+    /// Beyond [`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX) the session is closed.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -56,7 +60,13 @@ impl<H: Handles> Session<H> {
     ) -> Result<(), Failure> {
         // A frame the server refuses would cost every connection from now on.
         self.admit_frame(delete_len(&chore))?;
-        self.bound(&chore)?;
+        if let Err(limit) = fits(&self.chores, &chore) {
+            self.defer(now, chore)?;
+            return match to {
+                Some(_) => Err((ErrorKind::LimitReached(limit), Outcome::Unknown)),
+                None => Ok(()),
+            };
+        }
         let number = self.deadlines.ticket();
         let due = to.as_ref().and_then(|to| self.due(now, number, to));
         self.deadlines.put(due, Place::Chore);
@@ -67,16 +77,41 @@ impl<H: Handles> Session<H> {
         Ok(())
     }
 
-    /// Clean-up that waits is bounded like requests that do.
-    fn bound(&self, chore: &Chore) -> Result<(), Failure> {
-        let limit = if self.chores.len() >= CHORES_MAX {
-            "CHORES_MAX"
-        } else if self.chores.bytes() + chore.path().len() > QUEUED_BYTES_MAX {
-            "QUEUED_BYTES_MAX"
-        } else {
-            return Ok(());
-        };
-        Err((ErrorKind::LimitReached(limit), Outcome::NotApplied))
+    /// Keeps what finds no place: a node that is left would block its lock for as long as the session
+    /// lives. If there is no room for that either, the session is given up, and its nodes with it.
+    fn defer(&mut self, now: Instant, chore: Chore) -> Result<(), Failure> {
+        if !self.chores.defer(chore) {
+            self.tell_backlog();
+            self.close(now);
+            return Err((ErrorKind::SessionEnded(SessionEnd::Closed), Outcome::NotApplied));
+        }
+        if self.chores.backlog() == 1 {
+            self.tell_backlog();
+        }
+        Ok(())
+    }
+
+    /// Tells of what waits in line, if anything does.
+    pub(super) fn tell_backlog(&mut self) {
+        let nodes = self.chores.backlog();
+        if nodes > 0 {
+            self.event(SessionEvent::CleanUpBacklog { nodes });
+        }
+    }
+
+    /// There may be a place for what waits in line.
+    fn take_from_backlog(&mut self, now: Instant) {
+        let mut is_more = false;
+        while let Some(chore) =
+            self.chores.next_deferred(|chores, chore| fits(chores, chore).is_ok())
+        {
+            let number = self.deadlines.ticket();
+            self.chores.add(number, chore, None, None);
+            is_more = true;
+        }
+        if is_more && self.is_connected() {
+            self.send_all_chores(now);
+        }
     }
 
     pub(super) fn send_all_chores(&mut self, now: Instant) {
@@ -115,6 +150,7 @@ impl<H: Handles> Session<H> {
         reply: Reply,
     ) {
         self.carry_on(now, number, code, &reply);
+        self.take_from_backlog(now);
         self.say_close(now);
     }
 
@@ -156,7 +192,12 @@ impl<H: Handles> Session<H> {
 
     /// The answer to a chore can never be taken: sent again it would cost the next
     /// connection, too.
-    pub(super) fn give_up_chore(&mut self, number: Ticket) {
+    pub(super) fn give_up_chore(&mut self, now: Instant, number: Ticket) {
+        self.give_up(number);
+        self.take_from_backlog(now);
+    }
+
+    fn give_up(&mut self, number: Ticket) {
         let Some(Task { chore, waiter, due, .. }) = self.chores.finish(number) else { return };
         self.deadlines.met(due);
         let code = proto::ErrorCode::MARSHALLING_ERROR;
@@ -182,12 +223,25 @@ impl<H: Handles> Session<H> {
             // A node whose path a request cannot hold was made by none, and a prefix that
             // was drawn at random is that of one node: a list with more is made up.
             let chore = Chore::Delete { path: format!("{parent}/{name}") };
-            if delete_len(&chore) > proto::FRAME_LEN_MAX_SERVER || self.bound(&chore).is_err() {
+            if delete_len(&chore) > proto::FRAME_LEN_MAX_SERVER
+                || fits(&self.chores, &chore).is_err()
+            {
                 continue;
             }
             let number = self.deadlines.ticket();
             self.chores.add(number, chore, None, None);
         }
+    }
+}
+
+/// The limit that leaves no place for another task, if one does.
+fn fits<R>(chores: &Chores<R>, chore: &Chore) -> Result<(), &'static str> {
+    if chores.len() >= CHORES_MAX {
+        Err("CHORES_MAX")
+    } else if chores.bytes() + chore.path().len() > QUEUED_BYTES_MAX {
+        Err("QUEUED_BYTES_MAX")
+    } else {
+        Ok(())
     }
 }
 

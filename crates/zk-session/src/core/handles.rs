@@ -8,7 +8,7 @@ use proto::{EventType, OpCode, WatcherType};
 
 use super::Failure;
 use super::watches::PendingWatch;
-use crate::{Host, SessionEnd, SessionEvent};
+use crate::{Host, LossCause, SessionEnd, SessionEvent};
 
 /// The caller's handles that the core keeps and gives back: one for each answer
 /// and one for each watch. The driver uses oneshot senders, a test uses numbers.
@@ -31,12 +31,21 @@ pub trait Handle: fmt::Debug {
 }
 
 /// An answer: the reply's record, still encoded, to be decoded by who waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The last transaction the server had applied when it answered.
     pub zxid: i64,
     /// The reply record.
     pub body: Bytes,
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("zxid", &format_args!("{:#x}", self.zxid))
+            .field("body", &self.body)
+            .finish()
+    }
 }
 
 /// What a watch saw, with the path as the server knows it.
@@ -82,6 +91,9 @@ pub enum Output<H: Handles> {
     /// Ask this server, beside the connection there is, whether it takes writes; then
     /// call [`handle_probed`](super::Session::handle_probed).
     Probe(Host),
+    /// Ask this server, which closes connections without a word, whether it speaks TLS; then call
+    /// [`handle_tls_probed`](super::Session::handle_tls_probed).
+    ProbeTls(Host),
     /// The one and only answer to a request.
     Reply {
         /// The handle given with the request.
@@ -103,6 +115,10 @@ pub enum Output<H: Handles> {
         /// What there is to tell.
         notice: Result<Notice, SessionEnd>,
     },
+    /// Each server has refused to be connected to, for as long as
+    /// [`Settings::refused_timeout`](super::Settings::refused_timeout), or is no ZooKeeper server;
+    /// the last for this reason. Attempts go on.
+    Refused(LossCause),
     /// The session's life.
     Event(SessionEvent),
     /// The standing of the lease changed.
@@ -120,6 +136,8 @@ pub struct Standing {
     pub closing: Option<SessionEnd>,
     /// Set once the session is over.
     pub ended: Option<SessionEnd>,
+    /// For how long this process did not run when the lease last ended, if that is why.
+    pub paused: Option<std::time::Duration>,
 }
 
 /// Where an answer goes, and until when it is waited for. Made from a handle alone,

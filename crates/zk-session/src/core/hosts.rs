@@ -32,6 +32,26 @@ struct Entry {
     /// The last attempt brought no connection that held for a while, or one on which the
     /// server fell silent: those go first that did better, or that were not tried yet.
     is_doubtful: bool,
+    refusal: Refusal,
+    /// Whether it speaks TLS, once it was asked.
+    tls: Tls,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tls {
+    NotAsked,
+    Asked,
+    Spoken,
+}
+
+/// What the last attempt at a server brought, if it ended at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    None,
+    /// No connection.
+    Unreachable,
+    /// Something that is no ZooKeeper server.
+    Foreign,
 }
 
 /// What a new list means for the connection there is.
@@ -81,9 +101,14 @@ impl Hosts {
             return; // of the one that comes next nothing is known
         }
         let entry = &mut self.hosts[self.current];
+        entry.refusal = match cause {
+            LossCause::NotZooKeeper(_) => Refusal::Foreign,
+            cause if cause.is_refusal() => Refusal::Unreachable,
+            _ => Refusal::None,
+        };
         match cause {
             // It is left for a better one, or was not tried yet.
-            LossCause::Rebalanced => {}
+            LossCause::Rebalanced | LossCause::ProcessPaused(_) => {}
             LossCause::ReadOnly if was_up => {}
             // One that hangs is likely to go on doing so, and each attempt at it costs a
             // part of the session's time.
@@ -100,6 +125,35 @@ impl Hosts {
             self.current = 0;
             shuffle(&mut self.hosts[1..], rng);
         }
+    }
+
+    /// True if the current host has answered a TLS handshake.
+    pub(super) fn speaks_tls(&self) -> bool {
+        self.hosts[self.current].tls == Tls::Spoken
+    }
+
+    /// The current host, if it is to be asked whether it speaks TLS: once.
+    pub(super) fn is_to_be_asked_for_tls(&mut self) -> Option<Host> {
+        let entry = &mut self.hosts[self.current];
+        let is_first = entry.tls == Tls::NotAsked;
+        entry.tls = if is_first { Tls::Asked } else { entry.tls };
+        is_first.then(|| entry.host.clone())
+    }
+
+    /// The host speaks TLS; false if it is none of these.
+    pub(super) fn set_speaks_tls(&mut self, host: &Host) -> bool {
+        let entry = self.hosts.iter_mut().find(|entry| entry.host == *host);
+        entry.map(|entry| (entry.tls, entry.refusal) = (Tls::Spoken, Refusal::Foreign)).is_some()
+    }
+
+    /// True if the last attempt at each ended at once, without a connection to a ZooKeeper server.
+    pub(super) fn have_all_refused(&self) -> bool {
+        self.hosts.iter().all(|entry| entry.refusal != Refusal::None)
+    }
+
+    /// True if none is a ZooKeeper server.
+    pub(super) fn are_all_foreign(&self) -> bool {
+        self.hosts.iter().all(|entry| entry.refusal == Refusal::Foreign)
     }
 
     /// The next one to be asked whether it takes writes, other than the current one.
@@ -209,7 +263,8 @@ fn entries(hosts: Vec<Host>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::with_capacity(hosts.len());
     for host in hosts {
         if entries.iter().all(|entry| entry.host != host) {
-            entries.push(Entry { host, skip_until: None, is_doubtful: false });
+            let (refusal, tls) = (Refusal::None, Tls::NotAsked);
+            entries.push(Entry { host, skip_until: None, is_doubtful: false, refusal, tls });
         }
     }
     entries

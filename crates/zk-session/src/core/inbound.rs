@@ -8,10 +8,10 @@ use proto::{ErrorCode, FrameError, OpCode, ReplyHeader, xid};
 use super::handles::{Owner, Sent};
 use super::link::Link;
 use super::{Handles, Identity, Output, Reply, Session};
-use crate::SessionEnd;
 use crate::error::{ErrorKind, LossCause, Outcome};
 use crate::limits::HANDSHAKE_LEN_MAX;
 use crate::planted::Planted;
+use crate::{PeerProtocol, SessionEnd};
 
 impl<H: Handles> Session<H> {
     /// Bytes have arrived. Whole frames are taken off the front of `buffer`; the
@@ -40,14 +40,21 @@ impl<H: Handles> Session<H> {
                     return;
                 }
                 Err(error) => {
-                    self.refuse_answer(&error, buffer);
-                    Err(LossCause::FrameTooLarge)
+                    self.refuse_answer(now, &error, buffer);
+                    Err(self.unfit_frame(buffer))
                 }
             };
             if let Err(cause) = result {
                 self.drop_link(now, cause);
             }
         }
+    }
+
+    /// What the length of no frame says of the peer: it may not be a ZooKeeper server.
+    fn unfit_frame(&self, buffer: &[u8]) -> LossCause {
+        let is_first = matches!(self.link, Link::Handshaking { .. });
+        let protocol = PeerProtocol::of(buffer).filter(|_| is_first);
+        protocol.map_or(LossCause::FrameTooLarge, LossCause::NotZooKeeper)
     }
 
     fn frame(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
@@ -73,6 +80,7 @@ impl<H: Handles> Session<H> {
                     }
                 }
                 let round_trip = self.pulse.ponged(now);
+                self.pauses.heard();
                 self.counters.ping_round_trip = round_trip.or(self.counters.ping_round_trip);
                 Ok(())
             }
@@ -89,6 +97,7 @@ impl<H: Handles> Session<H> {
                 }
                 let sent = self.answered_by(xid).ok_or(LossCause::UnknownXid(xid))?;
                 self.pulse.answered(now, sent.at, was_oldest);
+                self.pauses.heard();
                 self.reply(now, sent, &header, body)
             }
         }
@@ -137,7 +146,7 @@ impl<H: Handles> Session<H> {
     /// Tells the one whose answer it is that it is too large: asked for again it would
     /// be so again, and cost everybody the connection each time. It can be told by the
     /// number in front, which has come along in all but the oddest of cases.
-    fn refuse_answer(&mut self, error: &FrameError, buffer: &[u8]) {
+    fn refuse_answer(&mut self, now: Instant, error: &FrameError, buffer: &[u8]) {
         let (Link::Up, FrameError::TooLong { len, max }) = (&self.link, *error) else { return };
         let Some(xid) = buffer.get(4..).and_then(<[u8]>::first_chunk) else { return };
         let Some(sent) = self.inflight.take(i32::from_be_bytes(*xid)) else { return };
@@ -151,7 +160,7 @@ impl<H: Handles> Session<H> {
                 let result = Err((ErrorKind::AnswerTooLarge { len, max }, outcome));
                 self.outputs.push_back(Output::Reply { to, result });
             }
-            Owner::Chore(number) => self.give_up_chore(number),
+            Owner::Chore(number) => self.give_up_chore(now, number),
             _ => {}
         }
     }

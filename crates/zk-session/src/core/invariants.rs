@@ -22,9 +22,11 @@ impl<H: Handles> Session<H> {
         }
         assert!(self.queue.len() <= REQUESTS_MAX);
         assert!(self.chores.len() <= CHORES_MAX);
+        let is_busy = self.chores.len() > 0;
+        assert!(self.chores.backlog() == 0 || is_busy, "nothing waits in line for nothing");
         assert!(self.credentials.len() <= CREDENTIALS_MAX);
         assert_eq!(
-            self.poll_timeout().is_none(),
+            self.next_deadline().is_none(),
             self.ended().is_some(),
             "a deadline till the end"
         );
@@ -58,7 +60,7 @@ impl<H: Handles> Session<H> {
 
     fn check_nothing_is_left(&self) {
         assert_eq!((self.inflight.len(), self.queue.len()), (0, 0));
-        assert_eq!((self.chores.len(), self.watches.len()), (0, 0));
+        assert_eq!((self.chores.len(), self.chores.backlog(), self.watches.len()), (0, 0, 0));
         assert_eq!((self.queue.bytes(), self.outbound.unwritten()), (0, 0));
         assert!(self.credentials.is_empty() && self.search.is_none());
     }

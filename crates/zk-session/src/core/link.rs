@@ -12,7 +12,7 @@ use super::{Failure, Handles, Output, Password, Session};
 use crate::error::{ErrorKind, LossCause, Outcome};
 use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
 use crate::planted::Planted;
-use crate::{Host, SessionEnd, SessionEvent};
+use crate::{Host, PeerProtocol, SessionEnd, SessionEvent};
 
 /// Where the session stands with its connection.
 #[derive(Debug)]
@@ -98,6 +98,7 @@ impl<H: Handles> Session<H> {
 
     fn lost(&mut self, now: Instant, cause: LossCause) {
         let was_up = self.is_connected();
+        let cause = self.explained(cause);
         let resuming =
             self.identity.session_id != 0 && matches!(self.link, Link::Handshaking { .. });
         if resuming && Planted::EndIsExpiry.is_on() {
@@ -126,6 +127,7 @@ impl<H: Handles> Session<H> {
             }
         };
         self.link = Link::Waiting { until: now + pause };
+        self.tell_refusal(now + pause, cause);
         let session_id = self.identity.session_id;
         if was_up {
             self.counters.connections_lost += 1;
@@ -134,6 +136,49 @@ impl<H: Handles> Session<H> {
         if let Some(end) = self.closing_as().filter(|_| session_id == 0) {
             self.end(end); // there is nothing to tell a server
         }
+    }
+
+    /// A server with TLS closes a plain connection, often without a word (Netty does so), like one
+    /// that is not serving yet. Whoever waits for a first session wants to know which it is: the
+    /// server is asked, once.
+    fn explained(&mut self, cause: LossCause) -> LossCause {
+        let is_greeting = matches!(self.link, Link::Handshaking { .. });
+        if cause != LossCause::ClosedByServer || !is_greeting || self.identity.session_id != 0 {
+            return cause;
+        }
+        if self.hosts.speaks_tls() {
+            return LossCause::NotZooKeeper(PeerProtocol::Tls);
+        }
+        if let Some(host) = self.hosts.is_to_be_asked_for_tls() {
+            self.outputs.push_back(Output::ProbeTls(host));
+        }
+        cause
+    }
+
+    /// The server was asked whether it speaks TLS, as [`Output::ProbeTls`] had it.
+    pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, speaks_tls: bool) {
+        let is_news = speaks_tls && self.ended().is_none() && !self.is_established();
+        if is_news && self.hosts.set_speaks_tls(host) {
+            let cause = LossCause::NotZooKeeper(PeerProtocol::Tls);
+            self.last_loss = Some(cause);
+            self.tell_refusal(now, cause);
+        }
+    }
+
+    /// Tells whoever waits for a first session if there is no hope for one.
+    fn tell_refusal(&mut self, next_attempt: Instant, cause: LossCause) {
+        if !self.is_established() && self.is_refused(next_attempt) {
+            self.outputs.push_back(Output::Refused(cause));
+        }
+    }
+
+    /// True if no server gives a session, as far as can be told before the next attempt: each is
+    /// something else than a ZooKeeper server, or all refuse connections, for too long by then.
+    fn is_refused(&self, next_attempt: Instant) -> bool {
+        // Before the first connection, this is the age of the session.
+        let age = self.pulse.up_for(next_attempt);
+        let is_long = self.settings.refused_timeout.is_some_and(|longest| age > longest);
+        self.hosts.are_all_foreign() || (is_long && self.hosts.have_all_refused())
     }
 
     /// Answers everything that was sent, oldest first. Requests of which no byte
@@ -221,10 +266,12 @@ impl<H: Handles> Session<H> {
 
     fn up(&mut self, now: Instant, event: SessionEvent) {
         self.pulse.link_up(now);
+        self.pauses.heard();
         self.last_loss = None;
         self.hosts.connected(&mut self.rng);
         self.link = Link::Up;
         self.event(event);
+        self.tell_backlog();
         self.transmit_backlog(now);
     }
 

@@ -8,6 +8,8 @@
 //! [`poll_transmit`](Session::poll_transmit) gives, and sleep no longer than
 //! [`poll_timeout`](Session::poll_timeout). `now` never goes back.
 //!
+//! 0. A turn of the driver begins: [`handle_turn`](Session::handle_turn), to which a process
+//!    that did not run for a while shows by the time.
 //! 1. [`Output::Connect`]: open a connection, then call
 //!    [`handle_connected`](Session::handle_connected), or
 //!    [`handle_disconnected`](Session::handle_disconnected) if it failed.
@@ -17,7 +19,9 @@
 //! 4. The connection ends: [`handle_disconnected`](Session::handle_disconnected).
 //! 5. [`Output::Probe`]: find out, on a connection of its own, whether the server takes
 //!    writes, then call [`handle_probed`](Session::handle_probed).
-//! 6. The deadline passes: [`handle_timeout`](Session::handle_timeout).
+//! 6. [`Output::ProbeTls`]: find out likewise whether it speaks TLS, then call
+//!    [`handle_tls_probed`](Session::handle_tls_probed).
+//! 7. The deadline passes: [`handle_timeout`](Session::handle_timeout).
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -60,6 +64,7 @@ mod invariants;
 mod lease;
 mod link;
 mod outbound;
+mod pauses;
 mod read_only;
 mod requests;
 mod rng;
@@ -92,6 +97,7 @@ use self::inflight::Inflight;
 use self::lease::Lease;
 use self::link::Link;
 use self::outbound::{Outbound, Queue};
+use self::pauses::Pauses;
 use self::read_only::Search;
 use self::rng::Rng;
 use self::stats::Counters;
@@ -124,6 +130,9 @@ pub struct Session<H: Handles> {
     unwatch_at: Option<Instant>,
     chores: Chores<H::Reply>,
     closing: Option<Closing>,
+    pauses: Pauses,
+    /// The pause in which the lease last ended, if it was in one.
+    lapsed_in: Option<Duration>,
     /// The connection is to be given up for another server.
     move_at: Option<Instant>,
     last_loss: Option<LossCause>,
@@ -190,6 +199,8 @@ impl<H: Handles> Session<H> {
             unwatch_at: None,
             chores: Chores::new(),
             closing: None,
+            pauses: Pauses::new(now),
+            lapsed_in: None,
             move_at: None,
             last_loss: None,
             search: None,
@@ -349,7 +360,23 @@ impl<H: Handles> Session<H> {
     /// What a guard's validity hangs on.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        Standing { term: self.lease.term(), closing: self.closing_as(), ended: self.ended() }
+        let (closing, ended) = (self.closing_as(), self.ended());
+        Standing { term: self.lease.term(), closing, ended, paused: self.lapsed_in }
+    }
+
+    /// As [`standing`](Self::standing), also for a lease that has ended since the driver had its
+    /// last turn.
+    #[must_use]
+    pub fn standing_at(&self, now: Instant) -> Standing {
+        let is_over = self.lease.deadline().is_some_and(|until| until <= now);
+        match is_over {
+            true => Standing { paused: self.paused_since_proof(now), ..self.standing() },
+            false => self.standing(),
+        }
+    }
+
+    fn paused_since_proof(&self, now: Instant) -> Option<Duration> {
+        self.pauses.since(self.lease.proven_at()?, now)
     }
 
     fn event(&mut self, event: SessionEvent) {
@@ -359,7 +386,12 @@ impl<H: Handles> Session<H> {
     /// Ends the term of the lease if its time is over. Called first by whatever
     /// is told the time, so that nothing that comes late can prolong it.
     fn check_lease(&mut self, now: Instant) {
-        if self.lease.lapse_if_due(now) && !Planted::LossNotTold.is_on() {
+        let paused = self.paused_since_proof(now);
+        let has_lapsed = self.lease.lapse_if_due(now);
+        if has_lapsed {
+            self.lapsed_in = paused;
+        }
+        if has_lapsed && !Planted::LossNotTold.is_on() {
             let standing = self.standing();
             self.outputs.push_back(Output::Standing(standing));
         }

@@ -12,7 +12,7 @@ use super::outbound::Queued;
 use super::watches::{PendingWatch, Watcher, rearm_len};
 use super::{Failure, Output, Session, WatchKind};
 use crate::error::{ErrorKind, Outcome};
-use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX, WATCHES_MAX};
+use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
 use crate::planted::Planted;
 
 /// A transaction of nothing. It needs no permission and leaves no trace but its
@@ -112,7 +112,7 @@ impl<H: Handles> Session<H> {
             ErrorKind::LimitReached("REQUESTS_MAX")
         } else if waiting + frame_len > QUEUED_BYTES_MAX {
             ErrorKind::LimitReached("QUEUED_BYTES_MAX")
-        } else if watching && self.watches.len() >= WATCHES_MAX {
+        } else if watching && self.watches.len() >= self.settings.watches_max {
             ErrorKind::LimitReached("WATCHES_MAX")
         } else {
             return Ok(());

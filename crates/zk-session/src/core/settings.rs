@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_MIN};
+use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_MIN, WATCHES_MAX};
 use crate::{Host, LeaseAssumptions, SessionCredentials};
 
 pub(crate) const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
@@ -19,6 +19,11 @@ pub struct Settings {
     /// How long a caller waits for an answer who does not say so; for ever, that is
     /// until the session ends, if `None`.
     pub request_timeout: Option<Duration>,
+    /// How long a first connection is tried for while all servers refuse it; without bound if
+    /// `None`.
+    pub refused_timeout: Option<Duration>,
+    /// The most watches, of all kinds together.
+    pub watches_max: usize,
     /// Whether a server without a quorum is better than none.
     pub allow_read_only: bool,
     /// The session to take over, if not a new one.
@@ -40,6 +45,8 @@ impl Settings {
             session_timeout,
             lease_assumptions: LeaseAssumptions::new(),
             request_timeout: None,
+            refused_timeout: None,
+            watches_max: WATCHES_MAX,
             resume: None,
             allow_read_only: false,
             frame_len_max: proto::FRAME_LEN_MAX_CLIENT,
@@ -53,6 +60,7 @@ impl Settings {
     pub(super) fn clamp(&mut self) {
         self.session_timeout = self.session_timeout.min(TIMEOUT_MAX);
         self.close_timeout = self.close_timeout.clamp(CLOSE_TIMEOUT_MIN, TIMEOUT_MAX);
+        self.watches_max = self.watches_max.min(WATCHES_MAX);
         self.request_timeout = self.request_timeout.map(|timeout| timeout.min(TIMEOUT_MAX));
     }
 }

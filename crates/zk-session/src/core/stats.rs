@@ -1,12 +1,14 @@
 //! A session in numbers.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::{Handles, Session};
 use crate::Host;
 
 /// A snapshot of a session. Counters begin with the client and never go back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `Debug` prints the session's id in hexadecimal.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// The session's id; 0 if there is none yet.
@@ -48,6 +50,32 @@ pub struct Stats {
     pub lease_left: Option<Duration>,
     /// What the lease rests on, to tell why it ended.
     pub lease: LeaseStats,
+}
+
+impl fmt::Debug for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stats")
+            .field("session_id", &format_args!("{:#x}", self.session_id))
+            .field("connected_to", &self.connected_to)
+            .field("in_flight", &self.in_flight)
+            .field("queued", &self.queued)
+            .field("queued_bytes", &self.queued_bytes)
+            .field("unwritten_bytes", &self.unwritten_bytes)
+            .field("clean_up_pending", &self.clean_up_pending)
+            .field("frames_sent", &self.frames_sent)
+            .field("bytes_sent", &self.bytes_sent)
+            .field("frames_received", &self.frames_received)
+            .field("bytes_received", &self.bytes_received)
+            .field("connections_lost", &self.connections_lost)
+            .field("ping_round_trip", &self.ping_round_trip)
+            .field("heartbeat_round_trip", &self.heartbeat_round_trip)
+            .field("one_shot_watches", &self.one_shot_watches)
+            .field("recursive_watches", &self.recursive_watches)
+            .field("persistent_watches", &self.persistent_watches)
+            .field("lease_left", &self.lease_left)
+            .field("lease", &self.lease)
+            .finish()
+    }
 }
 
 /// What a lease rests on. All times are ages: how long ago it was.
@@ -93,7 +121,7 @@ impl<H: Handles> Session<H> {
             queued: self.queue.len(),
             queued_bytes: self.queue.bytes(),
             unwritten_bytes: self.outbound.unwritten(),
-            clean_up_pending: self.chores.len(),
+            clean_up_pending: self.chores.len() + self.chores.backlog(),
             frames_sent: self.outbound.frames(),
             bytes_sent: self.counters.bytes_sent,
             frames_received: self.counters.frames_received,

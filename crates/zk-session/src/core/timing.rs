@@ -125,10 +125,22 @@ impl Pulse {
 }
 
 impl<H: Handles> Session<H> {
+    /// A turn of the driver begins. One that comes much later than it was
+    /// [asked for](Self::poll_timeout) tells that this process did not run meanwhile, which is then
+    /// said of what has ended for it.
+    pub fn handle_turn(&mut self, now: Instant) {
+        self.pauses.turn(now);
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, at the
     /// latest; `None` once the session has ended.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        let due = self.next_deadline();
+        self.pauses.ask_for(due);
+        due
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
         let link = match self.link {
             Link::Waiting { until } => until,
             Link::Connecting { deadline } | Link::Handshaking { deadline } => deadline,
@@ -163,7 +175,8 @@ impl<H: Handles> Session<H> {
         if let Some(end) = self.closing.as_ref().filter(|it| it.until <= now).map(|it| it.end) {
             self.end(end);
         } else if self.expiry_due().is_some_and(|due| due <= now) {
-            self.end(self.closing_as().unwrap_or(SessionEnd::ExpiredLocally));
+            let paused = self.heard_at().and_then(|at| self.pauses.since(at, now));
+            self.end(self.closing_as().unwrap_or(SessionEnd::ExpiredLocally { paused }));
         }
         self.expire_requests(now);
         if self.ended().is_none() && self.move_at.take_if(|at| *at <= now).is_some() {
@@ -176,20 +189,27 @@ impl<H: Handles> Session<H> {
                 self.outputs.push_back(Output::Connect(host));
             }
             Link::Connecting { deadline } | Link::Handshaking { deadline } if deadline <= now => {
-                self.drop_link(now, LossCause::Silent);
+                self.drop_link(now, self.in_time_or(LossCause::Silent));
             }
-            Link::Up if self.is_silent(now) => self.drop_link(now, LossCause::Silent),
+            Link::Up if self.is_silent(now) => {
+                self.drop_link(now, self.in_time_or(LossCause::Silent));
+            }
             Link::Up
                 if [self.stall_due(), self.neglect_due()]
                     .into_iter()
                     .flatten()
                     .any(|due| due <= now) =>
             {
-                self.drop_link(now, LossCause::Stalled);
+                self.drop_link(now, self.in_time_or(LossCause::Stalled));
             }
             Link::Up => self.keep_alive(now),
             _ => {}
         }
+    }
+
+    /// Why a connection is given up: for what a server left undone, unless nobody was here to see it.
+    fn in_time_or(&self, cause: LossCause) -> LossCause {
+        self.pauses.this_turn().map_or(cause, LossCause::ProcessPaused)
     }
 
     fn keep_alive(&mut self, now: Instant) {
@@ -338,6 +358,11 @@ impl<H: Handles> Session<H> {
         if self.identity.session_id == 0 {
             return None;
         }
-        self.pulse.acked.max(self.pulse.part).map(|at| at + self.identity.timeout * 4 / 3)
+        self.heard_at().map(|at| at + self.identity.timeout * 4 / 3)
+    }
+
+    /// When a server last showed that it has the session.
+    fn heard_at(&self) -> Option<Instant> {
+        self.pulse.acked.max(self.pulse.part)
     }
 }

@@ -20,6 +20,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
@@ -43,6 +45,8 @@ pub(crate) struct Driver<C: Connector> {
     timer: Option<(Instant, Pin<Box<Sleep>>)>,
     probe: Option<Probe>,
     closes_on_drop: bool,
+    /// Servers that are being asked whether they speak TLS, each of which is once at most.
+    tls_probes: FuturesUnordered<Pin<Box<dyn Future<Output = (Host, bool)> + Send>>>,
 }
 
 /// A server that is being asked whether it takes writes.
@@ -57,6 +61,7 @@ impl<C: Connector> Driver<C> {
             timer: None,
             probe: None,
             closes_on_drop: false,
+            tls_probes: FuturesUnordered::new(),
         }
     }
 
@@ -93,13 +98,19 @@ impl<C: Connector> Driver<C> {
         observe();
         let progress = self.link.poll_read(cx);
         let probed = self.poll_probe(cx);
-        let went_on = !matches!(progress, Progress::None) || probed.is_some();
+        let tls_probed = self.poll_tls_probes(cx);
+        let went_on =
+            !matches!(progress, Progress::None) || probed.is_some() || tls_probed.is_some();
         let (deadline, has_more) = {
             let mut session = self.shared.lock();
             let now = now();
+            session.handle_turn(now);
             self.link.tell(&mut session, now, progress);
             if let Some((host, is_read_write)) = probed {
                 session.handle_probed(now, &host, is_read_write);
+            }
+            if let Some((host, speaks_tls)) = tls_probed {
+                session.handle_tls_probed(now, &host, speaks_tls);
             }
             let mut deadline = session.poll_timeout();
             if deadline.is_some_and(|due| due <= now) {
@@ -138,10 +149,16 @@ impl<C: Connector> Driver<C> {
                     self.probe = Some((host, Box::pin(answer)));
                     link_changed = true;
                 }
+                Output::ProbeTls(host) => {
+                    let answer = probe::speaks_tls(self.link.connector().connect(&host));
+                    self.tls_probes.push(Box::pin(async { (host, answer.await) }));
+                    link_changed = true;
+                }
                 // Whoever stopped waiting has closed the channel: nothing to do.
                 Output::Reply { to, result } => drop(to.send(result)),
                 Output::Watch { to, result } => drop(to.send(result)),
                 Output::Stream { to, notice } => to.send(notice),
+                Output::Refused(cause) => self.shared.set_refused(cause),
                 Output::Event(event) => self.shared.announce(event),
                 Output::Standing(standing) => self.shared.set_standing(standing),
             }
@@ -154,6 +171,16 @@ impl<C: Connector> Driver<C> {
         let (_, answer) = self.probe.as_mut()?;
         let Poll::Ready(is_read_write) = answer.as_mut().poll(cx) else { return None };
         self.probe.take().map(|(host, _)| (host, is_read_write))
+    }
+
+    fn poll_tls_probes(&mut self, cx: &mut Context<'_>) -> Option<(Host, bool)> {
+        match self.tls_probes.is_empty() {
+            true => None,
+            false => match self.tls_probes.poll_next_unpin(cx) {
+                Poll::Ready(probed) => probed,
+                Poll::Pending => None,
+            },
+        }
     }
 
     /// Sees to it that this task wakes at `deadline`; true if that is now.

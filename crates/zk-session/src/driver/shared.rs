@@ -11,10 +11,9 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use super::clock::now;
 use super::notices::NoticeSender;
-use crate::SessionEnd;
-use crate::SessionEvent;
 use crate::core::{Failure, Handle, Handles, Reply, Session, Settings, Standing, WatchedEvent};
 use crate::limits::EVENTS_KEPT;
+use crate::{LossCause, SessionEnd, SessionEvent};
 
 /// Answers and the events of one-shot watches go through oneshot channels.
 pub(crate) struct Channels;
@@ -45,6 +44,8 @@ pub(crate) struct Shared {
     batches: AtomicUsize,
     events: broadcast::Sender<SessionEvent>,
     standing: watch::Sender<Standing>,
+    /// Why no server gives a session.
+    refused: watch::Sender<Option<LossCause>>,
     local_address: Mutex<Option<IpAddr>>,
     /// Of the driver, once it has run.
     runtime: OnceLock<runtime::Handle>,
@@ -58,6 +59,7 @@ impl Shared {
             number: SESSIONS.fetch_add(1, Ordering::Relaxed),
             chroot: chroot.into(),
             standing: watch::Sender::new(session.standing()),
+            refused: watch::Sender::new(None),
             session: Mutex::new(session),
             waker: AtomicWaker::new(),
             batches: AtomicUsize::new(0),
@@ -124,6 +126,17 @@ impl Shared {
 
     pub(super) fn set_standing(&self, standing: Standing) {
         self.standing.send_replace(standing);
+    }
+
+    pub(super) fn set_refused(&self, cause: LossCause) {
+        self.refused.send_replace(Some(cause));
+    }
+
+    /// Waits until every server has refused to be connected to; why the last did.
+    pub(crate) async fn refused(&self) -> LossCause {
+        let mut refused = self.refused.subscribe();
+        let told = refused.wait_for(Option::is_some).await.ok().and_then(|cause| *cause);
+        told.unwrap_or(LossCause::Silent) // the sender is in `self`
     }
 
     /// The driver runs here.

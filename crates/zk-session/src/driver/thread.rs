@@ -140,7 +140,7 @@ mod tests {
         let mut session = thread.drive(std::future::pending());
         thread.spawn(async move {
             session.wait_for_driver(LONG);
-            drop(tell.send(()));
+            assert_eq!(tell.send(()), Ok(()));
         });
         assert_eq!(told.recv_timeout(LONG / 2), Ok(()));
         Ok(())

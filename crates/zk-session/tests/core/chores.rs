@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat};
-use zk_session::limits::{CHORES_MAX, QUEUED_BYTES_MAX};
+use zk_session::limits::{BACKLOG_BYTES_MAX, CHORES_MAX, QUEUED_BYTES_MAX};
 use zk_session::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ended, ms};
@@ -310,15 +310,55 @@ fn it_keeps_to_the_bytes_that_may_wait() {
     let mut world = World::new();
     world.servers = Servers::Refuse;
     let path = |n: usize| format!("/{n:03}{}", "x".repeat(1_000_000));
-    let to = |world: &mut World| Some(world.number().into());
-    let mut count = 0;
-    let refused = loop {
-        let to = to(&mut world);
-        match world.session.delete_for_certain(world.instant(), &path(count), to) {
+    let most = QUEUED_BYTES_MAX / 1_000_004;
+    for n in 0..most {
+        world.session.delete_for_certain(world.instant(), &path(n), None).unwrap();
+    }
+    world.settle();
+    assert_eq!(world.events(), []);
+    let to = Some(world.number().into());
+    let refused = world.session.delete_for_certain(world.instant(), &path(most), to);
+    assert_eq!(refused, Err((ErrorKind::LimitReached("QUEUED_BYTES_MAX"), Outcome::Unknown)));
+    world.settle();
+    assert_eq!(world.events(), [SessionEvent::CleanUpBacklog { nodes: 1 }]);
+    // Beyond both limits nothing is kept, and the session does not live on for its nodes.
+    let mut count = most + 1;
+    let closed = loop {
+        match world.session.delete_for_certain(world.instant(), &path(count), None) {
             Ok(()) => count += 1,
-            Err(refused) => break refused,
+            Err(closed) => break closed,
         }
     };
-    assert_eq!(count, QUEUED_BYTES_MAX / 1_000_004);
-    assert_eq!(refused, (ErrorKind::LimitReached("QUEUED_BYTES_MAX"), Outcome::NotApplied));
+    assert_eq!(count, most + BACKLOG_BYTES_MAX / 1_000_060);
+    assert_eq!(closed, (ended(SessionEnd::Closed), Outcome::NotApplied));
+    world.settle();
+    world.advance(T * 2);
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    world.finish();
+}
+
+#[test]
+fn deletions_beyond_the_limit_are_made_in_their_turn() {
+    let extra = 500;
+    let nodes: Vec<String> = (0..CHORES_MAX + extra).map(|n| format!("/n{n}")).collect();
+    let paths: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let mut world = World::served(&paths);
+    world.servers = Servers::Refuse;
+    world.cut();
+    for path in &nodes {
+        world.session.delete_for_certain(world.instant(), path, None).unwrap();
+    }
+    world.settle();
+    assert_eq!(world.session.stats(world.instant()).clean_up_pending, CHORES_MAX + extra);
+    world.servers = Servers::Serve;
+    world.advance(T / 3);
+    assert_eq!(world.server.nodes.len(), 1, "the root");
+    assert_eq!(world.session.stats(world.instant()).clean_up_pending, 0);
+    let told = |event: &SessionEvent| match event {
+        SessionEvent::CleanUpBacklog { nodes } => Some(*nodes),
+        _ => None,
+    };
+    let told: Vec<usize> = world.events().iter().filter_map(told).collect();
+    assert_eq!(told, [1, extra], "when it began, and with the connection");
+    world.finish();
 }

@@ -20,12 +20,19 @@ fn after_four_thirds_of_the_timeout_whatever_the_servers_do_meanwhile() {
         assert_eq!(world.session.ended(), None, "{servers:?}");
         assert_eq!(world.reply(queued), None);
         world.advance(ms(1));
-        assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally), "{servers:?}");
+        assert_eq!(
+            world.session.ended(),
+            Some(SessionEnd::ExpiredLocally { paused: None }),
+            "{servers:?}"
+        );
         assert_eq!(world.outcome(write), Outcome::Unknown);
-        assert_eq!(world.failure(queued).0, ended(SessionEnd::ExpiredLocally));
+        assert_eq!(world.failure(queued).0, ended(SessionEnd::ExpiredLocally { paused: None }));
         assert_eq!(world.outcome(queued), Outcome::NotApplied);
         let last = world.events().pop().unwrap();
-        assert!(matches!(last, SessionEvent::Expired { cause: SessionEnd::ExpiredLocally, .. }));
+        assert!(matches!(
+            last,
+            SessionEvent::Expired { cause: SessionEnd::ExpiredLocally { .. }, .. }
+        ));
         world.finish();
     }
 }
@@ -43,7 +50,7 @@ fn counts_from_the_last_answer() {
     world.advance_to(ms(1900) + LIMIT - ms(1));
     assert_eq!(world.session.ended(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally));
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
 
@@ -58,7 +65,7 @@ fn counts_from_the_answer_to_the_handshake() {
     world.advance_to(ms(900) + LIMIT - ms(1));
     assert_eq!(world.session.ended(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally));
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
 
@@ -77,7 +84,7 @@ fn a_connection_on_which_nothing_is_answered_is_given_up_while_there_is_time_for
     world.advance_to(LIMIT - ms(1));
     assert_eq!(world.session.ended(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally));
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
 

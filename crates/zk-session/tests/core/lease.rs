@@ -14,7 +14,7 @@ const EARLY: Duration = Duration::from_millis(506);
 const LEASE: Duration = Duration::from_millis(6000 - 506);
 
 fn lapsed(term: u64) -> Standing {
-    Standing { term, closing: None, ended: None }
+    Standing { term, closing: None, ended: None, paused: None }
 }
 
 #[test]
@@ -444,7 +444,8 @@ fn lease_lapses_before_answers_in_the_buffer_are_read() {
     assert_eq!(world.lease(), None, "by the clock alone");
     let before = world.log.len();
     world.answer(&frame, 10, ErrorCode::OK, &());
-    let standing = crate::harness::Seen::Standing(lapsed(1));
+    let paused = Some(T * 2 - T / 16);
+    let standing = crate::harness::Seen::Standing(Standing { paused, ..lapsed(1) });
     assert_eq!(world.log[before].1, standing);
     assert_eq!(world.lease(), None, "too late even for a lease of its own");
     world.answer(&create, 11, ErrorCode::OK, &());
@@ -464,7 +465,10 @@ fn end_of_the_session_ends_the_lease() {
     world.close();
     assert_eq!(world.lease(), None);
     let end = Some(SessionEnd::Closed);
-    assert_eq!(world.session.standing(), Standing { term: 1, closing: None, ended: end });
+    assert_eq!(
+        world.session.standing(),
+        Standing { term: 1, closing: None, ended: end, paused: None }
+    );
     world.finish();
 }
 
@@ -479,7 +483,10 @@ fn close_ends_the_lease_before_the_server_has_the_request() {
     world.close();
     assert_eq!(world.lease(), None, "the server may give the lock away from now on");
     let (_, standing) = world.standings().pop().unwrap();
-    assert_eq!(standing, Standing { term: 1, closing: Some(SessionEnd::Closed), ended: None });
+    assert_eq!(
+        standing,
+        Standing { term: 1, closing: Some(SessionEnd::Closed), ended: None, paused: None }
+    );
     world.finish();
 }
 

@@ -221,7 +221,7 @@ fn a_session_whose_reply_never_comes_to_an_end_is_over_in_time() {
     world.advance(T * 4 / 3 - ms(1));
     assert_eq!(world.session.ended(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally));
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
 

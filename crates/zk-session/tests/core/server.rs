@@ -52,6 +52,8 @@ pub(crate) struct Server {
     pub(crate) connects: Vec<ConnectRequest>,
     /// The changes made for the client, as `operation path`.
     pub(crate) applied: BTreeSet<String>,
+    /// What it says it has created, if not what it has.
+    pub(crate) misnamed: Option<String>,
     /// What the current connection watches.
     pub(crate) watched: Watched,
     /// When nodes and their lists of children were last changed.
@@ -68,6 +70,7 @@ impl Server {
             closed: false,
             connects: Vec::new(),
             applied: BTreeSet::new(),
+            misnamed: None,
             watched: Watched::default(),
             changed: BTreeMap::new(),
         }
@@ -206,7 +209,7 @@ impl Server {
         self.nodes.insert(path.clone(), data);
         self.fire(EventType::NODE_CREATED, &path, out);
         self.applied.insert(format!("create {path}"));
-        let stat = self.stat();
+        let (path, stat) = (self.misnamed.clone().unwrap_or(path), self.stat());
         self.ok(out, frame, &CreateReply { path, stat });
     }
 

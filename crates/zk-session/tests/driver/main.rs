@@ -452,7 +452,7 @@ async fn without_any_server_the_session_ends_by_the_clock() {
         ErrorKind::ConnectionLost(_) => client.get_data("/n").await.unwrap_err(),
         _ => error,
     };
-    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::ExpiredLocally));
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::ExpiredLocally { paused: None }));
     let after = now() - began;
     assert!(after >= T && after <= T * 4 / 3 + Duration::from_millis(2), "{after:?}");
 }
@@ -490,4 +490,27 @@ fn a_connect_string_that_names_no_server_is_refused() {
         let error = Config::new(bad).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::InvalidConnectString(_)));
     }
+}
+
+/// Whoever went on with such a path would watch, delete or believe in a node of others.
+#[tokio::test(start_paused = true)]
+async fn created_node_must_have_the_name_that_was_asked_for() {
+    let ensemble = Ensemble::new(&["/n"]);
+    let client = ensemble.client().await;
+    let modes = [CreateMode::Ephemeral, CreateMode::EphemeralSequential];
+    for named in ["/n/b", "/n/a/b", "/a", "", "/n/a-00x"] {
+        ensemble.state().server.misnamed = Some(named.to_owned());
+        for mode in modes {
+            let error = client.create("/n/a", b"", mode).await.unwrap_err();
+            assert_eq!((error.kind(), error.outcome()), (&ErrorKind::UnfitReply, Outcome::Applied));
+            assert_eq!(error.fault(), Fault::Peer);
+            client.delete("/n/a", None).await.ok();
+        }
+        let protected = client.new_node("/n/a").ephemeral().sequential().protected().create();
+        assert_eq!(*protected.await.unwrap_err().kind(), ErrorKind::UnfitReply, "{named}");
+    }
+    ensemble.state().server.misnamed = None;
+    let protected = client.new_node("/n/a-").ephemeral().sequential().protected().create();
+    assert!(protected.await.unwrap().path.starts_with("/n/_c_"));
+    client.close().await;
 }

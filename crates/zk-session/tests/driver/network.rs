@@ -63,6 +63,9 @@ impl Connector for Named {
                     std::future::pending::<()>().await;
                 })),
                 "closes" => drop(server),
+                "tls" => drop(tokio::spawn(answer_with(server, &[0x15, 3, 3, 0, 2, 2, 10]))),
+                "quiet_tls" => drop(tokio::spawn(close_unless_tls(server))),
+                "http" => drop(tokio::spawn(answer_with(server, b"HTTP/1.1 400 Bad Request\r\n"))),
                 _ => {
                     ensemble.state().connections += 1;
                     let connection = ensemble.state().connections;
@@ -71,6 +74,24 @@ impl Connector for Named {
             }
             Ok(Counted { stream: client, _alive: alive })
         }
+    }
+}
+
+/// Waits for the first bytes, answers them and closes.
+async fn answer_with(mut server: DuplexStream, answer: &'static [u8]) {
+    let mut first = [0; 4];
+    server.read_exact(&mut first).await.unwrap();
+    server.write_all(answer).await.unwrap();
+}
+
+/// As Netty does that expects TLS: what is none is closed without a word.
+async fn close_unless_tls(mut server: DuplexStream) {
+    let mut first = [0; 5];
+    server.read_exact(&mut first).await.unwrap();
+    if first[0] == 0x16 {
+        let mut hello = vec![0; usize::from(u16::from_be_bytes([first[3], first[4]]))];
+        server.read_exact(&mut hello).await.unwrap();
+        server.write_all(&[0x15, 3, 3, 0, 2, 2, 40]).await.unwrap();
     }
 }
 
@@ -211,4 +232,57 @@ async fn megabytes_are_written_part_by_part_and_in_order() {
     }
     assert!(untouched > 50, "{untouched}");
     client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
+    for (hosts, says) in [
+        ("tls", "the port is one for TLS"),
+        ("http", "the port is one for HTTP"),
+        ("tls-1,tls-2,tls-3", "the port is one for TLS"),
+        ("quiet_tls-1,quiet_tls-2", "the port is one for TLS"),
+    ] {
+        let network = Named::new(&Ensemble::new(&[]));
+        let began = now();
+        let config = Config::new(hosts).unwrap();
+        let error = config.connect_through(network.clone()).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::NoSession(LossCause::NotZooKeeper(_))));
+        assert!(error.to_string().contains(says), "{error}");
+        assert_eq!((error.fault(), error.is_retryable()), (Fault::Peer, false));
+        assert!(now() - began < Duration::from_millis(200), "{:?}", now() - began);
+        let tried = network.tried.lock().unwrap().len() / hosts.split(',').count();
+        assert!(tried <= 3, "{tried} connections to each");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connect_goes_on_beside_a_server_of_another_protocol() {
+    for seed in 0..8 {
+        let network = Named::new(&Ensemble::new(&[]));
+        let config = Config::new("tls,http,good").unwrap().seed(seed);
+        let client = config.connect_through(network).await.unwrap();
+        assert_eq!(client.stats().connected_to.unwrap().name(), "good");
+        client.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connect_gives_up_on_servers_that_refuse_within_the_bound() {
+    let elapsed = async |hosts: &str, bound: Option<Duration>| {
+        let config = Config::new(hosts).unwrap();
+        let config = match bound {
+            Some(bound) => config.refused_timeout(bound),
+            None => config,
+        };
+        let began = now();
+        let error = config.connect_through(Named::new(&Ensemble::new(&[]))).await.unwrap_err();
+        let cause = error.kind().clone();
+        assert!(matches!(cause, ErrorKind::NoSession(LossCause::Unreachable(_))), "{error}");
+        now() - began
+    };
+    let second = Duration::from_secs(1);
+    assert_eq!(elapsed("refuses-1,refuses-2", None).await, 10 * second, "the connect timeout");
+    assert!(elapsed("refuses-1,refuses-2,unknown", Some(second)).await <= second);
+    assert!(elapsed("refuses", Some(Duration::ZERO)).await < second / 100);
+    assert_eq!(elapsed("refuses,hangs", Some(second)).await, 10 * second, "one may still come");
 }

@@ -67,7 +67,7 @@ async fn manager_retries_without_end_while_no_server_gives_a_session() {
     ensemble.state().server.expired = true;
     ensemble.state().refuses = true;
     ensemble.cut();
-    let cause = SessionEnd::ExpiredLocally;
+    let cause = SessionEnd::ExpiredLocally { paused: None };
     assert_eq!(changes.next().await, Some(SessionChange::Ended { session_id: ID, cause }));
     for number in 1..50 {
         let Some(SessionChange::AttemptFailed { attempts, pause, .. }) = changes.next().await

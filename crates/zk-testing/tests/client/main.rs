@@ -7,6 +7,7 @@ mod life;
 
 mod cancellation;
 mod chroots;
+mod clean_up;
 mod elections;
 mod fault_proxy;
 mod faults_a_client_meets;

@@ -109,11 +109,11 @@ async fn a_transaction_with_a_bad_path_is_not_sent() {
     let multi = inside.multi().create("/n", b"", CreateMode::Persistent);
     let error = multi.delete("/x/", None).check("y", None).send().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{error}");
-    assert_eq!(error.to_string(), "multi with delete /x/: path ends with '/' at byte 3");
+    assert_eq!(error.to_string(), r#"multi: path "/x/" ends with '/' (at byte 3)"#);
     assert_eq!((error.outcome(), error.fault()), (Outcome::NotApplied, Fault::Caller));
     assert_eq!(inside.exists("/n").await.unwrap(), None);
     let error = inside.multi_read().get_data("/").get_children("").send().await.unwrap_err();
-    assert!(error.to_string().starts_with("multiRead with getChildren : path"), "{error}");
+    assert!(error.to_string().starts_with("multiRead: path \"\" does"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

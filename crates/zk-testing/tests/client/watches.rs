@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use zk_recipes::Mutex;
-use zk_session::{Client, CreateMode, EventType, WatchNews, WatchStream};
+use zk_session::{
+    Client, Config, CreateMode, Error, ErrorKind, EventType, Outcome, WatchNews, WatchStream,
+};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
-use crate::in_memory::client_of;
+use crate::in_memory::{InMemory, client_of};
 
 #[tokio::test(start_paused = true)]
 async fn a_hand_off_asks_for_no_removal() {
@@ -113,4 +115,32 @@ async fn cut(server: &TestServer, client: &Client) {
 async fn wait() {
     // reason: the clock is paused; it is the removal's delay that has to pass.
     tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_beyond_the_limit_are_refused_at_once() {
+    let server = TestServer::in_memory();
+    let config = Config::new("server-0:1").unwrap().watches_max(2);
+    let client = config.connect_through(InMemory(server.clone())).await.unwrap();
+    let refused = |error: Option<Error>| {
+        let error = error.expect("it is refused");
+        assert_eq!(*error.kind(), ErrorKind::LimitReached("WATCHES_MAX"));
+        assert_eq!(error.outcome(), Outcome::NotApplied);
+        assert!(error.to_string().contains(" /: too many watches"), "{error}");
+    };
+    let (_, _one) = client.get_data_and_watch("/").await.unwrap();
+    let other = client.watch("/").await.unwrap();
+    // Not even a server that is gone is waited for.
+    let mut events = client.events();
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+    events.next().await.unwrap();
+    refused(client.get_data_and_watch("/").await.err());
+    refused(client.exists_and_watch("/").await.err());
+    refused(client.get_children_and_watch("/").await.err());
+    refused(client.watch("/").await.err());
+    refused(client.watch_recursive("/").await.err());
+    server.accept_connects(0);
+    drop(other);
+    drop(client.watch("/").await.unwrap()); // there is room again
 }

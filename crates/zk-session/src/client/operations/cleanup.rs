@@ -18,6 +18,11 @@ impl Client {
     /// Answers false if the node was gone already: somebody else has deleted it. One
     /// that is only found gone when the delete is repeated counts as deleted by it.
     ///
+    /// Of more than [`CHORES_MAX`](crate::limits::CHORES_MAX) at a time, the rest is deleted in its
+    /// turn, which [`SessionEvent::CleanUpBacklog`](crate::SessionEvent::CleanUpBacklog) tells, and
+    /// the answer is [`ErrorKind::LimitReached`] with
+    /// [`Outcome::Unknown`](crate::Outcome::Unknown) at once.
+    ///
     /// # Errors
     /// The server declines with `NotEmpty`, `NoAuth`; the session ends, and takes
     /// the node along if it is an ephemeral of its own.
@@ -38,8 +43,8 @@ impl Client {
     /// as [`SessionEvent::CleanUpFailed`](crate::SessionEvent::CleanUpFailed).
     pub fn sweep_for_certain(&self, parent: &str, prefix: &str) {
         let full = self.full(parent);
-        // An error means that the session is over, and its ephemerals with it, or that
-        // limits are reached which a create would have met with before.
+        // An error means that the session is over, and its ephemerals with it, or that the path is
+        // longer than a create could have had.
         drop(self.shared().lock().sweep_for_certain(now(), &full, prefix));
         self.shared().wake();
     }

@@ -20,8 +20,9 @@ use tokio::sync::oneshot;
 
 pub use self::acl::NodeAcl;
 pub use self::ensemble::{EnsembleConfig, Member};
-pub(super) use self::nodes::finish_create;
+pub(super) use self::nodes::is_name_of;
 pub use self::nodes::{Children, Created, NodeData};
+use self::nodes::{finish_create, finish_create_sequential};
 
 use super::Client;
 use super::pending::{Ask, Finish, Pending, PendingWatch, Waiting, Watch};
@@ -57,6 +58,29 @@ impl Client {
             "/" => path.into(),
             path => self.full(path),
         }
+    }
+
+    /// Asks for a node to be created: the path that is sent, if not `path`, is what the answer has to
+    /// name.
+    pub(super) fn ask_to_create(
+        &self,
+        path: &str,
+        sent: Option<&str>,
+        is_sequential: bool,
+    ) -> Ask<Created> {
+        let chroot_len = self.chroot.len();
+        let finish = match (sent.filter(|sent| *sent != path), is_sequential) {
+            (None, false) => Finish::OfPath(finish_create),
+            (None, true) => Finish::OfPath(finish_create_sequential),
+            (Some(sent), is_sequential) => {
+                let sent = sent.to_owned();
+                Finish::Asked(Box::new(move |result| match is_sequential {
+                    true => finish_create_sequential(result, &sent, chroot_len),
+                    false => finish_create(result, &sent, chroot_len),
+                }))
+            }
+        };
+        Ask { operation: "create", path: path.to_owned(), chroot_len, finish }
     }
 
     pub(super) fn ask<T>(

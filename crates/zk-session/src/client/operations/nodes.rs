@@ -10,7 +10,7 @@ use super::check_new;
 use crate::client::Client;
 use crate::client::pending::{Pending, PendingWatch, decode, decode_read, strip};
 use crate::core::{Failure, Reply, WatchKind};
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Outcome};
 use crate::limits::DATA_COPIED_MAX;
 
 /// A node that was created.
@@ -88,7 +88,7 @@ impl Client {
     ) -> Pending<Created> {
         let full = self.full_new(path, mode.is_sequential());
         let (path_sent, data, acl) = (full, Some(data.into()), acl.into());
-        let ask = self.ask("create", path, finish_create);
+        let ask = self.ask_to_create(path, None, mode.is_sequential());
         if let Err(failure) = check_new(path, mode.is_sequential()) {
             return Pending::new(ask, Err(failure));
         }
@@ -114,7 +114,7 @@ impl Client {
         ttl_ms: i64,
     ) -> Pending<Created> {
         let full = self.full_new(path, sequential);
-        let ask = self.ask("create", path, finish_create);
+        let ask = self.ask_to_create(path, None, sequential);
         if let Err(failure) = check_new(path, sequential) {
             return Pending::new(ask, Err(failure));
         }
@@ -207,12 +207,43 @@ impl Client {
     }
 }
 
-pub(in crate::client) fn finish_create(
+pub(super) fn finish_create(
     result: Result<Reply, Failure>,
+    asked: &str,
     chroot_len: usize,
 ) -> Result<Created, Failure> {
+    created(result, asked, chroot_len, false)
+}
+
+pub(super) fn finish_create_sequential(
+    result: Result<Reply, Failure>,
+    asked: &str,
+    chroot_len: usize,
+) -> Result<Created, Failure> {
+    created(result, asked, chroot_len, true)
+}
+
+fn created(
+    result: Result<Reply, Failure>,
+    asked: &str,
+    chroot_len: usize,
+    is_sequential: bool,
+) -> Result<Created, Failure> {
     let CreateReply { path, stat } = decode(result)?;
-    Ok(Created { path: strip(path, chroot_len), stat })
+    let path = strip(path, chroot_len);
+    match is_name_of(&path, asked, is_sequential) {
+        true => Ok(Created { path, stat }),
+        false => Err((ErrorKind::UnfitReply, Outcome::Applied)),
+    }
+}
+
+/// Whether the server may give this name to a node that is created as `asked`: the very same, or, of a
+/// sequential one, with a number behind it, which is negative when the counter has overflowed.
+pub(in crate::client) fn is_name_of(path: &str, asked: &str, is_sequential: bool) -> bool {
+    let Some(number) = path.strip_prefix(asked) else { return false };
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    if is_sequential { is_number } else { number.is_empty() }
 }
 
 fn finish_exists(result: Result<Reply, Failure>, _: usize) -> Result<Option<Stat>, Failure> {
@@ -230,4 +261,23 @@ fn finish_data(result: Result<Reply, Failure>, _: usize) -> Result<NodeData, Fai
 fn finish_children(result: Result<Reply, Failure>, _: usize) -> Result<Children, Failure> {
     let ChildrenReply { children, stat } = decode_read(result)?;
     Ok(Children { names: children, stat })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name_of;
+
+    #[test]
+    fn answer_names_the_node_that_was_asked_for() {
+        assert!(is_name_of("/a", "/a", false));
+        assert!(!is_name_of("/b", "/a", false) && !is_name_of("/a0000000001", "/a", false));
+        for (path, asked) in
+            [("/a-0000000001", "/a-"), ("/a--000000001", "/a-"), ("/0000000001", "/")]
+        {
+            assert!(is_name_of(path, asked, true), "{path}");
+        }
+        for path in ["/a-", "/a--", "/a-00x", "/b-0000000001", "/a-1/b"] {
+            assert!(!is_name_of(path, "/a-", true), "{path}");
+        }
+    }
 }

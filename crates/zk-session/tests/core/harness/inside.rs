@@ -29,6 +29,8 @@ impl World {
                     Seen::Disconnect
                 }
                 Output::Probe(host) => Seen::Probe(host),
+                Output::ProbeTls(host) => Seen::ProbeTls(host),
+                Output::Refused(cause) => Seen::Refused(cause),
                 Output::Reply { to, result } => {
                     assert!(self.asked.contains_key(&to.n), "{to:?} was not admitted");
                     let before = self.answers.insert(to.n, result.clone());

@@ -63,9 +63,11 @@ pub(crate) enum Seen {
     Connect(Host),
     Disconnect,
     Probe(Host),
+    ProbeTls(Host),
     Reply(u32, Result<Reply, Failure>),
     Watch(u32, Result<WatchedEvent, SessionEnd>),
     Stream(u32, Result<Notice, SessionEnd>),
+    Refused(LossCause),
     Event(SessionEvent),
     Standing(Standing),
 }
@@ -201,12 +203,13 @@ impl World {
         self.base + self.now
     }
 
-    pub(crate) fn deadline(&self) -> Option<Duration> {
+    pub(crate) fn deadline(&mut self) -> Option<Duration> {
         self.session.poll_timeout().map(|at| at.saturating_duration_since(self.base))
     }
 
     /// Handles what is due now.
     pub(crate) fn tick(&mut self) {
+        self.session.handle_turn(self.instant());
         for _ in 0..16 {
             if self.deadline().is_none_or(|at| at > self.now) {
                 return;
@@ -288,6 +291,7 @@ impl World {
     }
 
     pub(crate) fn cut_for(&mut self, cause: LossCause) {
+        self.session.handle_turn(self.instant());
         self.wire = Wire::Down;
         self.session.handle_disconnected(self.instant(), cause);
         self.settle();
@@ -295,6 +299,7 @@ impl World {
 
     /// Bytes arrive at the client.
     pub(crate) fn deliver(&mut self, bytes: &[u8]) {
+        self.session.handle_turn(self.instant());
         self.receive(bytes);
         self.settle();
     }

@@ -70,7 +70,7 @@ impl World {
 
     /// What must hold at any time; that answers come once and nothing comes after
     /// the end is checked as things come.
-    pub(crate) fn check_contract(&self) {
+    pub(crate) fn check_contract(&mut self) {
         for (n, number) in &self.asked {
             let answered = self.answers.contains_key(n);
             let waiting = !self.terminal || number.abandoned.get();

@@ -1,0 +1,44 @@
+//! Text of others, such as a path, in a message that is one line to read.
+
+use std::fmt::{self, Write};
+
+/// The most characters of a path that a message shows. A path may be as long as a frame, and a
+/// line is to be read.
+pub const SHOWN_MAX: usize = 240;
+
+/// Shows a text in one line: control characters escaped, and of more than [`SHOWN_MAX`] characters
+/// only the beginning and the end, which names the node.
+///
+/// ```
+/// use zk_proto::{SHOWN_MAX, Shown};
+///
+/// assert_eq!(Shown("/a\nb").to_string(), "/a\\nb");
+/// let long = Shown(&"/abc".repeat(1000)).to_string();
+/// assert_eq!(long.chars().count(), SHOWN_MAX);
+/// assert!(long.starts_with("/abc") && long.contains('…') && long.ends_with("/abc"));
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a>(pub &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.char_indices().nth(SHOWN_MAX).is_none() {
+            return escaped(self.0, f);
+        }
+        let head = self.0.char_indices().nth(SHOWN_MAX / 2).map_or(0, |(at, _)| at);
+        let tail = self.0.char_indices().nth_back(SHOWN_MAX - SHOWN_MAX / 2 - 2);
+        escaped(&self.0[..head], f)?;
+        f.write_char('…')?;
+        escaped(&self.0[tail.map_or(0, |(at, _)| at)..], f)
+    }
+}
+
+fn escaped(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for c in text.chars() {
+        match c.is_control() {
+            true => write!(f, "{}", c.escape_default())?,
+            false => f.write_char(c)?,
+        }
+    }
+    Ok(())
+}

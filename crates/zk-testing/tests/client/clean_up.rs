@@ -1,0 +1,50 @@
+//! Nodes that are left to be removed while there is no connection.
+
+use zk_session::limits::CHORES_MAX;
+use zk_session::{CreateMode, ErrorKind, Outcome, SessionEvent};
+use zk_testing::{Cut, TestServer};
+
+use crate::in_memory::client_of;
+
+/// As 66,000 guards that are dropped in an outage.
+#[tokio::test(start_paused = true)]
+async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let nodes: Vec<String> = (0..66_000).map(|n| format!("/lock-{n}")).collect();
+    for chunk in nodes.chunks(10_000) {
+        let made = chunk.iter().map(|path| client.create(path, b"", CreateMode::Ephemeral));
+        for created in made.collect::<Vec<_>>() {
+            created.await.unwrap();
+        }
+    }
+    let left = || {
+        server.with(|truth| {
+            let names = truth.tree().node("/").unwrap().children();
+            names.filter(|name| name.starts_with("lock-")).count()
+        })
+    };
+    assert_eq!(left(), 66_000);
+
+    let mut events = client.events();
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    let (first, last) = nodes.split_at(65_999);
+    first.iter().for_each(|path| drop(client.delete_for_certain(path)));
+    let refused = client.delete_for_certain(&last[0]).await.unwrap_err();
+    assert_eq!(*refused.kind(), ErrorKind::LimitReached("CHORES_MAX"));
+    assert_eq!(refused.outcome(), Outcome::Unknown, "it is deleted, and nobody is told");
+    assert_eq!(client.stats().clean_up_pending, 66_000);
+    assert_eq!(events.next().await, Some(SessionEvent::CleanUpBacklog { nodes: 1 }));
+
+    server.accept_connects(0);
+    assert!(matches!(events.next().await, Some(SessionEvent::Reconnected { .. })));
+    let waiting = 66_000 - CHORES_MAX;
+    assert_eq!(events.next().await, Some(SessionEvent::CleanUpBacklog { nodes: waiting }));
+    while client.stats().clean_up_pending > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(left(), 0);
+    assert!(client.is_connected());
+}
