@@ -49,6 +49,7 @@
 
 pub mod limits;
 
+mod deadline;
 mod error;
 mod gate;
 mod guard;
@@ -77,6 +78,7 @@ pub use owner::Owner;
 pub use participants::Participant;
 #[cfg(zk_planted)]
 pub use planted::Planted;
+pub use queue::foreign::Recipe;
 pub use revocation::{revocation, revoke};
 pub use rwlock::{ReadLock, RwLock, WriteGuard, WriteLock};
 pub use semaphore::{Lease, Semaphore};
