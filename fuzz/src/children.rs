@@ -190,7 +190,12 @@ fn may_contend(name: &[u8], lock_names: &[&str]) -> bool {
 }
 
 /// Who is before `own` among all in order, those left out that are no contenders.
-fn naive_rank<'a>(all: &[&'a [u8]], contending: &[bool], own: &[u8]) -> Rank<'a> {
+fn naive_rank<'a>(
+    all: &[&'a [u8]],
+    contending: &[bool],
+    own: &[u8],
+    has_others: bool,
+) -> Rank<'a> {
     let before = all.iter().zip(contending).take_while(|(name, _)| **name != own);
     let ahead: Vec<&[u8]> =
         before.filter(|(_, contends)| **contends).map(|(name, _)| *name).collect();
@@ -198,5 +203,6 @@ fn naive_rank<'a>(all: &[&'a [u8]], contending: &[bool], own: &[u8]) -> Rank<'a>
         position: ahead.len(),
         predecessor: ahead.last().copied(),
         second: ahead.iter().rev().nth(1).copied(),
+        has_others,
     }
 }

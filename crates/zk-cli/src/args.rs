@@ -11,7 +11,7 @@ use zk_recipes::session::{PathError, validate_path};
 use zk_testing::Version;
 
 use crate::failure::Failure;
-use crate::grip::Wanted;
+use crate::grip::{ForeignNodes, Wanted};
 use crate::lock::Task;
 
 /// Locks and plain operations on ZooKeeper.
@@ -39,6 +39,7 @@ Exit status:
   69  the ensemble cannot be reached
   74  the lock was lost while the command ran
   75  the lock was not acquired in time
+  78  another kind of lock uses the path, which would not exclude this one
 
 Lost connections are seen through: what was not done for certain is asked for again, if need be in
 another session, and nothing else is. The ensemble cannot be reached if it gives no session in 10 s,
@@ -250,9 +251,13 @@ pub(crate) struct Lock {
     /// Use the lock that Java services know as InterProcessSemaphoreMutex.
     ///
     /// Its nodes are others, so it does not exclude those who take the lock at the
-    /// same path without this option. They are listed by participants --semaphore.
+    /// same path without this option: they are refused, with exit status 78. The
+    /// holders are listed by participants --semaphore.
     #[arg(long)]
     pub(crate) no_reentrant: bool,
+
+    #[command(flatten)]
+    pub(crate) company: Company,
 
     /// Give the lock up when somebody asks for it: end the command as if the lock were
     /// lost, exit status 74.
@@ -262,6 +267,17 @@ pub(crate) struct Lock {
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// What is done about other recipes' nodes on the path.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub(crate) struct Company {
+    /// Do not refuse a path that another kind of lock uses, with exit status 78.
+    ///
+    /// A mutex, a read-write lock and a semaphore on one path do not exclude each other:
+    /// with this option they can be held at the same time.
+    #[arg(long)]
+    pub(crate) allow_foreign_nodes: bool,
 }
 
 /// The `semaphore` command.
@@ -301,6 +317,9 @@ pub(crate) struct Semaphore {
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
+    #[command(flatten)]
+    pub(crate) company: Company,
+
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -331,21 +350,30 @@ pub(crate) struct Multilock {
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
+    #[command(flatten)]
+    pub(crate) company: Company,
+
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }
 
+impl From<Company> for ForeignNodes {
+    fn from(company: Company) -> Self {
+        if company.allow_foreign_nodes { Self::Allowed } else { Self::Refused }
+    }
+}
+
 impl From<Lock> for Task {
     fn from(lock: Lock) -> Self {
-        let Lock { path, timeout, read, write, no_reentrant, revocable, command } = lock;
+        let Lock { path, timeout, read, write, no_reentrant, company, revocable, command } = lock;
         let wanted = match (read, write, no_reentrant) {
             (true, _, _) => Wanted::Read(path),
             (_, true, _) => Wanted::Write(path),
             (_, _, true) => Wanted::SemaphoreMutex(path),
             (false, false, false) => Wanted::Mutex(path),
         };
-        Self { wanted, timeout, revocable, command }
+        Self { wanted, foreign_nodes: company.into(), timeout, revocable, command }
     }
 }
 
@@ -353,27 +381,29 @@ impl TryFrom<Semaphore> for Task {
     type Error = Failure;
 
     fn try_from(semaphore: Semaphore) -> Result<Self, Failure> {
-        let Semaphore { path, permits: max, take, timeout, command } = semaphore;
+        let Semaphore { path, permits: max, take, timeout, company, command } = semaphore;
         if take > max {
             let why = format!("--take {take} is more than the --permits {max} there are");
             return Err(Failure::usage(why));
         }
         let wanted = Wanted::Permits { path, max, take };
-        Ok(Self { wanted, timeout, revocable: false, command })
+        Ok(Self { wanted, foreign_nodes: company.into(), timeout, revocable: false, command })
     }
 }
 
 impl TryFrom<Multilock> for Task {
     type Error = Failure;
 
-    fn try_from(Multilock { paths, timeout, command }: Multilock) -> Result<Self, Failure> {
+    fn try_from(locks: Multilock) -> Result<Self, Failure> {
+        let Multilock { paths, timeout, company, command } = locks;
         let twice =
             paths.iter().enumerate().find(|(n, path)| paths.iter().take(*n).any(|p| p == *path));
         if let Some((_, path)) = twice {
             let why = format!("{path} is given twice; it would wait for itself");
             return Err(Failure::usage(why));
         }
-        Ok(Self { wanted: Wanted::All(paths), timeout, revocable: false, command })
+        let wanted = Wanted::All(paths);
+        Ok(Self { wanted, foreign_nodes: company.into(), timeout, revocable: false, command })
     }
 }
 

@@ -15,6 +15,8 @@ const UNREACHABLE: u8 = 69;
 const LOST: u8 = 74;
 /// The lock was not acquired in time (`EX_TEMPFAIL`).
 const NOT_IN_TIME: u8 = 75;
+/// Another recipe uses the path (`EX_CONFIG`).
+const FOREIGN_NODE: u8 = 78;
 /// Everything else.
 const OTHER: u8 = 1;
 
@@ -34,6 +36,11 @@ impl Failure {
 
     pub(crate) fn lost(reason: LossReason) -> Self {
         Self::new(LOST, format!("the lock was lost: {reason}"))
+    }
+
+    pub(crate) fn revoked() -> Self {
+        let message = "the lock was given up, because somebody asked for it".to_owned();
+        Self::new(LOST, message)
     }
 
     pub(crate) fn not_in_time(wanted: &Wanted) -> Self {
@@ -130,7 +137,9 @@ impl From<LockError> for Failure {
         match error {
             LockError::Client(error) => error.into(),
             LockError::Lost(reason) => Self::lost(reason),
+            LockError::RevocationRequested { .. } => Self::revoked(),
             LockError::PermitsOutOfRange { .. } => Self::usage(error.to_string()),
+            LockError::ForeignNode { .. } => Self::new(FOREIGN_NODE, error.to_string()),
             error => Self::other(error.to_string()),
         }
     }

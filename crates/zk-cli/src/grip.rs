@@ -36,6 +36,24 @@ pub(crate) enum Approach {
     Look,
 }
 
+/// What is done about other recipes' nodes on the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ForeignNodes {
+    Refused,
+    Allowed,
+}
+
+/// A lock at that path, which refuses foreign nodes or allows them.
+macro_rules! at {
+    ($lock:expr, $foreign_nodes:expr) => {{
+        let lock = $lock?;
+        match $foreign_nodes {
+            ForeignNodes::Refused => lock,
+            ForeignNodes::Allowed => lock.allow_foreign_nodes(),
+        }
+    }};
+}
+
 /// What is held.
 pub(crate) enum Grip {
     One(Box<dyn Held>),
@@ -59,21 +77,24 @@ impl Wanted {
         &self,
         client: &Client,
         how: Approach,
+        foreign: ForeignNodes,
     ) -> Result<Option<Grip>, Refused> {
         match self {
-            Self::Mutex(path) => one(&Mutex::new(client, path)?, how).await,
-            Self::Read(path) => one(RwLock::new(client, path)?.read(), how).await,
-            Self::Write(path) => one(RwLock::new(client, path)?.write(), how).await,
-            Self::SemaphoreMutex(path) => one(&SemaphoreMutex::new(client, path)?, how).await,
+            Self::Mutex(path) => one(&at!(Mutex::new(client, path), foreign), how).await,
+            Self::Read(path) => one(at!(RwLock::new(client, path), foreign).read(), how).await,
+            Self::Write(path) => one(at!(RwLock::new(client, path), foreign).write(), how).await,
+            Self::SemaphoreMutex(path) => {
+                one(&at!(SemaphoreMutex::new(client, path), foreign), how).await
+            }
             Self::Permits { path, max, take } => {
-                let semaphore = Semaphore::new(client, path, *max)?;
+                let semaphore = at!(Semaphore::new(client, path, *max), foreign);
                 let lease = match how {
                     Approach::Look => semaphore.try_acquire_many(*take).await?,
                     Approach::Wait => Some(semaphore.acquire_many(*take).await?),
                 };
                 Ok(lease.map(|lease| Grip::One(Box::new(lease))))
             }
-            Self::All(paths) => all(client, paths, how).await,
+            Self::All(paths) => all(client, paths, how, foreign).await,
         }
     }
 
@@ -108,10 +129,15 @@ async fn one(lock: &dyn Lock, how: Approach) -> Result<Option<Grip>, Refused> {
 }
 
 /// In the canonical order, so that no two commands can wait for each other.
-async fn all(client: &Client, paths: &[String], how: Approach) -> Result<Option<Grip>, Refused> {
+async fn all(
+    client: &Client,
+    paths: &[String],
+    how: Approach,
+    foreign: ForeignNodes,
+) -> Result<Option<Grip>, Refused> {
     let mut locks: Vec<Arc<dyn Lock>> = Vec::with_capacity(paths.len());
     for path in paths {
-        locks.push(Arc::new(Mutex::new(client, path)?));
+        locks.push(Arc::new(at!(Mutex::new(client, path), foreign)));
     }
     let locks = MultiLock::in_canonical_order(locks);
     let place = |path: &String| locks.paths().position(|it| it == path);

@@ -6,12 +6,12 @@ use std::future::pending;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
+use zk_recipes::LockError;
 use zk_recipes::session::Client;
-use zk_recipes::{LockError, LossReason};
 
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
-use crate::grip::{Approach, Grip, Refused, Wanted};
+use crate::grip::{Approach, ForeignNodes, Grip, Refused, Wanted};
 use crate::sessions::{CONNECT_TIMEOUT, Sessions, clock};
 use crate::signals::{Signals, number};
 
@@ -19,10 +19,33 @@ use crate::signals::{Signals, number};
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) wanted: Wanted,
+    pub(crate) foreign_nodes: ForeignNodes,
     pub(crate) timeout: Option<Duration>,
     /// It ends when somebody asks for the lock.
     pub(crate) revocable: bool,
     pub(crate) command: Vec<OsString>,
+}
+
+impl Task {
+    /// Acquires it. One look waits for a connection, if the one that there was is lost meanwhile.
+    async fn acquire(&self, client: &Client, how: Approach) -> Result<Option<Grip>, Refused> {
+        loop {
+            match self.wanted.acquire(client, how, self.foreign_nodes).await {
+                Err(refused) if is_not_connected(&refused) => connected(client).await,
+                asked => return asked,
+            }
+        }
+    }
+}
+
+fn is_not_connected(refused: &Refused) -> bool {
+    matches!(refused.errors.first(), Some(LockError::NotConnected { .. }))
+}
+
+/// Waits until there is a connection, or the session has ended.
+async fn connected(client: &Client) {
+    let mut events = client.events();
+    while !client.is_connected() && client.ended().is_none() && events.next().await.is_some() {}
 }
 
 pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failure> {
@@ -91,7 +114,7 @@ async fn acquire(
         };
         tokio::select! {
             biased;
-            acquired = sessions.attend(task.wanted.acquire(&client, how)) => match acquired? {
+            acquired = sessions.attend(task.acquire(&client, how)) => match acquired? {
                 Ok(Some(grip)) => return Ok((client, grip)),
                 Ok(None) => return Err(Failure::not_in_time(&task.wanted)),
                 Err(refused) if !starts_over(&refused) => return Err(refused.into()),
@@ -162,7 +185,7 @@ async fn hold(
             }
             () = &mut asked_for => {
                 child.end().await;
-                return Err(Failure::lost(LossReason::Revoked));
+                return Err(Failure::revoked());
             }
             code = child.wait() => return code,
             signal = signals.next() => child.signal(signal),

@@ -61,7 +61,7 @@ fn foreign_children_are_sorted_in_but_are_nobodys_predecessor() {
     let names = ["zzz", "_c_a-lock-0000000005", "0", "_c_b-latch-0000000001"];
     assert_eq!(sorted(&names, MUTEX), ["0", names[1], names[3], "zzz"]);
     let list = ChildList::from_names(names);
-    let first = Rank { position: 0, predecessor: None, second: None };
+    let first = Rank { position: 0, predecessor: None, second: None, has_others: true };
     assert_eq!(list.rank(b"_c_a-lock-0000000005", MUTEX), Some(first));
     // A bare number sorts as one and is still no contender.
     let list = ChildList::from_names(["0000000001", "_c_a-lock-0000000005"]);

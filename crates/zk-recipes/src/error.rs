@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use zk_session::{ErrorKind, LeaseLoss, RetryOn, SessionEnd};
 
+use crate::queue::foreign::Recipe;
+
 /// Why a lock that was held is held no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -20,9 +22,6 @@ pub enum LossReason {
     /// The lock's node was deleted: by somebody, or by the server because the session expired, whose
     /// event may arrive before the session knows.
     NodeDeleted,
-    /// Somebody asked for the lock, and it was given up; see
-    /// [`Guard::run_until_revoked`](crate::Guard::run_until_revoked).
-    Revoked,
     /// The guard was released or dropped. Only told to those who still wait for the
     /// loss of a lock that is no longer held.
     Released,
@@ -47,7 +46,6 @@ impl fmt::Display for LossReason {
             }
             Self::ProcessPaused(paused) => write!(f, "{}", LeaseLoss::ProcessPaused(*paused)),
             Self::NodeDeleted => f.write_str("somebody deleted the lock's node"),
-            Self::Revoked => f.write_str("somebody asked for it, and it was given up"),
             Self::Released => f.write_str("the lock was given up"),
         }
     }
@@ -66,6 +64,33 @@ pub enum LockError {
     Client(zk_session::Error),
     /// The lock was held, and is held no more.
     Lost(LossReason),
+    /// Somebody asked for the lock, which is still held; see
+    /// [`Guard::run_until_revoked`](crate::Guard::run_until_revoked).
+    RevocationRequested {
+        /// The holder's node.
+        node: String,
+    },
+    /// There is no connection to the ensemble, and the caller did not want to wait for one.
+    NotConnected {
+        /// The path of the lock.
+        path: String,
+    },
+    /// Another recipe has a node at the lock's path. The two would not exclude each other, so the
+    /// lock is not acquired. Give each recipe a path of its own, or call
+    /// [`allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes) on the handle.
+    ///
+    /// Nodes are told apart by their names, as Curator and this crate form them. The nodes of a
+    /// [`Mutex`](crate::Mutex) with [another lock name](crate::Mutex::with_lock_name) are not
+    /// recognised. Curator's recipes look for no nodes of others: one that comes second is not
+    /// refused, and whoever holds the lock is not told.
+    ForeignNode {
+        /// The path of the lock.
+        path: String,
+        /// The node.
+        node: String,
+        /// What its name looks like.
+        recipe: Recipe,
+    },
     /// The node was deleted by somebody, again and again, while it waited.
     Vanished {
         /// The path of the lock.
@@ -138,8 +163,12 @@ impl LockError {
             | Self::InvalidLockName { .. }
             | Self::NotACount { .. }
             | Self::NodeRecreated { .. }
+            | Self::ForeignNode { .. }
             | Self::PermitsOutOfRange { .. } => false,
-            Self::Lost(_) | Self::Vanished { .. } => true,
+            Self::Lost(_)
+            | Self::Vanished { .. }
+            | Self::RevocationRequested { .. }
+            | Self::NotConnected { .. } => true,
         }
     }
 }
@@ -169,6 +198,19 @@ impl fmt::Display for LockError {
         match self {
             Self::Client(error) => write!(f, "{error}"),
             Self::Lost(reason) => write!(f, "the lock was lost: {reason}"),
+            Self::RevocationRequested { node } => {
+                write!(f, "{node}: somebody asked for the lock, which is still held; release it")
+            }
+            Self::NotConnected { path } => write!(
+                f,
+                "{path}: there is no connection to the ensemble; try again when there is one, or \
+                 wait with a timeout"
+            ),
+            Self::ForeignNode { path, node, recipe } => write!(
+                f,
+                "cannot acquire {path}: {node} is the node of a {recipe}, which does not exclude \
+                 this lock; use another path, or allow foreign nodes"
+            ),
             Self::Vanished { path } => {
                 write!(f, "{path}: the nodes of this contender were deleted by somebody")
             }

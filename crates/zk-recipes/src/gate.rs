@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use zk_session::{Belief, Client};
 
+use crate::deadline::{at_once, in_time, while_connected};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::hold::Hold;
@@ -60,6 +61,10 @@ impl Gate {
     }
 
     pub(crate) async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
+        while_connected(&self.client, &self.kind.path, self.attempt()).await
+    }
+
+    async fn attempt(&self) -> Result<Option<Guard>, LockError> {
         let entrance = match &self.owner {
             None => None,
             Some(owner) => {
@@ -82,13 +87,9 @@ impl Gate {
         &self,
         timeout: Duration,
     ) -> Result<Option<Guard>, LockError> {
-        if timeout.is_zero() {
-            // One look takes time, too; but there is none to wait for a connection.
-            return if self.client.is_connected() { self.try_acquire().await } else { Ok(None) };
-        }
-        match tokio::time::timeout(timeout, self.acquire()).await {
-            Ok(acquired) => acquired.map(Some),
-            Err(_) => Ok(None),
+        match timeout.is_zero() {
+            true => at_once(&self.client, self.try_acquire()).await,
+            false => in_time(&self.client, timeout, self.acquire()).await.transpose(),
         }
     }
 

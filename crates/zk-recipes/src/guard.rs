@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use zk_session::{ErrorCode, Multi, Outcome};
+use zk_session::{ErrorCode, Multi};
 
 use crate::error::{LockError, LossReason};
 use crate::hold::Hold;
+use crate::queue::attempts::Attempts;
 use crate::queue::contender::Node;
-use crate::queue::{passes, pause};
 use crate::revocation::asked_again;
 
 /// A number that only ever grows from one holder of a lock to the next, over the
@@ -134,6 +134,7 @@ impl Guard {
     /// # Cancel safety
     /// Nothing is changed when the future is dropped.
     pub async fn check(&self) -> Result<FencingToken, LockError> {
+        let mut attempts = Attempts::default();
         loop {
             self.token()?;
             let (client, node) = (self.hold.client(), self.hold.node());
@@ -154,10 +155,9 @@ impl Guard {
                 self.hold.found_deleted();
             }
             // A transaction without a change may be repeated, whatever became of it.
-            if !passes(&error) && error.outcome() != Outcome::Unknown {
+            if let Err(error) = attempts.again_if_unknown(client, error).await {
                 return Err(if self.is_held() { error.into() } else { self.hold.lost_error() });
             }
-            pause(&error).await;
         }
     }
 
@@ -227,14 +227,14 @@ impl Guard {
     /// lock. The guard is still held then: release it.
     ///
     /// # Errors
-    /// As [`run`](Self::run), and [`LossReason::Revoked`]; why nobody could ask.
+    /// As [`run`](Self::run); [`LockError::RevocationRequested`]; why nobody could ask.
     ///
     /// # Cancel safety
     /// That of `work`.
     pub async fn run_until_revoked<W: Future>(&self, work: W) -> Result<W::Output, LockError> {
         let revoked = async {
             match self.revocation().await {
-                Ok(()) => LockError::Lost(LossReason::Revoked),
+                Ok(()) => LockError::RevocationRequested { node: self.node().to_owned() },
                 // The guard tells that better, and will.
                 Err(LockError::Vanished { .. }) => std::future::pending().await,
                 Err(error) => error,

@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -18,8 +19,8 @@ use crate::guard::FencingToken;
 use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
 use crate::owner::Slot;
 use crate::planted::{self, Planted};
+use crate::queue::attempts::{Attempts, is_transient};
 use crate::queue::contender::{Contender, Node, is_final};
-use crate::queue::{passes, pause};
 
 #[derive(Debug)]
 pub(crate) struct Hold {
@@ -200,7 +201,7 @@ impl NodeWatch {
         let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);
         let task = contender.client().spawn_beside(async move {
             if armed.is_none() {
-                tokio::time::sleep(delay).await;
+                client.sleep(delay).await;
             }
             deleted(client, node, armed).await;
             fate.set(LossReason::NodeDeleted);
@@ -223,6 +224,9 @@ impl Drop for NodeWatch {
 /// The watch is one on the node's children. It has none, so nothing but the deletion fires it;
 /// a watch on the data would have to be set again at each request to give the lock up.
 pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>) {
+    // Nobody waits for these answers, so they need not come in the time that the handle gives.
+    let client = client.within(Duration::MAX);
+    let mut attempts = Attempts::default();
     loop {
         let event = match armed.take() {
             Some(watch) => watch.await,
@@ -243,9 +247,13 @@ pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>
         }
         match failed.kind() {
             // Without a watch the guard would never be told: it looks for itself.
-            ErrorKind::LimitReached(_) => tokio::time::sleep(UNWATCHED_PAUSE).await,
-            _ if passes(&failed) => pause(&failed).await,
-            _ => tokio::time::sleep(THROTTLED_PAUSE).await,
+            ErrorKind::LimitReached(_) => client.sleep(UNWATCHED_PAUSE).await,
+            _ if is_transient(&failed) => {
+                if attempts.again(&client, failed).await.is_err() {
+                    attempts = Attempts::default();
+                }
+            }
+            _ => client.sleep(THROTTLED_PAUSE).await,
         }
     }
 }

@@ -50,6 +50,7 @@
 pub mod blocking;
 pub mod limits;
 
+mod deadline;
 mod error;
 mod gate;
 mod guard;
@@ -79,6 +80,7 @@ pub use owner::Owner;
 pub use participants::Participant;
 #[cfg(zk_planted)]
 pub use planted::Planted;
+pub use queue::foreign::Recipe;
 pub use revocation::{revocation, revoke};
 pub use run_whenever_held::{HeldLock, Interruption, run_whenever_held};
 pub use rwlock::{ReadLock, RwLock, WriteGuard, WriteLock};

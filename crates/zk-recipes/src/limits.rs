@@ -24,8 +24,28 @@ pub const THROTTLED_PAUSE: Duration = Duration::from_millis(100);
 /// is noticed later than with a watch, and a thousand such guards cost a thousand reads a second.
 pub const UNWATCHED_PAUSE: Duration = Duration::from_secs(1);
 
+/// How often in a row a request may time out on a working connection before the operation fails.
+/// The pauses in between add up to about a session timeout, within which the session replaces a
+/// connection that does not answer. What still times out then has a
+/// [`request_timeout`](zk_session::Config::request_timeout), or a
+/// [`within`](zk_session::Client::within), that is too short for the ensemble.
+pub const TIMED_OUT_MAX: u32 = 16;
+
+/// The first pause after a request that timed out. It doubles each time, up to an eighth of the
+/// session timeout: a slow ensemble must not be sent the same request without a pause.
+pub const TIMED_OUT_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long the one attempt of an acquisition with a timeout of zero may take: enough for the round
+/// trips to an ensemble nearby, and little for a caller who asked not to wait.
+pub const ATTEMPT_TIME: Duration = Duration::from_millis(15);
+
 /// Requests made at once when the data of many contenders is read.
 pub const PARTICIPANTS_CHUNK: usize = 256;
+
+/// Bytes of data, and of the path four times, with which a writer can certainly become a reader: half
+/// of what a server takes in one request. Beyond it the transaction is measured before a writer
+/// queues.
+pub const DOWNGRADE_FITS: usize = 512 * 1024;
 
 /// Permits that one call may take: each is a node, and a request at either end of its
 /// life, and all of them wait for the same turn.

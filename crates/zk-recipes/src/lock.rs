@@ -30,6 +30,16 @@ pub trait Lock: fmt::Debug + Send + Sync {
 
     /// Takes the lock if it is free.
     fn try_acquire_boxed(&self) -> Boxed<'_, Result<Option<Box<dyn Held>>, LockError>>;
+
+    /// Waits for a while, as the timeout of a [`MultiLock`](crate::MultiLock) does: on the runtime
+    /// of the caller, or, with the locks of this crate, on that of the session's driver where the
+    /// caller has none.
+    ///
+    /// # Panics
+    /// If there is no such runtime, or it has no timers.
+    fn sleep_boxed(&self, duration: Duration) -> Boxed<'static, ()> {
+        Box::pin(async move { tokio::time::sleep(duration).await })
+    }
 }
 
 /// What a holder of any lock holds. Dropping it gives the lock up without waiting.
@@ -150,7 +160,7 @@ impl Held for Lease {
     }
 }
 
-/// The same four methods, for whatever has the methods of a lock's handle.
+/// The same methods, for whatever has the methods of a lock's handle.
 macro_rules! lock {
     ($handle:ty, $kind:literal) => {
         impl Lock for $handle {
@@ -170,6 +180,10 @@ macro_rules! lock {
                 Box::pin(async {
                     Ok(self.try_acquire().await?.map(|held| Box::new(held) as Box<dyn Held>))
                 })
+            }
+
+            fn sleep_boxed(&self, duration: Duration) -> Boxed<'static, ()> {
+                Box::pin(self.client().sleep(duration))
             }
         }
     };

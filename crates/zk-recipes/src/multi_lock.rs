@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, FutureExt, select, select_all};
-use tokio::task::unconstrained;
+use tokio::task::{coop::Unconstrained, unconstrained};
 use zk_session::RetryOn;
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
+use crate::limits::ATTEMPT_TIME;
 use crate::lock::{Boxed, Held, Lock};
 use crate::planted::Planted;
 
@@ -98,6 +99,77 @@ impl MultiLock {
     /// # Cancel safety
     /// Dropping the future, at any point, gives everything up, and leaves no node behind.
     pub async fn acquire(&self) -> Result<MultiGuard, MultiLockError> {
+        match self.take().await {
+            Ok(guard) => Ok(guard),
+            Err((taken, failure)) => Err(taken.give_up(failure).await),
+        }
+    }
+
+    /// Takes all the locks if all are free, and none otherwise.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); also if one that was had could not be given up in
+    /// order, because another was not free. It does not wait for a connection:
+    /// [`LockError::NotConnected`] if one of the locks has none.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, MultiLockError> {
+        match self.try_take().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err((taken, None)) => taken.release().await.map(|()| None),
+            // Given up in the background: nothing here waits for a connection.
+            Err((_, Some(failure))) if failure.is_not_connected() => Err(failure.into()),
+            Err((taken, Some(failure))) => Err(taken.give_up(failure).await),
+        }
+    }
+
+    /// Waits for all the locks, but no longer than `timeout` for all of them together,
+    /// whatever the reason for the waiting. What was acquired by then is released in the background.
+    ///
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
+    /// [15 ms](crate::limits::ATTEMPT_TIME) for all of them together. Without a connection it returns
+    /// `None` at once.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire). What goes wrong with releases that take longer than the timeout
+    /// is not reported.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_timeout(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<MultiGuard>, MultiLockError> {
+        let Some(first) = self.locks.first() else { return self.acquire().await.map(Some) };
+        let is_zero = timeout.is_zero();
+        let time = if is_zero { ATTEMPT_TIME } else { timeout };
+        // A task that has used up its budget must be told of the end of the time, too.
+        let mut deadline = unconstrained(first.sleep_boxed(time));
+        let taken = match is_zero {
+            true => until(&mut deadline, self.try_take()).await,
+            false => {
+                let taken = until(&mut deadline, self.take()).await;
+                taken.map(|taken| taken.map_err(|(taken, failure)| (taken, Some(failure))))
+            }
+        };
+        // Whatever is dropped is given up in the background.
+        match taken {
+            None => Ok(None),
+            Some(Ok(guard)) => Ok(Some(guard)),
+            Some(Err((taken, None))) => {
+                until(&mut deadline, taken.release()).await.unwrap_or(Ok(())).map(|()| None)
+            }
+            Some(Err((_, Some(failure)))) if is_zero && failure.is_not_connected() => Ok(None),
+            Some(Err((taken, Some(failure)))) => {
+                let given_up = until(&mut deadline, taken.give_up(failure.clone())).await;
+                Err(given_up.unwrap_or_else(|| failure.into()))
+            }
+        }
+    }
+
+    /// Waits for all the locks. If one fails, returns those that were acquired before it.
+    async fn take(&self) -> Result<MultiGuard, (MultiGuard, LockFailure)> {
         let mut guard = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
         let mut losses: Vec<Boxed<'static, LossReason>> = Vec::new();
         for lock in &self.locks {
@@ -117,68 +189,33 @@ impl MultiLock {
                 Ok(Err(error)) => LockFailure::new(lock.path(), error),
                 Err(loss) => guard.loss(loss),
             };
-            drop(losses);
-            return Err(guard.give_up(failure).await);
+            return Err((guard, failure));
         }
         // The last one may have been had in the very moment in which another was lost.
-        let lost = unconstrained(first(&mut losses)).now_or_never();
-        drop(losses);
-        match lost {
+        match unconstrained(first(&mut losses)).now_or_never() {
             None => Ok(guard),
             Some(loss) => {
                 let failure = guard.loss(loss);
-                Err(guard.give_up(failure).await)
+                Err((guard, failure))
             }
         }
     }
 
-    /// Takes all the locks if all are free, and none otherwise.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire); also if one that was had could not be given up in
-    /// order, because another was not free.
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, MultiLockError> {
+    /// Takes all the locks that are free, up to the first that is not, or that fails.
+    async fn try_take(&self) -> Result<MultiGuard, (MultiGuard, Option<LockFailure>)> {
         let mut guard = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
         for lock in &self.locks {
             match lock.try_acquire_boxed().await {
                 Ok(Some(held)) => guard.held.push((lock.path().to_owned(), held)),
                 Ok(None) if Planted::MultiKeepsTheFirst.is_on() => {
                     std::mem::forget(guard);
-                    return Ok(None);
+                    return Err((MultiGuard { held: Vec::new() }, None));
                 }
-                Ok(None) => return guard.release().await.map(|()| None),
-                Err(error) => {
-                    return Err(guard.give_up(LockFailure::new(lock.path(), error)).await);
-                }
+                Ok(None) => return Err((guard, None)),
+                Err(error) => return Err((guard, Some(LockFailure::new(lock.path(), error)))),
             }
         }
-        Ok(Some(guard))
-    }
-
-    /// Waits for all the locks, but no longer than `timeout` for all of them together,
-    /// whatever the reason for the waiting. What was had by then is given up in the
-    /// background. With a timeout of zero it does what [`try_acquire`](Self::try_acquire)
-    /// does.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(
-        &self,
-        timeout: Duration,
-    ) -> Result<Option<MultiGuard>, MultiLockError> {
-        if timeout.is_zero() {
-            return self.try_acquire().await; // one look takes time, too
-        }
-        match tokio::time::timeout(timeout, self.acquire()).await {
-            Ok(acquired) => acquired.map(Some),
-            Err(_) => Ok(None),
-        }
+        Ok(guard)
     }
 }
 
@@ -318,6 +355,16 @@ impl LockFailure {
     fn new(path: &str, error: LockError) -> Self {
         Self { path: path.to_owned(), error }
     }
+
+    fn is_not_connected(&self) -> bool {
+        matches!(self.error, LockError::NotConnected { .. })
+    }
+}
+
+impl From<LockFailure> for MultiLockError {
+    fn from(failure: LockFailure) -> Self {
+        Self { failures: vec![failure] }
+    }
 }
 
 /// Why several locks could not be had together, or not be given up in order.
@@ -368,6 +415,17 @@ impl fmt::Debug for MultiLockError {
 impl std::error::Error for MultiLockError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.failures.first().map(|failure| &failure.error as _)
+    }
+}
+
+/// Waits for a future until the deadline; `None` if it takes longer.
+async fn until<F: Future>(
+    deadline: &mut Unconstrained<Boxed<'static, ()>>,
+    future: F,
+) -> Option<F::Output> {
+    match select(pin!(future), deadline).await {
+        Either::Left((done, _)) => Some(done),
+        Either::Right(((), _)) => None,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::guard::Guard;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
 use crate::queue::admission::Admission;
+use crate::queue::foreign::Recipe;
 use crate::queue::kind::Kind;
 use crate::queue::name;
 use crate::waiting::Waiting;
@@ -32,6 +33,8 @@ const LOCK_NAME: &str = "lock-";
 /// * **Not re-entrant** as it is: a task that acquires a lock it already holds waits for
 ///   itself. With [`owned_by`](Self::owned_by) it is re-entrant.
 /// * Every holder's token is larger than that of every holder before.
+/// * A path on which a [`RwLock`](crate::RwLock) or a [`Semaphore`](crate::Semaphore) has nodes is
+///   refused ([`LockError::ForeignNode`]): they would not exclude each other.
 ///
 /// # On the wire
 /// Contenders are children of the path, ephemeral and sequential; the number at the end of
@@ -56,7 +59,8 @@ const LOCK_NAME: &str = "lock-";
 /// that event alone**, without a request, unless the session's lease has run out. A release
 /// wakes the two behind it and nobody else. The list of the queue is read twice, which is what
 /// grows with its length: some 60 bytes for each contender. A waiter takes less than 4 KiB of
-/// memory.
+/// memory. Where the path has a child called `locks` or `leases`, an acquisition lists both of
+/// these, in one round trip more, to see whether they are a semaphore's.
 ///
 /// # What happens on loss
 /// [`Guard::lost`] returns, and [`Guard::token`] fails, before any leader can expire the session,
@@ -128,6 +132,15 @@ impl Mutex {
         Ok(self)
     }
 
+    /// Does not refuse a path on which other recipes have nodes; see
+    /// [`LockError::ForeignNode`]. A read-write lock or a semaphore at the same path is another lock,
+    /// which can be held at the same time.
+    #[must_use]
+    pub fn allow_foreign_nodes(mut self) -> Self {
+        self.gate.kind_mut().exclusive = None;
+        self
+    }
+
     /// On behalf of an owner, who is let in again while it holds the lock.
     #[must_use]
     pub fn owned_by(mut self, owner: &Owner) -> Self {
@@ -161,8 +174,9 @@ impl Mutex {
     /// Takes the lock if nobody has it or waits for it.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). Without a connection it waits for one; see
-    /// [`acquire_timeout`](Self::acquire_timeout) for a bound.
+    /// As [`acquire`](Self::acquire). It does not wait for a connection: without one the error is
+    /// [`LockError::NotConnected`]. For the answers of a server that is silent it waits as long as
+    /// the session does; see [`acquire_timeout`](Self::acquire_timeout) for a bound.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -171,8 +185,10 @@ impl Mutex {
     }
 
     /// Waits for the lock, but no longer than `timeout`, whatever the reason for
-    /// the waiting. The place in the queue is given up in the background. With a
-    /// timeout of zero it does what [`try_acquire`](Self::try_acquire) does.
+    /// the waiting. The place in the queue is given up in the background.
+    ///
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
+    /// [15 ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -196,6 +212,10 @@ impl Mutex {
         self.gate.enqueue().await
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        self.gate.client()
+    }
+
     /// The holder and those who wait, in order; nobody if the path does not exist.
     ///
     /// # Errors
@@ -208,5 +228,6 @@ impl Mutex {
 
 /// A mutex's nodes below `path`.
 pub(crate) fn kind(path: String) -> Kind {
-    Kind::new(path, LOCK_NAME, Admission::FirstForGood)
+    let kind = Kind::new(path, LOCK_NAME, Admission::FirstForGood);
+    Kind { exclusive: Some(Recipe::Mutex), ..kind }
 }

@@ -6,8 +6,9 @@ use zk_session::{Client, Error, ErrorCode, KeyRule, NodeData, Pending};
 
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
+use crate::queue::attempts::{Attempts, is_transient};
 use crate::queue::name::{self, contains, sequence};
-use crate::queue::{parents, passes, pause};
+use crate::queue::parents;
 
 /// One contender for a lock. `Debug` prints its session and its czxid in hexadecimal.
 #[derive(Clone, PartialEq, Eq)]
@@ -65,7 +66,7 @@ async fn listed(
     rule: KeyRule<'_>,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<Participant>, LockError> {
-    let children = match read(|| client.get_children(path)).await {
+    let children = match read(client, || client.get_children(path)).await {
         Ok(children) => children.names,
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
@@ -86,7 +87,7 @@ async fn listed(
             .collect();
         for (path, sequence, data) in asked {
             let answer = match data.await {
-                Err(error) if passes(&error) => read(|| client.get_data(&path)).await,
+                Err(error) if is_transient(&error) => read(client, || client.get_data(&path)).await,
                 answer => answer,
             };
             participants.extend(seen(path, sequence, answer)?);
@@ -101,16 +102,17 @@ pub(crate) async fn participant(
     path: &str,
     rule: KeyRule<'_>,
 ) -> Result<Option<Participant>, LockError> {
-    let answer = read(|| client.get_data(path)).await;
+    let answer = read(client, || client.get_data(path)).await;
     seen(path.to_owned(), sequence(name::of(path), rule), answer)
 }
 
 /// Asks until there is an answer: what is only read may be read again.
-async fn read<T>(ask: impl Fn() -> Pending<T>) -> Result<T, Error> {
+async fn read<T>(client: &Client, ask: impl Fn() -> Pending<T>) -> Result<T, Error> {
+    let mut attempts = Attempts::default();
     loop {
         match ask().await {
-            Err(error) if passes(&error) => pause(&error).await,
-            answer => return answer,
+            Ok(answer) => return Ok(answer),
+            Err(error) => attempts.again(client, error).await?,
         }
     }
 }

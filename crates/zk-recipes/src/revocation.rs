@@ -24,7 +24,7 @@ use zk_session::{Client, ErrorCode, ErrorKind, EventType};
 
 use crate::error::LockError;
 use crate::planted::Planted;
-use crate::queue::{passes, pause};
+use crate::queue::attempts::Attempts;
 
 /// What a request to let go looks like on the wire.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
@@ -40,14 +40,14 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 /// # Cancel safety
 /// The holder may or may not have been asked when the future is dropped.
 pub async fn revoke(client: &Client, node: &str) -> Result<bool, LockError> {
+    let mut attempts = Attempts::default();
     loop {
         match client.set_data(node, REVOKE, None).await {
             Ok(_) => return Ok(true),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(false),
-            Err(error) if passes(&error) => pause(&error).await,
             // To ask twice is to ask.
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionLost(_)) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => attempts.again(client, error).await?,
         }
     }
 }
@@ -86,6 +86,7 @@ pub(crate) fn asked_again(
 /// Waits for a request later than the transaction with that number; which one it was.
 async fn asked(client: Client, node: String, heard: i64) -> Result<i64, LockError> {
     let mut looks = !Planted::MarkBeforeWatchUnseen.is_on();
+    let mut attempts = Attempts::default();
     loop {
         match client.get_data_and_watch(&node).await {
             Ok((seen, _))
@@ -94,7 +95,7 @@ async fn asked(client: Client, node: String, heard: i64) -> Result<i64, LockErro
                 return Ok(seen.stat.mzxid);
             }
             Ok((_, watch)) => {
-                looks = true;
+                (looks, attempts) = (true, Attempts::default());
                 if watch.await?.event_type == EventType::NODE_DELETED {
                     return Err(LockError::Vanished { path: node });
                 }
@@ -102,8 +103,7 @@ async fn asked(client: Client, node: String, heard: i64) -> Result<i64, LockErro
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
                 return Err(LockError::Vanished { path: node });
             }
-            Err(error) if passes(&error) => pause(&error).await,
-            Err(error) => return Err(error.into()),
+            Err(error) => attempts.again(&client, error).await?,
         }
     }
 }

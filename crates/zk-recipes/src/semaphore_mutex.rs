@@ -12,9 +12,10 @@ use crate::semaphore::{Lease, Semaphore};
 /// A lock that one holder has at a time, on the nodes of Curator's
 /// `InterProcessSemaphoreMutex`, which are those of a [`Semaphore`] of one permit.
 ///
-/// It is there for services that share a lock with such Java services. **It knows
-/// nothing of a [`Mutex`](crate::Mutex) on the same path**, nor that of it: both can be
-/// held at the same time. Where there is a choice take the `Mutex`: it costs one round
+/// It is there for services that share a lock with such Java services. A
+/// [`Mutex`](crate::Mutex) on the same path does not exclude it, so a path with nodes of one is
+/// refused ([`LockError::ForeignNode`]), here and there. Java services do not refuse: with them
+/// both can be held at the same time. Where there is a choice take the `Mutex`: it costs one round
 /// trip less, it hands over without a request, and those who wait are all listed.
 ///
 /// The handle is cheap to clone and may be shared by many tasks, each of which queues
@@ -82,6 +83,14 @@ impl SemaphoreMutex {
         self
     }
 
+    /// Does not refuse a path on which other recipes have nodes; see
+    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
+    #[must_use]
+    pub fn allow_foreign_nodes(mut self) -> Self {
+        self.semaphore = self.semaphore.allow_foreign_nodes();
+        self
+    }
+
     /// The path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -114,8 +123,10 @@ impl SemaphoreMutex {
     }
 
     /// Waits for the lock, but no longer than `timeout`, whatever the reason for the
-    /// waiting. With a timeout of zero it does what [`try_acquire`](Self::try_acquire)
-    /// does.
+    /// waiting.
+    ///
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
+    /// [15 ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -133,6 +144,10 @@ impl SemaphoreMutex {
     /// A failed request.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         self.semaphore.participants().await
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        self.semaphore.client()
     }
 
     fn guard(&self, lease: Lease) -> Result<Guard, LockError> {

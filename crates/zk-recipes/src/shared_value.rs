@@ -17,11 +17,12 @@
 //! ```
 
 use bytes::Bytes;
-use zk_session::{Client, CreateMode, Error, ErrorCode, OPEN_ACL, Outcome, PathError, Stat};
+use zk_session::{Client, CreateMode, Error, ErrorCode, OPEN_ACL, PathError, Stat};
 
 use crate::error::LockError;
 use crate::planted::Planted;
-use crate::queue::{parents, passes, pause};
+use crate::queue::attempts::Attempts;
+use crate::queue::parents;
 
 /// A value in a node of its own, which is made with a seed when it is first needed.
 ///
@@ -81,10 +82,11 @@ impl SharedValue {
     /// # Cancel safety
     /// At most the node has been made when the future is dropped.
     pub async fn get(&self) -> Result<Versioned, LockError> {
+        let mut attempts = Attempts::default();
         loop {
             match self.client.get_data(&self.path).await {
                 Ok(node) => return Ok(versioned(node.data, node.stat)),
-                Err(error) => self.make_if_missing(error).await?,
+                Err(error) => self.make_if_missing(&mut attempts, error).await?,
             }
         }
     }
@@ -99,6 +101,7 @@ impl SharedValue {
     /// Nothing is lost when the future is dropped.
     pub async fn changed(&self, before: &Versioned) -> Result<Versioned, LockError> {
         let mut looks = !Planted::ChangeBeforeWatchUnseen.is_on();
+        let mut attempts = Attempts::default();
         loop {
             match self.client.get_data_and_watch(&self.path).await {
                 // Servers are not all equally far: only what is newer is news.
@@ -107,9 +110,9 @@ impl SharedValue {
                 }
                 Ok((_, watch)) => {
                     drop(watch.await?);
-                    looks = true;
+                    (looks, attempts) = (true, Attempts::default());
                 }
-                Err(error) => self.make_if_missing(error).await?,
+                Err(error) => self.make_if_missing(&mut attempts, error).await?,
             }
         }
     }
@@ -124,10 +127,11 @@ impl SharedValue {
     /// The value may or may not be set when the future is dropped.
     pub async fn set(&self, value: impl Into<Bytes>) -> Result<Versioned, LockError> {
         let value = value.into();
+        let mut attempts = Attempts::default();
         loop {
             match self.client.set_data(&self.path, &value, None).await {
                 Ok(stat) => return Ok(Versioned { value, stat }),
-                Err(error) => self.make_if_missing(error).await?,
+                Err(error) => self.make_if_missing(&mut attempts, error).await?,
             }
         }
     }
@@ -159,6 +163,7 @@ impl SharedValue {
         if version == -1 {
             return Ok(None);
         }
+        let mut attempts = Attempts::default();
         loop {
             let version = (!Planted::BlindSet.is_on()).then_some(version);
             match self.client.set_data(&self.path, &value, version).await {
@@ -168,8 +173,7 @@ impl SharedValue {
                 Ok(stat) => return Ok(Some(Versioned { value, stat })),
                 Err(error) => match error.code() {
                     Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE) => return Ok(None),
-                    _ if passes(&error) => pause(&error).await,
-                    _ => return Err(error.into()),
+                    _ => attempts.again(&self.client, error).await?,
                 },
             }
         }
@@ -177,13 +181,13 @@ impl SharedValue {
 
     /// Makes the node if that is what the request failed for; passes on what trying
     /// again does not help.
-    async fn make_if_missing(&self, error: Error) -> Result<(), LockError> {
-        if passes(&error) {
-            pause(&error).await;
-            return Ok(());
-        }
+    async fn make_if_missing(
+        &self,
+        attempts: &mut Attempts,
+        error: Error,
+    ) -> Result<(), LockError> {
         if error.code() != Some(ErrorCode::NO_NODE) {
-            return Err(error.into());
+            return Ok(attempts.again(&self.client, error).await?);
         }
         match self.client.create(&self.path, &self.seed, CreateMode::Persistent).await {
             Ok(_) => Ok(()),
@@ -195,11 +199,7 @@ impl SharedValue {
                 }
             }
             // Making it twice makes it once.
-            Err(error) if passes(&error) || error.outcome() == Outcome::Unknown => {
-                pause(&error).await;
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
+            Err(error) => Ok(attempts.again_if_unknown(&self.client, error).await?),
         }
     }
 }

@@ -39,8 +39,10 @@ pub struct Place {
 /// read-write lock a writer that becomes a reader may have come in ahead.
 ///
 /// # What it costs
-/// No request that [`acquire`](crate::Mutex::acquire) would not make, but each list that
-/// comes is sorted. [`look`](Self::look) is one request, [`holder`](Self::holder) another.
+/// What [`acquire`](crate::Mutex::acquire) costs, except that each list is sorted, and that
+/// [`acquired`](Self::acquired) may look at the queue once more: time may have passed since the last
+/// look. It does so unless the contender has waited for a mutex, and watches its own node since.
+/// [`look`](Self::look) is one request, [`holder`](Self::holder) another.
 ///
 /// Nothing is asked of the server while neither [`moved`](Self::moved) nor
 /// [`acquired`](Self::acquired) is awaited: the place in the queue stays, and the lock comes to
@@ -183,7 +185,8 @@ impl<G> Waiting<G> {
 }
 
 impl Waiting<Guard> {
-    /// Waits for the lock, as long as it takes.
+    /// Waits for the lock, as long as it takes. If the lock is free, it returns after one more request,
+    /// which looks at the queue again.
     ///
     /// # Errors
     /// As [`Mutex::acquire`](crate::Mutex::acquire).
@@ -197,7 +200,8 @@ impl Waiting<Guard> {
 }
 
 impl Waiting<WriteGuard> {
-    /// Waits for the lock, as long as it takes.
+    /// Waits for the lock, as long as it takes. If the lock is free, it returns after one more request,
+    /// which looks at the queue again.
     ///
     /// # Errors
     /// As [`WriteLock::acquire`](crate::WriteLock::acquire).

@@ -96,7 +96,7 @@ fn a_holder_that_listens_gives_up_when_it_is_asked() {
     assert_eq!(zk.ok(&["revoke", node]), "");
     let ended = holder.wait(LIMIT);
     assert_eq!(ended.code(), Some(74), "{ended:?}");
-    assert_eq!(ended.stderr, "zk: the lock was lost: somebody asked for it, and it was given up\n");
+    assert_eq!(ended.stderr, "zk: the lock was given up, because somebody asked for it\n");
     assert_eq!(zk.ok(&["ls", "/l"]), "");
     let nobody = zk.run(&["revoke", node]);
     assert_eq!(nobody.code(), Some(1));

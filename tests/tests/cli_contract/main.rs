@@ -9,6 +9,7 @@
 mod connect;
 mod exit_status;
 mod faults;
+mod foreign_nodes;
 mod json;
 mod locks;
 mod multilocks;

@@ -131,7 +131,7 @@ fn a_lock_without_reentrance_is_another_one() {
     expect_failure(&held, 75, "/l: the lock was not acquired in time");
     let held = zk.run(&["semaphore", "/l", "--permits", "1", "--timeout", "0", "--", "true"]);
     expect_failure(&held, 75, "/l: no permit was acquired in time");
-    zk.ok(&["lock", "/l", "--timeout", "0", "--", "true"]);
+    zk.ok(&["lock", "/l", "--allow-foreign-nodes", "--timeout", "0", "--", "true"]);
     holder.end_input();
     assert_eq!(holder.wait(LIMIT).code(), Some(0));
     assert_eq!(

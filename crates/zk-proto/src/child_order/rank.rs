@@ -14,6 +14,8 @@ pub struct Rank<'a> {
     pub predecessor: Option<&'a [u8]>,
     /// The one ahead of that.
     pub second: Option<&'a [u8]>,
+    /// Whether any name in the list does not end in a lock name of the rule and a number.
+    pub has_others: bool,
 }
 
 impl Rank<'_> {
@@ -40,7 +42,7 @@ impl ChildList {
             Key::Text(_) => 0,
         };
         let mut ahead = Ahead::default();
-        let mut present = false;
+        let (mut present, mut has_others) = (false, false);
         for name in self {
             let number = rule.number(name);
             if let Some(number) = number
@@ -56,6 +58,7 @@ impl ChildList {
                 }
                 continue;
             }
+            has_others |= number.is_none();
             let key = rule.key(name);
             match key.cmp(&own_key) {
                 Ordering::Greater => {}
@@ -72,6 +75,7 @@ impl ChildList {
             position: ahead.count,
             predecessor: ahead.nearest.map(|(_, name)| name),
             second: ahead.second.map(|(_, name)| name),
+            has_others,
         })
     }
 }

@@ -48,6 +48,7 @@ impl Admission {
                 nearest: [rank.predecessor, rank.second],
                 all_named: rank.all_named(),
                 is_next: rank.position == 1,
+                may_have_others: rank.has_others,
             }),
             Self::Behind(_) if Planted::ReaderIgnoresWriters.is_on() => {
                 names.rank(own, rule).map(|_| InTheWay::one(None, false))
@@ -59,14 +60,18 @@ impl Admission {
                 Self::FirstForGood.in_the_way(names, own, rule)
             }
             Self::Counted => names.rank(own, rule).map(|_| InTheWay::one(None, false)),
-            Self::First => names
-                .rank(own, rule)
-                .map(|rank| InTheWay::one(rank.predecessor, rank.position == 1)),
+            Self::First => names.rank(own, rule).map(|rank| InTheWay {
+                may_have_others: rank.has_others,
+                ..InTheWay::one(rank.predecessor, rank.position == 1)
+            }),
             Self::Behind(text) => {
                 let nearest = names.nearest_ahead(own, rule, |name| contains(name, text))?;
+                if nearest.is_none() {
+                    return Some(InTheWay::one(None, false));
+                }
                 let is_other = |name: &[u8]| contains(name, text) && Some(name) != nearest;
                 let other = names.nearest_ahead(own, rule, is_other)?;
-                Some(InTheWay::one(nearest, nearest.is_some() && other.is_none()))
+                Some(InTheWay::one(nearest, other.is_none()))
             }
         }
     }
@@ -81,11 +86,13 @@ pub(crate) struct InTheWay<'a> {
     pub(crate) all_named: bool,
     /// When the nearest goes, the contender is first, unless somebody comes in ahead.
     pub(crate) is_next: bool,
+    /// There may be names in the list that are not of this recipe.
+    pub(crate) may_have_others: bool,
 }
 
 impl<'a> InTheWay<'a> {
     fn one(nearest: Option<&'a [u8]>, is_next: bool) -> Self {
-        Self { nearest: [nearest, None], all_named: false, is_next }
+        Self { nearest: [nearest, None], all_named: false, is_next, may_have_others: true }
     }
 }
 

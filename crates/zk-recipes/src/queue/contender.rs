@@ -10,9 +10,10 @@ use zk_session::{
 };
 
 use super::admission::Admission;
+use super::attempts::Attempts;
 use super::kind::Kind;
 use super::name::{self, protection, sequence};
-use super::{parents, passes, pause};
+use super::parents;
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::planted::{self, Planted};
@@ -128,7 +129,7 @@ impl Contender {
     /// looked for, by the id in its name, before another one is made.
     pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
         let (data, path) = (self.data(), self.path_asked_for(""));
-        let mut parent_attempts = 0;
+        let (mut attempts, mut parent_attempts) = (Attempts::default(), 0);
         if Planted::AdoptDeadSessionsNode.is_on() && Box::pin(self.find()).await? {
             return Ok(None);
         }
@@ -156,6 +157,7 @@ impl Contender {
                 if !Planted::BlindRecreate.is_on() && Box::pin(self.find()).await? {
                     return Ok(None);
                 }
+                attempts.again_if_unknown(&self.client, error).await?;
                 continue;
             }
             if error.outcome() == Outcome::Applied {
@@ -167,10 +169,9 @@ impl Contender {
             if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < attempts_max {
                 parent_attempts += 1;
                 parents::make(&self.client, &self.kind.path, self.kind.acl()).await?;
-            } else if !passes(&error) {
-                return Err(error.into());
+            } else {
+                attempts.again(&self.client, error).await?;
             }
-            pause(&error).await;
         }
     }
 
@@ -199,6 +200,7 @@ impl Contender {
 
     /// Looks for the node of a create whose answer was lost.
     async fn find(&mut self) -> Result<bool, LockError> {
+        let mut attempts = Attempts::default();
         loop {
             // This server may be behind the one that took the create. The sync also
             // orders the list after everything the old connection still had in the
@@ -215,11 +217,10 @@ impl Contender {
                     .find(|name| name.starts_with(&self.protection))
                     .map(|name| parents::child(&self.kind.path, &name)),
                 (Ok(()), Err(error)) if error.code() == Some(ErrorCode::NO_NODE) => None,
-                (Err(error), _) | (_, Err(error)) if passes(&error) => {
-                    pause(&error).await;
+                (Err(error), _) | (_, Err(error)) => {
+                    attempts.again(&self.client, error).await?;
                     continue;
                 }
-                (Err(error), _) | (_, Err(error)) => return Err(error.into()),
             };
             let Some(path) = found else {
                 self.state = State::Out;
@@ -231,8 +232,7 @@ impl Contender {
                     return Ok(true);
                 }
                 Ok(None) => {} // gone since the list was made
-                Err(error) if passes(&error) => pause(&error).await,
-                Err(error) => return Err(error.into()),
+                Err(error) => attempts.again(&self.client, error).await?,
             }
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use zk_session::{Acl, KeyRule, OPEN_ACL};
 
 use super::admission::Admission;
+use super::foreign::Recipe;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
@@ -21,6 +22,8 @@ pub(crate) struct Kind {
     pub(crate) data: Option<Arc<[u8]>>,
     /// Who may do what with them, and with what is missing of the path.
     pub(crate) acl: Option<Arc<[Acl]>>,
+    /// The recipe, if nodes of others in the queue are refused.
+    pub(crate) exclusive: Option<Recipe>,
 }
 
 impl Kind {
@@ -29,7 +32,8 @@ impl Kind {
         lock_name: impl Into<Cow<'static, str>>,
         admission: Admission,
     ) -> Self {
-        Self { path, lock_name: lock_name.into(), rule: None, admission, data: None, acl: None }
+        let (data, acl, exclusive) = (None, None, None);
+        Self { path, lock_name: lock_name.into(), rule: None, admission, data, acl, exclusive }
     }
 
     pub(crate) fn rule(&self) -> KeyRule<'_> {

@@ -1,25 +1,22 @@
 //! The path a queue lives in: containers, which the server removes when the last
 //! contender has been gone for a while.
 
-use super::{passes, pause};
-use zk_session::{Acl, Client, Error, Fault, Outcome, Parents};
+use zk_session::{Acl, Client, Error, Parents};
+
+use super::attempts::Attempts;
 
 /// Makes `path` and what is missing above it. Nodes that are there are left as
 /// they are, whatever their kind. A chroot that is missing is not made: a lock in a place
 /// made up by a typing error would lock nothing out.
 pub(crate) async fn make(client: &Client, path: &str, acl: &[Acl]) -> Result<(), Error> {
+    let mut attempts = Attempts::default();
     loop {
         match client.make_path_with_acl(path, Parents::Containers, acl).await {
+            Ok(()) => return Ok(()),
             // Making it twice makes it once.
-            Err(error) if passes(&error) || may_be_made(&error) => pause(&error).await,
-            result => return result,
+            Err(error) => attempts.again_if_unknown(client, error).await?,
         }
     }
-}
-
-/// True if its answer was lost, or did not come in time, and the session lives on.
-fn may_be_made(error: &Error) -> bool {
-    error.outcome() == Outcome::Unknown && error.fault() != Fault::Session
 }
 
 /// The path one level up, if that is not the root.

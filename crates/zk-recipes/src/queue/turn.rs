@@ -14,12 +14,14 @@
 //! A step may be dropped where it waits, and taken again: what is known is kept only once it
 //! is known for good.
 
-use zk_session::{Belief, ChildList, Children, ErrorCode, ErrorKind};
+use zk_session::{Belief, ChildList, Children, ErrorCode};
 
+use super::attempts::Attempts;
 use super::contender::{Contender, Presence};
+use super::foreign::{self, Leases};
 use super::kind::Kind;
 use super::vigil::Vigil;
-use super::{name, parents, passes, pause};
+use super::{name, parents};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
 use crate::planted::{self, Planted};
@@ -36,6 +38,8 @@ pub(crate) struct Turn {
     /// How many connections had been lost before the last look at the queue.
     cuts: u64,
     restarts: usize,
+    /// The queue was looked through for nodes of other recipes.
+    is_company_checked: bool,
     /// For those who want to see it, at the price of a sorted list at each look.
     place: Option<Place>,
 }
@@ -54,7 +58,8 @@ impl Turn {
     pub(crate) fn new(contender: Contender) -> Self {
         let vigil = Vigil::new(contender.client());
         let cuts = contender.client().connections_lost();
-        Self { contender, vigil, stage: Stage::Out, cuts, restarts: 0, place: None }
+        let (stage, restarts, is_company_checked) = (Stage::Out, 0, false);
+        Self { contender, vigil, stage, cuts, restarts, is_company_checked, place: None }
     }
 
     /// As [`new`](Self::new), and keeps track of the place in the queue.
@@ -157,6 +162,15 @@ impl Turn {
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
         let kind = self.contender.kind();
         let Some(ahead) = Ahead::of(kind, &children.names, own) else { return self.start_over() };
+        if !self.is_company_checked
+            && ahead.may_have_others
+            && let Some(recipe) = kind.exclusive
+            && foreign::refuse_in_queue(kind, recipe, &children.names)? == Leases::MayBe
+        {
+            // On the heap, as it is rare: those who wait keep the room for what is not.
+            Box::pin(foreign::refuse_leases(self.contender.client(), &kind.path)).await?;
+        }
+        self.is_company_checked = true;
         if let Some(place) = &mut self.place {
             *place = place_of(kind, &children.names, own);
         }
@@ -228,6 +242,7 @@ impl Turn {
             return Ok(());
         }
         self.restarts += 1;
+        self.is_company_checked = false;
         self.stage = Stage::Out;
         self.vigil = Vigil::new(self.contender.client());
         self.contender.restart();
@@ -263,6 +278,8 @@ struct Ahead {
     all_named: bool,
     /// When the nearest goes, the contender is first.
     is_next: bool,
+    /// There may be names in the list that are not of this recipe.
+    may_have_others: bool,
 }
 
 impl Ahead {
@@ -271,13 +288,14 @@ impl Ahead {
         if Planted::SortByName.is_on() {
             let named = planted::name_before(names, own).into_iter();
             let named = named.map(|name| parents::child(&kind.path, &name)).collect();
-            return Some(Self { named, all_named: false, is_next: false });
+            return Some(Self { named, all_named: false, is_next: false, may_have_others: false });
         }
         let in_the_way = kind.admission.in_the_way(names, own.as_bytes(), kind.rule())?;
         Some(Self {
             named: in_the_way.nearest.into_iter().flatten().map(|name| path(kind, name)).collect(),
             all_named: in_the_way.all_named || Planted::LooksAheadBlindly.is_on(),
             is_next: in_the_way.is_next,
+            may_have_others: in_the_way.may_have_others,
         })
     }
 }
@@ -301,12 +319,13 @@ fn path(kind: &Kind, name: &[u8]) -> String {
 }
 
 async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
+    let client = contender.client();
+    let mut attempts = Attempts::default();
     loop {
-        match contender.client().get_children(&contender.kind().path).await {
+        match client.get_children(&contender.kind().path).await {
             Ok(children) => return Ok(Some(children)),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
-            Err(error) if passes(&error) => pause(&error).await,
-            Err(error) => return Err(error.into()),
+            Err(error) => attempts.again(client, error).await?,
         }
     }
 }
@@ -324,14 +343,12 @@ pub(crate) async fn had_to_renew(contender: &mut Contender) -> Result<bool, Lock
 /// node, or that was next in line for a while. One that waited long and was granted the lock
 /// right after its predecessor renews the lease first.
 pub(crate) async fn renewed(contender: &mut Contender) -> Result<Belief, LockError> {
+    let mut attempts = Attempts::default();
     loop {
         match contender.claim().renew().await {
             Ok(belief) => return Ok(belief),
             // It changes nothing, so it may be repeated whatever became of it.
-            Err(error)
-                if matches!(error.kind(), ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut) => {}
-            Err(error) if passes(&error) => pause(&error).await,
-            Err(error) => return Err(error.into()),
+            Err(error) => attempts.again_if_unknown(contender.client(), error).await?,
         }
     }
 }

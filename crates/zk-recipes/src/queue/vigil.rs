@@ -9,7 +9,8 @@ use futures::future::try_join_all;
 use tokio::task::unconstrained;
 use zk_session::{Client, ErrorCode, EventType, Watch};
 
-use super::{one_write, passes, pause};
+use super::attempts::Attempts;
+use super::one_write;
 use crate::error::LockError;
 use crate::planted::Planted;
 
@@ -110,6 +111,7 @@ impl Vigil {
 
     /// Watches a node; `None` if it is gone.
     async fn watch(&self, node: &str) -> Result<Option<Watch>, LockError> {
+        let mut attempts = Attempts::default();
         loop {
             // The guard goes on with the watch on its own node: see `hold::deleted`.
             let set = match self.own.as_deref() == Some(node) {
@@ -124,8 +126,7 @@ impl Vigil {
                     }
                     return Ok(None);
                 }
-                Err(error) if passes(&error) => pause(&error).await,
-                Err(error) => return Err(error.into()),
+                Err(error) => attempts.again(&self.client, error).await?,
             }
         }
     }

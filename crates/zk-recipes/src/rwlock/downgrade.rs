@@ -9,21 +9,43 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::future::{Either, select};
-use zk_session::{CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome};
+use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome};
 
 use super::{READ, WRITE};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::hold::Hold;
+use crate::limits::DOWNGRADE_FITS;
 use crate::owner::{Entrance, Side};
 use crate::planted::Planted;
 use crate::queue::admission::Admission;
+use crate::queue::attempts::{Attempts, is_transient};
 use crate::queue::contender::{Contender, is_final};
 use crate::queue::kind::Kind;
-use crate::queue::{passes, pause};
+use crate::queue::parents;
 
 /// How long the digits are that a server ends names with.
 const DIGITS: usize = 10;
+
+/// How long the name of a reader's or a writer's node is.
+const NAME_LEN: usize = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-".len() + WRITE.len() + DIGITS;
+
+/// Checks that a writer with these nodes can become a reader: the transaction is larger than the
+/// request that makes the write node, by three paths, and a server takes no more of one than of the
+/// other.
+///
+/// # Errors
+/// As [`Multi::check_len`](zk_session::Multi::check_len).
+pub(super) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
+    let data = kind.data.as_deref().unwrap_or_default();
+    if kind.acl.is_none() && data.len() + 4 * client.full_path(&kind.path).len() <= DOWNGRADE_FITS {
+        return Ok(());
+    }
+    let path = parents::child(&kind.path, &"x".repeat(NAME_LEN));
+    let multi = client.multi().check(&path, None);
+    let multi = multi.create_with_acl(&path, data, CreateMode::Ephemeral, kind.acl());
+    Ok(multi.delete(&path, None).check_len()?)
+}
 
 /// What becomes of the write node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +102,7 @@ async fn make(
     let acl = kind.acl();
     let (number, data) = (number(&writer.node().path), reader.data());
     let path = reader.path_asked_for(number);
+    let mut attempts = Attempts::default();
     loop {
         let (made, seen) = {
             let _one_write = client.batch();
@@ -106,10 +129,10 @@ async fn make(
                 if is_check_failed(&error) {
                     return Err(writer.found_deleted());
                 }
-                if !passes(&error) {
+                if !is_transient(&error) {
                     return Err(told(writer, error));
                 }
-                pause(&error).await;
+                attempts.again(&client, error).await.map_err(|error| told(writer, error))?;
                 continue;
             }
             Err(error) => error,
@@ -120,12 +143,15 @@ async fn make(
         if find(reader, writer, &path).await? {
             return Ok(());
         }
+        let again = attempts.again_if_unknown(&client, error).await;
+        again.map_err(|error| told(writer, error))?;
     }
 }
 
 /// Looks for the node of a transaction whose answer was lost.
 async fn find(reader: &mut Contender, writer: &Hold, path: &str) -> Result<bool, LockError> {
     let client = reader.client().clone();
+    let mut attempts = Attempts::default();
     loop {
         // The sync brings a server up that is behind, and orders the look after what the
         // old connection still had in the pipes.
@@ -142,8 +168,10 @@ async fn find(reader: &mut Contender, writer: &Hold, path: &str) -> Result<bool,
                 reader.forget_node();
                 return Ok(false);
             }
-            (Err(error), _) | (_, Err(error)) if passes(&error) => pause(&error).await,
-            (Err(error), _) | (_, Err(error)) => return Err(told(writer, error)),
+            (Err(error), _) | (_, Err(error)) => {
+                let again = attempts.again(&client, error).await;
+                again.map_err(|error| told(writer, error))?;
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::error::LockError;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
 use crate::queue::admission::Admission;
+use crate::queue::foreign::Recipe;
 use crate::queue::kind::Kind;
 
 pub(crate) use downgrade::beside_for_owner;
@@ -40,8 +41,8 @@ const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
 /// * With [`owned_by`](Self::owned_by) both sides are re-entrant. Without an owner neither
 ///   is: a task that holds the lock and acquires it again waits behind itself. A writer
 ///   that wants to read as well has [`WriteGuard::read`].
-/// * The two are apart from a [`Mutex`](crate::Mutex), which must not be used on the same
-///   path.
+/// * A path on which a [`Mutex`](crate::Mutex) or a semaphore has nodes is refused:
+///   [`LockError::ForeignNode`].
 ///
 /// # There is no upgrade
 /// A reader that asked for the write lock would wait for itself, and two of them for each
@@ -123,6 +124,7 @@ impl RwLock {
         zk_session::validate_path(path)?;
         let kind = |lock_name, admission| Kind {
             rule: Some(RULE),
+            exclusive: Some(Recipe::ReadWriteLock),
             ..Kind::new(path.to_owned(), lock_name, admission)
         };
         Ok(Self {
@@ -154,6 +156,17 @@ impl RwLock {
             client: self.client,
             read: self.read.with_acl(acl.clone()),
             write: self.write.with_acl(acl),
+        }
+    }
+
+    /// Does not refuse a path on which other recipes have nodes; see
+    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
+    #[must_use]
+    pub fn allow_foreign_nodes(self) -> Self {
+        Self {
+            client: self.client,
+            read: self.read.allow_foreign_nodes(),
+            write: self.write.allow_foreign_nodes(),
         }
     }
 

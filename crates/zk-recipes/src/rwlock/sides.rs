@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zk_session::{Acl, Client};
 
+use super::downgrade;
 use super::write_guard::WriteGuard;
 use crate::error::LockError;
 use crate::gate::Gate;
@@ -42,6 +43,14 @@ impl ReadLock {
         self
     }
 
+    /// Does not refuse a path on which other recipes have nodes; see
+    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
+    #[must_use]
+    pub fn allow_foreign_nodes(mut self) -> Self {
+        self.gate.kind_mut().exclusive = None;
+        self
+    }
+
     /// On behalf of an owner; see [`RwLock::owned_by`](super::RwLock::owned_by).
     #[must_use]
     pub fn owned_by(mut self, owner: &Owner) -> Self {
@@ -76,8 +85,9 @@ impl ReadLock {
     /// Takes the lock if no writer has it or waits for it.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). Without a connection it waits for one; see
-    /// [`acquire_timeout`](Self::acquire_timeout) for a bound.
+    /// As [`acquire`](Self::acquire). It does not wait for a connection: without one the error is
+    /// [`LockError::NotConnected`]. For the answers of a server that is silent it waits as long as
+    /// the session does; see [`acquire_timeout`](Self::acquire_timeout) for a bound.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -86,8 +96,10 @@ impl ReadLock {
     }
 
     /// Waits for the lock, but no longer than `timeout`, whatever the reason for the
-    /// waiting. The place in the queue is given up in the background. With a timeout of
-    /// zero it does what [`try_acquire`](Self::try_acquire) does.
+    /// waiting. The place in the queue is given up in the background.
+    ///
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
+    /// [15 ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -100,7 +112,7 @@ impl ReadLock {
 
     /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
     /// for those who want to see how many are ahead, and who holds it. A lock that is free
-    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), without a further request.
+    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), after another look at the queue.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -109,6 +121,10 @@ impl ReadLock {
     /// As [`acquire`](Self::acquire); so does dropping the place in the queue.
     pub async fn enqueue(&self) -> Result<Waiting, LockError> {
         self.gate.enqueue().await
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        self.gate.client()
     }
 
     /// The readers, those who hold the lock and those who wait, in order; nobody if the
@@ -150,6 +166,14 @@ impl WriteLock {
         self
     }
 
+    /// Does not refuse a path on which other recipes have nodes; see
+    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
+    #[must_use]
+    pub fn allow_foreign_nodes(mut self) -> Self {
+        self.gate.kind_mut().exclusive = None;
+        self
+    }
+
     /// On behalf of an owner; see [`RwLock::owned_by`](super::RwLock::owned_by).
     #[must_use]
     pub fn owned_by(mut self, owner: &Owner) -> Self {
@@ -166,7 +190,9 @@ impl WriteLock {
     /// Waits until nobody is ahead, as long as it takes.
     ///
     /// # Errors
-    /// As [`ReadLock::acquire`]; [`LockError::WouldDeadlock`] with an owner that reads.
+    /// As [`ReadLock::acquire`]; [`LockError::WouldDeadlock`] with an owner that reads;
+    /// [`ErrorKind::TooLarge`](zk_session::ErrorKind::TooLarge) for data with which the guard could
+    /// not be [downgraded](WriteGuard::downgrade).
     ///
     /// # Ordering
     /// First come, first served among readers and writers together. Whoever comes later
@@ -175,6 +201,7 @@ impl WriteLock {
     /// # Cancel safety
     /// As [`ReadLock::acquire`].
     pub async fn acquire(&self) -> Result<WriteGuard, LockError> {
+        self.check_len()?;
         self.gate.acquire().await.map(WriteGuard::new)
     }
 
@@ -186,6 +213,7 @@ impl WriteLock {
     /// # Cancel safety
     /// As [`ReadLock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<WriteGuard>, LockError> {
+        self.check_len()?;
         Ok(self.gate.try_acquire().await?.map(WriteGuard::new))
     }
 
@@ -201,12 +229,13 @@ impl WriteLock {
         &self,
         timeout: Duration,
     ) -> Result<Option<WriteGuard>, LockError> {
+        self.check_len()?;
         Ok(self.gate.acquire_timeout(timeout).await?.map(WriteGuard::new))
     }
 
     /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
     /// for those who want to see how many are ahead, and who holds it. A lock that is free
-    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), without a further request.
+    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), after another look at the queue.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -214,7 +243,17 @@ impl WriteLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire); so does dropping the place in the queue.
     pub async fn enqueue(&self) -> Result<Waiting<WriteGuard>, LockError> {
+        self.check_len()?;
         self.gate.enqueue().await
+    }
+
+    /// Checks that the guard could be downgraded.
+    fn check_len(&self) -> Result<(), LockError> {
+        downgrade::check_len(self.gate.client(), self.gate.kind())
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        self.gate.client()
     }
 
     /// The writers, the one who holds the lock and those who wait, in order; nobody if the

@@ -10,18 +10,20 @@ use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures::future::{Either, join3, select, try_join_all};
-use zk_session::{ChildList, Client, ErrorCode, Watch};
+use futures::future::{Either, OptionFuture, join4, select, try_join_all};
+use zk_session::{ChildList, Children, Client, ErrorCode, Watch};
 
 use super::limit::{Followed, Limit};
+use super::path_check::PathCheck;
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::hold::{Hold, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::planted::Planted;
+use crate::queue::attempts::Attempts;
 use crate::queue::contender::Contender;
 use crate::queue::kind::Kind;
-use crate::queue::{name, one_write, passes, pause, turn};
+use crate::queue::{name, one_write, turn};
 
 /// The nodes of a semaphore.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub(super) struct Kinds {
     pub(super) turns: Arc<Kind>,
     /// One for each permit.
     pub(super) leases: Arc<Kind>,
+    /// Of the semaphore, unless other recipes may use it as well.
+    pub(super) path: Option<Arc<PathCheck>>,
 }
 
 /// Waits for the permits, as long as it takes.
@@ -51,7 +55,7 @@ pub(super) async fn wait(
         // Below the turn, so that they are taken out before it.
         let mut leases = contenders(client, kinds, permits);
         // On the heap: of all who wait only the first one needs the room.
-        match Box::pin(during(own_turn.contender(), &mut leases, &mut limit)).await? {
+        match Box::pin(during(kinds, own_turn.contender(), &mut leases, &mut limit)).await? {
             Turn::Granted => {
                 if Planted::TurnIsKept.is_on() {
                     std::mem::forget(own_turn);
@@ -78,7 +82,7 @@ pub(super) async fn look_once(
         return Ok(None);
     }
     let mut leases = contenders(client, kinds, permits);
-    let mut place = enter_and_look(&mut leases, &mut limit).await?;
+    let mut place = enter_and_look(kinds, &mut leases, &mut limit).await?;
     if place == Place::Within && had_to_renew(&mut leases).await? {
         place = look_again(&leases, &mut limit).await?;
     }
@@ -98,13 +102,14 @@ enum Turn {
 }
 
 async fn during(
+    kinds: &Kinds,
     own_turn: &Contender,
     leases: &mut [Contender],
     limit: &mut Followed,
 ) -> Result<Turn, LockError> {
     let Some(turn_node) = own_turn.node().cloned() else { return Ok(Turn::Lost) };
     let mut turn_lost = pin!(deleted(own_turn.client().clone(), turn_node, None));
-    let mut place = enter_and_look(leases, limit).await?;
+    let mut place = enter_and_look(kinds, leases, limit).await?;
     let mut restarts = 0;
     loop {
         if !u32::try_from(leases.len()).is_ok_and(|permits| permits <= limit.now()) {
@@ -121,7 +126,7 @@ async fn during(
             Place::Missing => {
                 restarts += 1;
                 leases.iter_mut().for_each(Contender::restart);
-                place = enter_and_look(leases, limit).await?;
+                place = enter_and_look(kinds, leases, limit).await?;
                 continue;
             }
         }
@@ -159,38 +164,60 @@ enum Place {
 /// same write, as was the limit: one that was lowered before the leases came is not to be
 /// exceeded by them.
 async fn enter_and_look(
+    kinds: &Kinds,
     leases: &mut [Contender],
     limit: &mut Followed,
 ) -> Result<Place, LockError> {
     let Some(first) = leases.first() else { return Ok(Place::Within) };
     let (client, path) = (first.client().clone(), first.kind().path.clone());
     if Planted::CountsBeforeOwnLease.is_on() {
-        let ahead = list(&client, &path).await?.map_or(0, |names| names.len());
+        let ahead = list(&client, &path).await?.map_or(0, |children| children.names.len());
         enter(leases).await?;
         let count = u32::try_from(ahead + leases.len()).unwrap_or(u32::MAX);
         return Ok(if count <= limit.now() { Place::Within } else { Place::Behind });
     }
-    let listed = one_write(&client, async {
+    let (listed, beside) = one_write(&client, async {
         let listed = async { client.get_children(&path).await };
-        let (entered, refreshed, listed) = join3(enter(leases), limit.refresh(), listed).await;
-        entered.and(refreshed).map(|()| listed)
+        let beside = async {
+            let asked = kinds.path.as_ref().and_then(|path| path.list(&client));
+            OptionFuture::from(asked).await
+        };
+        let (entered, refreshed, listed, beside) =
+            join4(enter(leases), limit.refresh(), listed, beside).await;
+        entered.and(refreshed).map(|()| (listed, beside))
+    })
+    .await?;
+    let found = listed.ok().map(|children| {
+        let place = look(leases, &children.names, limit.now());
+        (place, children.stat.czxid)
     });
-    if let Ok(children) = listed.await? {
-        match look(leases, &children.names, limit.now()) {
-            Place::Missing => {} // the list was made before the last of them was in
-            place => return Ok(place),
-        }
+    // A list that was made before the last of them was in counts for nothing.
+    let (found, beside) = match found.filter(|(place, _)| *place != Place::Missing) {
+        Some((place, node)) => ((place, Some(node)), beside),
+        None => (list_and_look(leases, limit).await?, None),
+    };
+    if let Some(path) = kinds.path.as_ref().filter(|path| !path.is_checked(found.1)) {
+        Box::pin(path.check(&client, found.1, beside)).await?;
     }
-    look_again(leases, limit).await
+    Ok(found.0)
 }
 
 async fn look_again(leases: &[Contender], limit: &mut Followed) -> Result<Place, LockError> {
-    let Some(first) = leases.first() else { return Ok(Place::Within) };
+    list_and_look(leases, limit).await.map(|(place, _)| place)
+}
+
+/// Also returns the czxid of the node that the leases are in, if all of one's own are there.
+async fn list_and_look(
+    leases: &[Contender],
+    limit: &mut Followed,
+) -> Result<(Place, Option<i64>), LockError> {
+    let Some(first) = leases.first() else { return Ok((Place::Within, None)) };
     limit.refresh().await?;
-    Ok(match list(first.client(), &first.kind().path).await? {
-        Some(names) => look(leases, &names, limit.now()),
-        None => Place::Missing,
-    })
+    let Some(children) = list(first.client(), &first.kind().path).await? else {
+        return Ok((Place::Missing, None));
+    };
+    let place = look(leases, &children.names, limit.now());
+    Ok((place, (place != Place::Missing).then_some(children.stat.czxid)))
 }
 
 async fn had_to_renew(leases: &mut [Contender]) -> Result<bool, LockError> {
@@ -235,13 +262,13 @@ fn look(leases: &[Contender], names: &ChildList, limit: u32) -> Place {
 }
 
 /// The leases there are; `None` if they have no node to be below.
-async fn list(client: &Client, path: &str) -> Result<Option<ChildList>, LockError> {
+async fn list(client: &Client, path: &str) -> Result<Option<Children>, LockError> {
+    let mut attempts = Attempts::default();
     loop {
         match client.get_children(path).await {
-            Ok(children) => return Ok(Some(children.names)),
+            Ok(children) => return Ok(Some(children)),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
-            Err(error) if passes(&error) => pause(&error).await,
-            Err(error) => return Err(error.into()),
+            Err(error) => attempts.again(client, error).await?,
         }
     }
 }
@@ -250,12 +277,12 @@ async fn list(client: &Client, path: &str) -> Result<Option<ChildList>, LockErro
 /// has one.
 async fn list_and_watch(leases: &[Contender]) -> Result<Option<(ChildList, Watch)>, LockError> {
     let Some(first) = leases.first() else { return Ok(None) };
+    let mut attempts = Attempts::default();
     loop {
         match first.client().get_children_and_watch(&first.kind().path).await {
             Ok((children, watch)) => return Ok(Some((children.names, watch))),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
-            Err(error) if passes(&error) => pause(&error).await,
-            Err(error) => return Err(error.into()),
+            Err(error) => attempts.again(first.client(), error).await?,
         }
     }
 }

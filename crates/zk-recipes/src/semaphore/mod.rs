@@ -3,6 +3,7 @@
 mod collect;
 mod lease;
 mod limit;
+mod path_check;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +12,15 @@ use zk_session::{Acl, Client, PathError};
 
 use self::collect::Kinds;
 use self::limit::Limit;
+use self::path_check::PathCheck;
+use crate::deadline::{at_once, in_time, while_connected};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::limits::PERMITS_AT_ONCE_MAX;
 use crate::mutex;
 use crate::participants::{Participant, participants};
 use crate::queue::admission::Admission;
+use crate::queue::foreign::LEASES;
 use crate::queue::kind::Kind;
 use crate::queue::parents;
 use crate::shared_count::SharedCount;
@@ -67,13 +71,21 @@ const LEASE_NAME: &str = "lease-";
 ///
 /// A free permit: two round trips, for the turn and for the lease, each a create and a list in
 /// one write; a delete at the end of the turn, which nobody waits for; one more to release the
-/// permit. A permit held longer than a [tenth of a second](crate::limits::NODE_WATCH_DELAY)
-/// sets one watch on its node, by a request for which nobody waits. `n` permits at once: the
-/// same round trips, with `n` creates, `n` deletes and, if they are held for so long, `n`
-/// watches. [`try_acquire`](Self::try_acquire): one round trip. A limit that is a
-/// [`SharedCount`] is read twice, first of all and in one write with the leases, which is one
-/// round trip more. While it waits, the first in the queue reads the list of leases whenever
-/// one comes or goes; the others read nothing.
+/// permit. The first permit through a handle and its clones also takes a list of the children of the
+/// path, in one write with the lease, to see whether another recipe uses it. A permit held longer
+/// than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one watch on its node, by a
+/// request for which nobody waits. `n` permits at once: the same round trips, with `n` creates, `n`
+/// deletes and, if they are held for so long, `n` watches. [`try_acquire`](Self::try_acquire): one
+/// round trip. A limit that is a [`SharedCount`] is read twice, first of all and in one write with
+/// the leases, which is one round trip more. While it waits, the first in the queue reads the list
+/// of leases whenever one comes or goes; the others read nothing.
+///
+/// # Other recipes on the path
+///
+/// A [`Mutex`](crate::Mutex) or a [`RwLock`](crate::RwLock) at the path of a semaphore is another lock:
+/// a path on which one of them has nodes is refused ([`LockError::ForeignNode`]), and they refuse the
+/// path of a semaphore. The node `leases` of a semaphore that is not used any more is removed by the
+/// server, as a container, after a minute or two; until then the path is still the semaphore's.
 ///
 /// # What happens on loss
 ///
@@ -132,10 +144,12 @@ impl Semaphore {
 
     fn limited(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
+        let turns = mutex::kind(parents::child(path, "locks"));
+        let leases = Kind::new(parents::child(path, LEASES), LEASE_NAME, Admission::Counted);
         let kinds = Kinds {
-            turns: mutex::kind(parents::child(path, "locks")).into(),
-            leases: Kind::new(parents::child(path, "leases"), LEASE_NAME, Admission::Counted)
-                .into(),
+            turns: Kind { exclusive: None, ..turns }.into(),
+            leases: leases.into(),
+            path: Some(PathCheck::new(path).into()),
         };
         Ok(Self { client: client.clone(), path: path.to_owned(), kinds, limit })
     }
@@ -157,6 +171,14 @@ impl Semaphore {
         let acl = acl.into();
         Arc::make_mut(&mut self.kinds.turns).set_acl(acl.clone());
         Arc::make_mut(&mut self.kinds.leases).set_acl(acl);
+        self
+    }
+
+    /// Does not refuse a path on which other recipes have nodes; see
+    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
+    #[must_use]
+    pub fn allow_foreign_nodes(mut self) -> Self {
+        self.kinds.path = None;
         self
     }
 
@@ -190,8 +212,9 @@ impl Semaphore {
     /// of them waits for is not free.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). Without a connection it waits for one; see
-    /// [`acquire_timeout`](Self::acquire_timeout) for a bound.
+    /// As [`acquire`](Self::acquire). It does not wait for a connection: without one the error is
+    /// [`LockError::NotConnected`]. For the answers of a server that is silent it waits as long as
+    /// the session does; see [`acquire_timeout`](Self::acquire_timeout) for a bound.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -200,8 +223,10 @@ impl Semaphore {
     }
 
     /// Waits for a permit, but no longer than `timeout`, whatever the reason for the
-    /// waiting. With a timeout of zero it does what [`try_acquire`](Self::try_acquire)
-    /// does.
+    /// waiting.
+    ///
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
+    /// [15 ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -241,9 +266,9 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Lease>, LockError> {
         self.check_range(permits)?;
-        collect::look_once(&self.client, &self.kinds, &self.limit, permits)
-            .await
-            .map(|guards| guards.map(|guards| self.lease(guards)))
+        let attempt = collect::look_once(&self.client, &self.kinds, &self.limit, permits);
+        let guards = while_connected(&self.client, &self.path, attempt).await?;
+        Ok(guards.map(|guards| self.lease(guards)))
     }
 
     /// Waits for this many permits at once, but no longer than `timeout`; see
@@ -259,16 +284,9 @@ impl Semaphore {
         permits: u32,
         timeout: Duration,
     ) -> Result<Option<Lease>, LockError> {
-        if timeout.is_zero() {
-            // One look takes time, too; but there is none to wait for a connection.
-            return match self.client.is_connected() {
-                true => self.try_acquire_many(permits).await,
-                false => Ok(None),
-            };
-        }
-        match tokio::time::timeout(timeout, self.acquire_many(permits)).await {
-            Ok(acquired) => acquired.map(Some),
-            Err(_) => Ok(None),
+        match timeout.is_zero() {
+            true => at_once(&self.client, self.try_acquire_many(permits)).await,
+            false => in_time(&self.client, timeout, self.acquire_many(permits)).await.transpose(),
         }
     }
 
@@ -280,6 +298,10 @@ impl Semaphore {
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         let leases = &self.kinds.leases;
         participants(&self.client, &leases.path, leases.rule()).await
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     fn check_range(&self, permits: u32) -> Result<(), LockError> {

@@ -5,9 +5,10 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::task::coop::consume_budget;
-use zk_recipes::{Guard, Mutex};
+use zk_recipes::{Guard, Lock, MultiLock, Mutex};
 use zk_testing::TestServer;
 
 use crate::{T, children, client, settle};
@@ -29,6 +30,42 @@ async fn spending<F: Future>(units: usize, spends: Arc<AtomicBool>, future: F) -
         future.as_mut().poll(cx)
     })
     .await
+}
+
+/// Something else in the task uses up the budget in every poll.
+#[tokio::test(start_paused = true)]
+async fn acquire_timeout_ends_in_a_task_without_budget() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
+    for is_multi in [false, true] {
+        let lock = Mutex::new(&one, "/lock").unwrap();
+        let timeout = Duration::from_millis(30);
+        let waiting = tokio::spawn(async move {
+            let mut acquire = pin!(async {
+                match is_multi {
+                    false => lock.acquire_timeout(timeout).await.unwrap().is_some(),
+                    true => {
+                        let lock: [Arc<dyn Lock>; 1] = [Arc::new(lock)];
+                        MultiLock::new(lock).acquire_timeout(timeout).await.unwrap().is_some()
+                    }
+                }
+            });
+            poll_fn(|cx| {
+                while pin!(consume_budget()).poll(cx).is_ready() {}
+                acquire.as_mut().poll(cx)
+            })
+            .await
+        });
+        tokio::task::yield_now().await;
+        tokio::time::advance(timeout * 2).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(waiting.is_finished(), "several locks: {is_multi}");
+        assert!(!waiting.await.unwrap());
+    }
+    drop(held);
 }
 
 /// The last unit is spent on the event of a predecessor, and none is left for the event of the

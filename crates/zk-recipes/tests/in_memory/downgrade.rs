@@ -4,8 +4,8 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use zk_recipes::session::{Client, CreateMode};
-use zk_recipes::{LockError, LossReason};
+use zk_recipes::session::{Client, CreateMode, ErrorKind};
+use zk_recipes::{LockError, LossReason, RwLock, WriteGuard};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
@@ -342,4 +342,36 @@ async fn a_reader_with_a_later_number_keeps_out_writers_that_came_after_it() {
     assert!(!writer.is_finished(), "one reader is left");
     one.delete(&read_node, None).await.unwrap();
     drop(writer.await.unwrap());
+}
+
+/// The transaction of a downgrade is larger than the request that makes the write node.
+#[tokio::test(start_paused = true)]
+async fn writer_whose_data_could_not_be_downgraded_is_refused() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let max = match write_with_data(&client, 2 << 20).await.unwrap_err() {
+        LockError::Client(error) => match *error.kind() {
+            ErrorKind::TooLarge { max, .. } => max,
+            _ => panic!("{error}"),
+        },
+        error => panic!("{error}"),
+    };
+    let (mut is_refused, mut is_downgraded) = (false, false);
+    for spare in (0..1_000).step_by(20) {
+        let len = max - spare;
+        let Ok(writer) = write_with_data(&client, len).await else {
+            is_refused = true;
+            assert_eq!(children(&server, "/lock"), [""; 0], "{len}");
+            continue;
+        };
+        is_downgraded = true;
+        let reader = writer.downgrade().await.expect("what is acquired can be downgraded");
+        assert_eq!(client.get_data(reader.node()).await.unwrap().data.unwrap().len(), len);
+        reader.release().await.unwrap();
+    }
+    assert!(is_refused && is_downgraded);
+}
+
+async fn write_with_data(client: &Client, len: usize) -> Result<WriteGuard, LockError> {
+    RwLock::new(client, "/lock").unwrap().with_data(vec![7; len]).write().acquire().await
 }

@@ -159,7 +159,7 @@ async fn a_reader_asks_as_often_wherever_it_begins() {
 #[tokio::test(start_paused = true)]
 async fn who_wants_a_permit_asks_as_often_wherever_it_begins() {
     expect(
-        [(13, 5); 3],
+        [(14, 6); 3],
         "/q/locks",
         |_| "lock-",
         |client| async move {
@@ -169,7 +169,7 @@ async fn who_wants_a_permit_asks_as_often_wherever_it_begins() {
     )
     .await;
     expect(
-        [(13, 5); 3],
+        [(14, 6); 3],
         "/q/locks",
         |_| "lock-",
         |client| async move {
@@ -216,18 +216,20 @@ async fn a_free_lock_of_any_kind_is_one_write_for_each_queue_it_has() {
         permits.acquire().await.unwrap().release().await.unwrap();
     });
     let both_out = vec![DELETE, DELETE];
-    assert_eq!(permit.await, [enter.clone(), enter.clone(), both_out.clone()]);
+    // With a look at the path, by a handle that has not looked yet.
+    let look = vec![CREATE2, GET_CHILDREN2, GET_CHILDREN2];
+    assert_eq!(permit.await, [enter.clone(), look.clone(), both_out.clone()]);
     let lock = uncontended(|client| async move {
         let lock = SemaphoreMutex::new(&client, "/q").unwrap();
         lock.acquire().await.unwrap().release().await.unwrap();
     });
-    assert_eq!(lock.await, [enter.clone(), enter.clone(), both_out]);
+    assert_eq!(lock.await, [enter.clone(), look, both_out]);
     // Without the turn, as it waits for nobody.
     let tried = uncontended(|client| async move {
         let permits = Semaphore::new(&client, "/q", 1).unwrap();
         permits.try_acquire().await.unwrap().unwrap().release().await.unwrap();
     });
-    assert_eq!(tried.await, [enter, out]);
+    assert_eq!(tried.await, [vec![CREATE2, GET_CHILDREN2, GET_CHILDREN2], out]);
 }
 
 /// What the next one in line asks between the event and the lock, and while it then holds the lock.

@@ -7,10 +7,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use zk_recipes::{Guard, LockError, LossReason, Mutex};
-use zk_testing::TestServer;
+use zk_recipes::session::ErrorCode;
+use zk_recipes::{Guard, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore};
+use zk_testing::{Op, Settings, TestServer};
 
-use crate::{children, client};
+use crate::{InMemory, children, client, config};
 
 /// Runs `act` on a thread of its own and waits there for its end.
 async fn on_thread<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
@@ -73,6 +74,96 @@ async fn guard_tells_its_state_on_a_thread_outside_the_runtime() {
         drop(guard);
     })
     .await;
+}
+
+/// Everything that waits for a while does so on the runtime of the session's driver.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_outside_the_runtime_end() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = Mutex::new(&one, "/lock").unwrap();
+    let timeout = Duration::from_millis(20);
+
+    // A guard that nobody deletes, so that it is the timer that is waited for.
+    let held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
+    let acquiring = on_thread({
+        let lock = lock.clone();
+        move || {
+            let several: [Arc<dyn Lock>; 1] = [Arc::new(lock.clone())];
+            let several = block_on(MultiLock::new(several).acquire_timeout(timeout));
+            let zero = block_on(lock.acquire_timeout(Duration::ZERO)).unwrap();
+            let permit = Semaphore::new(&one, "/s", 1).unwrap();
+            let permit = block_on(permit.acquire_timeout(timeout)).unwrap();
+            let tried = block_on(lock.acquire_timeout(timeout)).unwrap();
+            (several.unwrap().is_none(), zero.is_none(), permit.is_some(), tried.is_none())
+        }
+    });
+    assert_eq!(in_time(acquiring).await, (true, true, true, true));
+    held.release().await.unwrap();
+
+    // A server that has too much to do, for a moment.
+    drop(server.on(Op::Create2).times(2).answer(ErrorCode::THROTTLED_OP));
+    let guard = in_time(on_thread(move || block_on(lock.acquire()))).await.unwrap();
+    let waiting = tokio::spawn(on_thread(move || {
+        let lost = block_on(guard.lost());
+        (lost, block_on(guard.run(std::future::pending::<()>())))
+    }));
+    while children(&server, "/lock").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    other.delete(&format!("/lock/{}", children(&server, "/lock")[0]), None).await.unwrap();
+    let (lost, ran) = in_time(waiting).await.unwrap();
+    assert_eq!((lost, ran), (LossReason::NodeDeleted, Err(DELETED)));
+}
+
+/// The lease of a session whose server is gone, on a thread that has no timers of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
+    let timeout = Duration::from_millis(400);
+    let server = TestServer::in_memory_with(Settings::new().tick_time(timeout / 5));
+    let config = config(1).session_timeout(timeout);
+    let client = config.connect_through(InMemory(server.clone())).await.unwrap();
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+    server.stall(0);
+    let waiting = tokio::spawn(on_thread(move || block_on(guard.lost())));
+    let lost = in_time(waiting).await.unwrap();
+    assert!(
+        matches!(lost, LossReason::LeaseDeadlinePassed | LossReason::SessionEnded(_)),
+        "{lost}"
+    );
+}
+
+/// The runtime of the driver ends while threads outside wait on it.
+#[test]
+fn waits_outside_the_runtime_end_with_the_runtime() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (server, one, other) = runtime.block_on(async {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        (server, one, other)
+    });
+    let lock = Mutex::new(&one, "/lock").unwrap();
+    let guard = runtime.block_on(lock.acquire()).unwrap();
+    let held = runtime.block_on(Mutex::new(&other, "/held").unwrap().acquire()).unwrap();
+    let (told, lost) = std::sync::mpsc::channel();
+    thread::spawn({
+        let told = told.clone();
+        move || told.send(block_on(guard.lost()).to_string())
+    });
+    thread::spawn(move || {
+        let lock = Mutex::new(&one, "/held").unwrap();
+        let acquired = block_on(lock.acquire_timeout(Duration::from_secs(600)));
+        told.send(acquired.unwrap_err().to_string())
+    });
+    while children(&server, "/held").len() < 2 {
+        thread::yield_now();
+    }
+    drop(runtime);
+    for _ in 0..2 {
+        let ended = lost.recv_timeout(Duration::from_secs(30)).expect("it hangs, or panicked");
+        assert!(ended.contains("closed"), "{ended}");
+    }
+    drop(held);
 }
 
 /// Uncontended, and after a wait for another client.

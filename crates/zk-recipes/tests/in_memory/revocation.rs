@@ -54,8 +54,9 @@ async fn work_ends_with_the_lock() {
     let (worked, _) = tokio::join!(guard.run_until_revoked(pending::<()>()), async {
         revoke(&other, guard.node()).await.unwrap();
     });
-    assert_eq!(worked, Err(LockError::Lost(LossReason::Revoked)));
-    assert!(guard.is_held());
+    let node = guard.node().to_owned();
+    assert_eq!(worked, Err(LockError::RevocationRequested { node }));
+    assert!(guard.is_held(), "to be asked is not to lose");
     guard.release().await.unwrap();
 
     let guard = lock.acquire().await.unwrap();

@@ -69,6 +69,28 @@ async fn a_free_lock_is_had_in_two_steps_at_the_price_of_another_look() {
     assert_eq!(record.take(), [[DELETE]]);
 }
 
+/// As the documentation of `enqueue` says.
+#[tokio::test(start_paused = true)]
+async fn both_sides_of_a_free_read_write_lock_are_acquired_by_one_more_list() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = RwLock::new(&client, "/rw").unwrap();
+    drop(lock.write().acquire().await.unwrap()); // makes the path
+    settle().await;
+    record.take();
+    let reading = lock.read().enqueue().await.unwrap();
+    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    let reading = reading.acquired().await.unwrap();
+    assert_eq!(record.take(), [[GET_CHILDREN2]]);
+    reading.release().await.unwrap();
+    record.take();
+    let writing = lock.write().enqueue().await.unwrap();
+    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    let writing = writing.acquired().await.unwrap();
+    assert_eq!(record.take(), [[GET_CHILDREN2]]);
+    writing.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_place_is_seen_as_those_ahead_go() {
     let server = TestServer::in_memory();

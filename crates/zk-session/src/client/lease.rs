@@ -108,7 +108,7 @@ impl LeaseClaim {
             // long for any lease this goes on, at the pace of a lease that is kept renewed.
             let soonest = now() + RENEWAL_PAUSE_MIN.max(timeout * 3 / 8);
             let due = proof.map_or(soonest, |due| due.max(soonest));
-            tokio::time::sleep_until(timer(due)).await;
+            shared.sleep_until(timer(due)).await;
         }
     }
 
@@ -206,7 +206,7 @@ async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
         };
         // Looked at again now and then: a reconnect to a server that grants less moves it forward.
         let look = now() + shared.lock().session_timeout() / 16;
-        let deadline = tokio::time::sleep_until(timer(until.min(look)));
+        let deadline = shared.sleep_until(timer(until.min(look)));
         match select(pin!(standing.changed()), pin!(deadline)).await {
             Either::Left((Ok(()), _)) | Either::Right(_) => {}
             Either::Left((Err(_), _)) => return LeaseLoss::SessionEnded(SessionEnd::Closed),

@@ -37,7 +37,9 @@ use tokio::task::AbortHandle;
 
 use crate::connect_string::ConnectString;
 use crate::core::{Settings, Stats, TIMEOUT_MAX};
-use crate::driver::{Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared, now};
+use crate::driver::{
+    Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared, now, timer,
+};
 use crate::error::{Error, ErrorKind};
 use crate::limits::CLOSE_ON_DROP_WAIT;
 use crate::{SessionCredentials, SessionEnd};
@@ -323,6 +325,17 @@ impl Client {
         F: Future<Output = ()> + Send + 'static,
     {
         Some(self.shared().runtime()?.spawn(future).abort_handle())
+    }
+
+    /// Waits for a while, on the runtime of the caller. Without one it waits on the runtime of the
+    /// session's driver, and no longer than the session lives. For recipes, whose futures may be
+    /// polled on any thread.
+    ///
+    /// # Panics
+    /// If the caller's runtime has no timers; if there is no runtime at all, because the driver of
+    /// the session has never run.
+    pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
+        self.shared().sleep_until(timer(now() + duration.min(TIMEOUT_MAX)))
     }
 
     /// Draws a random UUID (version 4), as recipes put it into the names of their

@@ -11,7 +11,7 @@ use super::Client;
 use super::operations::{check, check_new, is_name_of};
 use super::pending::{Ask, Finish, Pending, decode_multi, strip};
 use crate::core::{Failure, Reply};
-use crate::error::{ErrorKind, Outcome};
+use crate::error::{Error, ErrorKind, Outcome};
 
 /// A transaction being put together; see [`Client::multi`].
 ///
@@ -140,21 +140,42 @@ impl<'a> Multi<'a> {
     /// was applied then. Each may fail as it would by itself.
     /// [`ErrorKind::InvalidPath`] names the first path that is none, and nothing is sent.
     pub fn send(self) -> Pending<Vec<MultiOutcome>> {
+        let what = self.describe();
         let Self { client, ops, refused } = self;
         if let Some((failure, path)) = refused {
             let ask =
                 Ask { path, ..client.ask("multi", "", |result, _| result.map(|_| Vec::new())) };
             return Pending::new(ask, Err(failure));
         }
-        let what = match ops.len() {
-            1 => "1 operation".to_owned(),
-            len => format!("{len} operations"),
-        };
         let request = proto::Multi::new(&ops);
         let chroot_len = client.chroot.len();
         let asked: Vec<Asked> = ops.iter().map(|op| Asked::of(op, chroot_len)).collect();
         let finish = Finish::Asked(Box::new(move |result| finish(result, &asked, chroot_len)));
         client.request(Ask { operation: "multi of", path: what, chroot_len, finish }, &request)
+    }
+
+    /// Checks that the transaction is not larger than a server accepts, as [`send`](Self::send) does,
+    /// and sends nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`].
+    pub fn check_len(&self) -> Result<(), Error> {
+        let len = proto::request_frame_len(&proto::Multi::new(&self.ops));
+        match len <= proto::FRAME_LEN_MAX_SERVER {
+            true => Ok(()),
+            false => {
+                let kind = ErrorKind::TooLarge { len, max: proto::FRAME_LEN_MAX_SERVER };
+                Err(Error::not_applied(kind).on("multi of", self.describe()))
+            }
+        }
+    }
+
+    /// What errors call it.
+    fn describe(&self) -> String {
+        match self.ops.len() {
+            1 => "1 operation".to_owned(),
+            len => format!("{len} operations"),
+        }
     }
 
     fn with(mut self, path: &str, checked: Result<(), Failure>, op: MultiOp<'a>) -> Self {

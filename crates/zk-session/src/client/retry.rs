@@ -273,7 +273,7 @@ impl<'a> Attempts<'a> {
                 // Whatever comes first; after the end the next attempt says so.
                 let mut standing = client.shared().standing();
                 let over = standing.wait_for(|it| it.closing.or(it.ended).is_some());
-                select(pin!(over), pin!(tokio::time::sleep(pause))).await;
+                select(pin!(over), pin!(client.sleep(pause))).await;
                 Ok(())
             }
             None if self.is_unknown => Err(error.with_outcome(Outcome::Unknown)),

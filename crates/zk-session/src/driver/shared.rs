@@ -1,9 +1,11 @@
 //! What the driver and the clients of one session share.
 
+use std::future::{Future, poll_fn};
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use futures::task::AtomicWaker;
 use tokio::runtime;
@@ -146,6 +148,30 @@ impl Shared {
 
     pub(crate) fn runtime(&self) -> Option<&runtime::Handle> {
         self.runtime.get()
+    }
+
+    /// Waits until `deadline`, on the runtime of the caller, or on that of the driver where the caller
+    /// has none. There it also returns when the session ends: a timer of a runtime that is gone
+    /// panics, and the driver, which ends the session then, goes first.
+    ///
+    /// # Panics
+    /// If neither has a runtime, or that of the caller has no timers.
+    pub(crate) fn sleep_until(
+        self: &Arc<Self>,
+        deadline: tokio::time::Instant,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let is_outside = runtime::Handle::try_current().is_err();
+        let driver = self.runtime().filter(|_| is_outside);
+        let sleep = {
+            let _entered = driver.map(runtime::Handle::enter);
+            tokio::time::sleep_until(deadline)
+        };
+        let shared = driver.map(|_| Arc::clone(self));
+        async move {
+            let mut sleep = pin!(sleep);
+            let is_over = || shared.as_ref().is_some_and(|it| it.lock().ended().is_some());
+            poll_fn(|cx| if is_over() { Poll::Ready(()) } else { sleep.as_mut().poll(cx) }).await;
+        }
     }
 
     pub(crate) fn local_address(&self) -> Option<IpAddr> {

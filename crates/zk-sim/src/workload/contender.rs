@@ -109,7 +109,11 @@ pub(crate) async fn settle<G: Holding, E: Into<Failures>>(
         }
         Err(error) => {
             drop(attempt);
-            judge(seat, "acquire", error)
+            let is_over = judge(seat, "acquire", error);
+            if !is_over {
+                rest(seat).await;
+            }
+            is_over
         }
     }
 }
@@ -281,6 +285,8 @@ pub(crate) fn judge(seat: &Seat, what: &str, failures: impl Into<Failures>) -> b
             LockError::Client(error) => (error.fault() == Fault::Session, false),
             // Of several locks one may be lost while the next is waited for.
             LockError::Lost(_) => (false, what != "acquire" || has_several),
+            // Of one try, which waits for no connection.
+            LockError::NotConnected { .. } => (false, what == "acquire"),
             LockError::Vanished { .. } => (false, seat.world.oracle().any_operated()),
             _ => (false, false),
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::future::join;
-use zk_recipes::{Guard, LockError, LossReason, Mutex, revoke};
+use zk_recipes::{Guard, LockError, Mutex, revoke};
 use zk_session::{Client, Fault};
 
 use super::Seat;
@@ -51,7 +51,7 @@ async fn be_asked(seat: &mut Seat, guard: &Arc<Guard>) -> bool {
         let (ran, ()) = join(ran, ask_for(seat, asking, &node)).await;
         seat.lost_is_watched.store(false, Ordering::Relaxed);
         return match ran {
-            Err(LockError::Lost(LossReason::Revoked)) => judge_told(seat, &node, Ok(())),
+            Err(LockError::RevocationRequested { .. }) => judge_told(seat, &node, Ok(())),
             Err(error) => judge(seat, "run", error),
             Ok(()) => false,
         };

@@ -1,0 +1,62 @@
+//! Bounds of the time that an acquisition takes.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use tokio::task::unconstrained;
+use zk_session::Client;
+
+use crate::error::LockError;
+use crate::limits::ATTEMPT_TIME;
+
+/// Waits for a future, but no longer than `timeout`; `None` if it takes longer. Dropping it then has
+/// to clean up without waiting.
+pub(crate) async fn in_time<F: Future>(
+    client: &Client,
+    timeout: Duration,
+    future: F,
+) -> Option<F::Output> {
+    // A task that has used up its budget must be told of the end of the time, too.
+    let deadline = pin!(unconstrained(client.sleep(timeout)));
+    match select(pin!(future), deadline).await {
+        Either::Left((done, _)) => Some(done),
+        Either::Right(((), _)) => None,
+    }
+}
+
+/// Makes an attempt that does not wait for a connection.
+///
+/// # Errors
+/// [`LockError::NotConnected`] if there is none, or it is lost meanwhile; those of the attempt.
+pub(crate) async fn while_connected<T>(
+    client: &Client,
+    path: &str,
+    attempt: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    let mut attempt = pin!(attempt);
+    // The end of a connection wakes whoever waits for an answer on it.
+    poll_fn(|cx| match attempt.as_mut().poll(cx) {
+        Poll::Pending if !client.is_connected() => {
+            Poll::Ready(Err(LockError::NotConnected { path: path.to_owned() }))
+        }
+        polled => polled,
+    })
+    .await
+}
+
+/// Makes an attempt for an acquisition with a timeout of zero.
+///
+/// # Errors
+/// Those of the attempt, except that it returns `None` without a connection.
+pub(crate) async fn at_once<T>(
+    client: &Client,
+    attempt: impl Future<Output = Result<Option<T>, LockError>>,
+) -> Result<Option<T>, LockError> {
+    match in_time(client, ATTEMPT_TIME, attempt).await {
+        None | Some(Err(LockError::NotConnected { .. })) => Ok(None),
+        Some(attempted) => attempted,
+    }
+}

@@ -1,0 +1,55 @@
+//! Whether the path of a semaphore is its own.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use zk_session::{Children, Client, Error, Pending};
+
+use crate::error::LockError;
+use crate::queue::foreign::refuse_beside_semaphore;
+
+/// Looks for nodes of other recipes, once for all clones of a handle, and again when the node that
+/// the leases are in was removed and made again. See [`foreign`](crate::queue::foreign).
+#[derive(Debug)]
+pub(super) struct PathCheck {
+    path: String,
+    /// The czxid of the leases' node at the last check; 0 before.
+    checked: AtomicI64,
+}
+
+impl PathCheck {
+    pub(super) fn new(path: &str) -> Self {
+        Self { path: path.to_owned(), checked: AtomicI64::new(0) }
+    }
+
+    /// Asks for the children of the path, if they were not checked. Whoever calls this has asked for
+    /// a lease before, in the same write.
+    pub(super) fn list(&self, client: &Client) -> Option<Pending<Children>> {
+        let is_checked = self.checked.load(Ordering::Acquire) != 0;
+        (!is_checked).then(|| client.get_children(&self.path))
+    }
+
+    /// True if the path was checked after the node of the leases was made.
+    pub(super) fn is_checked(&self, leases: Option<i64>) -> bool {
+        leases.is_some_and(|leases| self.checked.load(Ordering::Acquire) == leases)
+    }
+
+    /// Checks the path.
+    ///
+    /// `leases` is the czxid of that node, if it is known. `listed` is what [`list`](Self::list) has
+    /// asked for, and must have been answered after a lease was made.
+    ///
+    /// # Errors
+    /// [`LockError::ForeignNode`], or a failed request.
+    pub(super) async fn check(
+        &self,
+        client: &Client,
+        leases: Option<i64>,
+        listed: Option<Result<Children, Error>>,
+    ) -> Result<(), LockError> {
+        refuse_beside_semaphore(client, &self.path, listed).await?;
+        if let Some(leases) = leases {
+            self.checked.store(leases, Ordering::Release);
+        }
+        Ok(())
+    }
+}

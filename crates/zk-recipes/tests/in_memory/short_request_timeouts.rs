@@ -1,0 +1,181 @@
+//! Handles whose requests time out before they can be answered.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use zk_recipes::session::{Client, ErrorKind};
+use zk_recipes::{
+    LockError, LossReason, Mutex, RwLock, Semaphore, SharedCount, revocation, revoke,
+};
+use zk_testing::{Cut, TestServer};
+
+use crate::{T, client, now, settle};
+
+/// What the handle gives each request.
+const SHORT: Duration = Duration::from_millis(5);
+
+/// How long the answers take.
+const ROUND_TRIP: Duration = Duration::from_millis(20);
+
+/// The most frames that one operation may send, those of the lease included: sixteen attempts at each
+/// of the requests that it makes at a time, and the clean-up.
+const FRAMES_MAX: u64 = 120;
+
+type Ends = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
+
+/// Expects the operation, which is prepared while the server is quick, to fail after some attempts.
+async fn expect_bounded<P>(name: &str, prepare: fn(Client) -> P)
+where
+    P: Future<Output = (Ends,)>,
+{
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/m").unwrap();
+    drop(lock.acquire().await.unwrap());
+    drop(Semaphore::new(&client, "/s", 2).unwrap().acquire().await.unwrap());
+    settle().await;
+    let (operation,) = prepare(client.within(SHORT)).await;
+    drop(server.on_any_request().always().delay(ROUND_TRIP));
+    let (start, before) = (now(), client.stats().frames_sent);
+    let ended = tokio::time::timeout(60 * T, operation).await;
+    let frames = client.stats().frames_sent - before;
+    let took = start.elapsed();
+    let Ok(Err(LockError::Client(error))) = ended else { panic!("{name}: {ended:?}, {frames}") };
+    assert_eq!(*error.kind(), ErrorKind::TimedOut, "{name}");
+    assert!(took < 3 * T, "{name}: {took:?}");
+    assert!(frames <= FRAMES_MAX, "{name}: {frames} frames in {took:?}");
+}
+
+macro_rules! bounded {
+    ($($name:ident: |$client:ident| $prepare:block)*) => {
+        $(
+            #[tokio::test(start_paused = true)]
+            async fn $name() {
+                let prepare = |$client: Client| async move {
+                    let operation: Ends = $prepare;
+                    (operation,)
+                };
+                expect_bounded(stringify!($name), prepare).await;
+            }
+        )*
+    };
+}
+
+bounded! {
+    mutex_acquire_fails_after_bounded_tries: |client| {
+        Box::pin(async move { Mutex::new(&client, "/m").unwrap().acquire().await.map(drop) })
+    }
+    mutex_on_a_new_path_fails_after_bounded_tries: |client| {
+        Box::pin(async move { Mutex::new(&client, "/new/m").unwrap().acquire().await.map(drop) })
+    }
+    try_acquire_fails_after_bounded_tries: |client| {
+        Box::pin(async move { Mutex::new(&client, "/m").unwrap().try_acquire().await.map(drop) })
+    }
+    waiter_fails_after_bounded_tries: |client| {
+        let slow = Mutex::new(&client, "/m").unwrap();
+        let held = Mutex::new(&client.within(T), "/m").unwrap().acquire().await.unwrap();
+        let mut waiting = slow.enqueue().await.unwrap();
+        Box::pin(async move {
+            let looked = waiting.look().await.map(drop);
+            drop(held);
+            looked
+        })
+    }
+    reader_fails_after_bounded_tries: |client| {
+        Box::pin(async move {
+            RwLock::new(&client, "/rw").unwrap().read().acquire().await.map(drop)
+        })
+    }
+    downgrade_fails_after_bounded_tries: |client| {
+        let writer = RwLock::new(&client, "/rw").unwrap().write().acquire().await.unwrap();
+        Box::pin(async move { writer.downgrade().await.map(drop) })
+    }
+    permits_fail_after_bounded_tries: |client| {
+        Box::pin(async move {
+            Semaphore::new(&client, "/s", 2).unwrap().acquire_many(2).await.map(drop)
+        })
+    }
+    shared_limit_fails_after_bounded_tries: |client| {
+        let limit = SharedCount::new(&client, "/limit", 2).unwrap();
+        Box::pin(async move {
+            let semaphore = Semaphore::with_shared_limit(&client, "/s", &limit).unwrap();
+            semaphore.acquire().await.map(drop)
+        })
+    }
+    participants_fail_after_bounded_tries: |client| {
+        Box::pin(async move { Mutex::new(&client, "/m").unwrap().participants().await.map(drop) })
+    }
+    check_fails_after_bounded_tries: |client| {
+        let guard = Mutex::new(&client, "/m").unwrap().acquire().await.unwrap();
+        Box::pin(async move { guard.check().await.map(drop) })
+    }
+    release_fails_after_bounded_tries: |client| {
+        let guard = Mutex::new(&client, "/m").unwrap().acquire().await.unwrap();
+        Box::pin(async move { guard.release().await })
+    }
+    revocation_of_a_guard_fails_after_bounded_tries: |client| {
+        let guard = Mutex::new(&client, "/m").unwrap().acquire().await.unwrap();
+        Box::pin(async move { guard.revocation().await })
+    }
+    revocation_of_a_node_fails_after_bounded_tries: |client| {
+        Box::pin(async move { revocation(&client, "/m").await })
+    }
+    revoke_fails_after_bounded_tries: |client| {
+        Box::pin(async move { revoke(&client, "/m").await.map(drop) })
+    }
+    count_fails_after_bounded_tries: |client| {
+        let count = SharedCount::new(&client, "/count", 2).unwrap();
+        let before = count.get().await.unwrap();
+        Box::pin(async move { count.changed(&before).await.map(drop) })
+    }
+    new_count_fails_after_bounded_tries: |client| {
+        Box::pin(async move {
+            SharedCount::new(&client, "/a/new/count", 2).unwrap().get().await.map(drop)
+        })
+    }
+}
+
+/// A guard of such a handle is told of the deletion of its node none the less.
+#[tokio::test(start_paused = true)]
+async fn guard_of_a_hasty_handle_sees_its_node_is_deleted() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let guard = Mutex::new(&one.within(SHORT), "/m").unwrap().acquire().await.unwrap();
+    drop(server.on_any_request().always().delay(ROUND_TRIP));
+    let before = one.stats().frames_sent;
+    // reason: virtual time, in which the guard sets its watch and the lease is kept renewed
+    tokio::time::sleep(T).await;
+    let frames = one.stats().frames_sent - before;
+    assert!(frames < 60, "{frames} frames, for the lease and one watch");
+    other.delete(guard.node(), None).await.unwrap();
+    assert_eq!(guard.lost().await, LossReason::NodeDeleted);
+}
+
+/// A connection that is away, or hangs, for longer than sixteen requests may take.
+#[tokio::test(start_paused = true)]
+async fn hasty_handle_waits_out_trouble_with_the_connection() {
+    for hangs in [false, true] {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        match hangs {
+            true => server.stall(0),
+            false => {
+                server.refuse_connects(0);
+                server.connection_of(client.session_id()).cut(Cut::Rst);
+            }
+        }
+        let waiting = tokio::spawn({
+            let lock = Mutex::new(&client.within(SHORT), "/m").unwrap();
+            async move { lock.acquire().await }
+        });
+        // reason: virtual time, of the trouble
+        tokio::time::sleep(T / 2).await;
+        assert!(!waiting.is_finished(), "hangs: {hangs}");
+        let sent = client.stats().frames_sent;
+        assert!(sent < 60, "hangs: {hangs}: {sent} frames");
+        server.resume(0);
+        server.accept_connects(0);
+        waiting.await.unwrap().expect("the trouble is over").release().await.unwrap();
+    }
+}

@@ -1,0 +1,335 @@
+//! An acquisition with a timeout returns in that time, whatever becomes of the connection.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_recipes::limits::ATTEMPT_TIME;
+use zk_recipes::session::{Client, CreateMode, ErrorCode};
+use zk_recipes::{
+    Lock, LockError, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, SharedCount,
+};
+use zk_testing::{Cut, Op, TestServer};
+
+use crate::{T, children, client, now, settle};
+
+/// How much later than its timeout an acquisition may return.
+const LATE: Duration = Duration::from_millis(20);
+
+const TIMEOUTS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(30), Duration::from_secs(2)];
+
+/// Whether it was acquired, or why not.
+type Acquired = Pin<Box<dyn Future<Output = Result<bool, String>> + Send>>;
+
+/// Everything with a timeout. Each uses a path of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Mutex,
+    OwnedMutex,
+    Reader,
+    Writer,
+    SemaphoreMutex,
+    Permit,
+    Permits,
+    SharedLimit,
+    Several,
+}
+
+impl Kind {
+    const ALL: [Self; 9] = [
+        Self::Mutex,
+        Self::OwnedMutex,
+        Self::Reader,
+        Self::Writer,
+        Self::SemaphoreMutex,
+        Self::Permit,
+        Self::Permits,
+        Self::SharedLimit,
+        Self::Several,
+    ];
+
+    fn acquire(self, client: &Client, timeout: Duration) -> Acquired {
+        /// Says whether it was acquired, and releases it.
+        macro_rules! told {
+            ($asked:expr) => {
+                match $asked.await {
+                    Ok(held) => Ok(held.is_some()),
+                    Err(error) => Err(error.to_string()),
+                }
+            };
+        }
+        let client = client.clone();
+        Box::pin(async move {
+            let mutex = Mutex::new(&client, "/m").unwrap();
+            let rw = RwLock::new(&client, "/rw").unwrap();
+            let semaphore = Semaphore::new(&client, "/s", 3).unwrap();
+            match self {
+                Self::Mutex => told!(mutex.acquire_timeout(timeout)),
+                Self::OwnedMutex => told!(mutex.owned_by(&Owner::new()).acquire_timeout(timeout)),
+                Self::Reader => told!(rw.read().acquire_timeout(timeout)),
+                Self::Writer => told!(rw.write().acquire_timeout(timeout)),
+                Self::SemaphoreMutex => {
+                    let lock = SemaphoreMutex::new(&client, "/sm").unwrap();
+                    told!(lock.acquire_timeout(timeout))
+                }
+                Self::Permit => told!(semaphore.acquire_timeout(timeout)),
+                Self::Permits => told!(semaphore.acquire_many_timeout(3, timeout)),
+                Self::SharedLimit => {
+                    let limit = SharedCount::new(&client, "/limit", 3).unwrap();
+                    let semaphore = Semaphore::with_shared_limit(&client, "/s", &limit).unwrap();
+                    told!(semaphore.acquire_many_timeout(3, timeout))
+                }
+                Self::Several => told!(several(&client).acquire_timeout(timeout)),
+            }
+        })
+    }
+}
+
+fn several(client: &Client) -> MultiLock {
+    let locks: [Arc<dyn Lock>; 4] = [
+        Arc::new(Mutex::new(client, "/first").unwrap()),
+        Arc::new(SemaphoreMutex::new(client, "/sm").unwrap()),
+        Arc::new(RwLock::new(client, "/rw").unwrap().read().clone()),
+        Arc::new(Mutex::new(client, "/m").unwrap()),
+    ];
+    MultiLock::new(locks)
+}
+
+/// What is the matter while somebody acquires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    Held,
+    NotConnected,
+    /// The server takes connections, and does not answer the handshake.
+    SilentHandshake,
+    /// The server answers nothing.
+    Hanging,
+    /// The server answers nothing but the creation of nodes, and so no release either.
+    HangingAfterCreate,
+    /// The server says that it has too much to do.
+    Throttled,
+    /// The session is being closed, and the server does not answer.
+    Closing,
+    Closed,
+    Expired,
+}
+
+impl State {
+    const ALL: [Self; 10] = [
+        Self::Free,
+        Self::Held,
+        Self::NotConnected,
+        Self::SilentHandshake,
+        Self::Hanging,
+        Self::HangingAfterCreate,
+        Self::Throttled,
+        Self::Closing,
+        Self::Closed,
+        Self::Expired,
+    ];
+
+    async fn bring_about(self, server: &TestServer, client: &Client) {
+        let cut = || server.connection_of(client.session_id()).cut(Cut::Rst);
+        match self {
+            Self::Free | Self::Held => {}
+            Self::NotConnected => {
+                server.refuse_connects(0);
+                cut();
+            }
+            Self::SilentHandshake => {
+                cut();
+                server.stall(0);
+            }
+            Self::Hanging => server.stall(0),
+            Self::HangingAfterCreate => {
+                for op in [Op::Delete, Op::GetChildren2, Op::GetData] {
+                    drop(server.on(op).always().never_answer());
+                }
+            }
+            Self::Throttled => {
+                drop(server.on_any_request().always().answer(ErrorCode::THROTTLED_OP));
+            }
+            Self::Closing => {
+                server.stall(0);
+                drop(client.close());
+            }
+            Self::Closed => client.close().await,
+            Self::Expired => assert!(server.expire(client.session_id())),
+        }
+        settle().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquire_timeout_returns_in_time_in_every_state() {
+    for state in State::ALL {
+        for kind in Kind::ALL {
+            for timeout in TIMEOUTS {
+                let case = format!("{state:?}, {kind:?}, {timeout:?}");
+                let server = TestServer::in_memory();
+                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                for kind in Kind::ALL {
+                    assert_eq!(kind.acquire(&one, T).await, Ok(true), "makes the paths");
+                }
+                settle().await;
+                let mut held = Vec::new();
+                if state == State::Held {
+                    let locks: [Arc<dyn Lock>; 3] = [
+                        Arc::new(Mutex::new(&other, "/m").unwrap()),
+                        Arc::new(RwLock::new(&other, "/rw").unwrap().write().clone()),
+                        Arc::new(SemaphoreMutex::new(&other, "/sm").unwrap()),
+                    ];
+                    held.push(MultiLock::new(locks).acquire().await.unwrap());
+                }
+                let semaphore = Semaphore::new(&other, "/s", 3).unwrap();
+                let permits = match state {
+                    State::Held => semaphore.try_acquire_many(3).await.unwrap(),
+                    _ => None,
+                };
+                state.bring_about(&server, &one).await;
+
+                let start = now();
+                let acquired = kind.acquire(&one, timeout).await;
+                let took = start.elapsed();
+                assert!(took <= timeout + LATE, "{case}: {took:?}, {acquired:?}");
+                match state {
+                    State::Free => assert_eq!(acquired, Ok(true), "{case}"),
+                    State::Closing | State::Closed | State::Expired => {
+                        let error = acquired.expect_err(&case);
+                        assert!(error.contains("session") || error.contains("client"), "{error}");
+                    }
+                    _ => assert_eq!(acquired, Ok(false), "{case}"),
+                }
+                if state == State::NotConnected && timeout.is_zero() {
+                    assert_eq!(took, Duration::ZERO, "{case}");
+                }
+                drop((held, permits));
+            }
+        }
+    }
+}
+
+/// One of the locks fails, and those before it cannot be released.
+#[tokio::test(start_paused = true)]
+async fn multi_lock_reports_a_failure_in_time_when_no_release_is_answered() {
+    for timeout in TIMEOUTS {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+        let mutex = |path: &str| -> Arc<dyn Lock> { Arc::new(Mutex::new(&client, path).unwrap()) };
+        let locks = MultiLock::new(["/a", "/b", "/e"].map(mutex));
+        let unanswered = server.on(Op::Delete).always().never_answer();
+        let start = now();
+        let error = locks.acquire_timeout(timeout).await.unwrap_err();
+        assert!(start.elapsed() <= timeout + LATE, "{timeout:?}: {:?}", start.elapsed());
+        assert_eq!(error.failures()[0].path, "/e", "{error}");
+        unanswered.cancel();
+        // reason: virtual time, in which the releases are repeated on another connection
+        tokio::time::sleep(2 * T).await;
+        let left = ["/a", "/b"].map(|path| children(&server, path).len());
+        assert_eq!(left, [0, 0], "{timeout:?}");
+    }
+}
+
+/// The loss of the first lock ends the wait for the second one.
+#[tokio::test(start_paused = true)]
+async fn multi_lock_reports_a_loss_in_time_when_no_release_is_answered() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = Mutex::new(&other, "/b").unwrap().acquire().await.unwrap();
+    let mutex = |path: &str| -> Arc<dyn Lock> { Arc::new(Mutex::new(&one, path).unwrap()) };
+    let locks = MultiLock::new(["/a", "/b"].map(mutex));
+    let timeout = Duration::from_secs(1);
+    let (start, waiting) =
+        (now(), tokio::spawn(async move { locks.acquire_timeout(timeout).await }));
+    // reason: virtual time, in which the guard of the first lock sets its watch
+    tokio::time::sleep(timeout / 2).await;
+    let node = format!("/a/{}", children(&server, "/a")[0]);
+    other.delete(&node, None).await.unwrap();
+    drop(server.on(Op::Delete).always().never_answer());
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(start.elapsed() <= timeout + LATE, "{:?}", start.elapsed());
+    assert!(matches!(error.failures()[0].error, LockError::Lost(_)), "{error}");
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn zero_timeout_acquires_a_free_lock_within_its_attempt_time() {
+    for (delay, is_acquired) in [(ATTEMPT_TIME / 3, true), (ATTEMPT_TIME * 2, false)] {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        let lock = Mutex::new(&client, "/m").unwrap();
+        drop(lock.acquire().await.unwrap());
+        settle().await;
+        drop(server.on_any_request().always().delay(delay));
+        let start = now();
+        let acquired = lock.acquire_timeout(Duration::ZERO).await.unwrap();
+        assert_eq!(acquired.is_some(), is_acquired, "{delay:?}");
+        assert!(start.elapsed() <= ATTEMPT_TIME + Duration::from_millis(1));
+        drop(acquired);
+        // reason: virtual time, in which what was left is deleted
+        tokio::time::sleep(T).await;
+        assert_eq!(children(&server, "/m"), [""; 0]);
+    }
+}
+
+/// Neither before the request is sent nor after its answer is lost.
+#[tokio::test(start_paused = true)]
+async fn try_acquire_does_not_wait_for_a_connection() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/m").unwrap();
+    let rw = RwLock::new(&client, "/rw").unwrap();
+    let semaphore = Semaphore::new(&client, "/s", 2).unwrap();
+    let both: [Arc<dyn Lock>; 2] = [Arc::new(lock.clone()), Arc::new(semaphore.clone())];
+    let both = MultiLock::new(both);
+    drop((lock.acquire().await.unwrap(), rw.write().acquire().await.unwrap()));
+    drop(semaphore.acquire_many(2).await.unwrap());
+    settle().await;
+    let not_connected = |path: &str| LockError::NotConnected { path: path.to_owned() };
+    for is_cut_before in [true, false] {
+        for lock_number in 0..4 {
+            let lost = match is_cut_before {
+                true => {
+                    server.refuse_connects(0);
+                    server.connection_of(client.session_id()).cut(Cut::Rst);
+                    settle().await;
+                    None
+                }
+                false => {
+                    server.refuse_connects(0);
+                    Some(server.on(Op::Create2).apply_then_drop_reply())
+                }
+            };
+            let start = now();
+            let error = match lock_number {
+                0 => lock.try_acquire().await.unwrap_err(),
+                1 => rw.read().try_acquire().await.unwrap_err(),
+                2 => semaphore.try_acquire_many(2).await.unwrap_err(),
+                _ => both.try_acquire().await.unwrap_err().failures()[0].error.clone(),
+            };
+            assert_eq!(start.elapsed(), Duration::ZERO);
+            let path = ["/m", "/rw", "/s", "/m"][lock_number];
+            assert_eq!(error, not_connected(path), "cut before: {is_cut_before}");
+            assert!(error.is_retryable(), "on the same session, when there is a connection");
+            assert!(error.to_string().contains("connection"), "{error}");
+            server.accept_connects(0);
+            // reason: virtual time, in which the connection comes back
+            tokio::time::sleep(T / 4).await;
+            assert!(lost.is_none_or(|lost| lost.count() == 1) && client.is_connected());
+            let left = ["/m", "/rw", "/s/leases"].map(|path| children(&server, path).len());
+            assert_eq!(left, [0; 3], "cut before: {is_cut_before}, {path}");
+        }
+    }
+    // What an owner holds needs no connection.
+    let owned = lock.owned_by(&Owner::new());
+    let guard = owned.acquire().await.unwrap();
+    server.refuse_connects(0);
+    server.connection_of(client.session_id()).cut(Cut::Rst);
+    settle().await;
+    assert!(owned.try_acquire().await.unwrap().is_some());
+    drop(guard);
+}

@@ -1,0 +1,310 @@
+//! Recipes that do not exclude each other, on one path.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_recipes::session::{Client, CreateMode, Parents};
+use zk_recipes::{
+    Held, Lock, LockError, MultiLock, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex,
+};
+use zk_testing::{Op, TestServer};
+
+use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, recorded_client};
+use crate::{T, children, client, settle};
+
+const PATH: &str = "/app/lock";
+
+/// A lock of each recipe, and of each side of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Mutex,
+    NamedMutex,
+    Reader,
+    Writer,
+    Semaphore,
+    SemaphoreMutex,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [
+        Self::Mutex,
+        Self::NamedMutex,
+        Self::Reader,
+        Self::Writer,
+        Self::Semaphore,
+        Self::SemaphoreMutex,
+    ];
+
+    fn lock(self, client: &Client, allows: bool) -> Arc<dyn Lock> {
+        /// The handle, which allows foreign nodes or does not.
+        macro_rules! handle {
+            ($lock:expr) => {{
+                let lock = $lock.unwrap();
+                if allows { lock.allow_foreign_nodes() } else { lock }
+            }};
+        }
+        match self {
+            Self::Mutex => Arc::new(handle!(Mutex::new(client, PATH))),
+            Self::NamedMutex => {
+                Arc::new(handle!(Mutex::new(client, PATH).unwrap().with_lock_name("job-")))
+            }
+            Self::Reader => Arc::new(handle!(RwLock::new(client, PATH)).read().clone()),
+            Self::Writer => Arc::new(handle!(RwLock::new(client, PATH)).write().clone()),
+            Self::Semaphore => Arc::new(handle!(Semaphore::new(client, PATH, 2))),
+            Self::SemaphoreMutex => Arc::new(handle!(SemaphoreMutex::new(client, PATH))),
+        }
+    }
+
+    /// What its nodes look like; `None` if they are not known to be of a recipe.
+    fn recipe(self) -> Option<Recipe> {
+        match self {
+            Self::Mutex => Some(Recipe::Mutex),
+            Self::NamedMutex => None,
+            Self::Reader | Self::Writer => Some(Recipe::ReadWriteLock),
+            Self::Semaphore | Self::SemaphoreMutex => Some(Recipe::Semaphore),
+        }
+    }
+
+    /// True if it refuses a path with a node of the other.
+    fn refuses(self, other: Self) -> bool {
+        let own = self.recipe().unwrap_or(Recipe::Mutex);
+        other.recipe().is_some_and(|other| other != own)
+    }
+}
+
+fn nodes(server: &TestServer) -> usize {
+    ["", "/locks", "/leases"]
+        .iter()
+        .flat_map(|below| children(server, &format!("{PATH}{below}")))
+        .filter(|name| name.starts_with("_c_"))
+        .count()
+}
+
+async fn acquire(lock: &Arc<dyn Lock>, is_try: bool) -> Result<Option<Box<dyn Held>>, LockError> {
+    match is_try {
+        true => lock.try_acquire_boxed().await,
+        false => lock.acquire_boxed().await.map(Some),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_recipe_refuses_a_path_with_nodes_of_another() {
+    for first in Kind::ALL {
+        for second in Kind::ALL.into_iter().filter(|second| second.refuses(first)) {
+            for is_try in [true, false] {
+                let case = format!("{second:?} beside {first:?}, a try: {is_try}");
+                let server = TestServer::in_memory();
+                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                let held = first.lock(&one, false).acquire_boxed().await.unwrap();
+                settle().await;
+                let refused = acquire(&second.lock(&other, false), is_try).await.expect_err(&case);
+                let node = held.nodes()[0].to_owned();
+                let recipe = first.recipe().unwrap();
+                let path = PATH.to_owned();
+                let expected = LockError::ForeignNode { path, node: node.clone(), recipe };
+                assert_eq!(refused, expected, "{case}");
+                assert!(!refused.is_retryable(), "{case}");
+                let text = refused.to_string();
+                assert!(text.contains(&node) && text.contains(&recipe.to_string()), "{text}");
+                settle().await;
+                assert_eq!(nodes(&server), 1, "{case}: nothing is left but the holder's node");
+                assert!(held.is_held(), "{case}");
+
+                let allowed = acquire(&second.lock(&other, true), is_try).await;
+                let both = allowed.expect(&case).expect("it is another lock");
+                assert!(held.is_held() && both.is_held(), "{case}");
+            }
+        }
+    }
+}
+
+/// Also one that waits its turn, of several locks, and with a place in the queue.
+#[tokio::test(start_paused = true)]
+async fn foreign_node_is_found_on_every_way_to_a_lock() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = RwLock::new(&one, PATH).unwrap().write().acquire().await.unwrap();
+    let foreign = LockError::ForeignNode {
+        path: PATH.to_owned(),
+        node: held.node().to_owned(),
+        recipe: Recipe::ReadWriteLock,
+    };
+    let mutex = Mutex::new(&other, PATH).unwrap();
+    assert_eq!(mutex.enqueue().await.unwrap_err(), foreign);
+    for timeout in [Duration::ZERO, T] {
+        assert_eq!(mutex.acquire_timeout(timeout).await.unwrap_err(), foreign);
+    }
+    let first: Arc<dyn Lock> = Arc::new(Mutex::new(&other, "/first").unwrap());
+    let several = MultiLock::new([first, Arc::new(mutex)]);
+    assert_eq!(several.acquire().await.unwrap_err().failures()[0].error, foreign);
+    let semaphore = Semaphore::new(&other, PATH, 5).unwrap();
+    assert_eq!(semaphore.acquire_many(3).await.unwrap_err(), foreign);
+    assert_eq!(semaphore.try_acquire_many(3).await.unwrap_err(), foreign);
+    settle().await;
+    assert_eq!((nodes(&server), children(&server, "/first").len()), (1, 0));
+    held.check().await.unwrap();
+}
+
+/// Of two that come at the same time one may be refused, or both, and never none.
+#[tokio::test(start_paused = true)]
+async fn two_recipes_never_hold_one_path_together() {
+    for delay in 0..12 {
+        for first in Kind::ALL {
+            for second in Kind::ALL {
+                if !first.refuses(second) || !second.refuses(first) {
+                    continue;
+                }
+                for is_used in [false, true] {
+                    let case = format!("{first:?}, {second:?}, {delay}, used: {is_used}");
+                    let server = TestServer::in_memory();
+                    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                    let locks = [first.lock(&one, false), second.lock(&other, false)];
+                    if is_used {
+                        one.make_path(PATH, Parents::Persistent).await.unwrap();
+                    }
+                    // Answers of the first take their time, each, so the other comes in between.
+                    drop(
+                        server
+                            .on_any_request()
+                            .always()
+                            .session(one.session_id())
+                            .delay(Duration::from_millis(2)),
+                    );
+                    let (a, b) = tokio::join!(locks[0].try_acquire_boxed(), async {
+                        // reason: virtual time, up to some step of the other
+                        tokio::time::sleep(Duration::from_millis(delay)).await;
+                        locks[1].try_acquire_boxed().await
+                    });
+                    assert!(a.is_err() || b.is_err(), "{case}: {a:?} {b:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Curator's nodes of its recipes, with and without its protection, and those of other recipes.
+#[tokio::test(start_paused = true)]
+async fn foreign_nodes_are_told_by_their_names() {
+    const UUID: &str = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";
+    let of_others = ["latch-0000000001", "member-0000000001", "0000000001", "lock-x", "readme"];
+    let names = [
+        ("lock-0000000001", Some(Recipe::Mutex)),
+        ("__READ__0000000001", Some(Recipe::ReadWriteLock)),
+        ("__WRIT__0000000001", Some(Recipe::ReadWriteLock)),
+        ("lease-0000000001", Some(Recipe::Semaphore)),
+    ];
+    let names = names.into_iter().chain(of_others.map(|name| (name, None)));
+    for (name, recipe) in names {
+        for prefix in ["", UUID] {
+            for kind in Kind::ALL {
+                let server = TestServer::in_memory();
+                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                one.make_path(PATH, Parents::Persistent).await.unwrap();
+                let node = format!("{PATH}/{prefix}{name}");
+                one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
+                let lock = kind.lock(&other, false);
+                let asked = tokio::time::timeout(T, lock.acquire_boxed()).await;
+                let own = kind.recipe().unwrap_or(Recipe::Mutex);
+                let is_foreign = recipe.is_some_and(|recipe| recipe != own);
+                match asked {
+                    Ok(Err(LockError::ForeignNode { node: named, .. })) => {
+                        assert!(is_foreign, "{kind:?} {node}");
+                        assert_eq!(named, node, "{kind:?}");
+                    }
+                    asked => assert!(!is_foreign, "{kind:?} {node}: {asked:?}"),
+                }
+            }
+        }
+    }
+}
+
+/// A node called `leases` may be anybody's. An empty one is that of a semaphore that is not in use
+/// at the moment, until the server removes it.
+#[tokio::test(start_paused = true)]
+async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let permits = Semaphore::new(&one, PATH, 2).unwrap();
+    let mutex = Mutex::new(&other, PATH).unwrap();
+    permits.acquire().await.unwrap().release().await.unwrap();
+    settle().await;
+    let leases = format!("{PATH}/leases");
+    let refused = LockError::ForeignNode {
+        path: PATH.to_owned(),
+        node: leases.clone(),
+        recipe: Recipe::Semaphore,
+    };
+    assert_eq!(mutex.try_acquire().await.unwrap_err(), refused);
+    settle().await;
+    assert!(server.reap_containers() >= 2);
+    let held = mutex.acquire().await.expect("the semaphore has gone");
+    // The handle has looked before, at nodes that are not there any more.
+    for is_try in [true, false] {
+        let lock: Arc<dyn Lock> = Arc::new(permits.clone());
+        let refused = acquire(&lock, is_try).await.unwrap_err();
+        assert!(matches!(refused, LockError::ForeignNode { recipe: Recipe::Mutex, .. }));
+    }
+    held.release().await.unwrap();
+    settle().await;
+    server.reap_containers();
+
+    one.make_path(&format!("{PATH}/locks/of-an-app"), Parents::Persistent).await.unwrap();
+    one.make_path(&format!("{leases}/of-a-landlord"), Parents::Persistent).await.unwrap();
+    mutex.acquire().await.expect("it is somebody else's").release().await.unwrap();
+}
+
+/// The request of a look that is lost with the connection is made again.
+#[tokio::test(start_paused = true)]
+async fn foreign_node_is_found_after_a_lost_answer() {
+    for (first, second) in [(Kind::Mutex, Kind::Semaphore), (Kind::Semaphore, Kind::Mutex)] {
+        for op in [Op::Create2, Op::GetChildren2] {
+            for nth in 1..4 {
+                let server = TestServer::in_memory();
+                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                let held = first.lock(&one, false).acquire_boxed().await.unwrap();
+                settle().await;
+                let session = other.session_id();
+                drop(server.on(op).session(session).nth(nth).apply_then_drop_reply());
+                let refused = second.lock(&other, false).acquire_boxed().await.unwrap_err();
+                assert!(matches!(refused, LockError::ForeignNode { .. }), "{refused}");
+                // reason: virtual time, in which what was left is deleted
+                tokio::time::sleep(T / 4).await;
+                assert_eq!(nodes(&server), 1, "{op:?} {nth}");
+                drop(held);
+            }
+        }
+    }
+}
+
+/// What the check costs on the wire.
+#[tokio::test(start_paused = true)]
+async fn company_check_costs_what_the_documentation_says() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let mutex = Mutex::new(&client, PATH).unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap(); // makes the path
+    for name in ["zzz", "locks"] {
+        client.create(&format!("{PATH}/{name}"), b"", CreateMode::Persistent).await.unwrap();
+    }
+    record.take();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![DELETE]], "no request");
+    client.make_path(&format!("{PATH}/leases/x"), Parents::Persistent).await.unwrap();
+    record.take();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let look = vec![GET_CHILDREN2];
+    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], look, vec![DELETE]]);
+
+    let semaphore = Semaphore::new(&client, "/s", 1).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap(); // makes the path
+    settle().await;
+    let enter = vec![CREATE2, GET_CHILDREN2];
+    let first = vec![CREATE2, GET_CHILDREN2, GET_CHILDREN2];
+    let new = Semaphore::new(&client, "/s", 1).unwrap();
+    for (semaphore, lease) in [(&semaphore, &enter), (&new, &first), (&new.clone(), &enter)] {
+        record.take();
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+        settle().await;
+        assert_eq!(record.take(), [enter.clone(), lease.clone(), vec![DELETE, DELETE]]);
+    }
+}
