@@ -24,7 +24,7 @@ use crate::ledger::Ledger;
 const INVOICES: u32 = 20;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let given: Vec<String> = std::env::args().skip(1).collect();
     match &given[..] {
         [] => demonstrate().await,
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Two workers on a server of this process. The session of the one that works is ended by force.
-async fn demonstrate() -> Result<(), Box<dyn Error>> {
+async fn demonstrate() -> Result<(), Box<dyn Error + Send + Sync>> {
     let server = TestServer::start().await?;
     let file: PathBuf =
         std::env::temp_dir().join(format!("invoices-{}.sqlite", std::process::id()));
