@@ -24,7 +24,8 @@ pub(crate) fn now() -> Instant {
 /// before it tells the core the time of what has arrived.
 pub(crate) fn observe() {
     let reading = Reading::take();
-    CLOCK.get_or_init(|| SleepClock::new(reading, uptime())).observe(reading, uptime);
+    let clock = CLOCK.get_or_init(|| SleepClock::new(reading, Uptime::take()));
+    clock.observe(reading, Uptime::take);
 }
 
 /// When a timer of tokio's has to fire for a deadline of a session.
@@ -43,10 +44,46 @@ fn slept() -> Duration {
     CLOCK.get().map_or(Duration::ZERO, SleepClock::slept)
 }
 
-/// Time since the machine booted, suspensions included, where the platform tells.
-fn uptime() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/uptime").ok()?;
-    Duration::try_from_secs_f64(text.split(' ').next()?.parse().ok()?).ok()
+/// Time since the machine booted, suspensions included, beside a clock that stops meanwhile.
+///
+/// A thread that loses its processor between two clocks sees one of them late. That is no suspension,
+/// so the two are read again until little time has passed between them.
+#[derive(Clone, Copy, Debug)]
+struct Uptime {
+    running: Instant,
+    since_boot: Duration,
+}
+
+impl Uptime {
+    /// Reads both clocks, where the platform tells the time since the boot.
+    #[allow(clippy::disallowed_methods, reason = "compared with each other, not relied upon")]
+    fn take() -> Option<Self> {
+        Self::read(Instant::now, || {
+            let text = std::fs::read_to_string("/proc/uptime").ok()?;
+            Duration::try_from_secs_f64(text.split(' ').next()?.parse().ok()?).ok()
+        })
+    }
+
+    fn read(
+        mut running: impl FnMut() -> Instant,
+        mut since_boot: impl FnMut() -> Option<Duration>,
+    ) -> Option<Self> {
+        let mut tries = UPTIME_TRIES;
+        loop {
+            let read = Self { running: running(), since_boot: since_boot()? };
+            tries -= 1;
+            // With the last try it is on the safe side: what passed in between counts as slept.
+            if tries == 0 || running().duration_since(read.running) < UPTIME_UNIT {
+                return Some(read);
+            }
+        }
+    }
+
+    /// For how long the machine was suspended since an earlier reading.
+    fn slept_since(self, earlier: Self) -> Duration {
+        let ran = self.running.saturating_duration_since(earlier.running);
+        self.since_boot.saturating_sub(earlier.since_boot).saturating_sub(ran)
+    }
 }
 
 /// A clock that stops while the machine sleeps, beside one that does not, read together.
@@ -68,7 +105,7 @@ impl Reading {
 struct SleepClock {
     first: Reading,
     /// The uptime at the first reading.
-    uptime: Option<Duration>,
+    uptime: Option<Uptime>,
     /// In nanoseconds.
     slept: AtomicU64,
     /// How far the wall clock had got ahead of the running one when that was last explained, in
@@ -77,7 +114,7 @@ struct SleepClock {
 }
 
 impl SleepClock {
-    fn new(first: Reading, uptime: Option<Duration>) -> Self {
+    fn new(first: Reading, uptime: Option<Uptime>) -> Self {
         Self { first, uptime, slept: AtomicU64::new(0), ahead: AtomicI64::new(0) }
     }
 
@@ -85,7 +122,7 @@ impl SleepClock {
         Duration::from_nanos(self.slept.load(Ordering::Acquire))
     }
 
-    fn observe(&self, reading: Reading, uptime: impl FnOnce() -> Option<Duration>) {
+    fn observe(&self, reading: Reading, uptime: impl FnOnce() -> Option<Uptime>) {
         let ran = reading.running.saturating_duration_since(self.first.running);
         let ahead = match reading.wall.duration_since(self.first.wall + ran) {
             Ok(ahead) => signed(ahead),
@@ -96,7 +133,7 @@ impl SleepClock {
             return;
         }
         let total = match self.uptime.zip(uptime()) {
-            Some((first, now)) => now.saturating_sub(first).saturating_sub(ran),
+            Some((first, now)) => now.slept_since(first),
             None => {
                 slept + Duration::from_nanos(ahead.saturating_sub(before).max(0).unsigned_abs())
             }
@@ -120,6 +157,10 @@ const NOTICEABLE_NANOS: u64 = 50_000_000;
 
 const UPTIME_UNIT: Duration = Duration::from_millis(10);
 
+/// How often the uptime is read before what passed meanwhile counts. A thread that has just got a
+/// processor keeps it for longer than a reading takes.
+const UPTIME_TRIES: u32 = 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,7 +177,8 @@ mod tests {
     impl Machine {
         fn new(uptime: Option<Duration>) -> Self {
             let now = Reading::take();
-            Self { now, uptime, clock: SleepClock::new(now, uptime) }
+            let first = uptime.map(|since_boot| Uptime { running: now.running, since_boot });
+            Self { now, uptime, clock: SleepClock::new(now, first) }
         }
 
         fn run(&mut self, time: Duration) {
@@ -151,10 +193,50 @@ mod tests {
         }
 
         fn slept(&self) -> Duration {
-            let uptime = self.uptime;
+            let running = self.now.running;
+            let uptime = self.uptime.map(|since_boot| Uptime { running, since_boot });
             self.clock.observe(self.now, || uptime);
             self.clock.slept()
         }
+    }
+
+    #[test]
+    fn thread_that_loses_its_processor_between_clocks_is_no_suspension() {
+        let machine = Machine::new(Some(1_000 * SEC));
+        let (start, late) = (machine.now, SEC / 5);
+        // Between the running clock and the wall clock, and twice again before the uptime.
+        let reading = Reading { running: start.running, wall: start.wall + late };
+        let passed = std::cell::Cell::new(late);
+        let mut lost = 2;
+        let uptime = Uptime::read(
+            || start.running + passed.get(),
+            || {
+                if lost > 0 {
+                    lost -= 1;
+                    passed.set(passed.get() + late);
+                }
+                Some(1_000 * SEC + passed.get())
+            },
+        );
+        machine.clock.observe(reading, || uptime);
+        assert_eq!(machine.clock.slept(), Duration::ZERO);
+    }
+
+    #[test]
+    fn uptime_that_is_slow_to_read_counts_on_the_safe_side() {
+        let machine = Machine::new(Some(1_000 * SEC));
+        let start = machine.now;
+        let passed = std::cell::Cell::new(Duration::ZERO);
+        let uptime = Uptime::read(
+            || start.running + passed.get(),
+            || {
+                passed.set(passed.get() + SEC);
+                Some(1_000 * SEC + passed.get())
+            },
+        );
+        let wall = start.wall + passed.get();
+        machine.clock.observe(Reading { running: start.running, wall }, || uptime);
+        assert_eq!(machine.clock.slept(), SEC);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! The tests against real servers wait most of the time: one after the other they take 330 s, of
 //! which they compute for 110 s. Each file of them is a run of its own here, beside one run of all
-//! other tests.
+//! other tests. That one computes, with a low priority, so that servers and clients get a processor
+//! when their time has come.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
@@ -18,81 +19,121 @@ use crate::tasks::{Failure, cargo, display, workspace_root};
 /// The package of the tests that wait for real servers.
 const WAITING: &str = "tests";
 
-/// Runs at a time: one that computes, and two that mostly wait. With more, two cores would be so
-/// busy that servers and clients could miss their session timeouts.
-const JOBS: usize = 3;
+/// Runs that mostly wait, at a time. With more, the start of so many Java machines would keep two
+/// cores busy for longer than a session may take.
+const JOBS: usize = 2;
+
+/// Tests whose sessions last 2 s, and whose holders must not lose a lock earlier than they have to:
+/// no other test against real servers runs beside them.
+const ALONE: [&str; 2] = ["chaos_faults", "chaos_reproductions"];
 
 /// Runs all targets of the workspace, which have been built. Fails if one of the runs does; those
 /// that have begun by then are seen to their ends.
 pub(super) fn run() -> Result<(), Failure> {
-    let waiting = Mutex::new(VecDeque::from(plan(&workspace_root()).map_err(read_failure)?));
+    let Plan { computing, alone, waiting } = Plan::of(&workspace_root())
+        .map_err(|error| Failure::task(format!("looking for tests: {error}")))?;
+    let (alone, waiting) = (Queue::of(alone), Queue::of(waiting));
     let failures = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            let Some(words) = next else { return };
-            if let Err(failure) = run_one(&words) {
-                failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
-                waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
-            }
+    let run = |mut command: Command, log: &str| {
+        let Err(failure) = run_one(&mut command, log) else { return };
+        failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+        alone.clear();
+        waiting.clear();
+    };
+    let work = |queue: &Queue| {
+        while let Some(test) = queue.next() {
+            run(cargo(&["test", "--workspace", "--test", &test]), &test);
         }
     };
     thread::scope(|scope| {
+        scope.spawn(|| run(at_low_priority(&computing), "others"));
+        work(&alone);
         for _ in 0..JOBS {
-            scope.spawn(work);
+            scope.spawn(|| work(&waiting));
         }
     });
     let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
     if failures.is_empty() { Ok(()) } else { Err(Failure::task(failures.join("\n"))) }
 }
 
+/// Tests that have not been run yet.
+struct Queue(Mutex<VecDeque<String>>);
+
+impl Queue {
+    fn of(tests: Vec<String>) -> Self {
+        Self(Mutex::new(tests.into()))
+    }
+
+    fn next(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A run of cargo that gets a processor when nobody else wants it.
+fn at_low_priority(words: &[String]) -> Command {
+    let cargo = cargo(&[]);
+    let mut command = Command::new("nice");
+    command.args(["-n", "10"]).arg(cargo.get_program()).args(words);
+    command.current_dir(workspace_root());
+    command
+}
+
 /// One run. What it prints goes to a file first, so that runs do not mix their lines.
-fn run_one(words: &[String]) -> Result<(), String> {
-    let mut command = cargo(&words.iter().map(String::as_str).collect::<Vec<_>>());
-    let name = display(&command);
+fn run_one(command: &mut Command, log: &str) -> Result<(), String> {
+    let name = display(command);
     println!("==> {name}");
     let start = poll::now();
-    let (status, output) = run_into_file(command.env("CI", "true"), words)
-        .map_err(|error| format!("{name}: {error}"))?;
+    let (succeeded, output) = run_into_file(command.env("CI", "true"), log)
+        .map_err(|error| format!("could not run {name}: {error}"))?;
     let took = start.elapsed().as_secs_f64();
-    let end = if status { "done in" } else { "FAILED after" };
+    let end = if succeeded { "done in" } else { "FAILED after" };
     // In one go, so that no other run prints in between.
     println!("{output}==> {end} {took:.1} s: {name}");
-    if status { Ok(()) } else { Err(format!("failed after {took:.1} s: {name}")) }
+    if succeeded { Ok(()) } else { Err(format!("failed after {took:.1} s: {name}")) }
 }
 
 /// Tells whether the run succeeded, and what it printed, in the order in which it did.
-fn run_into_file(command: &mut Command, words: &[String]) -> io::Result<(bool, String)> {
+fn run_into_file(command: &mut Command, log: &str) -> io::Result<(bool, String)> {
     let folder = workspace_root().join("target/xtask");
     fs::create_dir_all(&folder)?;
-    let name = if words.len() > 4 { "others" } else { words.last().map_or("", String::as_str) };
-    let path = folder.join(format!("test-{name}.log"));
+    let path = folder.join(format!("test-{log}.log"));
     let file = File::create(&path)?;
     let status = command.stdout(file.try_clone()?).stderr(file).status()?;
     Ok((status.success(), String::from_utf8_lossy(&fs::read(&path)?).into_owned()))
 }
 
-/// The arguments of each run. All select the same packages, so that cargo resolves the same
-/// features for each of them and builds nothing again.
-fn plan(root: &Path) -> io::Result<Vec<Vec<String>>> {
-    let waiting = test_names(&root.join(WAITING))?;
-    let mut others = BTreeSet::new();
-    for member in members(root)? {
-        if member != WAITING {
-            others.extend(test_names(&root.join(member))?);
+/// What is run. All runs select the same packages, so that cargo resolves the same features for each
+/// of them and builds nothing again.
+struct Plan {
+    /// The arguments of the run of everything that does not wait.
+    computing: Vec<String>,
+    /// Tests that wait, with no other such test beside them.
+    alone: Vec<String>,
+    /// Tests that wait.
+    waiting: Vec<String>,
+}
+
+impl Plan {
+    fn of(root: &Path) -> io::Result<Self> {
+        let mut others = BTreeSet::new();
+        for member in members(root)? {
+            if member != WAITING {
+                others.extend(test_names(&root.join(member))?);
+            }
         }
+        let everything = ["test", "--workspace", "--lib", "--bins", "--examples", "--benches"];
+        let tests = others.iter().flat_map(|name| ["--test", name]);
+        let computing = everything.into_iter().chain(tests).map(str::to_owned).collect();
+        // A name that other packages have, too, is run with theirs.
+        let waiting = &test_names(&root.join(WAITING))? - &others;
+        let is_alone = |name: &String| ALONE.contains(&name.as_str());
+        let (alone, waiting) = waiting.into_iter().partition(is_alone);
+        Ok(Self { computing, alone, waiting })
     }
-    let run = |options: &[&str], names: &mut dyn Iterator<Item = &String>| {
-        let words = ["test", "--workspace"].iter().chain(options).copied();
-        let names = names.flat_map(|name| ["--test", name]);
-        words.chain(names).map(str::to_owned).collect::<Vec<_>>()
-    };
-    let rest = ["--lib", "--bins", "--examples", "--benches"];
-    // The longest first.
-    let mut runs = vec![run(&rest, &mut others.iter())];
-    // What has a name twice has run already.
-    runs.extend(waiting.difference(&others).map(|name| run(&[], &mut [name].into_iter())));
-    Ok(runs)
 }
 
 /// The folders of the workspace's packages.
@@ -132,10 +173,6 @@ fn test_names(package: &Path) -> io::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-fn read_failure(error: io::Error) -> Failure {
-    Failure::task(format!("looking for tests: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,15 +180,14 @@ mod tests {
     #[test]
     fn runs_hold_every_test_file_of_the_workspace() {
         let root = workspace_root();
-        let runs = plan(&root).unwrap();
-        let mut planned: Vec<&str> = Vec::new();
-        for run in &runs {
-            assert_eq!(run[..2], ["test", "--workspace"]);
-            planned.extend(run.windows(2).filter(|two| two[0] == "--test").map(|two| &*two[1]));
+        let Plan { computing, alone, waiting } = Plan::of(&root).unwrap();
+        for option in ["--workspace", "--lib", "--bins", "--examples", "--benches"] {
+            assert!(computing.iter().any(|word| word == option), "{option}");
         }
-        for option in ["--lib", "--bins", "--examples", "--benches"] {
-            assert!(runs[0].iter().any(|word| word == option), "{option}");
-        }
+        assert_eq!(alone, ALONE);
+        let tests = computing.windows(2).filter(|two| two[0] == "--test").map(|two| &*two[1]);
+        let waiting = alone.iter().chain(&waiting).map(String::as_str);
+        let mut planned: Vec<&str> = tests.chain(waiting).collect();
         planned.sort_unstable();
         let mut found: Vec<String> = Vec::new();
         find_tests(&root, &mut found);
