@@ -13,7 +13,7 @@ pub fn run(data: &[u8]) {
     // The Java client puts a digit behind the path before it checks it.
     let sequential = validate_sequential_path(path);
     assert_eq!(sequential.is_ok(), java_takes(&format!("{path}1")), "{sequential:?}");
-    for error in [checked.err(), sequential.err()].into_iter().flatten() {
+    for error in [checked.clone().err(), sequential.clone().err()].into_iter().flatten() {
         is_true(error, path);
     }
 

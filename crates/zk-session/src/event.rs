@@ -89,11 +89,11 @@ pub enum SessionEvent {
         /// client accepts.
         code: ErrorCode,
     },
-    /// So many nodes that have to be removed [wait](crate::limits::CHORES_MAX) for servers that keep
-    /// on removing others, or for a connection. They will be removed, in their turn. Told when
-    /// they begin to wait, and at each connection while there are some.
+    /// Nodes wait to be deleted because [`CHORES_MAX`](crate::limits::CHORES_MAX) deletions are
+    /// pending. The session deletes them in their turn. It sends this event when the first node
+    /// has to wait, and at each connection while nodes wait.
     CleanUpBacklog {
-        /// How many.
+        /// How many nodes wait.
         nodes: usize,
     },
     /// So many events were not read in time and are lost to this subscriber.
@@ -171,7 +171,7 @@ impl fmt::Display for SessionEvent {
                 write!(f, "cannot remove {}: {code}", Shown(path))
             }
             Self::CleanUpBacklog { nodes } => {
-                write!(f, "{nodes} nodes wait to be removed behind those that are being removed")
+                write!(f, "{nodes} nodes wait to be deleted, behind the deletions that are pending")
             }
             Self::Missed(events) => write!(f, "{events} session events were not read in time"),
         }

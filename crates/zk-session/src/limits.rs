@@ -34,14 +34,14 @@ pub const STREAM_EVENTS_KEPT: usize = 4_096;
 /// Bytes of paths in those events, since a path may be long.
 pub const STREAM_BYTES_KEPT: usize = 1024 * 1024;
 
-/// Clean-up tasks that may be pending, with somebody who waits for each: one for every request there
-/// could be. What comes beyond them waits in line, without anybody who is told of its end; see
+/// Clean-up tasks that may be pending: one for every request there could be. Further ones wait in a
+/// backlog, and no caller gets their answers; see
 /// [`SessionEvent::CleanUpBacklog`](crate::SessionEvent::CleanUpBacklog).
 pub const CHORES_MAX: usize = REQUESTS_MAX;
 
-/// Bytes of the nodes to be removed that wait in line, about 500,000 nodes of locks. A session with
-/// more than these is closed, which removes its ephemeral nodes: kept alive, it would keep locks that
-/// nobody holds.
+/// Bytes of memory of the backlog of clean-up tasks: about 500,000 lock nodes. A session that exceeds
+/// it is closed, which deletes its ephemeral nodes. If it stayed alive, its nodes would block locks
+/// that nobody holds.
 pub const BACKLOG_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Credentials of one session, each of which is sent on every connection.

@@ -17,8 +17,9 @@ pub enum LossCause {
     ClosedByServer,
     /// Reading or writing failed.
     Io(io::ErrorKind),
-    /// This process did not run for so long, as it was stopped, its machine suspended, or a task
-    /// blocked its runtime; until then, a server was not silent for too long.
+    /// The client closed the connection after this process had not run for so long: it was
+    /// stopped, its machine was suspended, or a task blocked its runtime. The server may not be at
+    /// fault.
     ProcessPaused(Duration),
     /// Nothing was heard for two thirds of the session timeout, or for as long as a claimed
     /// lease could still be renewed on another connection; or the handshake took too long.
@@ -38,7 +39,10 @@ pub enum LossCause {
     ReadOnly,
     /// The server announced a frame beyond the configured maximum.
     FrameTooLarge,
-    /// The peer is no ZooKeeper server, by the first bytes that it sent.
+    /// The peer is not a ZooKeeper server: it answered the handshake, or a probe, in this protocol.
+    ///
+    /// A server that closes the connection and sends nothing is probed once for TLS. A port for both
+    /// plaintext and TLS counts as one for TLS while its server does not serve yet.
     NotZooKeeper(PeerProtocol),
     /// The server sent something that is not in the protocol.
     Garbled(DecodeError),
@@ -61,7 +65,7 @@ impl fmt::Display for LossCause {
             Self::ClosedByServer => f.write_str("the server closed the connection"),
             Self::Io(kind) => write!(f, "reading or writing failed ({kind})"),
             Self::ProcessPaused(paused) => {
-                write!(f, "{}, and left the server without a word", NotRunning(*paused))
+                write!(f, "{}, and closed the connection", NotRunning(*paused))
             }
             Self::Silent => f.write_str("the server did not answer in time"),
             Self::Stalled => f.write_str("the server went on and left a request without an answer"),
@@ -83,7 +87,7 @@ impl fmt::Display for LossCause {
 }
 
 impl LossCause {
-    /// True if the attempt ended at once, with an answer that the next one is likely to get, too.
+    /// True if the attempt failed at once, and the next one is likely to fail as well.
     pub(crate) fn is_refusal(self) -> bool {
         match self {
             Self::Unreachable(kind) => kind != io::ErrorKind::TimedOut,
@@ -127,17 +131,19 @@ impl fmt::Display for PeerProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tls => f.write_str(
-                "the port is one for TLS, and this connection is plain; \
-                 connect to the plain client port, or through a connector that does TLS",
+                "the server speaks TLS on this port; connect to its plaintext client port, \
+                 or use a connector with TLS",
             ),
             Self::Http => f.write_str(
-                "the port is one for HTTP, as of ZooKeeper's admin server; \
-                 connect to the client port",
+                "the server speaks HTTP on this port, as ZooKeeper's admin server does; \
+                 connect to its client port",
             ),
-            Self::Ssh => f.write_str("the port is one for SSH; connect to ZooKeeper's client port"),
+            Self::Ssh => f.write_str(
+                "the server speaks SSH on this port; connect to ZooKeeper's client port",
+            ),
             Self::Text(first) => write!(
                 f,
-                "the server does not speak ZooKeeper's protocol: it begins with \"{}\"",
+                "the server does not speak ZooKeeper's protocol: its first bytes are \"{}\"",
                 first.escape_ascii()
             ),
         }
@@ -164,6 +170,6 @@ mod tests {
             assert_eq!(PeerProtocol::of(first), protocol, "{first:?}");
         }
         let text = PeerProtocol::Text(*b"\r\n\"a").to_string();
-        assert!(text.ends_with(r#"it begins with "\r\n\"a""#), "{text}");
+        assert!(text.ends_with(r#"its first bytes are "\r\n\"a""#), "{text}");
     }
 }

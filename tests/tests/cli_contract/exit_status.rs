@@ -85,8 +85,8 @@ fn a_plain_operation_gives_up_on_an_ensemble_that_is_not_there() {
 #[test]
 fn port_of_another_protocol_is_named() {
     for (answer, says) in [
-        (&[0x15, 3, 3, 0, 2, 2, 10][..], "the port is one for TLS"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the port is one for HTTP"),
+        (&[0x15, 3, 3, 0, 2, 2, 10][..], "the server speaks TLS on this port"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the server speaks HTTP on this port"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -99,14 +99,13 @@ impl Config {
         self
     }
 
-    /// How long [`connect`](Self::connect) tries while every server of the list refuses the
-    /// connection, or its name cannot be looked up. By default that is as long as
-    /// [`connect_timeout`](Self::connect_timeout), for a service that starts along with its ensemble;
-    /// with zero each server is tried once. Tools for people may want a second.
+    /// How long [`connect`](Self::connect) tries while every server refuses the connection, or its
+    /// name cannot be looked up. The default is the
+    /// [`connect_timeout`](Self::connect_timeout), for services that start at the same time as their
+    /// ensemble. With zero, each server is tried once. Interactive tools may prefer a second.
     ///
-    /// Only as long as all servers refuse: one that takes the connection and does not answer is
-    /// waited for. Servers that speak [something else](crate::PeerProtocol) than ZooKeeper's
-    /// protocol are never tried twice if there are no others.
+    /// `connect` waits for a server that accepts the connection and does not answer. If every server
+    /// speaks [another protocol](crate::PeerProtocol), it fails after one attempt at each.
     #[must_use]
     pub fn refused_timeout(mut self, timeout: Duration) -> Self {
         self.settings.refused_timeout = Some(timeout);

@@ -28,11 +28,12 @@ pub(crate) enum Finish<T> {
     /// What takes nothing but the length of the chroot.
     Plain(fn(Result<Reply, Failure>, usize) -> Result<T, Failure>),
     /// What takes the path, too, as the client names it.
-    OfPath(fn(Result<Reply, Failure>, &str, usize) -> Result<T, Failure>),
+    OfPath(PathDecoder<T>),
     /// What has to remember what was asked.
     Asked(Box<Decoder<T>>),
 }
 
+type PathDecoder<T> = fn(Result<Reply, Failure>, &str, usize) -> Result<T, Failure>;
 type Decoder<T> = dyn Fn(Result<Reply, Failure>) -> Result<T, Failure> + Send + Sync;
 
 impl<T> Ask<T> {

@@ -63,7 +63,7 @@ pub(super) struct Chores<R> {
     sweeps: usize,
     /// Of paths.
     bytes: usize,
-    /// What found no place among the tasks. Nobody waits for it.
+    /// The chores for which there is no room among the tasks. No caller waits for their answers.
     backlog: VecDeque<Chore>,
     backlog_bytes: usize,
 }
@@ -86,12 +86,12 @@ impl<R> Chores<R> {
         self.tasks.len()
     }
 
-    /// How many wait for a place among them.
+    /// How many chores are in the backlog.
     pub(super) fn backlog(&self) -> usize {
         self.backlog.len()
     }
 
-    /// Keeps a chore until there is a place for it; false if there are too many.
+    /// Puts a chore into the backlog; false if that is full.
     pub(super) fn defer(&mut self, chore: Chore) -> bool {
         let bytes = self.backlog_bytes + chore.size();
         let has_room = bytes <= BACKLOG_BYTES_MAX;
@@ -102,7 +102,7 @@ impl<R> Chores<R> {
         has_room
     }
 
-    /// Takes the oldest chore that waits for a place, if there is one for it.
+    /// Takes the oldest chore out of the backlog, if it fits.
     pub(super) fn next_deferred(
         &mut self,
         fits: impl FnOnce(&Self, &Chore) -> bool,

@@ -77,8 +77,8 @@ impl<H: Handles> Session<H> {
         Ok(())
     }
 
-    /// Keeps what finds no place: a node that is left would block its lock for as long as the session
-    /// lives. If there is no room for that either, the session is given up, and its nodes with it.
+    /// Puts a task into the backlog. A node that is left behind would block its lock for as long as
+    /// the session lives, so a session whose backlog is full is closed.
     fn defer(&mut self, now: Instant, chore: Chore) -> Result<(), Failure> {
         if !self.chores.defer(chore) {
             self.tell_backlog();
@@ -91,7 +91,7 @@ impl<H: Handles> Session<H> {
         Ok(())
     }
 
-    /// Tells of what waits in line, if anything does.
+    /// Sends the event of a backlog, if there is one.
     pub(super) fn tell_backlog(&mut self) {
         let nodes = self.chores.backlog();
         if nodes > 0 {
@@ -99,7 +99,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// There may be a place for what waits in line.
+    /// Moves tasks from the backlog to the table, as far as there is room.
     fn take_from_backlog(&mut self, now: Instant) {
         let mut is_more = false;
         while let Some(chore) =

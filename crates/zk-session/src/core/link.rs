@@ -138,9 +138,9 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// A server with TLS closes a plain connection, often without a word (Netty does so), like one
-    /// that is not serving yet. Whoever waits for a first session wants to know which it is: the
-    /// server is asked, once.
+    /// Finds the reason for a server that closes the connection during the handshake of a first
+    /// session and sends nothing. It may not serve yet, or its port may be one for TLS: Netty closes
+    /// a plaintext connection like that. So the server is probed for TLS, once.
     fn explained(&mut self, cause: LossCause) -> LossCause {
         let is_greeting = matches!(self.link, Link::Handshaking { .. });
         if cause != LossCause::ClosedByServer || !is_greeting || self.identity.session_id != 0 {
@@ -165,15 +165,15 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Tells whoever waits for a first session if there is no hope for one.
+    /// Reports that no server gives a first session.
     fn tell_refusal(&mut self, next_attempt: Instant, cause: LossCause) {
         if !self.is_established() && self.is_refused(next_attempt) {
             self.outputs.push_back(Output::Refused(cause));
         }
     }
 
-    /// True if no server gives a session, as far as can be told before the next attempt: each is
-    /// something else than a ZooKeeper server, or all refuse connections, for too long by then.
+    /// True if no server is a ZooKeeper server, or if all refuse connections and the next attempt
+    /// comes after [`refused_timeout`](super::Settings::refused_timeout).
     fn is_refused(&self, next_attempt: Instant) -> bool {
         // Before the first connection, this is the age of the session.
         let age = self.pulse.up_for(next_attempt);

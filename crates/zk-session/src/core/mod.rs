@@ -8,8 +8,8 @@
 //! [`poll_transmit`](Session::poll_transmit) gives, and sleep no longer than
 //! [`poll_timeout`](Session::poll_timeout). `now` never goes back.
 //!
-//! 0. A turn of the driver begins: [`handle_turn`](Session::handle_turn), to which a process
-//!    that did not run for a while shows by the time.
+//! 0. A turn of the driver begins: [`handle_turn`](Session::handle_turn), which notices if this
+//!    process did not run for a while.
 //! 1. [`Output::Connect`]: open a connection, then call
 //!    [`handle_connected`](Session::handle_connected), or
 //!    [`handle_disconnected`](Session::handle_disconnected) if it failed.
@@ -386,12 +386,11 @@ impl<H: Handles> Session<H> {
     /// Ends the term of the lease if its time is over. Called first by whatever
     /// is told the time, so that nothing that comes late can prolong it.
     fn check_lease(&mut self, now: Instant) {
-        let paused = self.paused_since_proof(now);
-        let has_lapsed = self.lease.lapse_if_due(now);
-        if has_lapsed {
-            self.lapsed_in = paused;
+        if !self.lease.lapse_if_due(now) {
+            return;
         }
-        if has_lapsed && !Planted::LossNotTold.is_on() {
+        self.lapsed_in = self.paused_since_proof(now);
+        if !Planted::LossNotTold.is_on() {
             let standing = self.standing();
             self.outputs.push_back(Output::Standing(standing));
         }

@@ -125,9 +125,9 @@ impl Pulse {
 }
 
 impl<H: Handles> Session<H> {
-    /// A turn of the driver begins. One that comes much later than it was
-    /// [asked for](Self::poll_timeout) tells that this process did not run meanwhile, which is then
-    /// said of what has ended for it.
+    /// Begins a turn of the driver. If it comes [much later](crate::limits::PAUSE_NOTICED) than
+    /// [`poll_timeout`](Self::poll_timeout) asked for, this process did not run meanwhile, and what
+    /// ends because of that says so.
     pub fn handle_turn(&mut self, now: Instant) {
         self.pauses.turn(now);
     }
@@ -207,7 +207,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Why a connection is given up: for what a server left undone, unless nobody was here to see it.
+    /// Why the connection is closed: the cause, unless this turn is late.
     fn in_time_or(&self, cause: LossCause) -> LossCause {
         self.pauses.this_turn().map_or(cause, LossCause::ProcessPaused)
     }

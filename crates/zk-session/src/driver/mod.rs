@@ -46,11 +46,13 @@ pub(crate) struct Driver<C: Connector> {
     probe: Option<Probe>,
     closes_on_drop: bool,
     /// Servers that are being asked whether they speak TLS, each of which is once at most.
-    tls_probes: FuturesUnordered<Pin<Box<dyn Future<Output = (Host, bool)> + Send>>>,
+    tls_probes: FuturesUnordered<TlsProbe>,
 }
 
 /// A server that is being asked whether it takes writes.
 type Probe = (Host, Pin<Box<dyn Future<Output = bool> + Send>>);
+
+type TlsProbe = Pin<Box<dyn Future<Output = (Host, bool)> + Send>>;
 
 impl<C: Connector> Driver<C> {
     pub(crate) fn new(shared: Arc<Shared>, connector: C) -> Self {

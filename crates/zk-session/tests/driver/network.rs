@@ -237,10 +237,10 @@ async fn megabytes_are_written_part_by_part_and_in_order() {
 #[tokio::test(start_paused = true)]
 async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
     for (hosts, says) in [
-        ("tls", "the port is one for TLS"),
-        ("http", "the port is one for HTTP"),
-        ("tls-1,tls-2,tls-3", "the port is one for TLS"),
-        ("quiet_tls-1,quiet_tls-2", "the port is one for TLS"),
+        ("tls", "the server speaks TLS on this port"),
+        ("http", "the server speaks HTTP on this port"),
+        ("tls-1,tls-2,tls-3", "the server speaks TLS on this port"),
+        ("quiet_tls-1,quiet_tls-2", "the server speaks TLS on this port"),
     ] {
         let network = Named::new(&Ensemble::new(&[]));
         let began = now();

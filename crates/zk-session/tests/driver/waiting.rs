@@ -144,3 +144,24 @@ async fn a_write_that_fails_hides_no_answer_that_was_there() {
     assert_eq!(*error.kind(), ErrorKind::ConnectionLost(cause));
     assert_eq!(error.outcome(), Outcome::NotApplied, "not a byte of it was written");
 }
+
+#[tokio::test(start_paused = true)]
+async fn guaranteed_delete_is_waited_for_within_the_bound_and_goes_on() {
+    let ensemble = Ensemble::new(&["/n", "/n/a", "/n/b"]);
+    let client = ensemble.client().await;
+    ensemble.state().unanswered = BTreeSet::from([OpCode::Delete.code()]);
+    let second = Duration::from_secs(1);
+    let began = now();
+    let error = client.within(second).delete_for_certain("/n/a").await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::Unknown));
+    assert_eq!(now() - began, second);
+
+    // Without one, whoever waits does so over connections, until a server answers.
+    let without_bound = tokio::spawn(client.delete_for_certain("/n/b"));
+    ensemble.until(|state| state.connections > 2).await;
+    assert!(!without_bound.is_finished());
+    ensemble.state().unanswered.clear();
+    ensemble.until(|state| !state.server.nodes.contains_key("/n/a")).await;
+    assert!(without_bound.await.unwrap().unwrap());
+    client.close().await;
+}

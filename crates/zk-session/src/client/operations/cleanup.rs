@@ -15,6 +15,11 @@ impl Client {
     /// a server has answered it, or the session has ended. Meant for nodes whose
     /// names are never used again, since it deletes whatever bears the name.
     ///
+    /// A server that answers nothing at all is left for another one, and in the end the session
+    /// expires, which is the only bound there is by itself: that of the waiting is set with
+    /// [`within`](Self::within) or [`Config::request_timeout`](crate::Config::request_timeout). The
+    /// answer is then [`ErrorKind::TimedOut`] with an unknown outcome, and the delete goes on.
+    ///
     /// Answers false if the node was gone already: somebody else has deleted it. One
     /// that is only found gone when the delete is repeated counts as deleted by it.
     ///
