@@ -269,7 +269,7 @@ pub(crate) struct Lock {
     pub(crate) command: Vec<OsString>,
 }
 
-/// What is done about other recipes' nodes on the path.
+/// Whether a path with nodes of other recipes is refused.
 #[derive(Clone, Copy, Debug, ClapArgs)]
 pub(crate) struct Company {
     /// Do not refuse a path that another kind of lock uses, with exit status 78.

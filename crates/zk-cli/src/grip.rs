@@ -36,7 +36,7 @@ pub(crate) enum Approach {
     Look,
 }
 
-/// What is done about other recipes' nodes on the path.
+/// Whether a path with nodes of other recipes is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForeignNodes {
     Refused,

@@ -19,7 +19,7 @@ pub(crate) async fn in_time<F: Future>(
     timeout: Duration,
     future: F,
 ) -> Option<F::Output> {
-    // A task that has used up its budget must be told of the end of the time, too.
+    // The deadline holds in a task that has used up its budget, too.
     let deadline = pin!(unconstrained(client.sleep(timeout)));
     match select(pin!(future), deadline).await {
         Either::Left((done, _)) => Some(done),

@@ -79,16 +79,16 @@ pub enum LockError {
     /// lock is not acquired. Give each recipe a path of its own, or call
     /// [`allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes) on the handle.
     ///
-    /// Nodes are told apart by their names, as Curator and this crate form them. The nodes of a
+    /// The names of nodes identify the recipe, as Curator and this crate form them. The nodes of a
     /// [`Mutex`](crate::Mutex) with [another lock name](crate::Mutex::with_lock_name) are not
-    /// recognised. Curator's recipes look for no nodes of others: one that comes second is not
-    /// refused, and whoever holds the lock is not told.
+    /// recognised. Curator does not check: if its lock comes second, it is acquired, and the first
+    /// holder does not notice.
     ForeignNode {
         /// The path of the lock.
         path: String,
         /// The node.
         node: String,
-        /// What its name looks like.
+        /// The recipe whose nodes have such names.
         recipe: Recipe,
     },
     /// The node was deleted by somebody, again and again, while it waited.

@@ -201,7 +201,8 @@ impl NodeWatch {
         let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);
         let task = contender.client().spawn_beside(async move {
             if armed.is_none() {
-                client.sleep(delay).await;
+                // This runs on the runtime of the session's driver.
+                tokio::time::sleep(delay).await;
             }
             deleted(client, node, armed).await;
             fate.set(LossReason::NodeDeleted);

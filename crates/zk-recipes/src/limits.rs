@@ -26,9 +26,9 @@ pub const UNWATCHED_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often in a row a request may time out on a working connection before the operation fails.
 /// The pauses in between add up to about a session timeout, within which the session replaces a
-/// connection that does not answer. What still times out then has a
-/// [`request_timeout`](zk_session::Config::request_timeout), or a
-/// [`within`](zk_session::Client::within), that is too short for the ensemble.
+/// connection that does not answer. If requests still time out then, the handle's
+/// [`request_timeout`](zk_session::Config::request_timeout) or
+/// [`within`](zk_session::Client::within) is too short for the ensemble.
 pub const TIMED_OUT_MAX: u32 = 16;
 
 /// The first pause after a request that timed out. It doubles each time, up to an eighth of the
@@ -42,9 +42,8 @@ pub const ATTEMPT_TIME: Duration = Duration::from_millis(15);
 /// Requests made at once when the data of many contenders is read.
 pub const PARTICIPANTS_CHUNK: usize = 256;
 
-/// Bytes of data, and of the path four times, with which a writer can certainly become a reader: half
-/// of what a server takes in one request. Beyond it the transaction is measured before a writer
-/// queues.
+/// Bytes of data, plus four times the path, that always fit into a downgrade: half of a server's
+/// frame limit. Beyond it the transaction is measured before a writer queues.
 pub const DOWNGRADE_FITS: usize = 512 * 1024;
 
 /// Permits that one call may take: each is a node, and a request at either end of its

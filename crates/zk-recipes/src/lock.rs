@@ -31,9 +31,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// Takes the lock if it is free.
     fn try_acquire_boxed(&self) -> Boxed<'_, Result<Option<Box<dyn Held>>, LockError>>;
 
-    /// Waits for a while, as the timeout of a [`MultiLock`](crate::MultiLock) does: on the runtime
-    /// of the caller, or, with the locks of this crate, on that of the session's driver where the
-    /// caller has none.
+    /// Waits for a while, for the timeout of a [`MultiLock`](crate::MultiLock). The default uses the
+    /// runtime of the caller. The locks of this crate use that of the session's driver if the caller
+    /// has none.
     ///
     /// # Panics
     /// If there is no such runtime, or it has no timers.

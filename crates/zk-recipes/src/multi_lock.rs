@@ -125,15 +125,15 @@ impl MultiLock {
     }
 
     /// Waits for all the locks, but no longer than `timeout` for all of them together,
-    /// whatever the reason for the waiting. What was acquired by then is released in the background.
+    /// also without a connection. On a timeout the locks that were acquired are released in the
+    /// background.
     ///
     /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
     /// [15 ms](crate::limits::ATTEMPT_TIME) for all of them together. Without a connection it returns
     /// `None` at once.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). What goes wrong with releases that take longer than the timeout
-    /// is not reported.
+    /// As [`acquire`](Self::acquire). Releases that take longer than the timeout report no errors.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -144,7 +144,7 @@ impl MultiLock {
         let Some(first) = self.locks.first() else { return self.acquire().await.map(Some) };
         let is_zero = timeout.is_zero();
         let time = if is_zero { ATTEMPT_TIME } else { timeout };
-        // A task that has used up its budget must be told of the end of the time, too.
+        // The deadline holds in a task that has used up its budget, too.
         let mut deadline = unconstrained(first.sleep_boxed(time));
         let taken = match is_zero {
             true => until(&mut deadline, self.try_take()).await,
@@ -153,7 +153,7 @@ impl MultiLock {
                 taken.map(|taken| taken.map_err(|(taken, failure)| (taken, Some(failure))))
             }
         };
-        // Whatever is dropped is given up in the background.
+        // Dropping a guard, or a future, releases its locks in the background.
         match taken {
             None => Ok(None),
             Some(Ok(guard)) => Ok(Some(guard)),

@@ -42,7 +42,7 @@ impl ChildList {
             Key::Text(_) => 0,
         };
         let mut ahead = Ahead::default();
-        let (mut present, mut has_others) = (false, false);
+        let mut present = false;
         for name in self {
             let number = rule.number(name);
             if let Some(number) = number
@@ -58,7 +58,7 @@ impl ChildList {
                 }
                 continue;
             }
-            has_others |= number.is_none();
+            ahead.has_others |= number.is_none();
             let key = rule.key(name);
             match key.cmp(&own_key) {
                 Ordering::Greater => {}
@@ -75,7 +75,7 @@ impl ChildList {
             position: ahead.count,
             predecessor: ahead.nearest.map(|(_, name)| name),
             second: ahead.second.map(|(_, name)| name),
-            has_others,
+            has_others: ahead.has_others,
         })
     }
 }
@@ -88,6 +88,8 @@ struct Ahead<'a> {
     second: Option<(Key<'a>, &'a [u8])>,
     /// No number below this one is among the two nearest.
     floor: u32,
+    /// Some name has no number.
+    has_others: bool,
 }
 
 impl<'a> Ahead<'a> {

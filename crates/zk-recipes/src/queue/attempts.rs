@@ -1,11 +1,11 @@
-//! Requests that are made again: which of them, how soon, and how often.
+//! Retries: which requests are repeated, how soon, and how often.
 
 use zk_session::{Client, Error, ErrorKind};
 
 use crate::limits::{THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
 
-/// Checks whether the request was not applied and may succeed when it is made again, after a wait for
-/// a connection if there is none.
+/// Checks whether the request was not applied and may succeed when it is repeated. It may have to
+/// wait for a connection then.
 ///
 /// False for a client at its limits and for one on a read-only server: both refuse again at once,
 /// and a loop would never release its thread.
@@ -16,9 +16,9 @@ pub(crate) fn is_transient(error: &Error) -> bool {
 
 /// Counts the attempts at one request, and waits between them.
 ///
-/// Trouble with the connection is waited out without a bound. Requests that time out in a row on a
-/// working connection are not: then the time that the handle gives each is too short for the
-/// ensemble.
+/// Trouble with the connection has no bound: the session reconnects or ends. Requests that time out
+/// in a row on a working connection have one, because the timeout of the handle is too short for the
+/// ensemble then.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     timed_out: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Waits until the request may be made again.
+    /// Waits before the request is repeated.
     ///
     /// # Errors
     /// The error itself, if it is not [transient](is_transient), or if the request has timed out
@@ -39,8 +39,7 @@ impl Attempts {
         }
     }
 
-    /// As [`again`](Self::again), for a request that may also be made again when nobody knows
-    /// whether it was applied.
+    /// As [`again`](Self::again), for a request that does no harm if it is applied twice.
     ///
     /// # Errors
     /// As [`again`](Self::again).
@@ -78,7 +77,7 @@ impl Attempts {
             }
             THROTTLED_PAUSE
         };
-        // On the heap, as it is rare: those who wait keep the room for what is not.
+        // On the heap, as it is rare, to keep the futures of waiters small.
         Box::pin(client.sleep(pause)).await;
         Ok(())
     }

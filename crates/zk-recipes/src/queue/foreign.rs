@@ -1,15 +1,15 @@
 //! Nodes of other recipes on a lock's path.
 //!
-//! A mutex, a read-write lock and a semaphore at one path do not exclude each other. Each recipe looks
-//! for nodes of the others once for each acquisition, after its own node is there. So of two that
-//! come at the same time at least one sees the other and refuses.
+//! A mutex, a read-write lock and a semaphore at one path do not exclude each other. Each recipe
+//! creates its own node and then looks for nodes of the others. So if two arrive at the same time,
+//! at least one of them sees the other and refuses the path.
 //!
-//! A mutex and a read-write lock look at the list that they read anyway. A semaphore in use has a
-//! node `<path>/leases`: where there is one, its children are listed, too. It counts as a
-//! semaphore's if it has none, because one that is used now and then has nodes in it again.
+//! A mutex and a read-write lock check the list that they read anyway. If it contains `leases`, they
+//! list the children of that node, too. It belongs to a semaphore if it has a lease, or no child at
+//! all: a semaphore that is idle at the moment uses it again.
 //!
-//! A semaphore lists `<path>` after its first lease is there. It need not do so again for as long as
-//! the node `leases` is the same: whoever comes later finds it.
+//! A semaphore lists `<path>` once its first lease exists. It does not repeat that while the node
+//! `leases` is the same one, because a mutex that arrives later finds that node.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::error::LockError;
 /// Where the nodes of a semaphore's permits are.
 pub(crate) const LEASES: &str = "leases";
 
-/// A recipe, by what the names of its nodes look like; see
+/// A recipe that is recognised by the names of its nodes; see
 /// [`LockError::ForeignNode`](crate::LockError::ForeignNode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -62,12 +62,12 @@ fn recipe_of(name: &[u8]) -> Option<Recipe> {
     }
 }
 
-/// What a list tells of a semaphore at the same path.
+/// Whether a list has a node in which a semaphore keeps its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leases {
-    /// There is none.
+    /// It has no such node.
     None,
-    /// There is a node of that name.
+    /// It has a node of that name.
     MayBe,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn refuse_in_queue(
     recipe: Recipe,
     names: &ChildList,
 ) -> Result<Leases, LockError> {
-    // A mutex may have another lock name, that ends like those of others.
+    // The lock name of a mutex may end like that of another recipe.
     let is_own = |name: &[u8]| matches!(kind.rule().key(name), Key::Number(_));
     let mut leases = Leases::None;
     for name in names {
@@ -108,12 +108,12 @@ pub(crate) async fn refuse_leases(client: &Client, path: &str) -> Result<(), Loc
             Err(foreign(path, parents::child(&leases, &lossy(lease)), Recipe::Semaphore))
         }
         None if children.names.is_empty() => Err(foreign(path, leases, Recipe::Semaphore)),
-        None => Ok(()), // it is somebody else's
+        None => Ok(()), // not a semaphore's
     }
 }
 
-/// Checks that the path of a semaphore has no nodes of other recipes, by the list that was asked for,
-/// if it was.
+/// Checks that the path of a semaphore has no nodes of other recipes. `listed` saves a request, if
+/// there is an answer already.
 ///
 /// # Errors
 /// [`LockError::ForeignNode`], or a failed request.
@@ -131,8 +131,7 @@ pub(crate) async fn refuse_beside_semaphore(
     Ok(())
 }
 
-/// The children, by the answer that is there, or by another one if that failed. `None` if there is
-/// no such node, or it may not be read.
+/// The children of a node. `None` if the node does not exist, or this client may not read it.
 async fn answer(
     client: &Client,
     path: &str,

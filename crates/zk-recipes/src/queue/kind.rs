@@ -22,7 +22,7 @@ pub(crate) struct Kind {
     pub(crate) data: Option<Arc<[u8]>>,
     /// Who may do what with them, and with what is missing of the path.
     pub(crate) acl: Option<Arc<[Acl]>>,
-    /// The recipe, if nodes of others in the queue are refused.
+    /// The recipe, if the nodes of others in its queue are refused.
     pub(crate) exclusive: Option<Recipe>,
 }
 

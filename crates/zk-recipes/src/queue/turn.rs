@@ -167,7 +167,7 @@ impl Turn {
             && let Some(recipe) = kind.exclusive
             && foreign::refuse_in_queue(kind, recipe, &children.names)? == Leases::MayBe
         {
-            // On the heap, as it is rare: those who wait keep the room for what is not.
+            // On the heap, as it is rare, to keep the futures of waiters small.
             Box::pin(foreign::refuse_leases(self.contender.client(), &kind.path)).await?;
         }
         self.is_company_checked = true;

@@ -30,9 +30,8 @@ const DIGITS: usize = 10;
 /// How long the name of a reader's or a writer's node is.
 const NAME_LEN: usize = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-".len() + WRITE.len() + DIGITS;
 
-/// Checks that a writer with these nodes can become a reader: the transaction is larger than the
-/// request that makes the write node, by three paths, and a server takes no more of one than of the
-/// other.
+/// Checks that a writer with these nodes can be downgraded. The transaction has three paths, the
+/// request that creates the write node has one, and the server's frame limit is the same for both.
 ///
 /// # Errors
 /// As [`Multi::check_len`](zk_session::Multi::check_len).

@@ -111,8 +111,8 @@ impl ReadLock {
     }
 
     /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
-    /// for those who want to see how many are ahead, and who holds it. A lock that is free
-    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), after another look at the queue.
+    /// for those who want to see how many are ahead, and who holds it. If the lock is free,
+    /// [`Waiting::acquired`](crate::Waiting::acquired) returns it after one more request.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -234,8 +234,8 @@ impl WriteLock {
     }
 
     /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
-    /// for those who want to see how many are ahead, and who holds it. A lock that is free
-    /// is had by [`Waiting::acquired`](crate::Waiting::acquired), after another look at the queue.
+    /// for those who want to see how many are ahead, and who holds it. If the lock is free,
+    /// [`Waiting::acquired`](crate::Waiting::acquired) returns it after one more request.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).

@@ -1,4 +1,4 @@
-//! Whether the path of a semaphore is its own.
+//! The check that no other recipe uses the path of a semaphore.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -7,8 +7,8 @@ use zk_session::{Children, Client, Error, Pending};
 use crate::error::LockError;
 use crate::queue::foreign::refuse_beside_semaphore;
 
-/// Looks for nodes of other recipes, once for all clones of a handle, and again when the node that
-/// the leases are in was removed and made again. See [`foreign`](crate::queue::foreign).
+/// Looks for nodes of other recipes: once for all clones of a handle, and again after the server has
+/// removed the node of the leases. See [`foreign`](crate::queue::foreign).
 #[derive(Debug)]
 pub(super) struct PathCheck {
     path: String,
@@ -21,8 +21,8 @@ impl PathCheck {
         Self { path: path.to_owned(), checked: AtomicI64::new(0) }
     }
 
-    /// Asks for the children of the path, if they were not checked. Whoever calls this has asked for
-    /// a lease before, in the same write.
+    /// Requests the children of the path, unless they were checked. The caller has requested a lease
+    /// before, in the same write.
     pub(super) fn list(&self, client: &Client) -> Option<Pending<Children>> {
         let is_checked = self.checked.load(Ordering::Acquire) != 0;
         (!is_checked).then(|| client.get_children(&self.path))
@@ -35,8 +35,8 @@ impl PathCheck {
 
     /// Checks the path.
     ///
-    /// `leases` is the czxid of that node, if it is known. `listed` is what [`list`](Self::list) has
-    /// asked for, and must have been answered after a lease was made.
+    /// `leases` is the czxid of the leases' node, if it is known. `listed` is the answer to
+    /// [`list`](Self::list), if the server created a lease before it.
     ///
     /// # Errors
     /// [`LockError::ForeignNode`], or a failed request.

@@ -188,7 +188,9 @@ async fn a_permit_that_is_given_back_during_a_cut_is_looked_for_by_the_first_alo
         let first = [GET_CHILDREN2, WATCH_NODE, DELETE];
         // Once more than without a cut: to see that its turn is its own.
         let next = [GET_CHILDREN2, CREATE2, GET_CHILDREN2, WATCH_NODE, GET_CHILDREN2];
-        assert_eq!(sent, sorted([&first[..], &next[..], &[SET_WATCHES]].concat()));
+        // Its handle is new: it looks at the path with its first lease.
+        let path = [GET_CHILDREN2];
+        assert_eq!(sent, sorted([&first[..], &next[..], &path, &[SET_WATCHES]].concat()));
     }
 }
 
