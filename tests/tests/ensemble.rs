@@ -9,7 +9,9 @@
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, EventType, Outcome, SessionEvent};
+use zk_recipes::session::{
+    Client, CreateMode, Error, ErrorCode, EventType, Outcome, RetryOn, SessionEvent,
+};
 use zk_tests::{Ensemble, connect, ensemble};
 
 /// The old leader takes the session's connection with it, and an election goes by.
@@ -119,7 +121,9 @@ async fn stays<T>(ask: impl AsyncFn() -> Result<T, Error>) -> T {
         match ask().await {
             Ok(value) => return value,
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => panic!("{error}"),
-            Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => {}
+            Err(error)
+                if error.retry_on() == RetryOn::SameSession
+                    || error.outcome() == Outcome::Unknown => {}
             Err(error) => panic!("{error}"),
         }
     }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use zk_recipes::Mutex;
 use zk_recipes::session::{
-    Config, CreateMode, ErrorKind, Fault, LossCause, Outcome, SessionCredentials, SessionEnd,
-    SessionEvent,
+    Config, CreateMode, ErrorKind, Fault, LossCause, Outcome, RetryOn, SessionCredentials,
+    SessionEnd, SessionEvent,
 };
 use zk_tests::{Settings, connect, ensemble, example, or_skip, poll, zookeeper};
 
@@ -77,7 +77,7 @@ async fn a_session_that_was_moved_away_comes_back_and_its_writes_are_told_truly(
         let data = loop {
             match reader.get_data("/moved").await {
                 Ok(node) => break node.data.unwrap(),
-                Err(error) => assert!(error.is_retryable(), "{error}"),
+                Err(error) => assert!(error.retry_on() == RetryOn::SameSession, "{error}"),
             }
         };
         match answer {
@@ -96,7 +96,7 @@ async fn a_session_that_was_moved_away_comes_back_and_its_writes_are_told_truly(
     let stat = loop {
         match second.exists("/moved").await {
             Ok(stat) => break stat.expect("the node has stayed"),
-            Err(error) => assert!(error.is_retryable(), "{error}"),
+            Err(error) => assert!(error.retry_on() == RetryOn::SameSession, "{error}"),
         }
     };
     assert_eq!((stat.ephemeral_owner, first.session_id()), (session_id, session_id));
@@ -168,7 +168,7 @@ async fn a_wrong_password_gets_no_session_and_costs_none() {
     let stat = loop {
         match client.exists("/kept").await {
             Ok(stat) => break stat.expect("the node has stayed"),
-            Err(error) => assert!(error.is_retryable(), "{error}"),
+            Err(error) => assert!(error.retry_on() == RetryOn::SameSession, "{error}"),
         }
     };
     assert_eq!((stat.ephemeral_owner, client.ended()), (session_id, None));

@@ -12,8 +12,8 @@ use crate::failure::Failure;
 /// How long a session may take to come about when the command may take longer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the first session may take to come about while all servers refuse connections: somebody
-/// waits in front of a terminal, who has mistyped the address as a rule.
+/// How long the first session may take to come about while all servers refuse connections: an address
+/// that was mistyped is the usual reason.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the end of a session may take when nobody is to be made to wait for it.
@@ -50,6 +50,8 @@ pub(crate) struct Sessions {
     fruitless_since: Option<Instant>,
     /// A request was answered, be it in an earlier session.
     answered: bool,
+    /// How long the first session is waited for while all servers refuse connections.
+    refused_timeout: Duration,
 }
 
 struct Open {
@@ -67,7 +69,14 @@ impl Sessions {
             current: None,
             fruitless_since: None,
             answered: false,
+            refused_timeout: REFUSED_TIMEOUT,
         }
+    }
+
+    /// Waits for servers that refuse connections as long as for others: they may be restarting, and
+    /// this command is there to wait.
+    pub(crate) fn wait_for_servers(&mut self) {
+        self.refused_timeout = CONNECT_TIMEOUT;
     }
 
     /// Waits for a session until `deadline`, and no longer than [`CONNECT_TIMEOUT`].
@@ -80,7 +89,7 @@ impl Sessions {
             },
             None => {
                 let config = self.config.clone().connect_timeout(left);
-                let config = config.refused_timeout(REFUSED_TIMEOUT);
+                let config = config.refused_timeout(self.refused_timeout);
                 self.manager.insert(SessionManager::connect(config).await?).client()
             }
         };

@@ -147,28 +147,17 @@ impl LockError {
                 ErrorKind::SessionEnded(end) => on_next_session(*end),
                 _ => error.retry_on(),
             },
-            _ if self.is_retryable() => RetryOn::SameSession,
-            _ => RetryOn::Never,
-        }
-    }
-
-    /// True if trying again may help, on the same client.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::Client(error) => error.is_retryable(),
-            Self::Lost(LossReason::SessionEnded(_))
-            | Self::SequenceExhausted { .. }
+            Self::Lost(_)
+            | Self::Vanished { .. }
+            | Self::RevocationRequested { .. }
+            | Self::NotConnected { .. } => RetryOn::SameSession,
+            Self::SequenceExhausted { .. }
             | Self::WouldDeadlock { .. }
             | Self::InvalidLockName { .. }
             | Self::NotACount { .. }
             | Self::NodeRecreated { .. }
             | Self::ForeignNode { .. }
-            | Self::PermitsOutOfRange { .. } => false,
-            Self::Lost(_)
-            | Self::Vanished { .. }
-            | Self::RevocationRequested { .. }
-            | Self::NotConnected { .. } => true,
+            | Self::PermitsOutOfRange { .. } => RetryOn::Never,
         }
     }
 }

@@ -388,12 +388,6 @@ impl MultiLockError {
         let all = self.failures.iter().map(|failure| failure.error.retry_on());
         all.max().unwrap_or(RetryOn::Never)
     }
-
-    /// True if trying again may help, on the same clients.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        self.failures.iter().all(|failure| failure.error.is_retryable())
-    }
 }
 
 impl fmt::Display for MultiLockError {

@@ -249,37 +249,26 @@ impl Error {
     /// that it is applied twice.
     #[must_use]
     pub fn retry_on(&self) -> RetryOn {
+        if self.outcome() != Outcome::NotApplied {
+            return RetryOn::Never;
+        }
         match self.kind() {
-            ErrorKind::SessionEnded(SessionEnd::AuthFailed) => RetryOn::Never,
-            ErrorKind::SessionEnded(_) | ErrorKind::NoSession(_)
-                if self.outcome() == Outcome::NotApplied =>
+            ErrorKind::Server(code) | ErrorKind::RolledBack { code, .. }
+                if PASSING_CODES.contains(code) =>
             {
-                RetryOn::NewSession
+                RetryOn::SameSession
             }
-            _ if self.is_retryable() => RetryOn::SameSession,
+            ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut | ErrorKind::NotReadOnly => {
+                RetryOn::SameSession
+            }
+            // Credentials are never taken back.
+            ErrorKind::LimitReached(limit) if *limit != "CREDENTIALS_MAX" => RetryOn::SameSession,
+            // Another attempt finds the same peer, or the same credentials.
+            ErrorKind::NoSession(LossCause::NotZooKeeper(_))
+            | ErrorKind::SessionEnded(SessionEnd::AuthFailed) => RetryOn::Never,
+            ErrorKind::NoSession(_) | ErrorKind::SessionEnded(_) => RetryOn::NewSession,
             _ => RetryOn::Never,
         }
-    }
-
-    /// True if the same request may succeed when it is made again, on the same
-    /// client, *and* making it again cannot do it twice.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        let transient = match self.kind() {
-            ErrorKind::Server(code) | ErrorKind::RolledBack { code, .. } => {
-                PASSING_CODES.contains(code)
-            }
-            // Another attempt finds the same peer.
-            ErrorKind::NoSession(LossCause::NotZooKeeper(_)) => false,
-            ErrorKind::ConnectionLost(_)
-            | ErrorKind::NoSession(_)
-            | ErrorKind::TimedOut
-            | ErrorKind::NotReadOnly => true,
-            // Credentials are never taken back.
-            ErrorKind::LimitReached(limit) => *limit != "CREDENTIALS_MAX",
-            _ => false,
-        };
-        transient && self.outcome() == Outcome::NotApplied
     }
 }
 
@@ -422,15 +411,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_is_retryable_and_what_cannot_is_not() {
-        let passes = |kind: ErrorKind| Error::not_applied(kind).is_retryable();
+    fn only_errors_that_pass_can_be_retried_on_the_same_session() {
+        let on = |kind: ErrorKind| Error::not_applied(kind).retry_on();
+        let passes = |kind: ErrorKind| on(kind) == RetryOn::SameSession;
         assert!(PASSING_CODES.into_iter().all(|code| passes(ErrorKind::Server(code))));
         assert!(passes(ErrorKind::NotReadOnly) && passes(ErrorKind::LimitReached("REQUESTS_MAX")));
         assert!(!passes(ErrorKind::LimitReached("CREDENTIALS_MAX")));
         assert!(!passes(ErrorKind::AnswerTooLarge { len: 2, max: 1 }));
         assert!(!passes(ErrorKind::Server(ErrorCode::NO_NODE)));
         let moved = ErrorKind::Server(ErrorCode::SESSION_MOVED);
-        assert!(!Error::new(moved, Outcome::Unknown).is_retryable(), "an earlier attempt may have");
+        let unknown = Error::new(moved, Outcome::Unknown);
+        assert_eq!(unknown.retry_on(), RetryOn::Never, "it may have been applied");
+        let ended = |end| on(ErrorKind::SessionEnded(end));
+        assert_eq!(ended(SessionEnd::Expired), RetryOn::NewSession);
+        assert_eq!(ended(SessionEnd::AuthFailed), RetryOn::Never);
+        let refused = LossCause::Unreachable(std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(on(ErrorKind::NoSession(refused)), RetryOn::NewSession);
     }
 
     #[test]

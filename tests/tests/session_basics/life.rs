@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_recipes::session::{
-    Client, CreateMode, ErrorKind, Outcome, SessionEnd, SessionEvent, SessionEvents,
+    Client, CreateMode, ErrorKind, Outcome, RetryOn, SessionEnd, SessionEvent, SessionEvents,
 };
 use zk_tests::{Settings, connect, is_listed, now, open, pass, poll, zookeeper_with};
 
@@ -128,7 +128,7 @@ async fn expect_over(client: &Client, watch: zk_recipes::session::Watch, cause: 
     assert_eq!(client.ended(), Some(cause));
     let error = client.exists("/e").await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&over, Outcome::NotApplied));
-    assert!(!error.is_retryable());
+    assert!(error.retry_on() != RetryOn::SameSession);
     client.close().await; // returns at once
 }
 

@@ -1,6 +1,6 @@
 //! The typed operations, and what the server may decline.
 
-use zk_recipes::session::{CreateMode, Error, ErrorCode, ErrorKind, Fault, Outcome};
+use zk_recipes::session::{CreateMode, Error, ErrorCode, ErrorKind, Fault, Outcome, RetryOn};
 use zk_tests::{raw, shared_zookeeper};
 
 use crate::client;
@@ -135,5 +135,5 @@ fn declined<T: std::fmt::Debug>(result: Result<T, Error>, code: ErrorCode) {
     let error = result.unwrap_err();
     assert_eq!(error.code(), Some(code), "{error}");
     assert_eq!((error.fault(), error.outcome()), (Fault::Server, Outcome::NotApplied), "{error}");
-    assert!(!error.is_retryable(), "{error}");
+    assert!(error.retry_on() != RetryOn::SameSession, "{error}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::Mutex;
-use zk_recipes::session::{CreateMode, ErrorKind, Outcome, SessionEvent};
+use zk_recipes::session::{CreateMode, ErrorKind, Outcome, RetryOn, SessionEvent};
 use zk_tests::{connect, now, shared_zookeeper, zookeeper};
 
 use crate::LIMIT;
@@ -37,7 +37,10 @@ async fn a_session_and_its_nodes_survive_a_restart() {
             // It had left before the client knew; a read changes nothing.
             Err(error) => {
                 assert!(matches!(error.kind(), ErrorKind::ConnectionLost(_)), "{error}");
-                assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
+                assert_eq!(
+                    (error.outcome(), error.retry_on()),
+                    (Outcome::NotApplied, RetryOn::SameSession)
+                );
             }
         }
         let stat = client.exists("/e").await.unwrap().unwrap();

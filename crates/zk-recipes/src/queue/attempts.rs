@@ -1,6 +1,6 @@
 //! Retries: which requests are repeated, how soon, and how often.
 
-use zk_session::{Client, Error, ErrorKind};
+use zk_session::{Client, Error, ErrorKind, RetryOn};
 
 use crate::limits::{THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
 
@@ -11,7 +11,8 @@ use crate::limits::{THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
 /// and a loop would never release its thread.
 pub(crate) fn is_transient(error: &Error) -> bool {
     use ErrorKind::{LimitReached, NotReadOnly};
-    error.is_retryable() && !matches!(error.kind(), LimitReached(_) | NotReadOnly)
+    error.retry_on() == RetryOn::SameSession
+        && !matches!(error.kind(), LimitReached(_) | NotReadOnly)
 }
 
 /// Counts the attempts at one request, and waits between them.

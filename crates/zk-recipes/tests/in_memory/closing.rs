@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, ErrorKind, SessionEnd};
+use zk_recipes::session::{Client, ErrorKind, RetryOn, SessionEnd};
 use zk_recipes::{
     Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex,
 };
@@ -60,7 +60,7 @@ async fn all_are_told(locks: impl Fn(&Client) -> Vec<Arc<dyn Lock>>) {
 
 async fn expect_end(waiting: JoinHandle<Result<(), LockError>>, end: End) {
     let told = waiting.await.unwrap().unwrap_err();
-    assert!(!told.is_retryable(), "{told}");
+    assert!(told.retry_on() != RetryOn::SameSession, "{told}");
     let ended = match &told {
         LockError::Client(error) => match error.kind() {
             ErrorKind::SessionEnded(ended) => Some(*ended),

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, CreateMode, SessionEnd};
+use zk_recipes::session::{Client, CreateMode, RetryOn, SessionEnd};
 use zk_recipes::{LockError, LossReason, Mutex, RwLock, Semaphore};
 use zk_testing::{Cut, TestServer};
 
@@ -207,7 +207,7 @@ async fn the_end_of_a_session_fails_all_its_waiters_at_once_and_leaves_nothing()
     assert_eq!(queue.record.count(), 0, "nobody asks anything of a session that is over");
     for waiter in queue.waiters {
         let error = waiter.await.unwrap().unwrap_err();
-        assert!(!error.is_retryable(), "{error}");
+        assert!(error.retry_on() != RetryOn::SameSession, "{error}");
         assert!(error.to_string().contains("expired"), "{error}");
     }
     assert_eq!(children(&server, "/lock").len(), 1);

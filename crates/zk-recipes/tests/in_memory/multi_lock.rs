@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::session::{Client, CreateMode, RetryOn};
 use zk_recipes::{
     Lock, LockError, LossReason, MultiLock, MultiLockError, Mutex, Owner, RwLock, Semaphore,
     SemaphoreMutex,
@@ -185,7 +185,9 @@ async fn the_first_failure_ends_it_and_every_error_is_reported() {
     let error = locks.acquire().await.unwrap_err();
     let [("/e", LockError::Client(_))] = failures(&error)[..] else { panic!("{error}") };
     assert!(error.to_string().contains("lock /e: "), "{error}");
-    assert!(std::error::Error::source(&error).is_some() && !error.is_retryable());
+    assert!(
+        std::error::Error::source(&error).is_some() && error.retry_on() != RetryOn::SameSession
+    );
     settle().await;
     let left = ["/x", "/y"].map(|path| children(&server, path).len());
     assert_eq!(left, [0, 0]);

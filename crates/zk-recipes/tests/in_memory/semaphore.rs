@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, CreateMode, SessionEnd};
+use zk_recipes::session::{Client, CreateMode, RetryOn, SessionEnd};
 use zk_recipes::{Lease, LockError, LossReason, Semaphore, SharedCount};
 use zk_testing::{Cut, Op, Settings, TestServer};
 
@@ -87,7 +87,7 @@ async fn a_number_that_can_never_be_had_is_refused_at_once() {
     let semaphore = semaphore(&client, 3);
     for permits in [0, 4, u32::MAX] {
         let refused = LockError::PermitsOutOfRange { path: PATH.to_owned(), permits, most: 3 };
-        assert!(!refused.is_retryable());
+        assert!(refused.retry_on() != RetryOn::SameSession);
         assert_eq!(semaphore.acquire_many(permits).await.unwrap_err(), refused);
         assert_eq!(semaphore.try_acquire_many(permits).await.unwrap_err(), refused);
         let in_time = semaphore.acquire_many_timeout(permits, T).await;
@@ -310,7 +310,7 @@ async fn the_end_of_a_session_gives_back_its_permits_and_its_place() {
     let third = queue(&semaphore(&last, 2), 1).await;
     server.expire(waiter.session_id());
     let ended = second.await.unwrap().unwrap_err();
-    assert!(!ended.is_retryable(), "{ended}");
+    assert!(ended.retry_on() != RetryOn::SameSession, "{ended}");
     assert!(!third.is_finished());
 
     let lost = lease.lost();

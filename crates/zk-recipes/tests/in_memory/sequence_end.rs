@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use zk_recipes::limits::SEQUENCE_END;
-use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::session::{Client, CreateMode, RetryOn};
 use zk_recipes::{Lock, LockError, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_testing::TestServer;
 
@@ -46,7 +46,7 @@ async fn nobody_is_let_in_at_the_end_of_the_numbers() {
                     let error = contender.await.unwrap().expect("nobody gets it");
                     let LockError::SequenceExhausted { node } = &error else { panic!("{error}") };
                     assert!(node.starts_with(folder), "{node}");
-                    assert!(!error.is_retryable());
+                    assert!(error.retry_on() != RetryOn::SameSession);
                     assert!(error.to_string().contains("are used up"), "{error}");
                 }
                 settle().await;

@@ -1,7 +1,7 @@
 //! Values and counts that several clients change.
 
 use bytes::Bytes;
-use zk_recipes::session::CreateMode;
+use zk_recipes::session::{CreateMode, RetryOn};
 use zk_recipes::{LockError, SharedCount, SharedValue};
 use zk_testing::TestServer;
 use zk_testing::server::NodeKind;
@@ -87,7 +87,7 @@ async fn try_set_reports_a_node_that_was_made_again() {
     }
     let recreated = |path: &str| LockError::NodeRecreated { path: path.into() };
     let error = value.try_set(&read, &b"mine"[..]).await.unwrap_err();
-    assert_eq!((&error, error.is_retryable()), (&recreated("/v"), false));
+    assert_eq!((&error, error.retry_on()), (&recreated("/v"), RetryOn::Never));
     assert!(error.to_string().starts_with("/v: the value was set"), "{error}");
     assert_eq!(count.try_set(&counted, 2).await, Err(recreated("/c")));
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::session::Client;
+use zk_recipes::session::{Client, RetryOn};
 use zk_recipes::{LockError, Owner, RwLock};
 use zk_testing::TestServer;
 
@@ -69,7 +69,7 @@ async fn same_owner_read_then_write() {
     assert_eq!(lock.write().try_acquire().await.unwrap_err(), refused());
     let timeout = Duration::from_secs(5);
     assert_eq!(lock.write().acquire_timeout(timeout).await.unwrap_err(), refused());
-    assert!(!refused().is_retryable());
+    assert!(refused().retry_on() != RetryOn::SameSession);
     assert_eq!(record.take(), NOTHING, "it is told at once");
     reading.check().await.expect("it goes on reading");
     reading.release().await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::limits::ATTEMPT_TIME;
-use zk_recipes::session::{Client, CreateMode, ErrorCode};
+use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn};
 use zk_recipes::{
     Lock, LockError, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, SharedCount,
 };
@@ -314,7 +314,10 @@ async fn try_acquire_does_not_wait_for_a_connection() {
             assert_eq!(start.elapsed(), Duration::ZERO);
             let path = ["/m", "/rw", "/s", "/m"][lock_number];
             assert_eq!(error, not_connected(path), "cut before: {is_cut_before}");
-            assert!(error.is_retryable(), "on the same session, when there is a connection");
+            assert!(
+                error.retry_on() == RetryOn::SameSession,
+                "on the same session, when there is a connection"
+            );
             assert!(error.to_string().contains("connection"), "{error}");
             server.accept_connects(0);
             // reason: virtual time, in which the connection comes back

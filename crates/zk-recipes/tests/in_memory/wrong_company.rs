@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_recipes::session::{Client, CreateMode, Parents};
+use zk_recipes::session::{Client, CreateMode, Parents, RetryOn};
 use zk_recipes::{
     Held, Lock, LockError, MultiLock, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex,
 };
@@ -103,7 +103,7 @@ async fn each_recipe_refuses_a_path_with_nodes_of_another() {
                 let path = PATH.to_owned();
                 let expected = LockError::ForeignNode { path, node: node.clone(), recipe };
                 assert_eq!(refused, expected, "{case}");
-                assert!(!refused.is_retryable(), "{case}");
+                assert!(refused.retry_on() != RetryOn::SameSession, "{case}");
                 let text = refused.to_string();
                 assert!(text.contains(&node) && text.contains(&recipe.to_string()), "{text}");
                 settle().await;

@@ -10,7 +10,7 @@ use proto::{CreateMode, ErrorCode, Stat};
 use super::retry_policy::RetryPolicy;
 use super::{Children, Client, Created, NodeData};
 use crate::driver::now;
-use crate::error::{Error, Fault, Outcome};
+use crate::error::{Error, Fault, Outcome, RetryOn};
 
 /// A handle whose requests are repeated when they fail; see [`Client::retry`].
 #[derive(Clone, Debug)]
@@ -257,7 +257,7 @@ impl<'a> Attempts<'a> {
         let is_unknown = error.outcome() == Outcome::Unknown;
         let may_pass = match is_unknown {
             true => self.repeats_unknown && error.fault() != Fault::Session,
-            false => error.is_retryable(),
+            false => error.retry_on() == RetryOn::SameSession,
         };
         self.is_unknown |= is_unknown;
         self.pause(error, may_pass).await

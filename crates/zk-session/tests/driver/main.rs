@@ -30,7 +30,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 use tokio::sync::Notify;
 use zk_session::{
     Client, Config, Connector, CreateMode, ErrorKind, EventType, Fault, Host, LeaseLoss, LossCause,
-    Outcome, SessionEnd, SessionEvent,
+    Outcome, RetryOn, SessionEnd, SessionEvent,
 };
 
 use crate::ensemble::*;
@@ -109,7 +109,7 @@ async fn an_answer_larger_than_allowed_costs_the_connection() {
     let error = client.get_data("/n").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::AnswerTooLarge { len: 20_000.., max: 10_000 }));
     assert_eq!((error.fault(), error.outcome()), (Fault::Caller, Outcome::NotApplied));
-    assert!(!error.is_retryable(), "{error}");
+    assert!(error.retry_on() != RetryOn::SameSession, "{error}");
     assert!(client.exists("/n").await.unwrap().is_some(), "on another connection");
     client.close().await;
 }
@@ -175,7 +175,9 @@ async fn a_server_that_closes_in_the_middle_of_an_answer() {
         let lost = ErrorKind::ConnectionLost(LossCause::ClosedByServer);
         assert_eq!((write.kind(), write.outcome()), (&lost, Outcome::Unknown));
         assert_eq!((read.kind(), read.outcome()), (&lost, Outcome::NotApplied));
-        assert!(read.is_retryable() && !write.is_retryable());
+        assert!(
+            read.retry_on() == RetryOn::SameSession && write.retry_on() != RetryOn::SameSession
+        );
         assert!(client.get_data("/n/a").await.is_ok(), "it had been applied");
         assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
         assert!(matches!(events.next().await, Some(SessionEvent::Reconnected { .. })));

@@ -2,6 +2,7 @@
 //! that take a few bytes at a time.
 
 use super::*;
+use zk_session::RetryOn;
 
 /// A network whose streams are counted, and where a host is what its name says.
 #[derive(Clone)]
@@ -248,7 +249,7 @@ async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
         let error = config.connect_through(network.clone()).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NoSession(LossCause::NotZooKeeper(_))));
         assert!(error.to_string().contains(says), "{error}");
-        assert_eq!((error.fault(), error.is_retryable()), (Fault::Peer, false));
+        assert_eq!((error.fault(), error.retry_on()), (Fault::Peer, RetryOn::Never));
         assert!(now() - began < Duration::from_millis(200), "{:?}", now() - began);
         let tried = network.tried.lock().unwrap().len() / hosts.split(',').count();
         assert!(tried <= 3, "{tried} connections to each");

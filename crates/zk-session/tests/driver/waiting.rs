@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
+use zk_session::RetryOn;
 
 #[tokio::test(start_paused = true)]
 async fn a_request_waits_as_long_as_its_handle_says() {
@@ -20,7 +21,7 @@ async fn a_request_waits_as_long_as_its_handle_says() {
         "setData /n: no answer in the time given (the request may have been applied)"
     );
     assert!(start.elapsed() < Duration::from_millis(310), "{:?}", start.elapsed());
-    assert!(!error.is_retryable());
+    assert!(error.retry_on() != RetryOn::SameSession);
     long.await.unwrap_err();
     assert!(start.elapsed() < Duration::from_millis(2010), "{:?}", start.elapsed());
 
@@ -31,7 +32,7 @@ async fn a_request_waits_as_long_as_its_handle_says() {
     }
     let error = client.exists("/n").await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::NotApplied));
-    assert!(error.is_retryable());
+    assert!(error.retry_on() == RetryOn::SameSession);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use zk_session::{
-    Acl, Client, CreateMode, ErrorCode, ErrorKind, Fault, MultiOutcome, Outcome, Perms, ReadOutcome,
+    Acl, Client, CreateMode, ErrorCode, ErrorKind, Fault, MultiOutcome, Outcome, Perms,
+    ReadOutcome, RetryOn,
 };
 use zk_testing::{Op, Settings, TestServer, Version};
 
@@ -72,7 +73,7 @@ async fn a_rolled_back_transaction_names_what_failed() {
     assert_eq!((*index, *operation, path.as_str()), (1, "setData", "/n"));
     assert_eq!((*code, error.code()), (ErrorCode::BAD_VERSION, Some(ErrorCode::BAD_VERSION)));
     assert_eq!((error.outcome(), error.fault()), (Outcome::NotApplied, Fault::Server));
-    assert!(!error.is_retryable());
+    assert!(error.retry_on() != RetryOn::SameSession);
     assert_eq!(
         error.to_string(),
         "multi of 3 operations: operation [1], setData /n: BadVersion (-103); nothing was applied"
@@ -123,7 +124,7 @@ async fn a_transaction_whose_answer_is_lost_may_have_been_applied() {
     server.on(Op::Multi).apply_then_drop_reply();
     let create = inside.multi().create("/n", b"", CreateMode::Persistent);
     let error = create.send().await.unwrap_err();
-    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::Unknown, false));
+    assert_eq!((error.outcome(), error.retry_on()), (Outcome::Unknown, RetryOn::Never));
     assert!(inside.exists("/n").await.unwrap().is_some());
 }
 
