@@ -26,6 +26,9 @@ pub(crate) struct Task {
 }
 
 pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failure> {
+    if task.timeout != Some(Duration::ZERO) {
+        sessions.wait_for_servers();
+    }
     let mut signals = Signals::new()?;
     let (client, grip) = match acquire(&mut sessions, &task, &mut signals).await {
         Ok(acquired) => acquired,

@@ -13,8 +13,8 @@ use crate::failure::Failure;
 /// How long a session may take to come about when the command may take longer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the first session may take to come about while all servers refuse connections: somebody
-/// waits in front of a terminal, who has mistyped the address as a rule.
+/// How long the first session may take to come about while all servers refuse connections: an address
+/// that was mistyped is the usual reason.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the end of a session may take when nobody is to be made to wait for it.
@@ -51,6 +51,8 @@ pub(crate) struct Sessions {
     /// A request was answered, be it in an earlier session.
     answered: bool,
     pause: Duration,
+    /// How long the first session is waited for while all servers refuse connections.
+    refused_timeout: Duration,
 }
 
 struct Open {
@@ -68,12 +70,20 @@ impl Sessions {
             fruitless_since: None,
             answered: false,
             pause: PAUSE_MIN,
+            refused_timeout: REFUSED_TIMEOUT,
         }
     }
 
+    /// Waits for servers that refuse connections as long as for others: they may be restarting, and
+    /// this command is there to wait.
+    pub(crate) fn wait_for_servers(&mut self) {
+        self.refused_timeout = CONNECT_TIMEOUT;
+    }
+
     /// Opens the next session. It is waited for until `deadline` and no longer than
-    /// [`CONNECT_TIMEOUT`]; the first one no longer than [`REFUSED_TIMEOUT`] if no server takes
-    /// connections. When the last one has ended early there is a pause before.
+    /// [`CONNECT_TIMEOUT`]; the first one no longer than [`REFUSED_TIMEOUT`] while all servers refuse
+    /// connections, unless the command [waits for them](Self::wait_for_servers). When the last one
+    /// has ended early there is a pause before.
     pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Client, Error> {
         let left = || deadline.map_or(CONNECT_TIMEOUT, |end| end - clock()).min(CONNECT_TIMEOUT);
         let pause = self.next_pause();
@@ -82,7 +92,7 @@ impl Sessions {
         }
         let mut config = self.config.clone().connect_timeout(left());
         if !self.were_there() {
-            config = config.refused_timeout(REFUSED_TIMEOUT);
+            config = config.refused_timeout(self.refused_timeout);
         }
         let client = config.connect().await?;
         // A single request that is not answered is given up on by those who wait for it,

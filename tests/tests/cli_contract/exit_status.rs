@@ -75,11 +75,13 @@ fn an_ensemble_that_is_not_there_cannot_be_reached() {
 fn a_plain_operation_gives_up_on_an_ensemble_that_is_not_there() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = format!("127.0.0.2:{}", taken.local_addr().unwrap().port());
-    let start = now();
-    let ended = Zk::new(&closed).run(&["ls", "/"]);
-    expect_failure(&ended, 69, &closed);
     // A second, instead of the ten of a server that does not answer.
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    for line in [&["ls", "/"][..], &["lock", "/l", "--timeout", "0", "--", "true"]] {
+        let start = now();
+        let ended = Zk::new(&closed).run(line);
+        expect_failure(&ended, 69, &closed);
+        assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    }
 }
 
 #[test]
