@@ -129,10 +129,10 @@ impl World {
     fn step(&mut self, input: &mut Input<'_>) {
         match input.below(23) {
             0..=3 => self.submit(input),
-            4 => self.delete_for_certain(input),
+            4 => self.delete_guaranteed(input),
             5 => {
                 let prefix = format!("_c_{}-", input.below(4));
-                let _ = self.session.sweep_for_certain(self.now, &path(input), &prefix);
+                let _ = self.session.delete_protected_guaranteed(self.now, &path(input), &prefix);
             }
             6 => self.add_credential(input),
             7 => {
@@ -214,10 +214,10 @@ impl World {
         }
     }
 
-    fn delete_for_certain(&mut self, input: &mut Input<'_>) {
+    fn delete_guaranteed(&mut self, input: &mut Input<'_>) {
         let to = self.ticket(input);
         let path = path(input);
-        if self.session.delete_for_certain(self.now, &path, Some(to.into())).is_ok() {
+        if self.session.delete_guaranteed(self.now, &path, Some(to.into())).is_ok() {
             self.waiting.insert(to.number, Waiting { to, watch: None });
         }
     }

@@ -80,7 +80,7 @@ pub enum SessionEvent {
         /// The session's id; 0 if there never was one.
         session_id: i64,
     },
-    /// A node that was to be removed for certain could not be: the server
+    /// A [guaranteed delete](crate::Client::delete_guaranteed) failed: the server
     /// declined with this code, and nobody waits for the answer any more.
     CleanUpFailed {
         /// The path of the node, as the server knows it.

@@ -265,9 +265,9 @@ impl Contender {
     /// else had taken it out before.
     pub(crate) async fn leave(&mut self) -> Result<bool, zk_session::Error> {
         match std::mem::replace(&mut self.state, State::Out) {
-            State::In(node) => self.client.delete_for_certain(&node.path).await,
+            State::In(node) => self.client.delete_guaranteed(&node.path).await,
             State::Asked => {
-                self.client.sweep_for_certain(&self.kind.path, &self.protection);
+                self.client.delete_protected_guaranteed(&self.kind.path, &self.protection);
                 Ok(true)
             }
             State::Out => Ok(true),
@@ -283,8 +283,10 @@ impl Contender {
             State::In(_) if Planted::TimeoutLeavesNode.is_on() => {}
             State::In(_) if Planted::LeaseNotReturned.is_on() && self.is_lease() => {}
             State::Asked if Planted::CancelForgetsCreate.is_on() => {}
-            State::In(node) => drop(self.client.delete_for_certain(&node.path)),
-            State::Asked => self.client.sweep_for_certain(&self.kind.path, &self.protection),
+            State::In(node) => drop(self.client.delete_guaranteed(&node.path)),
+            State::Asked => {
+                self.client.delete_protected_guaranteed(&self.kind.path, &self.protection)
+            }
             State::Out => {}
         }
     }

@@ -227,8 +227,8 @@ impl Client {
     /// their answers, whatever [`Config::request_timeout`] says. A request that takes
     /// longer ends with [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut): if it still
     /// waited for a connection it is taken back (`NotApplied`); if it was sent it may
-    /// still be carried out (`Unknown`, for a write). What is done for certain goes on:
-    /// [`delete_for_certain`](Self::delete_for_certain) deletes, and
+    /// still be carried out (`Unknown`, for a write). What is guaranteed goes on:
+    /// [`delete_guaranteed`](Self::delete_guaranteed) deletes, and
     /// [`add_auth`](Self::add_auth) presents, although nobody waits. Other requests are not
     /// affected, nor is their order.
     ///

@@ -220,10 +220,10 @@ impl<'a> NewNode<'a> {
     /// only told when the request timed out or the session is over.
     ///
     /// # Cancel safety
-    /// A protected node that may have been made when the future is dropped, or when it ends
-    /// in an error, is deleted for certain, as by
-    /// [`sweep_for_certain`](Client::sweep_for_certain). One that is not protected may have
-    /// been made; parents may have been, too.
+    /// A protected node that may have been made when the future is dropped, or when it ends in an
+    /// error, is deleted, as by
+    /// [`delete_protected_guaranteed`](Client::delete_protected_guaranteed). One that is not protected
+    /// may have been made; parents may have been, too.
     pub async fn create(self) -> Result<Created, Error> {
         match self.protection {
             Protection::None => self.create_plain().await,
@@ -382,7 +382,7 @@ impl Drop for Trace<'_> {
     fn drop(&mut self) {
         let never_left = self.asked.as_mut().is_some_and(Pending::take_back);
         if !self.is_cold && !never_left {
-            self.client.sweep_for_certain(self.parent, &self.prefix);
+            self.client.delete_protected_guaranteed(self.parent, &self.prefix);
         }
     }
 }

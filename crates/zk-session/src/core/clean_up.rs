@@ -14,7 +14,7 @@ use crate::limits::{CHORES_MAX, QUEUED_BYTES_MAX};
 use crate::{SessionEnd, SessionEvent};
 
 impl<H: Handles> Session<H> {
-    /// Deletes a node for certain: as long as the session lives the delete is
+    /// Deletes a node, guaranteed: as long as the session lives the delete is
     /// sent again on every connection until the server has answered it. `NoNode` is
     /// told only if the node was gone before the first attempt; one that is found
     /// gone by a repetition counts as deleted by an attempt before. Without a handle,
@@ -27,7 +27,7 @@ impl<H: Handles> Session<H> {
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
-    pub fn delete_for_certain(
+    pub fn delete_guaranteed(
         &mut self,
         now: Instant,
         path: &str,
@@ -36,13 +36,13 @@ impl<H: Handles> Session<H> {
         self.add_chore(now, Chore::Delete { path: path.to_owned() }, to)
     }
 
-    /// Deletes for certain every child of `parent` whose name starts with
+    /// Deletes, guaranteed, every child of `parent` whose name starts with
     /// `prefix`: what a create may have made whose answer nobody waits for. Call
     /// it after that create was submitted.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
-    pub fn sweep_for_certain(
+    pub fn delete_protected_guaranteed(
         &mut self,
         now: Instant,
         parent: &str,

@@ -23,7 +23,7 @@ pub struct Stats {
     pub queued_bytes: usize,
     /// Bytes of requests sent that the connection has not taken yet.
     pub unwritten_bytes: usize,
-    /// Nodes that are to be removed for certain and are not yet known to be gone.
+    /// Guaranteed deletes that no server has answered yet.
     pub clean_up_pending: usize,
     /// Frames made for a server, handshakes and pings included.
     pub frames_sent: u64,

@@ -15,7 +15,7 @@ fn children(names: &[&str]) -> ChildrenReply {
 #[test]
 fn a_delete_is_repeated_until_the_answer_is_there() {
     let mut world = World::up();
-    let n = world.delete_for_certain("/a");
+    let n = world.delete_guaranteed("/a");
     for _ in 0..4 {
         let frame = world.take(OpCode::Delete);
         assert_eq!((frame.path().as_str(), frame.read::<Delete<'_>>().version), ("/a", -1));
@@ -36,12 +36,12 @@ fn a_delete_is_repeated_until_the_answer_is_there() {
 fn a_node_that_was_gone_before_is_told_from_one_that_an_attempt_may_have_deleted() {
     let gone = (ErrorKind::Server(ErrorCode::NO_NODE), Outcome::NotApplied);
     let mut world = World::up();
-    let n = world.delete_for_certain("/a");
+    let n = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::NO_NODE, &());
     assert_eq!(*world.failure(n), gone);
 
-    let n = world.delete_for_certain("/a");
+    let n = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &()); // was not attempted
     world.advance(T / 5);
@@ -49,14 +49,14 @@ fn a_node_that_was_gone_before_is_told_from_one_that_an_attempt_may_have_deleted
     world.answer(&frame, 9, ErrorCode::NO_NODE, &());
     assert_eq!(*world.failure(n), gone);
 
-    let n = world.delete_for_certain("/a");
+    let n = world.delete_guaranteed("/a");
     world.cut();
     world.bring_up();
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::NO_NODE, &());
     assert!(world.is_ok(n));
 
-    let nobody = world.delete_for_certain("/a");
+    let nobody = world.delete_guaranteed("/a");
     world.abandon(nobody);
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::NO_NODE, &());
@@ -68,7 +68,7 @@ fn a_node_that_was_gone_before_is_told_from_one_that_an_attempt_may_have_deleted
 #[test]
 fn a_refusal_is_the_answer_or_an_event_when_nobody_waits() {
     let mut world = World::up();
-    let told = world.delete_for_certain("/a");
+    let told = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::NOT_EMPTY, &());
     assert_eq!(
@@ -76,9 +76,9 @@ fn a_refusal_is_the_answer_or_an_event_when_nobody_waits() {
         (ErrorKind::Server(ErrorCode::NOT_EMPTY), Outcome::NotApplied)
     );
 
-    world.session.delete_for_certain(world.instant(), "/b", None).unwrap();
+    world.session.delete_guaranteed(world.instant(), "/b", None).unwrap();
     world.settle();
-    let gone = world.delete_for_certain("/c");
+    let gone = world.delete_guaranteed("/c");
     world.abandon(gone);
     for path in ["/b", "/c"] {
         let frame = world.take(OpCode::Delete);
@@ -93,7 +93,7 @@ fn a_refusal_is_the_answer_or_an_event_when_nobody_waits() {
 #[test]
 fn a_busy_server_is_asked_again_later() {
     let mut world = World::up();
-    let n = world.delete_for_certain("/a");
+    let n = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
     world.advance(T / 10 - ms(1));
@@ -110,7 +110,7 @@ fn those_whom_a_busy_server_has_sent_away_do_not_come_back_together() {
     let pause = |seed| {
         let mut world = World::with(|settings| settings.seed = seed);
         world.bring_up();
-        world.delete_for_certain("/a");
+        world.delete_guaranteed("/a");
         let frame = world.take(OpCode::Delete);
         world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
         world.advance(T);
@@ -128,7 +128,7 @@ fn an_answer_that_is_too_large_is_not_asked_for_again() {
     let mut world = World::with(|settings| settings.frame_len_max = 1000);
     world.bring_up();
     world.sweep("/p", "_c_1");
-    let patient = world.delete_for_certain("/a");
+    let patient = world.delete_guaranteed("/a");
     let sync = world.take(OpCode::Sync);
     world.answer(&sync, 9, ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
@@ -147,10 +147,10 @@ fn an_answer_that_is_too_large_is_not_asked_for_again() {
 #[test]
 fn one_that_was_never_sent_was_not_applied() {
     let mut world = World::up();
-    let sent = world.delete_for_certain("/a");
+    let sent = world.delete_guaranteed("/a");
     world.servers = Servers::Refuse;
     world.cut();
-    let unsent = world.delete_for_certain("/b");
+    let unsent = world.delete_guaranteed("/b");
     world.advance(T * 2);
     assert_eq!(world.outcome(sent), Outcome::Unknown);
     assert_eq!(world.outcome(unsent), Outcome::NotApplied);
@@ -160,7 +160,7 @@ fn one_that_was_never_sent_was_not_applied() {
 #[test]
 fn what_was_put_off_is_sent_on_a_new_connection_once() {
     let mut world = World::up();
-    world.delete_for_certain("/a");
+    world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
     world.cut();
@@ -236,13 +236,13 @@ fn against_a_real_tree() {
 #[test]
 fn they_are_over_with_the_session() {
     let mut world = World::up();
-    let n = world.delete_for_certain("/a");
+    let n = world.delete_guaranteed("/a");
     world.sweep("/a", "x");
     world.session.abort();
     world.settle();
     assert_eq!(*world.failure(n), (ended(SessionEnd::Closed), Outcome::Unknown));
     let to = world.number();
-    let late = world.session.delete_for_certain(world.instant(), "/b", Some(to.into()));
+    let late = world.session.delete_guaranteed(world.instant(), "/b", Some(to.into()));
     assert_eq!(late, Err((ended(SessionEnd::Closed), Outcome::NotApplied)));
     world.finish();
 }
@@ -252,9 +252,9 @@ fn one_that_no_server_would_take_is_refused_at_once() {
     let mut world = World::up();
     let path = format!("/{}", "x".repeat(1 << 20));
     let to = world.number();
-    let result = world.session.delete_for_certain(world.instant(), &path, Some(to.into()));
+    let result = world.session.delete_guaranteed(world.instant(), &path, Some(to.into()));
     assert!(matches!(result, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
-    let result = world.session.sweep_for_certain(world.instant(), &path, "x");
+    let result = world.session.delete_protected_guaranteed(world.instant(), &path, "x");
     assert!(matches!(result, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
     world.settle();
     assert_eq!(world.ops(), []);
@@ -282,10 +282,10 @@ fn what_a_made_up_list_names_costs_neither_connections_nor_memory() {
 #[test]
 fn a_busy_server_is_not_asked_again_sooner_because_there_is_more_to_ask() {
     let mut world = World::up();
-    world.delete_for_certain("/a");
+    world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
-    world.delete_for_certain("/b");
+    world.delete_guaranteed("/b");
     assert_eq!(world.take(OpCode::Delete).path(), "/b");
     assert_eq!(world.ops(), []);
     world.advance(T / 5);
@@ -296,7 +296,7 @@ fn a_busy_server_is_not_asked_again_sooner_because_there_is_more_to_ask() {
 #[test]
 fn what_was_put_off_goes_to_another_server_at_once() {
     let mut world = World::up();
-    world.delete_for_certain("/a");
+    world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
     world.cut();
@@ -312,19 +312,19 @@ fn it_keeps_to_the_bytes_that_may_wait() {
     let path = |n: usize| format!("/{n:03}{}", "x".repeat(1_000_000));
     let most = QUEUED_BYTES_MAX / 1_000_004;
     for n in 0..most {
-        world.session.delete_for_certain(world.instant(), &path(n), None).unwrap();
+        world.session.delete_guaranteed(world.instant(), &path(n), None).unwrap();
     }
     world.settle();
     assert_eq!(world.events(), []);
     let to = Some(world.number().into());
-    let refused = world.session.delete_for_certain(world.instant(), &path(most), to);
+    let refused = world.session.delete_guaranteed(world.instant(), &path(most), to);
     assert_eq!(refused, Err((ErrorKind::LimitReached("QUEUED_BYTES_MAX"), Outcome::Unknown)));
     world.settle();
     assert_eq!(world.events(), [SessionEvent::CleanUpBacklog { nodes: 1 }]);
     // Beyond both limits nothing is kept, and the session does not live on for its nodes.
     let mut count = most + 1;
     let closed = loop {
-        match world.session.delete_for_certain(world.instant(), &path(count), None) {
+        match world.session.delete_guaranteed(world.instant(), &path(count), None) {
             Ok(()) => count += 1,
             Err(closed) => break closed,
         }
@@ -346,7 +346,7 @@ fn deletions_beyond_the_limit_are_made_in_their_turn() {
     world.servers = Servers::Refuse;
     world.cut();
     for path in &nodes {
-        world.session.delete_for_certain(world.instant(), path, None).unwrap();
+        world.session.delete_guaranteed(world.instant(), path, None).unwrap();
     }
     world.settle();
     assert_eq!(world.session.stats(world.instant()).clean_up_pending, CHORES_MAX + extra);

@@ -31,9 +31,12 @@ fn what_is_asked_later_is_refused() {
     let refused = (ended(SessionEnd::Closed), Outcome::NotApplied);
     assert_eq!(world.try_submit(&get("/a", false), None), Err(refused.clone()));
     let to = world.number();
-    let late = world.session.delete_for_certain(world.instant(), "/b", Some(to.into()));
+    let late = world.session.delete_guaranteed(world.instant(), "/b", Some(to.into()));
     assert_eq!(late, Err(refused.clone()));
-    assert_eq!(world.session.sweep_for_certain(world.instant(), "/b", "x"), Err(refused.clone()));
+    assert_eq!(
+        world.session.delete_protected_guaranteed(world.instant(), "/b", "x"),
+        Err(refused.clone())
+    );
     let to = world.number();
     let late = world.session.add_credential(world.instant(), "s", "x".into(), to);
     assert_eq!(late, Err(refused));
@@ -69,7 +72,7 @@ fn clean_up_that_is_not_done_with_one_request_is_seen_to_before_the_end() {
 fn clean_up_holds_the_end_up_for_half_of_the_time_there_is_and_never_comes_behind() {
     let mut world = World::with(|settings| settings.close_timeout = ms(6000));
     world.bring_up();
-    world.delete_for_certain("/a");
+    world.delete_guaranteed("/a");
     for _ in 0..2 {
         let frame = world.take(OpCode::Delete);
         world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());

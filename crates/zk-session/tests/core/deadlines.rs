@@ -91,7 +91,7 @@ fn an_answered_request_has_no_deadline() {
     world.server = crate::server::Server::new(6000).with(&["/n"]);
     world.servers = Servers::Serve;
     world.tick();
-    let asked = [world.create("/n/a"), world.delete_for_certain("/n/a"), world.auth("digest")];
+    let asked = [world.create("/n/a"), world.delete_guaranteed("/n/a"), world.auth("digest")];
     world.advance(ms(1900));
     assert!(asked.iter().all(|n| world.is_ok(*n)));
     let ping = world.deadline().unwrap();
@@ -102,7 +102,7 @@ fn an_answered_request_has_no_deadline() {
 #[test]
 fn clean_up_goes_on_when_its_caller_has_gone() {
     let mut world = patient(1000);
-    let n = world.delete_for_certain("/n/a");
+    let n = world.delete_guaranteed("/n/a");
     world.advance(ms(1000));
     assert_eq!(*world.failure(n), (ErrorKind::TimedOut, Outcome::Unknown));
     world.bring_up();
@@ -133,7 +133,7 @@ fn requests_nobody_waits_for_do_not_count() {
 fn clean_up_waits_for_the_creates_before_it() {
     let mut world = World::new();
     world.server = crate::server::Server::new(6000).with(&["/n"]);
-    let before = world.delete_for_certain("/n/lock-1");
+    let before = world.delete_guaranteed("/n/lock-1");
     let create = world.create("/n/lock-1");
     world.sweep("/n", "lock-");
     world.servers = Servers::Serve;

@@ -19,7 +19,7 @@ fn a_detached_client_leaves_the_session_and_is_of_no_more_use() {
     assert!(world.lease().is_some());
     world.unanswered.extend([OpCode::Create2.code(), OpCode::Delete.code()]);
     let open = world.create("/n/a");
-    let late = world.delete_for_certain("/n/b");
+    let late = world.delete_guaranteed("/n/b");
     world.session.detach(world.instant());
     let credentials = world.session.credentials().unwrap();
     assert_eq!((credentials.session_id(), credentials.password()), (ID, &PASSWORD[..]));

@@ -145,7 +145,7 @@ fn nothing_is_written_before_the_answer_and_the_rest_follows_in_order() {
     world.auth("digest");
     world.claim();
     let third = world.set("/3");
-    world.delete_for_certain("/4");
+    world.delete_guaranteed("/4");
     world.advance(ms(1900));
     assert_eq!(world.transmitted.len(), 49, "the connect request and nothing else");
 

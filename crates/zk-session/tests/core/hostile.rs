@@ -173,7 +173,7 @@ fn ask(world: &mut World, turn: usize) {
         1 => drop(world.watch(WatchKind::Children, "/")),
         2 => drop(world.watch(WatchKind::Data, "/a")),
         3 => drop(world.set("/b")),
-        4 => drop(world.delete_for_certain("/c")),
+        4 => drop(world.delete_guaranteed("/c")),
         5 => world.sweep("/", "n"),
         6 => drop(world.watch(WatchKind::Exists, "/b")),
         7 => drop(world.auth("digest")),

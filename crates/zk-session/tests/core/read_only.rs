@@ -67,7 +67,7 @@ fn reads_are_served_and_what_needs_a_quorum_is_refused_at_once() {
 fn nothing_holds_on_a_read_only_server_and_clean_up_waits() {
     let mut world = connected(1);
     world.claim();
-    let n = world.delete_for_certain("/a");
+    let n = world.delete_guaranteed("/a");
     world.advance(T * 3);
     assert!(world.session.is_connected(), "pings keep the connection");
     assert_eq!(world.lease(), None);

@@ -55,8 +55,8 @@ async fn converse(client: &Client) {
     client.sync("/n").await.unwrap();
     client.add_auth("digest", "user:password").await.unwrap();
     client.delete("/n/a", None).await.unwrap();
-    assert!(client.delete_for_certain(&numbered.path).await.unwrap());
-    assert!(!client.delete_for_certain(&numbered.path).await.unwrap(), "gone already");
+    assert!(client.delete_guaranteed(&numbered.path).await.unwrap());
+    assert!(!client.delete_guaranteed(&numbered.path).await.unwrap(), "gone already");
     let error = client.delete("/n/a", None).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
     assert_eq!(error.to_string(), "delete /n/a: NoNode (-101)");
@@ -357,7 +357,7 @@ async fn a_chroot_is_put_before_paths_and_taken_off_again() {
     assert!(ensemble.state().server.nodes.contains_key(&full));
     assert_eq!(root.await.unwrap().path, "/");
 
-    client.sweep_for_certain("/n", "s-");
+    client.delete_protected_guaranteed("/n", "s-");
     client.sync("/").await.unwrap();
     ensemble.until(|state| !state.server.nodes.keys().any(|path| path.contains("/s-"))).await;
     client.close().await;
@@ -373,7 +373,7 @@ async fn what_is_no_path_is_refused_here_with_a_chroot_too() {
             let errors = [
                 client.delete(path, None).await.unwrap_err(),
                 client.set_data(path, b"", None).await.unwrap_err(),
-                client.delete_for_certain(path).await.unwrap_err(),
+                client.delete_guaranteed(path).await.unwrap_err(),
                 client.create(path, b"", CreateMode::Ephemeral).await.unwrap_err(),
                 client.exists_and_watch(path).await.unwrap_err(),
             ];

@@ -153,12 +153,12 @@ async fn guaranteed_delete_is_waited_for_within_the_bound_and_goes_on() {
     ensemble.state().unanswered = BTreeSet::from([OpCode::Delete.code()]);
     let second = Duration::from_secs(1);
     let began = now();
-    let error = client.within(second).delete_for_certain("/n/a").await.unwrap_err();
+    let error = client.within(second).delete_guaranteed("/n/a").await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::Unknown));
     assert_eq!(now() - began, second);
 
     // Without one, whoever waits does so over connections, until a server answers.
-    let without_bound = tokio::spawn(client.delete_for_certain("/n/b"));
+    let without_bound = tokio::spawn(client.delete_guaranteed("/n/b"));
     ensemble.until(|state| state.connections > 2).await;
     assert!(!without_bound.is_finished());
     ensemble.state().unanswered.clear();

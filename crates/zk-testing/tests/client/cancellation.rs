@@ -51,8 +51,8 @@ const ASKED: [(&str, Ask); 17] = [
         Box::pin(async move { it.multi_read().get_data("/n").send().await.map(drop) })
     }),
     ("add_auth", |it| Box::pin(async move { it.add_auth("digest", "a:b").await })),
-    ("delete_for_certain", |it| {
-        Box::pin(async move { it.delete_for_certain("/n/gone").await.map(drop) })
+    ("delete_guaranteed", |it| {
+        Box::pin(async move { it.delete_guaranteed("/n/gone").await.map(drop) })
     }),
     ("retry", |it| {
         Box::pin(async move {

@@ -34,8 +34,8 @@ async fn a_chroot_is_before_every_path_and_off_every_answer() {
     assert_eq!(&outside.get_data("/a/b").await.unwrap().data.unwrap()[..], b"of b");
     inside.check("/n", Some(0)).await.unwrap();
     inside.sync("/").await.unwrap();
-    assert!(inside.delete_for_certain("/0000000001").await.unwrap());
-    inside.sweep_for_certain("/", "n");
+    assert!(inside.delete_guaranteed("/0000000001").await.unwrap());
+    inside.delete_protected_guaranteed("/", "n");
     inside.sync("/").await.unwrap();
     while inside.exists("/n").await.unwrap().is_some() {
         tokio::task::yield_now().await;
@@ -86,7 +86,7 @@ async fn the_root_of_a_chroot_cannot_be_deleted() {
     let inside = outside.chroot("/a").unwrap();
     let bad = Some(ErrorCode::BAD_ARGUMENTS);
     assert_eq!(inside.delete("/", None).await.unwrap_err().code(), bad);
-    assert_eq!(inside.delete_for_certain("/").await.unwrap_err().code(), bad);
+    assert_eq!(inside.delete_guaranteed("/").await.unwrap_err().code(), bad);
     assert!(outside.exists("/a").await.unwrap().is_some());
 }
 

@@ -31,8 +31,8 @@ async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
     server.connections().cut(Cut::Rst);
     assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
     let (first, last) = nodes.split_at(65_999);
-    first.iter().for_each(|path| drop(client.delete_for_certain(path)));
-    let refused = client.delete_for_certain(&last[0]).await.unwrap_err();
+    first.iter().for_each(|path| drop(client.delete_guaranteed(path)));
+    let refused = client.delete_guaranteed(&last[0]).await.unwrap_err();
     assert_eq!(*refused.kind(), ErrorKind::LimitReached("CHORES_MAX"));
     assert_eq!(refused.outcome(), Outcome::Unknown, "it is deleted, and nobody is told");
     assert_eq!(client.stats().clean_up_pending, 66_000);

@@ -1,4 +1,4 @@
-//! What is removed for certain, over as many connections as it takes.
+//! Guaranteed deletes, over as many connections as they take.
 
 use proto::ErrorCode;
 
@@ -10,52 +10,52 @@ use crate::driver::now;
 use crate::error::ErrorKind;
 
 impl Client {
-    /// Deletes a node for certain: from the moment of the call, and whether or not
+    /// Deletes a node, guaranteed, as in Curator: from the moment of the call, and whether or not
     /// anybody waits for the answer, the delete is repeated over reconnects until
     /// a server has answered it, or the session has ended. Meant for nodes whose
     /// names are never used again, since it deletes whatever bears the name.
     ///
-    /// A server that answers nothing at all is left for another one, and in the end the session
-    /// expires, which is the only bound there is by itself: that of the waiting is set with
-    /// [`within`](Self::within) or [`Config::request_timeout`](crate::Config::request_timeout). The
-    /// answer is then [`ErrorKind::TimedOut`] with an unknown outcome, and the delete goes on.
+    /// If no server answers, nothing but the end of the session bounds the delete. Bound the waiting
+    /// with [`within`](Self::within) or
+    /// [`Config::request_timeout`](crate::Config::request_timeout): it ends with
+    /// [`ErrorKind::TimedOut`] and [`Outcome::Unknown`](crate::Outcome::Unknown), and the delete
+    /// continues.
     ///
     /// Answers false if the node was gone already: somebody else has deleted it. One
     /// that is only found gone when the delete is repeated counts as deleted by it.
     ///
-    /// Of more than [`CHORES_MAX`](crate::limits::CHORES_MAX) at a time, the rest is deleted in its
-    /// turn, which [`SessionEvent::CleanUpBacklog`](crate::SessionEvent::CleanUpBacklog) tells, and
-    /// the answer is [`ErrorKind::LimitReached`] with
-    /// [`Outcome::Unknown`](crate::Outcome::Unknown) at once.
+    /// If [`CHORES_MAX`](crate::limits::CHORES_MAX) deletes are pending, this one waits in the
+    /// [backlog](crate::SessionEvent::CleanUpBacklog). The caller gets [`ErrorKind::LimitReached`]
+    /// with [`Outcome::Unknown`](crate::Outcome::Unknown) at once, and the node is deleted later.
     ///
     /// # Errors
     /// The server declines with `NotEmpty`, `NoAuth`; the session ends, and takes
     /// the node along if it is an ephemeral of its own.
-    pub fn delete_for_certain(&self, path: &str) -> Pending<bool> {
+    pub fn delete_guaranteed(&self, path: &str) -> Pending<bool> {
         let full = self.full_doomed(path);
-        let ask = self.ask("delete", path, finish_delete_for_certain);
+        let ask = self.ask("delete", path, finish_delete_guaranteed);
         if let Err(failure) = check(path) {
             return Pending::new(ask, Err(failure));
         }
         self.submit(ask, |session, to| {
-            session.delete_for_certain(now(), &full, Some(to)).map(|()| None)
+            session.delete_guaranteed(now(), &full, Some(to)).map(|()| None)
         })
     }
 
-    /// As [`delete_for_certain`](Self::delete_for_certain), for every child of
+    /// As [`delete_guaranteed`](Self::delete_guaranteed), for every child of
     /// `parent` whose name starts with `prefix`, and without an answer: what a
     /// create may have left of which nobody will see the answer. A refusal is told
     /// as [`SessionEvent::CleanUpFailed`](crate::SessionEvent::CleanUpFailed).
-    pub fn sweep_for_certain(&self, parent: &str, prefix: &str) {
+    pub fn delete_protected_guaranteed(&self, parent: &str, prefix: &str) {
         let full = self.full(parent);
         // An error means that the session is over, and its ephemerals with it, or that the path is
         // longer than a create could have had.
-        drop(self.shared().lock().sweep_for_certain(now(), &full, prefix));
+        drop(self.shared().lock().delete_protected_guaranteed(now(), &full, prefix));
         self.shared().wake();
     }
 }
 
-fn finish_delete_for_certain(result: Result<Reply, Failure>, _: usize) -> Result<bool, Failure> {
+fn finish_delete_guaranteed(result: Result<Reply, Failure>, _: usize) -> Result<bool, Failure> {
     match result {
         Ok(_) => Ok(true),
         Err((ErrorKind::Server(ErrorCode::NO_NODE), _)) => Ok(false),

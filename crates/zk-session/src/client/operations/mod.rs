@@ -2,8 +2,8 @@
 //!
 //! Here is what they share: how a path becomes the server's, and how a request is
 //! handed to the session. [`nodes`] are the plain operations, [`acl`] says who may do
-//! them and who one is, [`quorum`] asks more than one server, [`cleanup`] is what is
-//! done for certain, [`subtree`] looks at many nodes at once, [`ensemble`] is about the
+//! them and who one is, [`quorum`] asks more than one server, [`cleanup`] are the
+//! guaranteed deletes, [`subtree`] looks at many nodes at once, [`ensemble`] is about the
 //! servers themselves.
 
 mod acl;

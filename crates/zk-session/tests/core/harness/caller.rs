@@ -88,14 +88,14 @@ impl World {
         self.settle();
     }
 
-    pub(crate) fn delete_for_certain(&mut self, path: &str) -> u32 {
+    pub(crate) fn delete_guaranteed(&mut self, path: &str) -> u32 {
         let to = self.number();
-        let result = self.session.delete_for_certain(self.instant(), path, Some(to.clone().into()));
+        let result = self.session.delete_guaranteed(self.instant(), path, Some(to.clone().into()));
         self.admitted(to, result).unwrap()
     }
 
     pub(crate) fn sweep(&mut self, parent: &str, prefix: &str) {
-        self.session.sweep_for_certain(self.instant(), parent, prefix).unwrap();
+        self.session.delete_protected_guaranteed(self.instant(), parent, prefix).unwrap();
         self.settle();
     }
 
