@@ -14,7 +14,8 @@ pub struct Rank<'a> {
     pub predecessor: Option<&'a [u8]>,
     /// The one ahead of that.
     pub second: Option<&'a [u8]>,
-    /// Whether any name in the list does not end in a lock name of the rule and a number.
+    /// True if a name in the list does not end in a lock name of the rule and a number. It may also be
+    /// true for a name in which one lock name runs into another.
     pub has_others: bool,
 }
 
