@@ -99,6 +99,9 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        if let ErrorKind::ManagerStopped(why) = error.kind() {
+            return why.clone().into();
+        }
         let code = match error.kind() {
             ErrorKind::NoSession(_)
             | ErrorKind::ConnectionLost(_)

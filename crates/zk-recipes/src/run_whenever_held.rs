@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use zk_session::{Client, RetryOn, SessionManager};
+use zk_session::{Client, ErrorKind, Multi, RetryOn, SessionEnd, SessionManager};
 
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
@@ -18,16 +18,19 @@ use crate::lock::{Held, Lock};
 ///
 /// It queues for the lock, runs the work while the lock is held, and drops the work when the lock
 /// is lost. Then it queues again, on the next session if the current one has ended. When the work
-/// finishes while the lock is held, the lock is released and the output returned. Work that
-/// finishes in the moment in which the lock is lost is started again like work that was dropped.
+/// finishes, the lock is released and the output returned. If it turns out then that the lock was
+/// lost before, the work runs again, like work that was dropped.
 ///
 /// `lock` makes the lock for the client of each session. `work` gets a [`HeldLock`], which has the
-/// fencing token. `interrupted` is called for each lock that was lost and each failed attempt; it
+/// fencing token. Work that changes what it captures takes the form `|held| { …; async move { … } }`.
+/// `interrupted` is called for each lock that was lost and each failed attempt; it
 /// must not block.
 ///
 /// # Errors
-/// The first error that trying again cannot help ([`RetryOn::Never`]), from `lock`, from an
-/// acquisition, or because the [`SessionManager`] has stopped.
+/// * The error of the work, if the lock was still held then. An error of work that lost its lock, as
+///   of a request in the moment in which the session expires, is told as an interruption.
+/// * The first error that trying again cannot help ([`RetryOn::Never`]), from `lock`, from an
+///   acquisition, or because the [`SessionManager`] has stopped.
 ///
 /// # Cancel safety
 /// Dropping the future drops the work and releases the lock in the background.
@@ -35,7 +38,7 @@ use crate::lock::{Held, Lock};
 /// # Example
 /// ```no_run
 /// use zk_recipes::session::{Config, SessionManager};
-/// use zk_recipes::{Mutex, run_whenever_held};
+/// use zk_recipes::{LockError, Mutex, run_whenever_held};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let sessions = SessionManager::connect(Config::new("zk1:2181,zk2:2181,zk3:2181")?).await?;
@@ -47,11 +50,11 @@ use crate::lock::{Held, Lock};
 ///         while send_one(held.token()?.get()).await {
 ///             sent += 1;
 ///         }
-///         Ok::<_, zk_recipes::LockError>(sent)
+///         Ok::<_, LockError>(sent)
 ///     },
 ///     |interruption| eprintln!("{interruption}"),
 /// );
-/// println!("{} newsletters were sent", sent.await??);
+/// println!("{} newsletters were sent", sent.await?);
 /// # Ok(())
 /// # }
 ///
@@ -59,49 +62,62 @@ use crate::lock::{Held, Lock};
 /// #   drop(token); false
 /// }
 /// ```
-pub async fn run_whenever_held<L, E, F>(
+pub async fn run_whenever_held<L, E, F, T, W>(
     sessions: &SessionManager,
     lock: impl Fn(&Client) -> Result<L, E>,
     mut work: impl FnMut(HeldLock) -> F,
     mut interrupted: impl FnMut(Interruption),
-) -> Result<F::Output, LockError>
+) -> Result<T, W>
 where
     L: Lock,
     E: Into<LockError>,
-    F: Future,
+    F: Future<Output = Result<T, W>>,
+    W: From<LockError>,
 {
     loop {
-        let client = sessions.open_client().await?;
+        let client = sessions.open_client().await.map_err(LockError::from)?;
         let lock = lock(&client).map_err(Into::into)?;
         let held = match lock.acquire_boxed().await {
-            Ok(held) => HeldLock::new(client, held),
+            Ok(held) => HeldLock::new(&client, held),
             Err(error) => {
                 let retry_on = error.retry_on();
                 if retry_on == RetryOn::Never {
-                    return Err(error);
+                    return Err(error.into());
                 }
                 interrupted(Interruption::NotAcquired(error));
-                match retry_on {
-                    // A session that is being closed rejects every request at once.
-                    RetryOn::NewSession => drop(client.wait_for_end().await),
-                    _ => tokio::time::sleep(REQUEUE_PAUSE).await,
-                }
+                // A session that is being closed rejects every request at once.
+                let ended = client.wait_for_end();
+                drop(tokio::time::timeout(REQUEUE_PAUSE, ended).await);
                 continue;
             }
         };
-        let token = held.token();
-        let lost = held.lost();
-        let end = match select(pin!(lost), pin!(work(held.clone()))).await {
+        let _released = ReleaseOnDrop(held.clone());
+        let token = held.token().ok();
+        let ended = match select(pin!(held.lost()), pin!(work(held.clone()))).await {
             Either::Left((reason, _)) => Err(reason),
-            Either::Right((output, _)) => held.end().await.map(|()| output),
+            Either::Right((result, _)) => match (held.release().await, &result) {
+                (Err(reason), _) => Err(reason),
+                // The work may have failed for this very reason.
+                (Ok(Some(end)), Err(_)) => Err(LossReason::SessionEnded(end)),
+                (Ok(_), _) => Ok(result),
+            },
         };
-        match end {
-            Ok(output) => return Ok(output),
+        match ended {
+            Ok(result) => return result,
             Err(reason) => {
                 drop(held.take());
-                interrupted(Interruption::Lost { token: token.ok(), reason });
+                interrupted(Interruption::Lost { token, reason });
             }
         }
+    }
+}
+
+/// Releases a lock when the loop around it is dropped, or panics, whoever has clones of it.
+struct ReleaseOnDrop(HeldLock);
+
+impl Drop for ReleaseOnDrop {
+    fn drop(&mut self) {
+        drop(self.0.take());
     }
 }
 
@@ -141,11 +157,11 @@ pub struct HeldLock {
 }
 
 impl HeldLock {
-    fn new(client: Client, held: Box<dyn Held>) -> Self {
-        Self { client, held: Arc::new(Mutex::new(Some(held))) }
+    fn new(client: &Client, held: Box<dyn Held>) -> Self {
+        Self { client: client.weak(), held: Arc::new(Mutex::new(Some(held))) }
     }
 
-    /// The client of the session that holds the lock.
+    /// Returns the client of the session that holds the lock. It does not keep the session open.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
@@ -199,7 +215,12 @@ impl HeldLock {
         }
     }
 
-    fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
+    /// Waits until the lock is lost, for tasks that the work has spawned: the loop drops the work
+    /// itself.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let lost = self.lock().as_ref().map(|held| held.lost_boxed());
         async move {
             match lost {
@@ -209,18 +230,29 @@ impl HeldLock {
         }
     }
 
-    /// The work has finished: gives the lock up.
-    async fn end(&self) -> Result<(), LossReason> {
-        let still_held = self.token();
+    /// Begins a transaction that is applied only if the lock's nodes are there; see
+    /// [`Guard::multi`](crate::Guard::multi). Its first operations check the [nodes](Self::nodes), one
+    /// each.
+    pub fn multi<'a>(&self) -> Multi<'a> {
+        self.nodes().iter().fold(self.client.multi(), |multi, node| multi.check(node, None))
+    }
+
+    /// Releases the lock. Returns how the session has ended, if it ended before the server confirmed
+    /// the release.
+    ///
+    /// # Errors
+    /// The lock was lost before.
+    async fn release(&self) -> Result<Option<SessionEnd>, LossReason> {
         let Some(held) = self.take() else { return Err(LossReason::Released) };
-        match still_held {
-            // The node goes with the session if the request fails: the work was done under the lock.
-            Ok(_) => {
-                drop(held.release_boxed().await);
-                Ok(())
-            }
+        match held.release_boxed().await {
+            Ok(()) => Ok(None),
             Err(LockError::Lost(reason)) => Err(reason),
-            Err(_) => Err(LossReason::LeaseDeadlinePassed),
+            // The lock was held at the call, and its node goes with the session.
+            Err(LockError::Client(error)) => match error.kind() {
+                ErrorKind::SessionEnded(end) => Ok(Some(*end)),
+                _ => Ok(None),
+            },
+            Err(_) => Ok(None),
         }
     }
 

@@ -146,6 +146,9 @@ pub enum ErrorKind {
     /// The session timeout and [`LeaseAssumptions`](crate::LeaseAssumptions) leave no room for a
     /// lease that is both safe and valid.
     LeaseImpossible(LeaseImpossible),
+    /// The [`SessionManager`](crate::SessionManager) has stopped, for this reason, and opens no other
+    /// session.
+    ManagerStopped(Error),
     /// The operating system gave no thread to [drive the session](crate::Config::dedicated_thread).
     NoThread(std::io::ErrorKind),
     /// The path is not one that ZooKeeper accepts.
@@ -182,6 +185,10 @@ impl Error {
     /// A failure that happened before anything was sent.
     pub(crate) fn not_applied(kind: ErrorKind) -> Self {
         Self::new(kind, Outcome::NotApplied)
+    }
+
+    pub(crate) fn no_thread(error: std::io::Error) -> Self {
+        Self::not_applied(ErrorKind::NoThread(error.kind()))
     }
 
     /// The same, about more than the one request that failed.
@@ -233,7 +240,7 @@ impl Error {
                 _ => Fault::Network,
             },
             ErrorKind::TimedOut | ErrorKind::NotReadOnly => Fault::Network,
-            ErrorKind::SessionEnded(_) => Fault::Session,
+            ErrorKind::SessionEnded(_) | ErrorKind::ManagerStopped(_) => Fault::Session,
             ErrorKind::InvalidReply(_) | ErrorKind::UnfitReply => Fault::Peer,
             ErrorKind::TooLarge { .. }
             | ErrorKind::AnswerTooLarge { .. }
@@ -352,6 +359,7 @@ impl fmt::Display for Error {
                 write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
             }
             ErrorKind::LeaseImpossible(why) => write!(f, "{why}")?,
+            ErrorKind::ManagerStopped(why) => write!(f, "there will be no next session: {why}")?,
             ErrorKind::NoThread(kind) => write!(f, "no thread for the session: {kind}")?,
             ErrorKind::InvalidPath(error) => write!(f, "{error}")?,
             ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}")?,

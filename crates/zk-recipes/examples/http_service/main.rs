@@ -14,6 +14,7 @@ mod service;
 use std::error::Error;
 
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use zk_recipes::session::{Config, SessionManager};
 use zk_testing::TestServer;
 
@@ -37,11 +38,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:8080").await?;
     println!("POST http://{}/visits", listener.local_addr()?);
     let serving = axum::serve(listener, service::routes(sessions.clone()));
-    serving.with_graceful_shutdown(interrupted()).await?;
+    serving.with_graceful_shutdown(interrupted(signal(SignalKind::terminate())?)).await?;
     sessions.close().await; // the locks of requests that were under way are free
     Ok(())
 }
 
-async fn interrupted() {
-    drop(tokio::signal::ctrl_c().await);
+async fn interrupted(mut terminated: Signal) {
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated.recv() => {}
+    }
 }

@@ -32,7 +32,7 @@ async fn visit(State(sessions): State<SessionManager>) -> Response {
     match tokio::time::timeout(PATIENCE, counted(&sessions)).await {
         Ok(Ok(answer)) => answer.into_response(),
         // The lock is free again: its guard was dropped with the future.
-        Err(_) => later("the lock is taken"),
+        Err(_) => later("the lock is taken, or no server answers"),
         Ok(Err(error)) => match error.retry_on() {
             RetryOn::SameSession | RetryOn::NewSession => later(&error.to_string()),
             RetryOn::Never => {

@@ -31,7 +31,7 @@ pub(crate) async fn work(
             |held| pay_one(name.to_owned(), held, Arc::clone(&ledger)),
             |interruption| eprintln!("{name}: {interruption}"),
         );
-        match number.await?? {
+        match number.await? {
             Some(number) => {
                 paid += 1;
                 println!("{name}: invoice {number}");

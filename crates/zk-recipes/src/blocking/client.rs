@@ -53,7 +53,11 @@ impl Client {
     /// In a task of a runtime.
     pub fn connect_with(config: Config) -> Result<Self, Error> {
         let (client, thread) = config.connect_blocking()?;
-        Ok(Self { client, thread })
+        Ok(Self::of(client, thread))
+    }
+
+    pub(super) fn of(client: zk_session::Client, thread: DedicatedThread) -> Self {
+        Self { client, thread }
     }
 
     /// The async client of the same session.

@@ -5,6 +5,9 @@ use std::future::Future;
 use std::ops::Deref;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+use zk_session::limits::CLOSE_ON_DROP_WAIT;
+
 use super::Client;
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
@@ -15,17 +18,19 @@ use crate::semaphore::Lease;
 /// A lock that is held. It dereferences to the async guard, for `token()`, `is_held()`, `remaining()`
 /// and `node()`, which send no request.
 ///
-/// Dropping the guard releases the lock without waiting.
+/// Dropping the guard releases the lock, and waits for that for at most
+/// [a tenth of a second](zk_session::limits::CLOSE_ON_DROP_WAIT); not in a task of a runtime, and not
+/// without a connection.
 #[must_use = "the lock is released when the guard is dropped"]
-pub struct Guard<G> {
-    // The guard is dropped first: it deletes its node before the client may close the session.
-    guard: G,
+pub struct Guard<G: Release> {
+    /// `None` once the lock is released.
+    guard: Option<G>,
     client: Client,
 }
 
 impl<G: Release> Guard<G> {
     pub(super) fn new(client: &Client, guard: G) -> Self {
-        Self { guard, client: client.clone() }
+        Self { guard: Some(guard), client: client.clone() }
     }
 
     /// Releases the lock and waits until the server has confirmed it; see
@@ -37,7 +42,8 @@ impl<G: Release> Guard<G> {
     /// # Panics
     /// In a task of a runtime, as all calls that block.
     pub fn release(self) -> Result<(), G::Error> {
-        self.client.block_on(self.guard.release())
+        let (guard, client) = self.into_parts();
+        client.block_on(guard.release())
     }
 
     /// Blocks until the lock is lost, and returns why; `None` if it is still held after `timeout`.
@@ -46,13 +52,33 @@ impl<G: Release> Guard<G> {
     /// In a task of a runtime.
     #[must_use]
     pub fn wait_lost(&self, timeout: Duration) -> Option<LossReason> {
-        let lost = self.guard.lost();
+        let lost = self.lost();
         self.client.block_on(async { tokio::time::timeout(timeout, lost).await.ok() })
     }
 
     /// The async guard, for an async part of the program.
     pub fn into_async(self) -> G {
-        self.guard
+        self.into_parts().0
+    }
+
+    #[allow(
+        clippy::expect_used,
+        reason = "only `into_parts` and `drop` take it, and both consume the guard"
+    )]
+    fn into_parts(mut self) -> (G, Client) {
+        (self.guard.take().expect("the guard is there until it is consumed"), self.client.clone())
+    }
+}
+
+impl<G: Release> Drop for Guard<G> {
+    fn drop(&mut self) {
+        let Some(guard) = self.guard.take() else { return };
+        let may_block = Handle::try_current().is_err() && self.client.as_async().is_connected();
+        if may_block {
+            let released =
+                async { tokio::time::timeout(CLOSE_ON_DROP_WAIT, guard.release()).await };
+            drop(self.client.block_on(released));
+        }
     }
 }
 
@@ -65,7 +91,7 @@ impl Guard<crate::Guard> {
     /// # Panics
     /// In a task of a runtime.
     pub fn check(&self) -> Result<FencingToken, LockError> {
-        self.client.block_on(self.guard.check())
+        self.client.block_on((**self).check())
     }
 }
 
@@ -78,7 +104,7 @@ impl Guard<WriteGuard> {
     /// # Panics
     /// In a task of a runtime.
     pub fn check(&self) -> Result<FencingToken, LockError> {
-        self.client.block_on(self.guard.check())
+        self.client.block_on((**self).check())
     }
 
     /// Turns the write lock into a read lock; see [`WriteGuard::downgrade`].
@@ -89,20 +115,22 @@ impl Guard<WriteGuard> {
     /// # Panics
     /// In a task of a runtime.
     pub fn downgrade(self) -> Result<Guard<crate::Guard>, LockError> {
-        let guard = self.client.block_on(self.guard.downgrade())?;
-        Ok(Guard { guard, client: self.client })
+        let (guard, client) = self.into_parts();
+        let guard = client.block_on(guard.downgrade())?;
+        Ok(Guard::new(&client, guard))
     }
 }
 
-impl<G> Deref for Guard<G> {
+impl<G: Release> Deref for Guard<G> {
     type Target = G;
 
+    #[allow(clippy::expect_used, reason = "a guard that can be seen was not consumed")]
     fn deref(&self) -> &G {
-        &self.guard
+        self.guard.as_ref().expect("the guard is there until it is consumed")
     }
 }
 
-impl<G: fmt::Debug> fmt::Debug for Guard<G> {
+impl<G: Release + fmt::Debug> fmt::Debug for Guard<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Guard").field(&self.guard).finish()
     }

@@ -5,10 +5,11 @@
 //! its answer arrives. Any number of threads may call. Calls in a task of a runtime panic: await the
 //! async API there.
 //!
-//! Dropping a guard releases its lock without waiting, and dropping the last handle waits up to
-//! [a tenth of a second](zk_session::limits::CLOSE_ON_DROP_WAIT) for the server to close the session.
-//! So a program leaves no lock behind when `main` returns, by `?` too, or panics. It does when it
-//! calls [`std::process::exit`], or is killed: then the lock is free after a session timeout.
+//! Dropping a guard waits up to [a tenth of a second](zk_session::limits::CLOSE_ON_DROP_WAIT) for the
+//! release of its lock, and dropping the last handle as long for the server to close the session.
+//! So a program leaves no lock behind when `main` returns, by `?` too, or panics. What is never
+//! dropped stays for a session timeout: guards in statics, in threads that are not joined, in a
+//! program that calls [`std::process::exit`], aborts on a panic, or is killed.
 //!
 //! # Example
 //!
@@ -31,10 +32,12 @@
 mod client;
 mod guard;
 mod lock;
+mod session_manager;
 
 pub use client::Client;
 pub use guard::{Guard, Release};
 pub use lock::{Acquire, Lock, RwLock};
+pub use session_manager::SessionManager;
 
 /// The blocking form of [`crate::Mutex`].
 pub type Mutex = Lock<crate::Mutex>;

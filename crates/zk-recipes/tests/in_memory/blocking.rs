@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use zk_recipes::LossReason;
-use zk_recipes::blocking::{Client, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex};
+use zk_recipes::blocking::{
+    Client, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex, SessionManager,
+};
 use zk_recipes::session::{CreateMode, SessionEnd};
 
 use crate::children;
@@ -106,4 +108,31 @@ fn blocking_client_has_the_plain_operations() {
     assert_eq!(client.exists("/n").unwrap(), None);
     client.close();
     assert_eq!(client.wait_for_end(), SessionEnd::Closed);
+}
+
+#[test]
+fn blocking_guard_that_is_dropped_is_released_at_once() {
+    let server = server_on_a_thread();
+    let client = Client::connect_with(config_of(&server)).unwrap();
+    let other = client.clone(); // the session stays open
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
+    drop((guard, client));
+    wait_until("the node is deleted", || children(&server, "/lock").is_empty());
+    other.exists("/").unwrap();
+}
+
+#[test]
+fn blocking_manager_opens_the_next_session() {
+    let server = server_on_a_thread();
+    let sessions = SessionManager::connect_with(config_of(&server)).unwrap();
+    for _ in 0..3 {
+        let client = sessions.open_client().unwrap();
+        let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
+        server.expire(client.as_async().session_id());
+        assert!(guard.wait_lost(LONG).is_some());
+        client.wait_for_end();
+    }
+    sessions.close();
+    sessions.open_client().unwrap_err();
+    wait_until("the session is closed", || server.with(|it| it.sessions().count()) == 0);
 }

@@ -1,5 +1,6 @@
 //! Work that runs whenever the lock is held, over sessions that expire.
 
+use std::convert::Infallible;
 use std::future::{Future, ready};
 use std::io;
 use std::pin::pin;
@@ -11,13 +12,16 @@ use zk_recipes::{
     FencingToken, HeldLock, Interruption, LockError, LossReason, Mutex, Semaphore,
     run_whenever_held,
 };
-use zk_testing::{MemoryStream, TestServer};
+use zk_testing::{MemoryStream, Op, TestServer};
 
 use crate::{InMemory, T, children, client, config, settle};
 
 async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
     SessionManager::connect_through(config(seed), InMemory(server.clone())).await.unwrap()
 }
+
+/// The outcome of work that never finishes.
+type Never = Result<Infallible, LockError>;
 
 type Interruptions = Arc<Shared<Vec<Interruption>>>;
 
@@ -34,7 +38,7 @@ fn run(
             |client| Mutex::new(client, "/lock"),
             |held| {
                 started.send(held).unwrap();
-                std::future::pending::<()>()
+                std::future::pending::<Never>()
             },
             |interruption| told.lock().unwrap().push(interruption),
         );
@@ -72,7 +76,7 @@ async fn work_runs_again_on_the_next_session() {
     // The manager is closed: there is no next session.
     held.client().close().await;
     let ended = running.await.unwrap();
-    assert_eq!(ended.retry_on(), RetryOn::NewSession, "{ended}");
+    assert_eq!(ended.retry_on(), RetryOn::Never, "{ended}");
     sessions.open_client().await.unwrap_err();
 }
 
@@ -117,14 +121,13 @@ async fn work_that_finishes_gives_its_output_and_the_lock_up() {
         |client| Semaphore::new(client, "/permits", 1),
         |held| {
             runs += 1;
-            let is_last = runs == 3;
-            let server = server.clone();
+            let (is_last, server) = (runs == 3, server.clone());
             async move {
                 if !is_last {
                     server.expire(held.client().session_id());
                     std::future::pending::<()>().await;
                 }
-                held.token().unwrap()
+                held.token()
             }
         },
         drop,
@@ -148,7 +151,7 @@ async fn dropped_loop_leaves_nothing_behind() {
         let mut running = pin!(run_whenever_held(
             &sessions,
             |client| Mutex::new(client, "/lock"),
-            |_| std::future::pending::<()>(),
+            async |_| std::future::pending::<Never>().await,
             |interruption| panic!("{interruption}"),
         ));
         assert!(tokio::time::timeout(T / 100, running.as_mut()).await.is_err());
@@ -165,7 +168,7 @@ async fn loop_ends_with_an_error_that_no_session_helps() {
     let ran = run_whenever_held(
         &sessions,
         |client| Mutex::new(client, "not a path"),
-        |_| std::future::pending::<()>(),
+        async |_| std::future::pending::<Never>().await,
         drop,
     );
     let error: LockError = ran.await.unwrap_err();
@@ -196,5 +199,108 @@ async fn loop_waits_while_the_session_is_being_closed() {
     running.await.unwrap();
     closing.await;
     let told = interruptions.lock().unwrap().len();
-    assert!(told <= 2, "{told} attempts while the session was closing");
+    assert!(told <= 25, "{told} attempts in the two seconds of closing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn loop_that_ends_releases_its_lock_whoever_keeps_a_handle() {
+    for panics in [false, true] {
+        let server = TestServer::in_memory();
+        let sessions = sessions(&server, 1).await;
+        let (started, mut holders) = mpsc::unbounded_channel();
+        let running = tokio::spawn(async move {
+            let ran = run_whenever_held(
+                &sessions,
+                |client| Mutex::new(client, "/lock"),
+                |held| {
+                    started.send(held).unwrap();
+                    async move {
+                        assert!(!panics, "on purpose");
+                        std::future::pending::<Never>().await
+                    }
+                },
+                drop,
+            );
+            ran.await.unwrap_err();
+        });
+        let held = holders.recv().await.unwrap();
+        running.abort();
+        settle().await;
+        assert!(children(&server, "/lock").is_empty() && held.token().is_err());
+        assert_eq!(server.with(|servers| servers.sessions().count()), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_whose_request_meets_the_expiry_runs_again() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let (mut runs, mut interruptions) = (0, Vec::new());
+    let ran = run_whenever_held(
+        &sessions,
+        |client| Mutex::new(client, "/lock"),
+        |held| {
+            runs += 1;
+            let (is_last, server) = (runs == 3, server.clone());
+            async move {
+                if !is_last {
+                    // The answer is lost with the connection, before anybody knows of the expiry.
+                    let expires = server.on(Op::SetData).apply_then_expire_session();
+                    held.client().set_data("/", b"", None).await?;
+                    drop(expires);
+                }
+                held.client().exists("/").await?;
+                Ok::<_, LockError>(())
+            }
+        },
+        |interruption| interruptions.push(interruption),
+    );
+    ran.await.unwrap();
+    assert_eq!((runs, interruptions.len()), (3, 2), "{interruptions:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_runs_again_if_its_node_was_gone_at_the_release() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let (mut runs, mut interruptions) = (0, Vec::new());
+    let ran = run_whenever_held(
+        &sessions,
+        |client| Mutex::new(client, "/lock"),
+        |held| {
+            runs += 1;
+            let (is_last, operator) = (runs == 2, operator.clone());
+            async move {
+                if !is_last {
+                    // Before the guard watches its node.
+                    operator.delete(&held.nodes()[0], None).await?;
+                }
+                Ok::<_, LockError>(())
+            }
+        },
+        |interruption| interruptions.push(interruption),
+    );
+    ran.await.unwrap();
+    let [Interruption::Lost { reason: LossReason::NodeDeleted, .. }] = interruptions[..] else {
+        panic!("{interruptions:?}")
+    };
+    assert_eq!(runs, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_of_the_work_ends_the_loop_while_the_lock_is_held() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let ran = run_whenever_held(
+        &sessions,
+        |client| Mutex::new(client, "/lock"),
+        |held| async move {
+            held.multi().set_data("/missing", b"", None).send().await?;
+            Ok::<_, LockError>(())
+        },
+        |interruption| panic!("{interruption}"),
+    );
+    let error = ran.await.unwrap_err();
+    assert!(error.to_string().contains("/missing"), "{error}");
+    assert!(children(&server, "/lock").is_empty());
 }

@@ -265,14 +265,14 @@ impl Config {
         self,
         connector: C,
     ) -> Result<(Client, DedicatedThread), Error> {
-        let thread = DriverThread::start().map_err(no_thread)?;
+        let thread = DriverThread::start().map_err(Error::no_thread)?;
         let client = thread.block_on(self.connect_on(Some(thread.clone()), connector))?;
         Ok((client, DedicatedThread::new(&thread)))
     }
 
     /// The thread for the sessions of this configuration, if they are to have one.
     pub(super) fn thread(&self) -> Result<Option<Arc<DriverThread>>, Error> {
-        self.dedicated_thread.then(DriverThread::start).transpose().map_err(no_thread)
+        self.dedicated_thread.then(DriverThread::start).transpose().map_err(Error::no_thread)
     }
 
     pub(super) async fn connect_on<C: Connector>(
@@ -414,10 +414,6 @@ fn leaves_it_unauthenticated(kind: &ErrorKind) -> bool {
         kind,
         ErrorKind::SessionEnded(_) | ErrorKind::TooLarge { .. } | ErrorKind::LimitReached(_)
     )
-}
-
-fn no_thread(error: std::io::Error) -> Error {
-    Error::not_applied(ErrorKind::NoThread(error.kind()))
 }
 
 /// 128 bits nobody else draws: the standard library seeds its hash maps from the

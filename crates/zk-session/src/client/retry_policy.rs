@@ -72,6 +72,11 @@ impl RetryPolicy {
         Self { within: Some(timeout), ..self }
     }
 
+    /// The same pauses, for ever.
+    pub(super) const fn without_end(self) -> Self {
+        Self { attempts: None, within: None, ..self }
+    }
+
     /// The time from the beginning of the first attempt to the end.
     pub(super) const fn bound(self) -> Option<Duration> {
         self.within

@@ -5,15 +5,16 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 
 use super::{Client, Config, RetryPolicy};
 use crate::SessionEnd;
 use crate::core::TIMEOUT_MAX;
-use crate::driver::{Connector, DriverThread, Tcp, now};
+use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp, now};
 use crate::error::{Error, ErrorKind};
-use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
+use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
 
 /// Holds the current session, and opens the next one when it has expired.
 ///
@@ -30,17 +31,21 @@ use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
 /// its credentials.
 ///
 /// The session is closed when the last handle on the manager and the last handle on its client are
-/// dropped.
+/// dropped. The manager stops when the runtime that it was made on is shut down; for a manager in a
+/// static, use a [dedicated thread](Config::dedicated_thread).
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), zk_session::Error> {
-/// use zk_session::{Config, CreateMode, SessionManager};
+/// use zk_session::{Config, CreateMode, RetryOn, SessionManager};
 ///
 /// let sessions = SessionManager::connect(Config::new("zk1,zk2,zk3")?).await?;
 /// loop {
 ///     let client = sessions.open_client().await?; // that of the next session after an expiry
-///     client.create("/services/this-one", b"", CreateMode::Ephemeral).await?;
-///     println!("session {:#x}: {}", client.session_id(), client.wait_for_end().await);
+///     match client.create("/services/this-one", b"", CreateMode::Ephemeral).await {
+///         Ok(_) => println!("{:#x}: {}", client.session_id(), client.wait_for_end().await),
+///         Err(error) if error.retry_on() == RetryOn::NewSession => {}
+///         Err(error) => return Err(error),
+///     }
 /// }
 /// # }
 /// ```
@@ -124,6 +129,10 @@ impl fmt::Display for SessionChange {
 #[derive(Debug)]
 pub struct SessionChanges {
     receiver: broadcast::Receiver<SessionChange>,
+    /// The manager had stopped before the subscription.
+    stopped: Option<Error>,
+    /// The last change was read.
+    is_over: bool,
 }
 
 impl SessionChanges {
@@ -133,11 +142,19 @@ impl SessionChanges {
     /// # Cancel safety
     /// No change is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<SessionChange> {
-        match self.receiver.recv().await {
-            Ok(change) => Some(change),
-            Err(broadcast::error::RecvError::Lagged(missed)) => Some(SessionChange::Missed(missed)),
-            Err(broadcast::error::RecvError::Closed) => None,
+        if self.is_over {
+            return None;
         }
+        let change = match self.stopped.take() {
+            Some(error) => SessionChange::Stopped(error),
+            None => match self.receiver.recv().await {
+                Ok(change) => change,
+                Err(RecvError::Lagged(missed)) => SessionChange::Missed(missed),
+                Err(RecvError::Closed) => return None,
+            },
+        };
+        self.is_over = matches!(change, SessionChange::Stopped(_));
+        Some(change)
     }
 }
 
@@ -163,6 +180,31 @@ impl SessionManager {
         C: Connector + Clone + Sync,
     {
         let thread = config.thread()?;
+        Self::connect_on(config, thread, connector).await
+    }
+
+    /// Opens the first session on a [dedicated thread](Config::dedicated_thread) and blocks the
+    /// caller until it is open, for programs without a runtime. The thread drives all sessions.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Panics
+    /// In a task, or in the `block_on` of a runtime.
+    pub fn connect_blocking(config: Config) -> Result<(Self, DedicatedThread), Error> {
+        let thread = DriverThread::start().map_err(Error::no_thread)?;
+        let manager = thread.block_on(Self::connect_on(config, Some(thread.clone()), Tcp))?;
+        Ok((manager, DedicatedThread::new(&thread)))
+    }
+
+    async fn connect_on<C>(
+        config: Config,
+        thread: Option<Arc<DriverThread>>,
+        connector: C,
+    ) -> Result<Self, Error>
+    where
+        C: Connector + Clone + Sync,
+    {
         let client = config.clone().connect_on(thread.clone(), connector.clone()).await?;
         let inner = Arc::new(Inner {
             current: watch::Sender::new(Current { client, stopped: None }),
@@ -189,7 +231,7 @@ impl SessionManager {
     /// session may be without a connection at the moment.
     ///
     /// # Errors
-    /// Why the manager has stopped; see [`SessionChange::Stopped`].
+    /// [`ErrorKind::ManagerStopped`] with the reason; see [`SessionChange::Stopped`].
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -198,10 +240,10 @@ impl SessionManager {
         async move {
             let is_final = |it: &Current| it.client.ended().is_none() || it.stopped.is_some();
             match current.wait_for(is_final).await.as_deref() {
-                Ok(Current { stopped: Some(error), .. }) => Err(error.clone()),
+                Ok(Current { stopped: Some(error), .. }) => Err(stopped(error.clone())),
                 Ok(Current { client, .. }) => Ok(client.clone()),
                 // The last handle was dropped.
-                Err(_) => Err(over(SessionEnd::Closed)),
+                Err(_) => Err(stopped(over(SessionEnd::Closed))),
             }
         }
     }
@@ -209,7 +251,9 @@ impl SessionManager {
     /// The changes from now on.
     #[must_use]
     pub fn changes(&self) -> SessionChanges {
-        SessionChanges { receiver: self.inner.changes.subscribe() }
+        let receiver = self.inner.changes.subscribe();
+        let stopped = self.inner.current.borrow().stopped.clone();
+        SessionChanges { receiver, stopped, is_over: false }
     }
 
     /// Closes the current session, for all handles, and opens no other one; see [`Client::close`].
@@ -250,6 +294,10 @@ impl Inner {
     }
 }
 
+fn stopped(error: Error) -> Error {
+    Error::not_applied(ErrorKind::ManagerStopped(error))
+}
+
 fn over(end: SessionEnd) -> Error {
     Error::not_applied(ErrorKind::SessionEnded(end))
 }
@@ -257,6 +305,7 @@ fn over(end: SessionEnd) -> Error {
 /// Opens one session after the other. It holds the manager only for moments, so that dropping the
 /// last handle ends it.
 async fn renew<C: Connector + Clone>(manager: Weak<Inner>, mut opener: Opener<C>) {
+    let _stops = StopOnDrop(manager.clone());
     loop {
         let Some(last) = manager.upgrade().map(|inner| inner.current.borrow().client.weak()) else {
             return;
@@ -290,6 +339,17 @@ async fn renew<C: Connector + Clone>(manager: Weak<Inner>, mut opener: Opener<C>
     }
 }
 
+/// Stops the manager when its task is dropped, as a runtime does that is shut down.
+struct StopOnDrop(Weak<Inner>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.stop(over(SessionEnd::Closed));
+        }
+    }
+}
+
 /// Opens the next session.
 struct Opener<C> {
     config: Config,
@@ -317,8 +377,8 @@ impl<C: Connector + Clone> Opener<C> {
         let is_short = begun - self.opened_at < NEXT_SESSION_PAUSE_MAX;
         self.short = if is_short { self.short + 1 } else { 0 };
         if is_short {
-            let pause = policy.pause(self.short, Duration::ZERO, draw);
-            tokio::time::sleep(pause.unwrap_or(NEXT_SESSION_PAUSE)).await;
+            let pause = policy.without_end().pause(self.short, Duration::ZERO, draw);
+            tokio::time::sleep(pause.unwrap_or(NEXT_SESSION_PAUSE_MAX)).await;
         }
         let mut attempts = 0;
         loop {
@@ -332,7 +392,8 @@ impl<C: Connector + Clone> Opener<C> {
                 Err(error) => error,
             };
             attempts += 1;
-            let is_refused = matches!(error.kind(), ErrorKind::SessionEnded(_));
+            let is_refused =
+                matches!(error.kind(), ErrorKind::SessionEnded(end) if !end.is_expiry());
             let pause = policy.pause(attempts, now() - begun, draw).filter(|_| !is_refused);
             let Some(pause) = pause else { return Err(error) };
             let Some(inner) = manager.upgrade() else { return Err(error) };

@@ -27,14 +27,21 @@ impl DriverThread {
     /// # Errors
     /// The operating system gives no thread, or nothing to poll sockets with.
     pub(crate) fn start() -> io::Result<Arc<Self>> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
         let (keep, mut dropped) = tasks::channel::<()>(1);
+        let (tell, told) = mpsc::channel();
         let thread = std::thread::Builder::new().name("zk-session".to_owned());
+        // The thread makes the runtime: a runtime that is dropped in a task of another one panics.
         let joined = thread.spawn(move || {
-            runtime.block_on(dropped.recv());
+            match runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => {
+                    drop(tell.send(Ok(runtime.handle().clone())));
+                    runtime.block_on(dropped.recv());
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            }
         })?;
-        Ok(Arc::new(Self { runtime: handle, id: joined.thread().id(), keep }))
+        let runtime = told.recv().map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))??;
+        Ok(Arc::new(Self { runtime, id: joined.thread().id(), keep }))
     }
 
     /// Runs the driver of a session.

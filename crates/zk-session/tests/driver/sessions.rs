@@ -53,7 +53,13 @@ async fn manager_stops_when_its_client_is_closed() {
             }
         };
         assert_eq!(*last.kind(), closed);
-        assert_eq!(*sessions.open_client().await.unwrap_err().kind(), closed);
+        assert_eq!(changes.next().await, None);
+        let mut late = sessions.changes();
+        assert_eq!(late.next().await, Some(SessionChange::Stopped(last.clone())));
+        assert_eq!(late.next().await, None);
+        let error = sessions.open_client().await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::ManagerStopped(last));
+        assert_eq!(error.retry_on(), RetryOn::Never);
         assert!(ensemble.state().server.closed);
     }
 }
@@ -109,8 +115,22 @@ async fn manager_gives_up_as_its_policy_says() {
     ensemble.cut();
     sessions.client().wait_for_end().await;
     let error = sessions.open_client().await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::NoSession(_)), "{error}");
-    assert_eq!(error.retry_on(), RetryOn::NewSession);
+    let ErrorKind::ManagerStopped(why) = error.kind() else { panic!("{error}") };
+    assert!(matches!(why.kind(), ErrorKind::NoSession(_)), "{error}");
+}
+
+#[test]
+fn manager_stops_when_its_runtime_is_shut_down() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ensemble = Ensemble::new(&["/n"]);
+    let first = runtime();
+    let sessions = first.block_on(async {
+        let config = ensemble.config("a");
+        SessionManager::connect_through(config, ensemble.clone()).await.unwrap()
+    });
+    drop(first);
+    let error = runtime().block_on(sessions.open_client()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ManagerStopped(_)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

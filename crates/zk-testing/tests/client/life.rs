@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_session::{
-    Config, Connector, ErrorKind, Host, SessionCredentials, SessionEnd, SessionEvent,
-    SessionManager,
+    Config, Connector, ErrorKind, Host, SessionChange, SessionCredentials, SessionEnd,
+    SessionEvent, SessionManager,
 };
-use zk_testing::{MemoryStream, TestServer};
+use zk_testing::{MemoryStream, Op, TestServer};
 
 use crate::in_memory::{InMemory, client_of};
 
@@ -205,4 +205,25 @@ async fn a_take_over_that_is_given_up_leaves_the_session_alone() {
     };
     assert_eq!(taken.session_id(), session.session_id());
     assert!(polls > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn manager_goes_on_when_a_session_expires_before_it_is_authenticated() {
+    let server = TestServer::in_memory();
+    let config = Config::new("server-0:1").unwrap().seed(1).auth("digest", "user:password");
+    let connector = InMemory(server.clone());
+    let sessions = SessionManager::connect_through(config, connector).await.unwrap();
+    let mut changes = sessions.changes();
+    let expires = server.on(Op::Auth).apply_then_expire_session();
+    server.expire(sessions.client().session_id());
+    loop {
+        match changes.next().await.unwrap() {
+            SessionChange::AttemptFailed { .. } => break,
+            SessionChange::Ended { .. } => {}
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(expires.count(), 1);
+    sessions.client().wait_for_end().await;
+    sessions.open_client().await.unwrap().exists("/").await.unwrap();
 }

@@ -1,0 +1,82 @@
+//! One session after another, for programs without async.
+
+use zk_session::{Config, DedicatedThread, Error};
+
+use super::Client;
+
+/// The blocking form of [`zk_session::SessionManager`]: it holds the current session, and opens the
+/// next one on its own thread when one has expired.
+///
+/// ```no_run
+/// use zk_recipes::blocking::{Mutex, SessionManager};
+/// use zk_recipes::session::{Config, RetryOn};
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let sessions = SessionManager::connect_with(Config::new("zk1:2181,zk2:2181,zk3:2181")?)?;
+/// loop {
+///     let client = sessions.open_client()?; // waits for the next session after an expiry
+///     match Mutex::new(&client, "/locks/stock")?.acquire() {
+///         Ok(guard) => println!("writing with token {}", guard.token()?),
+///         Err(error) if error.retry_on() != RetryOn::Never => {}
+///         Err(error) => return Err(error.into()),
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct SessionManager {
+    manager: zk_session::SessionManager,
+    thread: DedicatedThread,
+}
+
+impl SessionManager {
+    /// Opens the first session, and waits until it is open.
+    ///
+    /// # Errors
+    /// As [`Config::connect`].
+    ///
+    /// # Panics
+    /// In a task of a runtime, as all calls that block.
+    pub fn connect_with(config: Config) -> Result<Self, Error> {
+        let (manager, thread) = zk_session::SessionManager::connect_blocking(config)?;
+        Ok(Self { manager, thread })
+    }
+
+    /// The async manager of the same sessions.
+    #[must_use]
+    pub fn as_async(&self) -> &zk_session::SessionManager {
+        &self.manager
+    }
+
+    /// Returns the client of the current session, which may have ended.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::of(self.manager.client(), self.thread.clone())
+    }
+
+    /// Returns the client of the current session; waits for the next session if it has ended.
+    ///
+    /// # Errors
+    /// As [`zk_session::SessionManager::open_client`].
+    ///
+    /// # Panics
+    /// In a task of a runtime.
+    pub fn open_client(&self) -> Result<Client, Error> {
+        let client = self.thread.block_on(self.manager.open_client())?;
+        Ok(Client::of(client, self.thread.clone()))
+    }
+
+    /// Runs a future to its end on the calling thread, its timers on the session's, for example
+    /// [`run_whenever_held`](crate::run_whenever_held).
+    ///
+    /// # Panics
+    /// In a task of a runtime.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.thread.block_on(future)
+    }
+
+    /// Closes the current session, for all handles, and opens no other one.
+    pub fn close(&self) {
+        self.thread.block_on(self.manager.close());
+    }
+}
