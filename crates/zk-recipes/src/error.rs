@@ -13,8 +13,9 @@ use crate::queue::foreign::Recipe;
 pub enum LossReason {
     /// The session is over, and the lock's node with it.
     SessionEnded(SessionEnd),
-    /// The ensemble has not answered for so long that it may be about to give the
-    /// lock to somebody else.
+    /// No answer was processed for so long that the ensemble may be about to give the lock to somebody
+    /// else: servers did not answer, or the process blocked its runtime again and again. Against the
+    /// latter a session can have a [thread of its own](zk_session::Config::dedicated_thread).
     LeaseDeadlinePassed,
     /// This process did not run for so long that the lock may have been given to somebody
     /// else: it was stopped, its machine was suspended, or a task blocked its runtime.
@@ -81,8 +82,9 @@ pub enum LockError {
     ///
     /// The names of nodes identify the recipe, as Curator and this crate form them. The nodes of a
     /// [`Mutex`](crate::Mutex) with [another lock name](crate::Mutex::with_lock_name) are not
-    /// recognised. Curator does not check: if its lock comes second, it is acquired, and the first
-    /// holder does not notice.
+    /// recognised. An empty node `leases` counts as a semaphore's, until the server removes it, a minute
+    /// or two after the last use. Curator does not check: if its lock comes second, it is acquired,
+    /// and the first holder does not notice.
     ForeignNode {
         /// The path of the lock.
         path: String,
@@ -198,7 +200,11 @@ impl fmt::Display for LockError {
             Self::ForeignNode { path, node, recipe } => write!(
                 f,
                 "cannot acquire {path}: {node} is the node of a {recipe}, which does not exclude \
-                 this lock; use another path, or allow foreign nodes"
+                 this lock; use another path, or allow foreign nodes{}",
+                match recipe {
+                    Recipe::Semaphore => " (an empty one goes some minutes after its last use)",
+                    _ => "",
+                }
             ),
             Self::Vanished { path } => {
                 write!(f, "{path}: the nodes of this contender were deleted by somebody")

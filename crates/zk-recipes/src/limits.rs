@@ -35,8 +35,10 @@ pub const TIMED_OUT_MAX: u32 = 16;
 /// session timeout: a slow ensemble must not be sent the same request without a pause.
 pub const TIMED_OUT_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long the one attempt of an acquisition with a timeout of zero may take: enough for the round
-/// trips to an ensemble nearby, and little for a caller who asked not to wait.
+/// How long the one attempt of an acquisition with a timeout of zero may take, but for the precision
+/// of timers: enough for the round trips to an ensemble nearby, and little for a caller who asked not
+/// to wait. On an ensemble further away, or one that is busy, it never succeeds: `try_acquire` waits
+/// for the answers.
 pub const ATTEMPT_TIME: Duration = Duration::from_millis(15);
 
 /// Requests made at once when the data of many contenders is read.

@@ -87,6 +87,11 @@ impl FromStr for ConnectString {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
+        if text.contains("://") {
+            return Err(invalid(format!(
+                "{text:?} has a scheme: write host:port[,host:port…][/chroot]"
+            )));
+        }
         let (servers, chroot) = match text.find('/') {
             Some(slash) => text.split_at(slash),
             None => (text, ""),

@@ -35,13 +35,34 @@ pub enum Fault {
 }
 
 /// Where a failed call can be repeated, from the best case to the worst.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// use zk_session::{CreateMode, Error, RetryOn, SessionManager};
+///
+/// async fn register(sessions: &SessionManager) -> Result<(), Error> {
+///     loop {
+///         let client = sessions.open_client().await?;
+///         let error = match client.create("/here", b"", CreateMode::Ephemeral).await {
+///             Ok(_) => return Ok(()),
+///             Err(error) => error,
+///         };
+///         match error.retry_on() {
+///             RetryOn::SameSession => tokio::time::sleep(Duration::from_millis(100)).await,
+///             RetryOn::NewSession => drop(client.wait_for_end().await),
+///             RetryOn::Never => return Err(error),
+///         }
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryOn {
     /// On the same session, after a pause.
     SameSession,
     /// On the next session: this one has ended. See [`SessionManager`](crate::SessionManager).
     NewSession,
-    /// Nowhere: the call would fail again, or could be applied twice.
+    /// Nowhere as it is: the call would fail again, or its [outcome](Error::outcome) is not
+    /// [`NotApplied`](Outcome::NotApplied) and repeating it could apply it twice.
     Never,
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::core::TIMEOUT_MAX;
+
 /// What the lease of a session assumes about servers and clocks, in one place.
 ///
 /// A lease ends before the leader can expire the session. A client cannot see the leader's clock,
@@ -89,6 +91,7 @@ impl LeaseAssumptions {
     /// # Errors
     /// [`LeaseImpossible`] if a lease could never be safe, or never be valid.
     pub fn times(&self, timeout: Duration) -> Result<LeaseTimes, LeaseImpossible> {
+        let timeout = timeout.min(TIMEOUT_MAX);
         let flush_bound = self.flush_bound.unwrap_or(timeout / 3);
         let margin = self.margin.unwrap_or(timeout / 12);
         for (setting, value) in [("flush_bound", flush_bound), ("margin", margin)] {
@@ -109,7 +112,7 @@ impl LeaseAssumptions {
         let needed = flush_bound.saturating_add(ends_early).saturating_add(renewals);
         match needed.saturating_add(timeout / 8) <= timeout {
             true => Ok(times),
-            false => Err(LeaseImpossible::NeverValid { timeout, flush_bound, margin }),
+            false => Err(LeaseImpossible::NeverValid { timeout, flush_bound, margin, drift }),
         }
     }
 }
@@ -155,6 +158,8 @@ pub enum LeaseImpossible {
         flush_bound: Duration,
         /// The margin.
         margin: Duration,
+        /// What the clocks may differ by in a session timeout.
+        drift: Duration,
     },
 }
 
@@ -164,13 +169,18 @@ impl fmt::Display for LeaseImpossible {
             Self::NeverSafe { setting, value } => write!(
                 f,
                 "the lease setting {setting} is {value:?}, and a lease is never safe with less \
-                 than {SHORTEST:?}: set it to at least half of the servers' tickTime"
+                 than {SHORTEST:?}: ask for a longer session timeout, or set {setting} to at least {}",
+                match *setting {
+                    "flush_bound" => "half of the servers' tickTime",
+                    _ => "the time that the holder takes to stop",
+                }
             ),
-            Self::NeverValid { timeout, flush_bound, margin } => write!(
+            Self::NeverValid { timeout, flush_bound, margin, drift } => write!(
                 f,
                 "the session timeout of {timeout:?} leaves no time for a lease with a flush bound \
-                 of {flush_bound:?} and a margin of {margin:?}: ask for a longer session timeout, \
-                 or raise the servers' maxSessionTimeout"
+                 of {flush_bound:?}, a margin of {margin:?} and a clock drift of {drift:?}: ask for a \
+                 longer session timeout (servers grant up to maxSessionTimeout), or set smaller lease \
+                 assumptions"
             ),
         }
     }

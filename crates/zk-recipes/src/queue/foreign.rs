@@ -8,6 +8,10 @@
 //! list the children of that node, too. It belongs to a semaphore if it has a lease, or no child at
 //! all: a semaphore that is idle at the moment uses it again.
 //!
+//! A semaphore that is refused deletes its empty `leases` and `locks`, so it is in nobody's way. After
+//! a semaphore was used, another recipe is refused until the server has removed the empty container,
+//! within a minute or two: a semaphore that pauses may come back.
+//!
 //! A semaphore lists `<path>` once its first lease exists. It does not repeat that while the node
 //! `leases` is the same one, because a mutex that arrives later finds that node.
 

@@ -250,9 +250,10 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, permits: u32) -> Result<Lease, LockError> {
         self.check_range(permits)?;
-        collect::wait(&self.client, &self.kinds, &self.limit, permits)
-            .await
-            .map(|guards| self.lease(guards))
+        match collect::wait(&self.client, &self.kinds, &self.limit, permits).await {
+            Ok(guards) => Ok(self.lease(guards)),
+            Err(error) => Err(self.tidied(error).await),
+        }
     }
 
     /// Takes this many permits if they are free, all or none; see
@@ -267,8 +268,10 @@ impl Semaphore {
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Lease>, LockError> {
         self.check_range(permits)?;
         let attempt = collect::look_once(&self.client, &self.kinds, &self.limit, permits);
-        let guards = while_connected(&self.client, &self.path, attempt).await?;
-        Ok(guards.map(|guards| self.lease(guards)))
+        match while_connected(&self.client, &self.path, attempt).await {
+            Ok(guards) => Ok(guards.map(|guards| self.lease(guards))),
+            Err(error) => Err(self.tidied(error).await),
+        }
     }
 
     /// Waits for this many permits at once, but no longer than `timeout`; see
@@ -313,6 +316,21 @@ impl Semaphore {
             true => Ok(()),
             false => Err(LockError::PermitsOutOfRange { path: self.path.clone(), permits, most }),
         }
+    }
+
+    /// Deletes the nodes `leases` and `locks` if they are empty and the path is another recipe's: it
+    /// would be refused on account of them until the server removed the containers. A semaphore
+    /// that finds them gone checks the path again.
+    async fn tidied(&self, error: LockError) -> LockError {
+        if matches!(error, LockError::ForeignNode { .. }) {
+            let (leases, locks) = {
+                let _one_write = self.client.batch();
+                let delete = |kind: &Kind| self.client.delete(&kind.path, None);
+                (delete(&self.kinds.leases), delete(&self.kinds.turns))
+            };
+            drop((leases.await, locks.await)); // they may be in use, or gone
+        }
+        error
     }
 
     fn lease(&self, guards: Vec<Guard>) -> Lease {

@@ -130,7 +130,7 @@ fn blocking_manager_opens_the_next_session() {
         let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
         server.expire(client.as_async().session_id());
         assert!(guard.wait_lost(LONG).is_some());
-        client.wait_for_end();
+        let _ = client.wait_for_end();
     }
     sessions.close();
     sessions.open_client().unwrap_err();

@@ -109,6 +109,8 @@ async fn each_recipe_refuses_a_path_with_nodes_of_another() {
                 settle().await;
                 assert_eq!(nodes(&server), 1, "{case}: nothing is left but the holder's node");
                 assert!(held.is_held(), "{case}");
+                let again = first.lock(&other, false).try_acquire_boxed().await;
+                assert!(again.is_ok(), "{case}: the refused one is in nobody's way: {again:?}");
 
                 let allowed = acquire(&second.lock(&other, true), is_try).await;
                 let both = allowed.expect(&case).expect("it is another lock");
