@@ -6,7 +6,8 @@ use crate::tasks::{Failure, bench, chaos, ci, conform, fuzz, sim, test, zookeepe
 
 /// Runs the task that `arguments` (without the program's name) ask for.
 ///
-/// The status is 0 when it was done, 1 when it failed, and 2 when `arguments` make no sense.
+/// The status is 0 when it was done, 1 when it failed, and 2 when `arguments` make no sense. `chaos`
+/// and `sim` pass on the status of the program that they run.
 pub fn run(arguments: impl IntoIterator<Item = String>) -> ExitCode {
     let arguments: Vec<String> = arguments.into_iter().collect();
     let failure = match Request::parse(&arguments) {
@@ -48,7 +49,10 @@ impl Request {
             ["test", ..] => Ok(Self::Test { arguments: arguments[1..].to_vec() }),
             ["fuzz", "-h" | "--help"] => Ok(Self::Help(FUZZ_HELP)),
             ["fuzz", ref rest @ ..] => Self::parse_fuzz(rest),
-            ["sim", ..] => Ok(Self::Sim { arguments: arguments[1..].to_vec() }),
+            ["sim", ..] => {
+                sim::check_fault_names(&arguments[1..])?;
+                Ok(Self::Sim { arguments: arguments[1..].to_vec() })
+            }
             ["conform", "-h" | "--help"] => Ok(Self::Help(CONFORM_HELP)),
             ["conform", ..] => Ok(Self::Conform { arguments: arguments[1..].to_vec() }),
             ["chaos", ..] => Ok(Self::Chaos { arguments: arguments[1..].to_vec() }),
@@ -280,6 +284,13 @@ mod tests {
         assert_eq!(parse("bench handoff --short").unwrap(), bench);
         let chaos = Request::Chaos { arguments: vec!["--help".to_owned()] };
         assert_eq!(parse("chaos --help").unwrap(), chaos);
+        let sim = |line: &str| {
+            let arguments = line.split_whitespace().map(str::to_owned).collect();
+            Request::Sim { arguments }
+        };
+        for line in ["--planted", "--planted SortByName --seed 1", "--planted=LostAnswerAwaited"] {
+            assert_eq!(parse(&format!("sim {line}")).unwrap(), sim(line));
+        }
         assert_eq!(parse("fuzz").unwrap(), fuzz(60, &[]));
         assert_eq!(parse("fuzz a --secs 5 b").unwrap(), fuzz(5, &["a", "b"]));
         assert_eq!(parse("fuzz --secs=5").unwrap(), fuzz(5, &[]));
@@ -323,6 +334,8 @@ mod tests {
             "fuzz --jobs 2",
             "bench",
             "bench speed",
+            "sim --planted nosuch",
+            "sim --seed 1 --planted=nosuch",
             "ci fast",
         ] {
             let failure = parse(line).unwrap_err();

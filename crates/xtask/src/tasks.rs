@@ -68,6 +68,11 @@ fn cargo(arguments: &[&str]) -> Command {
 
 /// Runs one step of a task, and prints what it is and how long it took.
 fn step(command: &mut Command) -> Result<(), Failure> {
+    run_program(command).map_err(|failure| Failure { status: 1, ..failure })
+}
+
+/// Runs a program like [`step`], and passes on its exit status.
+fn run_program(command: &mut Command) -> Result<(), Failure> {
     let name = display(command);
     println!("==> {name}");
     let (status, took) = timing::timed(&name, || command.status());
@@ -77,9 +82,28 @@ fn step(command: &mut Command) -> Result<(), Failure> {
             println!("==> done in {took:.1} s: {name}");
             Ok(())
         }
-        Ok(status) => Err(Failure::task(format!("failed after {took:.1} s ({status}): {name}"))),
+        Ok(status) => {
+            let message = format!("failed after {took:.1} s ({status}): {name}");
+            // A program that a signal has ended has no code.
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            Err(Failure { message, status: code.unwrap_or(1) })
+        }
         Err(error) => Err(Failure::task(format!("could not run {name}: {error}"))),
     }
+}
+
+/// Builds the program that `selection` names, with cargo's progress on the screen, then runs it.
+/// `cargo` makes the command lines.
+///
+/// # Errors
+/// The build fails, with status 1, or the program does, with its own status.
+fn build_and_run(
+    cargo: impl Fn(&[&str]) -> Command,
+    selection: &[&str],
+    arguments: &[String],
+) -> Result<(), Failure> {
+    step(&mut cargo(&[&["build"], selection].concat()))?;
+    run_program(cargo(&[&["run", "--quiet"], selection, &["--"]].concat()).args(arguments))
 }
 
 fn display(command: &Command) -> String {
@@ -87,4 +111,20 @@ fn display(command: &Command) -> String {
     let mut words = vec![program.to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_status_is_passed_on() {
+        let run = |script: &str| run_program(Command::new("sh").args(["-c", script]));
+        assert_eq!(run("exit 0"), Ok(()));
+        for status in [1, 2] {
+            assert_eq!(run(&format!("exit {status}")).unwrap_err().status(), status);
+        }
+        assert_eq!(run("kill -KILL $$").unwrap_err().status(), 1);
+        assert_eq!(step(Command::new("sh").args(["-c", "exit 2"])).unwrap_err().status(), 1);
+    }
 }

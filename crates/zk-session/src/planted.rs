@@ -124,6 +124,7 @@ mod switch {
         ];
 
         /// Those of the rule that the lease goes by, which a model of the servers has to find.
+        #[cfg(test)]
         pub(crate) const OF_THE_LEASE: [Self; 7] = [
             Self::ForwardedWriteTouches,
             Self::LeaseFromAnswer,

@@ -39,7 +39,12 @@ Usage: cargo xtask sim [--seeds N] [--first S]
 --first S       the first of them, 0 unless told
 --seed S        runs one seed and prints all that happens, with times
 --planted       builds the library with known bugs that can be switched on, and runs each until the
-                simulation catches it, for 1000 seeds at most
+                simulation catches it, for 1000 seeds at most; with NAME, only that bug
+
+Exit status:
+  0  every invariant held, and every planted bug was caught
+  1  an invariant was broken, or a planted bug was not caught
+  2  the command line is wrong
 ";
 
 impl Request {
@@ -69,12 +74,18 @@ impl Request {
                 _ => return Err(format!("`{name}` is not understood; see --help")),
             }
         }
+        if count == Some(0) {
+            return Err("--seeds needs a number from 1 on".to_owned());
+        }
         match (seed, planted) {
             (Some(_), _) if first.or(count).is_some() => {
                 Err("--seed runs one seed, --seeds and --first are for many".to_owned())
             }
             (Some(_), Some(None)) => Err("--planted needs a name beside --seed".to_owned()),
             (Some(seed), planted) => Ok(Self::Replay { seed, planted: planted.flatten() }),
+            (None, Some(_)) if first.or(count).is_some() => {
+                Err("--planted chooses its seeds itself, without --seeds and --first".to_owned())
+            }
             (None, Some(only)) => Ok(Self::Planted { only }),
             (None, None) => {
                 Ok(Self::Seeds { first: first.unwrap_or(0), count: count.unwrap_or(1_000) })
@@ -110,7 +121,15 @@ mod tests {
 
     #[test]
     fn wrong_lines_are_refused() {
-        for line in ["x", "--seeds", "--seeds x", "--seed 1 --seeds 2", "--seed 1 --planted"] {
+        for line in [
+            "x",
+            "--seeds",
+            "--seeds x",
+            "--seeds 0",
+            "--seed 1 --seeds 2",
+            "--seed 1 --planted",
+            "--planted --seeds 5",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -1,29 +1,35 @@
 //! `cargo xtask sim`: the deterministic simulation.
 
-use super::{Failure, cargo, step, workspace_root};
+use std::fs;
+use std::process::Command;
+
+use super::{Failure, build_and_run, cargo, step, workspace_root};
 
 /// Runs the simulation, with `arguments` for it. Planted faults are compiled in only where they are
 /// asked for, into a target folder of their own. With all of them asked for, those of the lease's
 /// rule are run against its model of the servers, too.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    let is_planted = |word: &String| word == "--planted" || word.starts_with("--planted=");
-    let has_planted = arguments.iter().any(is_planted);
-    let run = |line: &[&str], arguments: &[String]| {
+    let wants_help = arguments.iter().any(|word| matches!(word.as_str(), "-h" | "--help"));
+    let has_planted = !wants_help && arguments.iter().any(|word| is_planted(word));
+    let cargo = |line: &[&str]| -> Command {
         let mut command = cargo(line);
-        command.args(arguments);
         if has_planted {
             command.env("RUSTFLAGS", "--cfg zk_planted");
             command.env("CARGO_TARGET_DIR", workspace_root().join("target/planted"));
         }
-        step(&mut command)
+        command
     };
     if *arguments == ["--planted"] {
-        run(
-            &["test", "--quiet", "--release", "--package", "zk-session", "--lib", "lease::tests"],
-            &[],
-        )?;
+        step(&mut cargo(&[
+            "test",
+            "--release",
+            "--package",
+            "zk-session",
+            "--lib",
+            "lease::tests",
+        ]))?;
     }
-    run(&["run", "--quiet", "--release", "--package", "zk-sim", "--"], arguments)
+    build_and_run(cargo, &["--release", "--package", "zk-sim"], arguments)
 }
 
 /// What every change must pass: seeds in which nothing may go wrong.
@@ -31,4 +37,53 @@ pub(crate) fn check() -> Result<(), Failure> {
     run(&["--seeds".to_owned(), CI_SEEDS.to_owned()])
 }
 
+/// Rejects the name of a planted fault that does not exist, before the build that takes minutes.
+pub(crate) fn check_fault_names(arguments: &[String]) -> Result<(), Failure> {
+    for (nth, word) in arguments.iter().enumerate().filter(|(_, word)| is_planted(word)) {
+        let next = || arguments.get(nth + 1).map(String::as_str).filter(|it| !it.starts_with('-'));
+        let name = word.split_once('=').map(|(_, name)| name).or_else(next);
+        let Some(name) = name else { continue };
+        let all = fault_names()?;
+        if !all.iter().any(|fault| fault == name) {
+            let all = all.join(", ");
+            return Err(Failure::usage(format!("no planted fault `{name}`; there are {all}")));
+        }
+    }
+    Ok(())
+}
+
+fn is_planted(word: &str) -> bool {
+    word == "--planted" || word.starts_with("--planted=")
+}
+
+/// Returns the names of all planted faults, from the source that lists them. The lists exist only
+/// in the build with planted faults, and xtask depends on no crate.
+fn fault_names() -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for file in ["crates/zk-recipes/src/planted.rs", "crates/zk-session/src/planted.rs"] {
+        let source = fs::read_to_string(workspace_root().join(file))
+            .map_err(|error| Failure::task(format!("{file}: {error}")))?;
+        let list = source.lines().skip_while(|line| !line.contains("const ALL: [Self;")).skip(1);
+        let list = list.map(str::trim).take_while(|line| *line != "];");
+        names.extend(
+            list.filter_map(|it| it.strip_prefix("Self::")?.strip_suffix(',')).map(str::to_owned),
+        );
+    }
+    Ok(names)
+}
+
 const CI_SEEDS: &str = "5000";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_names_are_those_of_both_lists() {
+        let names = fault_names().unwrap();
+        assert_eq!(names.first().map(String::as_str), Some("DeletionNotTold"));
+        assert_eq!(names.last().map(String::as_str), Some("LostAnswerAwaited"));
+        // Not for the simulation: only the model of the lease finds it.
+        assert!(!names.contains(&"LeaseFromAnswer".to_owned()));
+    }
+}

@@ -3,15 +3,17 @@
 use zk_tests::chaos::Error;
 use zk_tests::chaos::round::{HolderEnd, Outcome, Testbed, start_ensemble};
 use zk_tests::chaos::scenario::Scenario;
-use zk_tests::{now, or_skip};
+use zk_tests::now;
 
 use crate::options::End;
 use crate::summary::{Summary, describe};
-use crate::{Run, save_history};
+use crate::{Run, save_history, unless_unsupported};
 
 pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Result<(), Error> {
     println!("{}", scenario.about);
-    let Some(mut ensemble) = or_skip(start_ensemble(scenario, run.tick)) else { return Ok(()) };
+    let Some(mut ensemble) = unless_unsupported(start_ensemble(scenario, run.tick))? else {
+        return Ok(());
+    };
     let program = std::env::current_exe()?;
     let start = now();
     for number in 0.. {

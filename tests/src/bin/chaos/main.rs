@@ -11,14 +11,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, fs};
 
-use options::{End, Options, RANDOM, ROLLING_RESTART, Request, WRITE_RATE};
+use options::{End, Options, RANDOM, ROLLING_RESTART, Request, TIMEOUT_MAX, WRITE_RATE};
 use summary::Summary;
 use zk_tests::chaos::checker::check;
 use zk_tests::chaos::event::Event;
 use zk_tests::chaos::history::History;
 use zk_tests::chaos::scenario::{SCENARIOS, Scenario};
 use zk_tests::chaos::{Error, contender};
-use zk_tests::{Distribution, or_skip};
+use zk_tests::{Distribution, ErrorKind};
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -26,21 +26,22 @@ fn main() -> ExitCode {
         Ok(request) => request,
         Err(message) => {
             eprintln!("chaos: {message}");
-            return ExitCode::from(2);
+            return ExitCode::from(NOT_RUN);
         }
     };
     let result = match &request {
         Request::Help => {
             print!("{}", options::help());
-            Ok(true)
+            Ok(Ending::Sound)
         }
         Request::Run(options) => run(options),
         Request::Judge(file) => judge(Path::new(file)),
-        Request::Contender(arguments) => contend(arguments).map(|()| true),
+        Request::Contender(arguments) => contend(arguments).map(|()| Ending::Sound),
     };
     match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(Ending::Sound) => ExitCode::SUCCESS,
+        Ok(Ending::NotRun) => ExitCode::from(NOT_RUN),
+        Ok(Ending::Broken) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("chaos: {error}");
             ExitCode::FAILURE
@@ -48,34 +49,51 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs scenarios. Returns whether every promise was kept.
-fn run(options: &Options) -> Result<bool, Error> {
-    let Some(distribution) = or_skip(Distribution::shared()) else { return Ok(true) };
+/// How the runs of scenarios ended, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    /// Every promise was kept.
+    Sound,
+    /// No promise was broken, but a scenario could not be run here or a history not be read.
+    NotRun,
+    /// A promise was broken, or the runs of a scenario show nothing.
+    Broken,
+}
+
+/// Runs scenarios.
+fn run(options: &Options) -> Result<Ending, Error> {
+    let distribution = match Distribution::shared() {
+        Ok(distribution) => distribution,
+        Err(error) => {
+            eprintln!("chaos: {error}");
+            return Ok(Ending::NotRun);
+        }
+    };
     println!("{distribution}");
     let all = SCENARIOS.iter().map(|scenario| scenario.name).chain([RANDOM, ROLLING_RESTART]);
     let all = all.map(str::to_owned);
     let names =
         if options.scenarios.is_empty() { all.collect() } else { options.scenarios.clone() };
-    let mut is_sound = true;
+    let mut ending = Ending::Sound;
     for name in &names {
         for tick in &options.ticks {
-            is_sound &= run_at(name, *tick, options)?;
+            ending = ending.max(run_at(name, *tick, options)?);
         }
     }
-    Ok(is_sound)
+    Ok(ending)
 }
 
 /// Runs a scenario at a tick, with each timeout.
-fn run_at(name: &str, tick: Duration, options: &Options) -> Result<bool, Error> {
+fn run_at(name: &str, tick: Duration, options: &Options) -> Result<Ending, Error> {
     if name == WRITE_RATE {
         write_rate::run(tick, options)?;
-        return Ok(true);
+        return Ok(Ending::Sound);
     }
     let own =
         Scenario::find(name).map_or(WORKLOAD_TIMEOUT_TICKS, |scenario| scenario.timeout_ticks);
     let own = [(tick * own).min(TIMEOUT_MAX)];
     let timeouts = if options.timeouts.is_empty() { &own[..] } else { &options.timeouts };
-    let mut is_sound = true;
+    let mut ending = Ending::Sound;
     for timeout in timeouts {
         let Options { end, seed, keep, .. } = *options;
         let run = Run { tick, timeout: *timeout, end, seed, keep };
@@ -87,19 +105,33 @@ fn run_at(name: &str, tick: Duration, options: &Options) -> Result<bool, Error> 
             None => workloads::run(name, &run, &mut summary)?,
         }
         print!("{summary}");
-        is_sound &= summary.is_sound();
+        ending = ending.max(summary.ending());
     }
-    Ok(is_sound)
+    Ok(ending)
 }
 
 /// Checks a history again.
-fn judge(file: &Path) -> Result<bool, Error> {
-    let text = fs::read_to_string(file)?;
+fn judge(file: &Path) -> Result<Ending, Error> {
+    let name = file.display();
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("chaos: cannot read {name}: {error}");
+            return Ok(Ending::NotRun);
+        }
+    };
     let events: Result<Vec<Event>, String> = text.lines().map(str::parse).collect();
+    let events = match events {
+        Ok(events) => events,
+        Err(error) => {
+            eprintln!("chaos: {name} is not a history: {error}");
+            return Ok(Ending::NotRun);
+        }
+    };
     let mut summary = Summary::new(&file.to_string_lossy());
-    summary.add(check(&events?));
+    summary.add(check(&events));
     print!("{summary}");
-    Ok(summary.is_sound())
+    Ok(summary.ending())
 }
 
 /// Is a contender.
@@ -128,8 +160,20 @@ pub(crate) fn save_history(history: &History, name: &str) -> Result<PathBuf, Err
     Ok(file)
 }
 
-const WORKLOAD_TIMEOUT_TICKS: u32 = 8;
+/// Unwraps the result of starting servers. Returns `None` if this machine cannot run the scenario.
+pub(crate) fn unless_unsupported<T>(
+    started: Result<T, zk_tests::Error>,
+) -> Result<Option<T>, Error> {
+    match started {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            eprintln!("SKIPPED: {error}");
+            Ok(None)
+        }
+        started => Ok(Some(started?)),
+    }
+}
 
-/// An idle session sends a ping every 10 s at least. With a longer timeout than this it is never
-/// silent for a third of it, which `idle-acquire` is about.
-const TIMEOUT_MAX: Duration = Duration::from_secs(30);
+/// Exit status if the command line is wrong or this machine lacks what the runs need.
+const NOT_RUN: u8 = 2;
+
+const WORKLOAD_TIMEOUT_TICKS: u32 = 8;

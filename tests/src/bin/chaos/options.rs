@@ -62,6 +62,7 @@ impl Request {
             seed: 1,
             keep: false,
         };
+        let (mut runs, mut minutes) = (None, None);
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if matches!(word.as_str(), "-h" | "--help") {
@@ -72,32 +73,64 @@ impl Request {
                 continue;
             }
             let (name, value) = match word.split_once('=') {
-                Some((name, value)) => (name, value.to_owned()),
-                None => {
-                    let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-                    (word.as_str(), value.clone())
-                }
+                Some((name, value)) => (name, Some(value)),
+                None => (word.as_str(), None),
             };
+            if name == "--judge" {
+                return Err("--judge takes one file, and no other option beside it".to_owned());
+            }
+            if !VALUED.contains(&name) {
+                return Err(format!("there is no option `{name}`; see --help"));
+            }
+            let value = value.or_else(|| words.next().map(String::as_str));
+            let value = value.ok_or_else(|| format!("{name} needs a value"))?;
             let number = || match value.parse::<u32>() {
                 Ok(number) if number > 0 => Ok(number),
-                _ => Err(format!("`{value}` is not a positive number")),
+                _ => Err(format!("{name} needs a positive number, not `{value}`")),
             };
             let ms = || number().map(|ms| Duration::from_millis(ms.into()));
             match name {
-                "--runs" => options.end = End::Runs(number()?),
-                "--minutes" => options.end = End::After(60 * Duration::from_secs(number()?.into())),
+                "--runs" => runs = Some(number()?),
+                "--minutes" => minutes = Some(number()?),
                 "--tick" => options.ticks.push(ms()?),
                 "--timeout" => options.timeouts.push(ms()?),
                 "--seed" => options.seed = number()?.into(),
-                "--scenario" if is_scenario(&value) => options.scenarios.push(value),
-                "--scenario" => return Err(format!("there is no scenario `{value}`; see --help")),
-                _ => return Err(format!("there is no option `{name}`; see --help")),
+                _ if is_scenario(value) => options.scenarios.push(value.to_owned()),
+                _ => return Err(format!("there is no scenario `{value}`; see --help")),
             }
         }
+        options.end = match (runs, minutes) {
+            (Some(_), Some(_)) => return Err("use --runs or --minutes, not both".to_owned()),
+            (None, Some(minutes)) => End::After(60 * Duration::from_secs(minutes.into())),
+            (runs, None) => End::Runs(runs.unwrap_or(1)),
+        };
         if options.ticks.is_empty() {
             options.ticks.push(Duration::from_millis(500));
         }
+        options.check_times()?;
         Ok(Self::Run(options))
+    }
+}
+
+impl Options {
+    /// Checks that the servers grant each timeout at each tick as it is.
+    fn check_times(&self) -> Result<(), String> {
+        for tick in &self.ticks {
+            if *tick > TIMEOUT_MAX / 2 {
+                return Err(format!("--tick {} is above 15000", tick.as_millis()));
+            }
+            for timeout in &self.timeouts {
+                if !(2 * *tick..=20 * *tick).contains(timeout) {
+                    let (tick, timeout) = (tick.as_millis(), timeout.as_millis());
+                    return Err(format!(
+                        "--timeout {timeout} is not from 2 to 20 ticks: with --tick {tick}, use {} to {}",
+                        2 * tick,
+                        20 * tick
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -125,6 +158,13 @@ pub(crate) const RANDOM: &str = "random";
 pub(crate) const ROLLING_RESTART: &str = "rolling-restart";
 pub(crate) const WRITE_RATE: &str = "write-rate";
 
+/// Options with a value, in a run.
+const VALUED: [&str; 6] = ["--scenario", "--runs", "--minutes", "--tick", "--timeout", "--seed"];
+
+/// The longest timeout that a scenario chooses itself. An idle session sends a ping every 10 s at
+/// least, so with a longer one it is never silent for a third of it, which `idle-acquire` is about.
+pub(crate) const TIMEOUT_MAX: Duration = Duration::from_secs(30);
+
 const HELP: &str = "\
 Breaks real ensembles of three servers while locks are held, and checks that never two guards that
 exclude each other are valid at the same time.
@@ -136,7 +176,7 @@ Usage: cargo xtask chaos [--scenario NAME]... [--runs N | --minutes N] [--tick M
   --scenario NAME   run this scenario; default: all of them
   --runs N          run each scenario N times (default: 1)
   --minutes N       run each scenario for N minutes instead
-  --tick MS         tickTime of the servers (default: 500)
+  --tick MS         tickTime of the servers, 15000 at most (default: 500)
   --timeout MS      session timeout of the holder, 2 to 20 ticks (default: the scenario's own)
                     With several of these three, every combination is run
   --seed S          seed of everything random (default: 1)
@@ -148,8 +188,13 @@ of a twentieth, 100 in steps of a hundredth. Each run says what came of the hold
 (its session moved to another server) or `void` (the run shows nothing). The margin is the time from
 the end of a guard to the next grant.
 
-The status is 1 if a promise was broken. The history of such a run is kept in target/chaos. Cutting
-links needs root, `ip` and `iptables`. ZOOKEEPER_HOME chooses the servers.
+The history of a run that broke a promise is kept in target/chaos. Cutting links needs root, `ip` and
+`iptables`. ZOOKEEPER_HOME chooses the servers.
+
+Exit status:
+  0  every promise was kept
+  1  a promise was broken, or a run failed or showed nothing
+  2  the command line or ZOOKEEPER_HOME is wrong, or this machine lacks what a scenario needs
 
 Scenarios:
 ";
@@ -185,9 +230,45 @@ mod tests {
 
     #[test]
     fn wrong_options_are_rejected() {
-        for line in ["--runs", "--runs 0", "--runs x", "--scenario none", "--jobs 2", "random 1"] {
+        for (line, error) in [
+            ("--runs", "--runs needs a value"),
+            ("--runs 0", "--runs needs a positive number, not `0`"),
+            ("--runs x", "--runs needs a positive number, not `x`"),
+            ("--runs 1 --minutes 1", "use --runs or --minutes, not both"),
+            ("--scenario none", "there is no scenario `none`; see --help"),
+            ("--frob", "there is no option `--frob`; see --help"),
+            ("--jobs 2", "there is no option `--jobs`; see --help"),
+            ("random 1", "there is no option `random`; see --help"),
+            ("--judge", "--judge takes one file, and no other option beside it"),
+            ("--judge f --runs 1", "--judge takes one file, and no other option beside it"),
+        ] {
+            assert_eq!(parse(line), Err(error.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn timeout_is_2_to_20_ticks_in_every_combination() {
+        for line in [
+            "--timeout 1000 --timeout 10000",
+            "--tick 500 --tick 1000 --tick 2000 --timeout 10000",
+            "--tick 15000",
+        ] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+        for line in [
+            "--tick 500 --timeout 100",
+            "--timeout 999",
+            "--timeout 10001",
+            "--timeout 2000 --tick 500 --tick 2000",
+            "--tick 15001",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn help_says_what_the_exit_statuses_mean() {
+        assert!(HELP.contains("1  a promise was broken") && HELP.contains("2  the command line"));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use zk_tests::chaos::checker::Verdict;
 use zk_tests::chaos::report;
 use zk_tests::chaos::round::HolderEnd;
 
+use crate::Ending;
+
 /// The sum over runs.
 #[derive(Debug)]
 pub(crate) struct Summary {
@@ -39,9 +41,13 @@ impl Summary {
         self.broken
     }
 
-    /// Returns whether every promise was kept. It is not if no run showed anything.
-    pub(crate) fn is_sound(&self) -> bool {
-        self.broken == 0 && (self.runs == 0 || self.verdict.grants > 0)
+    /// Returns how the runs ended. Without a run, the scenario could not be run here.
+    pub(crate) fn ending(&self) -> Ending {
+        match self.runs {
+            0 => Ending::NotRun,
+            _ if self.broken == 0 && self.verdict.grants > 0 => Ending::Sound,
+            _ => Ending::Broken,
+        }
     }
 }
 
@@ -82,3 +88,19 @@ impl fmt::Display for Summary {
 }
 
 const VIOLATIONS_MAX: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenario_without_a_run_is_no_success() {
+        let mut summary = Summary::new("x");
+        assert_eq!(summary.ending(), Ending::NotRun);
+        summary.add(Verdict::default());
+        assert_eq!(summary.ending(), Ending::Broken);
+        summary.add(Verdict { grants: 1, ..Verdict::default() });
+        assert_eq!(summary.ending(), Ending::Sound);
+        assert!(Ending::Sound < Ending::NotRun && Ending::NotRun < Ending::Broken);
+    }
+}

@@ -5,11 +5,11 @@ use std::time::Duration;
 use zk_tests::chaos::Error;
 use zk_tests::chaos::history::History;
 use zk_tests::chaos::workload::{Faults, Workload};
-use zk_tests::{Settings, now, or_skip};
+use zk_tests::{Settings, now};
 
 use crate::options::RANDOM;
 use crate::summary::Summary;
-use crate::{Run, save_history};
+use crate::{Run, save_history, unless_unsupported};
 
 pub(crate) fn run(name: &str, run: &Run, summary: &mut Summary) -> Result<(), Error> {
     let faults = if name == RANDOM { Faults::Random } else { Faults::RollingRestart };
@@ -18,7 +18,7 @@ pub(crate) fn run(name: &str, run: &Run, summary: &mut Summary) -> Result<(), Er
         Faults::Random => settings.start_in_namespaces(),
         Faults::RollingRestart => settings.start_ensemble(3),
     };
-    let Some(ensemble) = or_skip(ensemble) else { return Ok(()) };
+    let Some(ensemble) = unless_unsupported(ensemble)? else { return Ok(()) };
     let program = std::env::current_exe()?;
     let start = now();
     for number in 0.. {

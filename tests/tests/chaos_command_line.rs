@@ -1,0 +1,38 @@
+//! Exit status and error text of the program `chaos`, where no server is needed.
+
+use std::process::{Command, Output};
+
+#[test]
+fn wrong_use_ends_with_status_2_and_one_line() {
+    for (line, text) in [
+        ("--frob", "there is no option `--frob`"),
+        ("--runs x", "not `x`"),
+        ("--scenario nosuch", "there is no scenario `nosuch`"),
+        ("--tick 500 --timeout 100", "use 1000 to 10000"),
+        ("--judge /nonexistent", "cannot read /nonexistent: "),
+        ("--judge /", "cannot read /: "),
+        ("--judge /proc/self/comm", "/proc/self/comm is not a history: "),
+    ] {
+        assert_rejected(&chaos(line).output().unwrap(), text);
+    }
+}
+
+#[test]
+fn wrong_zookeeper_home_ends_with_status_2() {
+    let mut command = chaos("--scenario follower-stop");
+    let output = command.env("ZOOKEEPER_HOME", "/nonexistent").output().unwrap();
+    assert_rejected(&output, "ZOOKEEPER_HOME is /nonexistent");
+}
+
+fn chaos(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chaos"));
+    command.args(line.split_whitespace());
+    command
+}
+
+fn assert_rejected(output: &Output, text: &str) {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.starts_with("chaos: ") && error.contains(text), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
