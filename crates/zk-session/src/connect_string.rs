@@ -180,6 +180,14 @@ mod tests {
     }
 
     #[test]
+    fn connect_string_with_a_scheme_is_refused() {
+        for text in ["zk://a:1", "http://a:1/b"] {
+            let error = text.parse::<ConnectString>().unwrap_err();
+            assert!(error.to_string().contains("has a scheme"), "{error}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let bad = [
             "",

@@ -204,6 +204,22 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
+    fn longest_timeout_that_can_be_asked_for_has_a_lease() {
+        let longest = LeaseAssumptions::new().times(Duration::MAX);
+        assert_eq!(longest, LeaseAssumptions::new().times(TIMEOUT_MAX));
+        assert!(longest.is_ok());
+    }
+
+    #[test]
+    fn refusal_names_the_setting_that_is_wrong() {
+        let text = |it: LeaseAssumptions| it.times(4_000 * MS).unwrap_err().to_string();
+        let drift = text(LeaseAssumptions::new().clock_drift_ppm(500_000));
+        assert!(drift.contains("a clock drift of 2s"), "{drift}");
+        let margin = text(LeaseAssumptions::new().margin(Duration::ZERO));
+        assert!(margin.contains("set margin to at least the time"), "{margin}");
+    }
+
+    #[test]
     fn default_times_leave_two_fifths_of_any_timeout() {
         for timeout in [100 * MS, 4_000 * MS, 40_000 * MS, Duration::from_secs(86_400 * 24)] {
             let times = LeaseAssumptions::new().times(timeout).unwrap();

@@ -212,7 +212,7 @@ impl SessionManager {
             task: OnceLock::new(),
         });
         let opener = Opener::new(config.without_session(), connector, thread.clone());
-        let task = renew(Arc::downgrade(&inner), opener);
+        let task = renew(StopOnDrop(Arc::downgrade(&inner)), opener);
         let task = match thread {
             Some(thread) => thread.spawn(task),
             None => tokio::spawn(task).abort_handle(),
@@ -304,8 +304,8 @@ fn over(end: SessionEnd) -> Error {
 
 /// Opens one session after the other. It holds the manager only for moments, so that dropping the
 /// last handle ends it.
-async fn renew<C: Connector + Clone>(manager: Weak<Inner>, mut opener: Opener<C>) {
-    let _stops = StopOnDrop(manager.clone());
+async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
+    let manager = &stops.0;
     loop {
         let Some(last) = manager.upgrade().map(|inner| inner.current.borrow().client.weak()) else {
             return;
@@ -317,7 +317,7 @@ async fn renew<C: Connector + Clone>(manager: Weak<Inner>, mut opener: Opener<C>
             return inner.stop(over(cause));
         }
         drop(inner);
-        let opened = opener.open(&manager, &last).await;
+        let opened = opener.open(manager, &last).await;
         let Some(inner) = manager.upgrade() else { return };
         match opened {
             Ok(client) => {
@@ -339,7 +339,8 @@ async fn renew<C: Connector + Clone>(manager: Weak<Inner>, mut opener: Opener<C>
     }
 }
 
-/// Stops the manager when its task is dropped, as a runtime does that is shut down.
+/// Stops the manager when its task is dropped, perhaps before its first poll, as a runtime does that
+/// is shut down.
 struct StopOnDrop(Weak<Inner>);
 
 impl Drop for StopOnDrop {
