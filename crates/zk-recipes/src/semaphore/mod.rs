@@ -323,12 +323,14 @@ impl Semaphore {
     /// that finds them gone checks the path again.
     async fn tidied(&self, error: LockError) -> LockError {
         if matches!(error, LockError::ForeignNode { .. }) {
-            let (leases, locks) = {
-                let _one_write = self.client.batch();
-                let delete = |kind: &Kind| self.client.delete(&kind.path, None);
-                (delete(&self.kinds.leases), delete(&self.kinds.turns))
-            };
-            drop((leases.await, locks.await)); // they may be in use, or gone
+            for kind in [&self.kinds.leases, &self.kinds.turns] {
+                // Nodes that somebody else has put there have data, or had some.
+                if let Ok(Some(stat)) = self.client.exists(&kind.path).await
+                    && (stat.data_length, stat.version) == (0, 0)
+                {
+                    drop(self.client.delete(&kind.path, Some(0)).await); // it may be in use, or gone
+                }
+            }
         }
         error
     }

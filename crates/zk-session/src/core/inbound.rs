@@ -45,7 +45,22 @@ impl<H: Handles> Session<H> {
                 }
             };
             if let Err(cause) = result {
+                if matches!(cause, LossCause::OutOfOrder(_)) {
+                    self.see_rest(buffer);
+                }
                 self.drop_link(now, cause);
+            }
+        }
+    }
+
+    /// Notes the zxids of replies that arrived behind one out of order and are dropped with it, so that
+    /// the next server is not behind them.
+    fn see_rest(&mut self, buffer: &mut BytesMut) {
+        while let Ok(Some(frame)) = proto::split_frame(buffer, self.settings.frame_len_max) {
+            if let Ok((header, _)) = ReplyHeader::split(&frame)
+                && header.xid > 0
+            {
+                self.has_seen(header.zxid);
             }
         }
     }

@@ -335,7 +335,8 @@ impl<H: Handles> Session<H> {
     /// before it ends.
     #[must_use]
     pub fn term_to_bind(&self, now: Instant) -> Option<u64> {
-        self.lease(now).filter(|_| self.lease.is_renewable()).map(|(term, _)| term)
+        let round_trip = self.pulse.round_trip();
+        self.lease(now).filter(|_| self.lease.is_renewable(round_trip)).map(|(term, _)| term)
     }
 
     /// The time from which the session timeout counts at the earliest, at whatever server leads,

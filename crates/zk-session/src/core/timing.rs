@@ -82,6 +82,11 @@ impl Pulse {
         self.unheard = None;
     }
 
+    /// The time that answers to pings take of late, at the most; zero before the first.
+    pub(super) fn round_trip(&self) -> Duration {
+        self.round_trip.unwrap_or_default()
+    }
+
     /// A request was answered that was sent at that time, and whether it was the oldest.
     pub(super) fn answered(&mut self, now: Instant, sent: Instant, was_oldest: bool) {
         self.acked = Some(now);

@@ -151,6 +151,7 @@ impl<C: Connector> Driver<C> {
                     self.probe = Some((host, Box::pin(answer)));
                     link_changed = true;
                 }
+                Output::ProbeTls(_) if !self.link.connector().is_plain() => {}
                 Output::ProbeTls(host) => {
                     let answer = probe::speaks_tls(self.link.connector().connect(&host));
                     self.tls_probes.push(Box::pin(async { (host, answer.await) }));

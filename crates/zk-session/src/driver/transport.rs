@@ -50,6 +50,12 @@ pub trait Connector: Send + 'static {
     fn local_address(&self, _stream: &Self::Stream) -> Option<IpAddr> {
         None
     }
+
+    /// Whether the bytes of a stream reach the server as they are, so that a server which closes the
+    /// connection without a word can be asked whether it speaks TLS; false by default.
+    fn is_plain(&self) -> bool {
+        false
+    }
 }
 
 /// Plain TCP, with `TCP_NODELAY`: a lock hand-off is all small frames.
@@ -77,6 +83,10 @@ impl Connector for Tcp {
             stream.set_nodelay(true)?;
             Ok(stream)
         }
+    }
+
+    fn is_plain(&self) -> bool {
+        true
     }
 
     fn local_address(&self, stream: &TcpStream) -> Option<IpAddr> {

@@ -41,6 +41,10 @@ impl Named {
 impl Connector for Named {
     type Stream = Counted;
 
+    fn is_plain(&self) -> bool {
+        true
+    }
+
     fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Counted>> + Send + 'static {
         let (this, name) = (self.clone(), host.name().to_owned());
         self.tried.lock().unwrap().push(name.clone());

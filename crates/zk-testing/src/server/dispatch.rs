@@ -151,17 +151,17 @@ impl Ensemble {
             let Some(connection) = self.connections.get_mut(&id) else { return };
             match connection.waiting.front() {
                 None => break,
-                Some(Waiting::Committed) => break,
-                Some(Waiting::Connect(_)) if !may_ask => break,
-                Some(Waiting::Sync { place, .. }) if *place > applied => break,
+                Some(Waiting::Committed) => return,
+                Some(Waiting::Connect(_)) if !may_ask => return,
+                Some(Waiting::Sync { place, .. }) if *place > applied => return,
                 Some(Waiting::Sync { sent, .. } | Waiting::Revalidated { sent, .. })
                     if *sent + lag > now =>
                 {
-                    break;
+                    return;
                 }
-                Some(Waiting::Request { op, .. }) if is_write(*op) && !may_ask => break,
+                Some(Waiting::Request { op, .. }) if is_write(*op) && !may_ask => return,
                 Some(Waiting::Request { op, .. }) if *op == OpCode::Sync.code() && !can_sync => {
-                    break;
+                    return;
                 }
                 Some(_) => {}
             }

@@ -15,9 +15,12 @@ impl Ensemble {
     /// The client has read `len` further bytes of what [`Output::Send`](super::Output::Send) handed
     /// out. The server goes on with requests that it did not take before.
     pub fn have_read(&mut self, now: Instant, id: ConnectionId, len: usize) {
-        self.advance(now);
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.unread = connection.unread.saturating_sub(len);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let was_throttled = connection.is_throttled();
+        connection.unread = connection.unread.saturating_sub(len);
+        // A client that reads must not change what the server does, nor when.
+        if was_throttled {
+            self.advance(now);
             self.process(id);
             self.settle();
         }

@@ -149,9 +149,14 @@ impl Lease {
 
     /// True if the lease can be renewed before it ends. A guard that began with one that cannot would be
     /// lost though all is well: after a handshake that took most of the timeout, or a long silence.
-    pub(super) fn is_renewable(&self) -> bool {
+    ///
+    /// The request that proves the next touch takes a round trip. Of a longer one than requests to the
+    /// leader are apart only that much counts: then a lease that is kept renewed may end as well, and
+    /// nobody would get a lock.
+    pub(super) fn is_renewable(&self, round_trip: Duration) -> bool {
         let Ok(times) = self.times else { return false };
-        let proof = self.evidence.next_proof().map(|proof| proof + times.touch_every);
+        let takes = round_trip.clamp(times.touch_every, times.leader_every);
+        let proof = self.evidence.next_proof().map(|proof| proof + takes);
         proof.is_some() && proof < self.valid_until()
     }
 
