@@ -47,11 +47,15 @@ fn slept() -> Duration {
 /// Time since the machine booted, suspensions included, beside a clock that stops meanwhile.
 ///
 /// A thread that loses its processor between two clocks sees one of them late. That is no suspension,
-/// so the two are read again until little time has passed between them.
+/// so the two are read again until little time has passed between them. What does pass counts as
+/// slept, which is the safe side.
 #[derive(Clone, Copy, Debug)]
 struct Uptime {
-    running: Instant,
+    /// The running clock before the uptime was read.
+    before: Instant,
     since_boot: Duration,
+    /// The running clock after it.
+    after: Instant,
 }
 
 impl Uptime {
@@ -70,18 +74,17 @@ impl Uptime {
     ) -> Option<Self> {
         let mut tries = UPTIME_TRIES;
         loop {
-            let read = Self { running: running(), since_boot: since_boot()? };
+            let read = Self { before: running(), since_boot: since_boot()?, after: running() };
             tries -= 1;
-            // With the last try it is on the safe side: what passed in between counts as slept.
-            if tries == 0 || running().duration_since(read.running) < UPTIME_UNIT {
+            if tries == 0 || read.after.duration_since(read.before) < UPTIME_UNIT {
                 return Some(read);
             }
         }
     }
 
-    /// For how long the machine was suspended since an earlier reading.
+    /// For how long the machine was suspended since an earlier reading, at most.
     fn slept_since(self, earlier: Self) -> Duration {
-        let ran = self.running.saturating_duration_since(earlier.running);
+        let ran = self.before.saturating_duration_since(earlier.after);
         self.since_boot.saturating_sub(earlier.since_boot).saturating_sub(ran)
     }
 }
@@ -174,10 +177,14 @@ mod tests {
 
     const SEC: Duration = Duration::from_secs(1);
 
+    fn at_once(running: Instant, since_boot: Duration) -> Uptime {
+        Uptime { before: running, since_boot, after: running }
+    }
+
     impl Machine {
         fn new(uptime: Option<Duration>) -> Self {
             let now = Reading::take();
-            let first = uptime.map(|since_boot| Uptime { running: now.running, since_boot });
+            let first = uptime.map(|since_boot| at_once(now.running, since_boot));
             Self { now, uptime, clock: SleepClock::new(now, first) }
         }
 
@@ -193,8 +200,7 @@ mod tests {
         }
 
         fn slept(&self) -> Duration {
-            let running = self.now.running;
-            let uptime = self.uptime.map(|since_boot| Uptime { running, since_boot });
+            let uptime = self.uptime.map(|since_boot| at_once(self.now.running, since_boot));
             self.clock.observe(self.now, || uptime);
             self.clock.slept()
         }
@@ -224,19 +230,25 @@ mod tests {
 
     #[test]
     fn uptime_that_is_slow_to_read_counts_on_the_safe_side() {
-        let machine = Machine::new(Some(1_000 * SEC));
-        let start = machine.now;
-        let passed = std::cell::Cell::new(Duration::ZERO);
-        let uptime = Uptime::read(
-            || start.running + passed.get(),
-            || {
-                passed.set(passed.get() + SEC);
-                Some(1_000 * SEC + passed.get())
-            },
+        // Each reading takes a second, the first one as well as the later ones.
+        let (start, passed) = (Instant::now(), std::cell::Cell::new(Duration::ZERO));
+        let read = || {
+            Uptime::read(
+                || start + passed.get(),
+                || {
+                    passed.set(passed.get() + SEC);
+                    let told = 1_000 * SEC + passed.get();
+                    passed.set(passed.get() + SEC);
+                    Some(told)
+                },
+            )
+        };
+        let (first, later) = (read().unwrap(), read().unwrap());
+        assert_eq!(
+            later.slept_since(first),
+            SEC * 2,
+            "a second after the first, one before the later"
         );
-        let wall = start.wall + passed.get();
-        machine.clock.observe(Reading { running: start.running, wall }, || uptime);
-        assert_eq!(machine.clock.slept(), SEC);
     }
 
     #[test]
