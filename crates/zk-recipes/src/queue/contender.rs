@@ -11,6 +11,7 @@ use zk_session::{
 
 use super::admission::Admission;
 use super::attempts::Attempts;
+use super::foreign::{Recipe, refuse_before_leases};
 use super::kind::Kind;
 use super::name::{self, protection, sequence};
 use super::parents;
@@ -168,6 +169,9 @@ impl Contender {
             let attempts_max = planted::parent_attempts_max().unwrap_or(PARENT_ATTEMPTS_MAX);
             if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < attempts_max {
                 parent_attempts += 1;
+                if self.kind.exclusive == Some(Recipe::Semaphore) {
+                    Box::pin(refuse_before_leases(&self.client, &self.kind.path)).await?;
+                }
                 parents::make(&self.client, &self.kind.path, self.kind.acl()).await?;
             } else {
                 attempts.again(&self.client, error).await?;

@@ -8,12 +8,13 @@
 //! list the children of that node, too. It belongs to a semaphore if it has a lease, or no child at
 //! all: a semaphore that is idle at the moment uses it again.
 //!
-//! A semaphore that is refused deletes its empty `leases` and `locks`, so it is in nobody's way. After
-//! a semaphore was used, another recipe is refused until the server has removed the empty container,
-//! within a minute or two: a semaphore that pauses may come back.
+//! A semaphore lists `<path>` before it makes `leases`, so one that is refused is in nobody's way. It
+//! does so again with its first lease. Then it is done for as long as the node `leases` is the same
+//! one: a mutex that arrives later finds that node.
 //!
-//! A semaphore lists `<path>` once its first lease exists. It does not repeat that while the node
-//! `leases` is the same one, because a mutex that arrives later finds that node.
+//! An empty `leases` is refused until the server has removed it, as a container, within a minute or
+//! two: a semaphore that pauses may come back. One that arrives at the same time as a mutex leaves
+//! such a node, too.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -114,6 +115,14 @@ pub(crate) async fn refuse_leases(client: &Client, path: &str) -> Result<(), Loc
         None if children.names.is_empty() => Err(foreign(path, leases, Recipe::Semaphore)),
         None => Ok(()), // not a semaphore's
     }
+}
+
+/// Checks that a semaphore whose node `leases` does not exist may make it.
+///
+/// # Errors
+/// [`LockError::ForeignNode`], or a failed request.
+pub(crate) async fn refuse_before_leases(client: &Client, leases: &str) -> Result<(), LockError> {
+    refuse_beside_semaphore(client, parents::above(leases).unwrap_or("/"), None).await
 }
 
 /// Checks that the path of a semaphore has no nodes of other recipes. `listed` saves a request, if

@@ -20,7 +20,7 @@ use crate::limits::PERMITS_AT_ONCE_MAX;
 use crate::mutex;
 use crate::participants::{Participant, participants};
 use crate::queue::admission::Admission;
-use crate::queue::foreign::LEASES;
+use crate::queue::foreign::{LEASES, Recipe};
 use crate::queue::kind::Kind;
 use crate::queue::parents;
 use crate::shared_count::SharedCount;
@@ -72,7 +72,8 @@ const LEASE_NAME: &str = "lease-";
 /// A free permit: two round trips, for the turn and for the lease, each a create and a list in
 /// one write; a delete at the end of the turn, which nobody waits for; one more to release the
 /// permit. The first permit through a handle and its clones also takes a list of the children of the
-/// path, in one write with the lease, to see whether another recipe uses it. A permit held longer
+/// path, in one write with the lease, to see whether another recipe uses it; making the nodes of the
+/// semaphore takes another one before. A permit held longer
 /// than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one watch on its node, by a
 /// request for which nobody waits. `n` permits at once: the same round trips, with `n` creates, `n`
 /// deletes and, if they are held for so long, `n` watches. [`try_acquire`](Self::try_acquire): one
@@ -145,7 +146,8 @@ impl Semaphore {
     fn limited(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
         let turns = mutex::kind(parents::child(path, "locks"));
-        let leases = Kind::new(parents::child(path, LEASES), LEASE_NAME, Admission::Counted);
+        let mut leases = Kind::new(parents::child(path, LEASES), LEASE_NAME, Admission::Counted);
+        leases.exclusive = Some(Recipe::Semaphore);
         let kinds = Kinds {
             turns: Kind { exclusive: None, ..turns }.into(),
             leases: leases.into(),
@@ -179,6 +181,7 @@ impl Semaphore {
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
         self.kinds.path = None;
+        Arc::make_mut(&mut self.kinds.leases).exclusive = None;
         self
     }
 
@@ -250,10 +253,8 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, permits: u32) -> Result<Lease, LockError> {
         self.check_range(permits)?;
-        match collect::wait(&self.client, &self.kinds, &self.limit, permits).await {
-            Ok(guards) => Ok(self.lease(guards)),
-            Err(error) => Err(self.tidied(error).await),
-        }
+        let guards = collect::wait(&self.client, &self.kinds, &self.limit, permits).await?;
+        Ok(self.lease(guards))
     }
 
     /// Takes this many permits if they are free, all or none; see
@@ -268,10 +269,8 @@ impl Semaphore {
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Lease>, LockError> {
         self.check_range(permits)?;
         let attempt = collect::look_once(&self.client, &self.kinds, &self.limit, permits);
-        match while_connected(&self.client, &self.path, attempt).await {
-            Ok(guards) => Ok(guards.map(|guards| self.lease(guards))),
-            Err(error) => Err(self.tidied(error).await),
-        }
+        let guards = while_connected(&self.client, &self.path, attempt).await?;
+        Ok(guards.map(|guards| self.lease(guards)))
     }
 
     /// Waits for this many permits at once, but no longer than `timeout`; see
@@ -316,23 +315,6 @@ impl Semaphore {
             true => Ok(()),
             false => Err(LockError::PermitsOutOfRange { path: self.path.clone(), permits, most }),
         }
-    }
-
-    /// Deletes the nodes `leases` and `locks` if they are empty and the path is another recipe's: it
-    /// would be refused on account of them until the server removed the containers. A semaphore
-    /// that finds them gone checks the path again.
-    async fn tidied(&self, error: LockError) -> LockError {
-        if matches!(error, LockError::ForeignNode { .. }) {
-            for kind in [&self.kinds.leases, &self.kinds.turns] {
-                // Nodes that somebody else has put there have data, or had some.
-                if let Ok(Some(stat)) = self.client.exists(&kind.path).await
-                    && (stat.data_length, stat.version) == (0, 0)
-                {
-                    drop(self.client.delete(&kind.path, Some(0)).await); // it may be in use, or gone
-                }
-            }
-        }
-        error
     }
 
     fn lease(&self, guards: Vec<Guard>) -> Lease {

@@ -255,6 +255,28 @@ async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
     mutex.acquire().await.expect("it is somebody else's").release().await.unwrap();
 }
 
+/// A semaphore that is refused, or gives up before it could be, must not leave a node for which the
+/// others refuse the path.
+#[tokio::test(start_paused = true)]
+async fn semaphore_beside_another_recipe_makes_no_leases() {
+    for (wait, is_try) in (0..20).flat_map(|wait| [(wait, true), (wait, false)]) {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let held = Mutex::new(&one, PATH).unwrap().acquire().await.unwrap();
+        let answers = server.on_any_request().always().session(other.session_id());
+        drop(answers.delay(Duration::from_millis(2)));
+        let permits = Kind::Semaphore.lock(&other, false);
+        let wait = Duration::from_millis(wait);
+        match tokio::time::timeout(wait, acquire(&permits, is_try)).await {
+            Ok(Err(LockError::ForeignNode { .. })) | Err(_) => {}
+            Ok(asked) => panic!("{asked:?}"),
+        }
+        settle().await;
+        assert!(!children(&server, PATH).contains(&"leases".to_owned()), "{wait:?} {is_try}");
+        held.release().await.unwrap();
+    }
+}
+
 /// The request of a look that is lost with the connection is made again.
 #[tokio::test(start_paused = true)]
 async fn foreign_node_is_found_after_a_lost_answer() {
