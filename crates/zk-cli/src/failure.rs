@@ -119,7 +119,7 @@ impl From<Error> for Failure {
 
 /// True for the end of a session after which there may be another one.
 pub(crate) fn is_end(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::SessionEnded(end) if end.is_expiry())
+    matches!(error.kind(), ErrorKind::SessionEnded(end) if end.is_loss())
 }
 
 impl From<PathError> for Failure {

@@ -85,14 +85,18 @@ pub enum SessionEnd {
     Closed,
     /// This client has let go of the session: [`Client::detach`](crate::Client::detach).
     Detached,
+    /// More nodes waited to be deleted than this client keeps in mind
+    /// ([`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX)), so it closed the session, which
+    /// deletes its ephemeral nodes.
+    CleanUpOverflow,
 }
 
 impl SessionEnd {
-    /// True if the session expired, as the server or this client says: a new session may be
-    /// opened.
+    /// True if nobody wanted the end and another session can do better: a
+    /// [`SessionManager`](crate::SessionManager) opens the next one.
     #[must_use]
-    pub fn is_expiry(self) -> bool {
-        matches!(self, Self::Expired | Self::ExpiredLocally { .. })
+    pub fn is_loss(self) -> bool {
+        matches!(self, Self::Expired | Self::ExpiredLocally { .. } | Self::CleanUpOverflow)
     }
 }
 
@@ -109,6 +113,7 @@ impl fmt::Display for SessionEnd {
             Self::AuthFailed => "the server did not accept the credentials",
             Self::Closed => "the client was closed",
             Self::Detached => "the client was detached from its session",
+            Self::CleanUpOverflow => "too many nodes waited to be deleted, so it was closed",
         })
     }
 }

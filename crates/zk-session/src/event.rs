@@ -57,12 +57,12 @@ pub enum SessionEvent {
         /// The server that answered.
         host: Host,
     },
-    /// The session is over, and its ephemeral nodes are gone or about to go.
+    /// The session is over, though nobody ended it, and its ephemeral nodes are gone or about to go.
     Expired {
         /// The id of the session that is over; 0 if there never was one.
         session_id: i64,
-        /// [`SessionEnd::Expired`] or [`SessionEnd::ExpiredLocally`], which tells of a process
-        /// that did not run.
+        /// [`SessionEnd::Expired`]; [`SessionEnd::ExpiredLocally`], which tells of a process that
+        /// did not run; or [`SessionEnd::CleanUpOverflow`].
         cause: SessionEnd,
     },
     /// The server did not accept the credentials; the client is of no more use.
@@ -90,8 +90,8 @@ pub enum SessionEvent {
         code: ErrorCode,
     },
     /// Nodes wait to be deleted because [`CHORES_MAX`](crate::limits::CHORES_MAX) deletions are
-    /// pending. The session deletes them in their turn. It sends this event when the first node
-    /// has to wait, and at each connection while nodes wait.
+    /// pending. The session deletes them in their turn. It sends this event at most once on each
+    /// connection: when the connection begins, or when the first node has to wait.
     CleanUpBacklog {
         /// How many nodes wait.
         nodes: usize,

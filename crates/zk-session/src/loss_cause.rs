@@ -41,8 +41,8 @@ pub enum LossCause {
     FrameTooLarge,
     /// The peer is not a ZooKeeper server: it answered the handshake, or a probe, in this protocol.
     ///
-    /// A server that closes the connection and sends nothing is probed once for TLS. A port for both
-    /// plaintext and TLS counts as one for TLS while its server does not serve yet.
+    /// A server that closes the connection and sends nothing is asked once whether it speaks TLS, and
+    /// answers no four-letter word: a port for both whose server does not serve yet is waited for.
     NotZooKeeper(PeerProtocol),
     /// The server sent something that is not in the protocol.
     Garbled(DecodeError),

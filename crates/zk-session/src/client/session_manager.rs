@@ -313,7 +313,7 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
         let cause = last.wait_for_end().await;
         let Some(inner) = manager.upgrade() else { return };
         inner.announce(SessionChange::Ended { session_id: last.session_id(), cause });
-        if !matches!(cause, SessionEnd::Expired | SessionEnd::ExpiredLocally { .. }) {
+        if !cause.is_loss() {
             return inner.stop(over(cause));
         }
         drop(inner);
@@ -393,8 +393,7 @@ impl<C: Connector + Clone> Opener<C> {
                 Err(error) => error,
             };
             attempts += 1;
-            let is_refused =
-                matches!(error.kind(), ErrorKind::SessionEnded(end) if !end.is_expiry());
+            let is_refused = matches!(error.kind(), ErrorKind::SessionEnded(end) if !end.is_loss());
             let pause = policy.pause(attempts, now() - begun, draw).filter(|_| !is_refused);
             let Some(pause) = pause else { return Err(error) };
             let Some(inner) = manager.upgrade() else { return Err(error) };

@@ -66,6 +66,7 @@ pub(super) struct Chores<R> {
     /// The chores for which there is no room among the tasks. No caller waits for their answers.
     backlog: VecDeque<Chore>,
     backlog_bytes: usize,
+    is_backlog_told: bool,
 }
 
 impl<R> Chores<R> {
@@ -79,6 +80,7 @@ impl<R> Chores<R> {
             bytes: 0,
             backlog: VecDeque::new(),
             backlog_bytes: 0,
+            is_backlog_told: false,
         }
     }
 
@@ -89,6 +91,19 @@ impl<R> Chores<R> {
     /// How many chores are in the backlog.
     pub(super) fn backlog(&self) -> usize {
         self.backlog.len()
+    }
+
+    /// How many chores are in the backlog, if there are any and nobody was told since the connection
+    /// changed.
+    pub(super) fn untold_backlog(&mut self) -> Option<usize> {
+        let is_news = !self.backlog.is_empty() && !self.is_backlog_told;
+        self.is_backlog_told |= is_news;
+        is_news.then(|| self.backlog.len())
+    }
+
+    /// The connection was made or lost.
+    pub(super) fn connection_changed(&mut self) {
+        self.is_backlog_told = false;
     }
 
     /// Puts a chore into the backlog; false if that is full.

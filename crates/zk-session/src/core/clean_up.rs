@@ -81,20 +81,17 @@ impl<H: Handles> Session<H> {
     /// the session lives, so a session whose backlog is full is closed.
     fn defer(&mut self, now: Instant, chore: Chore) -> Result<(), Failure> {
         if !self.chores.defer(chore) {
-            self.tell_backlog();
-            self.close(now);
-            return Err((ErrorKind::SessionEnded(SessionEnd::Closed), Outcome::NotApplied));
+            self.close_as(now, SessionEnd::CleanUpOverflow);
+            let end = SessionEnd::CleanUpOverflow;
+            return Err((ErrorKind::SessionEnded(end), Outcome::NotApplied));
         }
-        if self.chores.backlog() == 1 {
-            self.tell_backlog();
-        }
+        self.tell_backlog();
         Ok(())
     }
 
-    /// Sends the event of a backlog, if there is one.
+    /// Sends the event of a backlog, if there is one and it was not sent since the connection changed.
     pub(super) fn tell_backlog(&mut self) {
-        let nodes = self.chores.backlog();
-        if nodes > 0 {
+        if let Some(nodes) = self.chores.untold_backlog() {
             self.event(SessionEvent::CleanUpBacklog { nodes });
         }
     }
@@ -171,7 +168,7 @@ impl<H: Handles> Session<H> {
         let gone = code == Code::NO_NODE;
         let told = if gone && repeated { Code::OK } else { code };
         if let (true, Chore::Sweep { parent, prefix }) = (code.is_ok(), &chore) {
-            self.sweep(parent, prefix, &reply.body);
+            self.sweep(now, parent, prefix, &reply.body);
             self.send_all_chores(now);
         }
         match waiter.filter(|to| !to.is_abandoned()) {
@@ -213,23 +210,23 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    fn sweep(&mut self, parent: &str, prefix: &str, list: &Bytes) {
+    fn sweep(&mut self, now: Instant, parent: &str, prefix: &str, list: &Bytes) {
         // A list that cannot be read names nothing that could be deleted.
         let Ok(ChildrenReply { children, .. }) = ChildrenReply::from_frame(list) else {
             return;
         };
         let parent = parent.trim_end_matches('/');
         for name in children.names().filter(|name| name.starts_with(prefix)) {
-            // A node whose path a request cannot hold was made by none, and a prefix that
-            // was drawn at random is that of one node: a list with more is made up.
             let chore = Chore::Delete { path: format!("{parent}/{name}") };
-            if delete_len(&chore) > proto::FRAME_LEN_MAX_SERVER
-                || fits(&self.chores, &chore).is_err()
-            {
-                continue;
+            if delete_len(&chore) > proto::FRAME_LEN_MAX_SERVER {
+                continue; // no request holds the path, so none has made the node
             }
-            let number = self.deadlines.ticket();
-            self.chores.add(number, chore, None, None);
+            if fits(&self.chores, &chore).is_ok() {
+                let number = self.deadlines.ticket();
+                self.chores.add(number, chore, None, None);
+            } else if self.defer(now, chore).is_err() {
+                return;
+            }
         }
     }
 }

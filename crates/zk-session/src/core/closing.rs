@@ -28,13 +28,17 @@ impl<H: Handles> Session<H> {
     /// requests are refused. Without a connection it goes on trying to get one, so that
     /// the server learns of the end, until `Settings::close_timeout` is over.
     pub fn close(&mut self, now: Instant) {
+        self.close_as(now, SessionEnd::Closed);
+    }
+
+    pub(super) fn close_as(&mut self, now: Instant, end: SessionEnd) {
         if self.closing.is_some() || self.ended().is_some() {
             return;
         }
         let timeout = self.settings.close_timeout;
-        self.begin_to_close(SessionEnd::Closed, now + timeout / 2, now + timeout);
+        self.begin_to_close(end, now + timeout / 2, now + timeout);
         if self.identity.session_id == 0 && matches!(self.link, Link::Waiting { .. }) {
-            self.end(SessionEnd::Closed); // there is nothing to tell a server
+            self.end(end); // there is nothing to tell a server
         } else {
             self.say_close(now);
         }
@@ -81,6 +85,11 @@ impl<H: Handles> Session<H> {
         self.closing.as_ref().map(|closing| closing.end)
     }
 
+    /// The end that has begun, if the server is told of it.
+    pub(super) fn closing_with_server(&self) -> Option<SessionEnd> {
+        self.closing_as().filter(|end| *end != SessionEnd::Detached)
+    }
+
     /// The end, or the one that has begun.
     pub(super) fn beginning_of_the_end(&self) -> Option<SessionEnd> {
         self.ended().or_else(|| self.closing_as())
@@ -92,7 +101,7 @@ impl<H: Handles> Session<H> {
         let waits = self.chores.go_on() && !self.is_read_only();
         let Some(closing) = &mut self.closing else { return };
         let is_time = !waits || closing.patience <= now;
-        if is_up && is_time && closing.end == SessionEnd::Closed && !closing.is_said {
+        if is_up && is_time && closing.end != SessionEnd::Detached && !closing.is_said {
             closing.is_said = true;
             self.transmit(now, &CloseSession, Owner::Close, None);
         }

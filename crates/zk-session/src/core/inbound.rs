@@ -219,7 +219,7 @@ impl<H: Handles> Session<H> {
             }
             Owner::CatchUp(number) if !header.err.is_ok() => self.chores.sync_declined(number),
             Owner::Rearm | Owner::CatchUp(_) | Owner::Nobody => {}
-            Owner::Close => self.end(SessionEnd::Closed),
+            Owner::Close => self.end(self.closing_as().unwrap_or(SessionEnd::Closed)),
         }
         Ok(())
     }

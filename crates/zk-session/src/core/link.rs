@@ -131,6 +131,7 @@ impl<H: Handles> Session<H> {
         let session_id = self.identity.session_id;
         if was_up {
             self.counters.connections_lost += 1;
+            self.chores.connection_changed();
             self.event(SessionEvent::Suspended { session_id, cause });
         }
         if let Some(end) = self.closing_as().filter(|_| session_id == 0) {
@@ -214,13 +215,9 @@ impl<H: Handles> Session<H> {
     pub(super) fn handshake(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
         match ConnectReply::parse(frame).map_err(LossCause::Garbled)? {
             ConnectReply::Accepted(response) => self.accepted(now, response),
-            ConnectReply::Rejected if self.closing_as() == Some(SessionEnd::Closed) => {
-                // The server had applied closeSession; only its answer was lost.
-                self.end(SessionEnd::Closed);
-                Ok(())
-            }
             ConnectReply::Rejected if self.identity.session_id != 0 => {
-                self.end(SessionEnd::Expired);
+                // One that is closed had been: only the answer to closeSession was lost.
+                self.end(self.closing_with_server().unwrap_or(SessionEnd::Expired));
                 Ok(())
             }
             // A session that does not exist yet cannot have expired.
@@ -271,6 +268,7 @@ impl<H: Handles> Session<H> {
         self.hosts.connected(&mut self.rng);
         self.link = Link::Up;
         self.event(event);
+        self.chores.connection_changed();
         self.tell_backlog();
         self.transmit_backlog(now);
     }

@@ -153,8 +153,9 @@ impl<C: Connector> Driver<C> {
                 }
                 Output::ProbeTls(_) if !self.link.connector().is_plain() => {}
                 Output::ProbeTls(host) => {
-                    let answer = probe::speaks_tls(self.link.connector().connect(&host));
-                    self.tls_probes.push(Box::pin(async { (host, answer.await) }));
+                    let connects = [0; 2].map(|_| self.link.connector().connect(&host));
+                    let is_only = probe::is_tls_only(connects);
+                    self.tls_probes.push(Box::pin(async { (host, is_only.await) }));
                     link_changed = true;
                 }
                 // Whoever stopped waiting has closed the channel: nothing to do.

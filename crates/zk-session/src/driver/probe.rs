@@ -21,12 +21,23 @@ pub(super) async fn is_read_write<S: AsyncRead + AsyncWrite + Unpin>(
     answer(connect, b"isro", 2).await.is_some_and(|answer| answer.starts_with(b"rw"))
 }
 
-/// True if the server answers the beginning of a TLS handshake in time, if only with an alert.
-pub(super) async fn speaks_tls<S: AsyncRead + AsyncWrite + Unpin>(
-    connect: impl Future<Output = io::Result<S>>,
+/// True if the port is for TLS only: the server answers the beginning of a TLS handshake in time, if
+/// only with an alert, and no four-letter word.
+///
+/// A port for both (`client.portUnification`) closes sessions while its server does not serve yet, but
+/// not four-letter words: `NettyServerCnxn.receiveMessage` looks for these first, and answers one that
+/// is not allowed, too.
+///
+/// Each question takes a connection.
+pub(super) async fn is_tls_only<S: AsyncRead + AsyncWrite + Unpin>(
+    connects: [impl Future<Output = io::Result<S>>; 2],
 ) -> bool {
-    let answer = answer(connect, &CLIENT_HELLO, 4).await;
-    answer.is_some_and(|answer| PeerProtocol::of(&answer) == Some(PeerProtocol::Tls))
+    let [first, second] = connects;
+    let greeted = answer(first, &CLIENT_HELLO, 4).await;
+    let speaks_tls = |greeted: BytesMut| PeerProtocol::of(&greeted) == Some(PeerProtocol::Tls);
+    // Netty's SslHandler waits for the five bytes of a record's header.
+    greeted.is_some_and(speaks_tls)
+        && answer(second, b"srvr\n", 1).await.is_none_or(|answer| answer.is_empty())
 }
 
 /// The first bytes that come back in time, `len` of them unless the server closes before.

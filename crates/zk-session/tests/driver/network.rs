@@ -70,6 +70,7 @@ impl Connector for Named {
                 "closes" => drop(server),
                 "tls" => drop(tokio::spawn(answer_with(server, &[0x15, 3, 3, 0, 2, 2, 10]))),
                 "quiet_tls" => drop(tokio::spawn(close_unless_tls(server))),
+                "both" => drop(tokio::spawn(close_unless_tls_or_word(server))),
                 "http" => drop(tokio::spawn(answer_with(server, b"HTTP/1.1 400 Bad Request\r\n"))),
                 _ => {
                     ensemble.state().connections += 1;
@@ -87,6 +88,18 @@ async fn answer_with(mut server: DuplexStream, answer: &'static [u8]) {
     let mut first = [0; 4];
     server.read_exact(&mut first).await.unwrap();
     server.write_all(answer).await.unwrap();
+}
+
+/// As a server does that is not ready, on a port for plaintext and TLS.
+async fn close_unless_tls_or_word(mut server: DuplexStream) {
+    let mut first = [0; 4];
+    server.read_exact(&mut first).await.unwrap();
+    if first == *b"srvr" {
+        let answer = b"This ZooKeeper instance is not currently serving requests\n";
+        server.write_all(answer).await.unwrap();
+    } else if first[0] == 0x16 {
+        server.write_all(&[0x15, 3, 3, 0, 2, 2, 40]).await.unwrap();
+    }
 }
 
 /// As Netty does that expects TLS: what is none is closed without a word.
@@ -258,6 +271,17 @@ async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
         let tried = network.tried.lock().unwrap().len() / hosts.split(',').count();
         assert!(tried <= 3, "{tried} connections to each");
     }
+}
+
+/// `client.portUnification`: the server may be waiting for its quorum.
+#[tokio::test(start_paused = true)]
+async fn connect_waits_for_a_server_with_one_port_for_plaintext_and_tls() {
+    let network = Named::new(&Ensemble::new(&[]));
+    let began = now();
+    let error = Config::new("both").unwrap().connect_through(network).await.unwrap_err();
+    assert_eq!(now() - began, Duration::from_secs(10), "the connect timeout");
+    assert_eq!(*error.kind(), ErrorKind::NoSession(LossCause::ClosedByServer));
+    assert_eq!(error.retry_on(), RetryOn::NewSession);
 }
 
 #[tokio::test(start_paused = true)]
