@@ -13,9 +13,9 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a TCP connection is read with, at most, in one go.
 pub const READ_LEN: usize = 64 * 1024;
 
-/// Bytes sent to a client that it has not read. With this many unread, the server takes no further
-/// request from the connection until the client reads. One answer or event may exceed it. The
-/// largest send buffer that Linux gives a socket by default (`net.ipv4.tcp_wmem`) is as large.
+/// Bytes sent to a client that it has not read. With this many unread, the server answers no further
+/// request of the connection until the client reads. The last answer may exceed it, and so may watch
+/// events, which no server holds back: those of persistent watches have no bound. The largest send buffer that Linux gives a socket by default (`net.ipv4.tcp_wmem`) is as large.
 pub const UNREAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A transport tells the server what a client has read in steps of this, so that small answers cost

@@ -124,9 +124,13 @@ impl Connection {
     /// Whether the server takes no further request for now: the client does not read its answers,
     /// or too many requests wait for the leader.
     pub(crate) fn is_throttled(&self) -> bool {
+        self.has_too_much_unread() || self.waiting.len() >= OUTSTANDING_REQUESTS_MAX
+    }
+
+    /// Whether the client has to read before it gets further answers.
+    pub(crate) fn has_too_much_unread(&self) -> bool {
         // A held frame leaves with the answer to the next request, which must be taken for that.
-        let has_too_much = self.unread_bytes() >= UNREAD_BYTES_MAX && !self.outbox.is_held();
-        has_too_much || self.waiting.len() >= OUTSTANDING_REQUESTS_MAX
+        self.unread_bytes() >= UNREAD_BYTES_MAX && !self.outbox.is_held()
     }
 
     /// Whether there is room for further bytes from the client.

@@ -152,6 +152,7 @@ impl Ensemble {
             match connection.waiting.front() {
                 None => break,
                 Some(Waiting::Committed) => return,
+                Some(Waiting::Request { .. }) if connection.has_too_much_unread() => return,
                 Some(Waiting::Connect(_)) if !may_ask => return,
                 Some(Waiting::Sync { place, .. }) if *place > applied => return,
                 Some(Waiting::Sync { sent, .. } | Waiting::Revalidated { sent, .. })

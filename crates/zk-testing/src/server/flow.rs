@@ -21,6 +21,7 @@ impl Ensemble {
         // A client that reads must not change what the server does, nor when.
         if was_throttled {
             self.advance(now);
+            self.resume(id);
             self.process(id);
             self.settle();
         }

@@ -79,6 +79,34 @@ fn held_back_client_gets_all_answers_once_it_reads() {
     assert_eq!(seen, (1..=i32::try_from(REQUESTS).unwrap()).collect::<Vec<_>>());
 }
 
+/// The reads have been taken, and wait behind a write that is with the leader.
+#[test]
+fn held_back_client_of_a_follower_gets_no_more_than_the_limit_at_a_time() {
+    let mut world = World::with(Settings::new().servers(3));
+    let client = world.connect_to(1);
+    create_big(&mut world, &client);
+    world.not_reading.insert(client.id);
+    world.zk.cut_from_leader(world.now, 1);
+    world.write(client.id, &pipelined(1, &create("/a", CreateMode::PersistentSequential)));
+    let reads_made = 100;
+    world.write(client.id, &reads(reads_made));
+    world.zk.heal(world.now, 1);
+    world.drain();
+    let mut answered = 0;
+    loop {
+        let unread = world.zk.unread_bytes(client.id);
+        assert!(unread < UNREAD_BYTES_MAX + ANSWER_LEN, "{unread} after {answered}");
+        let new = std::iter::from_fn(|| world.reply(&client)).count();
+        if new == 0 {
+            break;
+        }
+        answered += new;
+        world.zk.have_read(world.now, client.id, unread);
+        world.drain();
+    }
+    assert_eq!(answered, 1 + reads_made);
+}
+
 #[test]
 fn other_clients_are_served_beside_one_that_does_not_read() {
     let (mut world, client) = with_unread_answers();
