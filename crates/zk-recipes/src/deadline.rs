@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::future::{Either, select};
+use futures::future::{Either, FutureExt, select};
 use tokio::task::unconstrained;
 use zk_session::Client;
 
@@ -36,15 +36,21 @@ pub(crate) async fn while_connected<T>(
     path: &str,
     attempt: impl Future<Output = Result<T, LockError>>,
 ) -> Result<T, LockError> {
-    let mut attempt = pin!(attempt);
-    // The end of a connection wakes whoever waits for an answer on it.
-    poll_fn(|cx| match attempt.as_mut().poll(cx) {
-        Poll::Pending if !client.is_connected() => {
-            Poll::Ready(Err(LockError::NotConnected { path: path.to_owned() }))
+    let (mut attempt, mut events) = (pin!(attempt), client.events());
+    loop {
+        // An attempt may wait for something else than an answer, such as the time to renew the lease.
+        let news = pin!(events.next());
+        let mut step = select(attempt.as_mut(), news);
+        let step = poll_fn(|cx| match step.poll_unpin(cx) {
+            Poll::Pending if !client.is_connected() => Poll::Ready(None),
+            polled => polled.map(Some),
+        });
+        match step.await {
+            None => return Err(LockError::NotConnected { path: path.to_owned() }),
+            Some(Either::Left((attempted, _))) => return attempted,
+            Some(Either::Right(_)) => {}
         }
-        polled => polled,
-    })
-    .await
+    }
 }
 
 /// Makes an attempt for an acquisition with a timeout of zero.

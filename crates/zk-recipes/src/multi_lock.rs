@@ -108,19 +108,18 @@ impl MultiLock {
     /// Takes all the locks if all are free, and none otherwise.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire); also if one that was had could not be given up in
-    /// order, because another was not free. It does not wait for a connection:
-    /// [`LockError::NotConnected`] if one of the locks has none.
+    /// As [`acquire`](Self::acquire). It does not wait for a connection:
+    /// [`LockError::NotConnected`] if one of the locks has none. Locks that were had before another was
+    /// not free are released in the background, so errors of their release are not reported.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, MultiLockError> {
         match self.try_take().await {
             Ok(guard) => Ok(Some(guard)),
-            Err((taken, None)) => taken.release().await.map(|()| None),
-            // Given up in the background: nothing here waits for a connection.
-            Err((_, Some(failure))) if failure.is_not_connected() => Err(failure.into()),
-            Err((taken, Some(failure))) => Err(taken.give_up(failure).await),
+            // Released in the background, so that nothing here waits for a connection.
+            Err((_, None)) => Ok(None),
+            Err((_, Some(failure))) => Err(failure.into()),
         }
     }
 
@@ -157,9 +156,7 @@ impl MultiLock {
         match taken {
             None => Ok(None),
             Some(Ok(guard)) => Ok(Some(guard)),
-            Some(Err((taken, None))) => {
-                until(&mut deadline, taken.release()).await.unwrap_or(Ok(())).map(|()| None)
-            }
+            Some(Err((_, None))) => Ok(None),
             Some(Err((_, Some(failure)))) if is_zero && failure.is_not_connected() => Ok(None),
             Some(Err((taken, Some(failure)))) => {
                 let given_up = until(&mut deadline, taken.give_up(failure.clone())).await;

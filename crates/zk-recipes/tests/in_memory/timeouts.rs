@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::limits::ATTEMPT_TIME;
-use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn};
+use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionEvent};
 use zk_recipes::{
     Lock, LockError, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, SharedCount,
 };
@@ -335,4 +335,57 @@ async fn try_acquire_does_not_wait_for_a_connection() {
     settle().await;
     assert!(owned.try_acquire().await.unwrap().is_some());
     drop(guard);
+}
+
+/// Whatever it waits for at that moment: an answer, or the time to renew the lease.
+#[tokio::test(start_paused = true)]
+async fn try_acquire_ends_with_the_connection() {
+    let mut cut_short = 0;
+    for (delay, sixteenths) in
+        [5, 4, 3].into_iter().flat_map(|part| (0..32).map(move |at| (T / part, at)))
+    {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        let lock = Mutex::new(&client, "/m").unwrap();
+        let mut events = client.events();
+        let slow = server.on_any_request().always().session(client.session_id());
+        drop(slow.delay(delay));
+        let asked = tokio::spawn(async move { (lock.try_acquire().await.map(drop), now()) });
+        // reason: virtual time, up to some step of the attempt
+        tokio::time::sleep(T * sixteenths / 16).await;
+        server.refuse_connects(0);
+        server.connection_of(client.session_id()).cut(Cut::Rst);
+        // The end of the connection comes behind the answers that were late already.
+        while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
+        let cut = now();
+        match asked.await.unwrap() {
+            (Err(LockError::NotConnected { .. }), at) if at >= cut => {
+                assert_eq!(at, cut, "{delay:?} {sixteenths}");
+                cut_short += 1;
+            }
+            (_, at) => assert!(at <= cut, "{delay:?} {sixteenths}"),
+        }
+    }
+    assert!(cut_short > 8, "{cut_short}");
+}
+
+/// Another lock is not free, and the connection is lost while the first is given back.
+#[tokio::test(start_paused = true)]
+async fn several_locks_are_given_back_without_waiting_for_a_connection() {
+    let server = TestServer::in_memory();
+    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = |path: &str| Arc::new(Mutex::new(&client, path).unwrap()) as Arc<dyn Lock>;
+    let both = MultiLock::new([lock("/first"), lock("/second")]);
+    let _held = Mutex::new(&other, "/second").unwrap().acquire().await.unwrap();
+    server.refuse_connects(0);
+    drop(server.on(Op::Delete).session(client.session_id()).drop_before_applying());
+    let start = now();
+    assert!(both.try_acquire().await.unwrap().is_none());
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    settle().await;
+    assert!(!client.is_connected());
+    server.accept_connects(0);
+    // reason: virtual time, in which the connection comes back
+    tokio::time::sleep(T / 4).await;
+    assert_eq!(children(&server, "/first").len(), 0);
 }
