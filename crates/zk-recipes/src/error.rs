@@ -82,9 +82,10 @@ pub enum LockError {
     ///
     /// The names of nodes identify the recipe, as Curator and this crate form them. The nodes of a
     /// [`Mutex`](crate::Mutex) with [another lock name](crate::Mutex::with_lock_name) are not
-    /// recognised. An empty node `leases` counts as a semaphore's, until the server removes it, a minute
-    /// or two after the last use. Curator does not check: if its lock comes second, it is acquired,
-    /// and the first holder does not notice.
+    /// recognised. An empty node `leases` counts as a semaphore's, whoever made it; the server removes
+    /// that of a semaphore a minute or two after the last use. If two recipes arrive at the same time,
+    /// both may fail. Curator does not check: if its lock comes second, it is acquired, and the first
+    /// holder does not notice.
     ForeignNode {
         /// The path of the lock.
         path: String,
