@@ -3,7 +3,7 @@
 //! Input: a connect string; what is not UTF-8 is replaced.
 
 use zk_proto::validate_path;
-use zk_session::{ConnectString, Host};
+use zk_session_core::{ConnectString, Host};
 
 /// Parses a connect string.
 pub fn run(data: &[u8]) {

@@ -13,8 +13,8 @@ use zk_proto::{
     ErrorCode, Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL, OpCode, ReplyHeader,
     RequestHeader, WatcherEvent, encode_record, encode_reply, split_frame, xid,
 };
-use zk_session::core::{Handle, Handles, Output, Session, Settings, WatchKind};
-use zk_session::{ErrorKind, Host, LossCause};
+use zk_session_core::{Handle, Handles, Output, Session, Settings, WatchKind};
+use zk_session_core::{ErrorKind, Host, LossCause};
 
 use crate::Input;
 use crate::build::Build;
@@ -200,7 +200,7 @@ impl World {
             Ok(_) => {
                 self.waiting.insert(to.number, Waiting { to, watch });
             }
-            Err(refused) => assert_eq!(refused.1, zk_session::Outcome::NotApplied),
+            Err(refused) => assert_eq!(refused.1, zk_session_core::Outcome::NotApplied),
         }
     }
 

@@ -44,7 +44,7 @@ fn tokio_comes_without_its_macros_and_not_in_full() {
 
 #[test]
 fn the_libraries_forbid_unsafe_code() {
-    for name in ["zk-proto", "zk-session", "zk-recipes"] {
+    for name in ["zk-proto", "zk-session-core", "zk-session", "zk-recipes"] {
         let path = root().join(format!("crates/{name}/src/lib.rs"));
         let text = fs::read_to_string(&path).unwrap();
         let forbids = text.lines().any(|line| line == "#![forbid(unsafe_code)]");

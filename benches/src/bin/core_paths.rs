@@ -20,8 +20,8 @@ use zk_proto::{
     OPEN_ACL, ReplyHeader, Stat, encode_record, encode_reply, encode_request,
 };
 use zk_recipes::Mutex;
-use zk_recipes::session::core::{Handle, Handles, Session, Settings};
 use zk_recipes::session::{Client, Config, Connector, Host};
+use zk_session_core::{Handle, Handles, Session, Settings};
 use zk_testing::{MemoryStream, TestServer};
 
 type Failure = Box<dyn std::error::Error>;

@@ -5,8 +5,8 @@
 //! * [`Config`] says how a session is made.
 //! * [`SessionEvent`] tells of its life, [`Error`] of what went wrong, whose fault
 //!   it is, and whether the request was applied.
-//! * [`core`] is the session itself, as a state machine without IO or clock, which
-//!   the driver behind [`Client`] runs on tokio and a test runs on virtual time.
+//! * The crate `zk-session-core` is the session itself, as a state machine without IO or clock. The
+//!   driver behind [`Client`] runs it on tokio, and a test runs it on virtual time.
 //!
 //! What sets it apart from other clients is the **lease** ([`LeaseClaim`]): until when no leader
 //! can have removed the session's ephemeral nodes. That is neither "while the session is
@@ -34,34 +34,24 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod core;
 pub mod limits;
 
 mod client;
-mod connect_string;
 mod driver;
-mod error;
-mod event;
-mod lease_assumptions;
-mod loss_cause;
-mod planted;
-mod session_credentials;
 
-pub use crate::core::{LeaseStats, Stats};
 pub use client::{
     Batch, Belief, Children, Client, Config, Created, EnsembleConfig, LeaseClaim, LeaseLoss,
     Member, Multi, MultiOutcome, MultiRead, NewNode, NodeAcl, NodeData, Parents, Pending,
     PendingStream, PendingWatch, ReadOutcome, Retry, RetryPolicy, SessionChange, SessionChanges,
     SessionEvents, SessionManager, Watch, WatchNews, WatchStream, WatchedEvent,
 };
-pub use connect_string::{ConnectString, Host};
 pub use driver::{Connector, DedicatedThread, Tcp};
-pub use error::{Error, ErrorKind, Fault, LossCause, Outcome, PeerProtocol, RetryOn, SessionEnd};
-pub use event::SessionEvent;
-pub use lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
-#[cfg(zk_planted)]
-pub use planted::Planted;
-pub use session_credentials::SessionCredentials;
+#[doc(inline)]
+pub use zk_session_core::{
+    ConnectString, Error, ErrorKind, Fault, Host, LeaseAssumptions, LeaseImpossible, LeaseStats,
+    LeaseTimes, LossCause, Outcome, PeerProtocol, RetryOn, SessionCredentials, SessionEnd,
+    SessionEvent, Stats,
+};
 
 // The vocabulary of the protocol that the client's operations speak.
 pub use proto::{

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use proto::{ConnectResponse, ErrorCode, GetData, ReplyHeader, encode_record, encode_reply};
 use tokio::sync::oneshot;
-use zk_session::core::{
+use zk_session_core::{
     Failure, Handle, Handles, Output, Reply, Session, Settings, WatchKind, WatchedEvent,
 };
-use zk_session::{Host, SessionEnd};
+use zk_session_core::{Host, SessionEnd};
 
 /// What a client's driver uses.
 struct Channels;

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use zk_recipes::Planted as OfRecipes;
-use zk_session::Planted as OfSessions;
+use zk_session_core::Planted as OfSessions;
 
 use crate::campaign::{Campaign, Summary};
 

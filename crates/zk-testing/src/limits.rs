@@ -15,7 +15,9 @@ pub const READ_LEN: usize = 64 * 1024;
 
 /// Bytes sent to a client that it has not read. With this many unread, the server answers no further
 /// request of the connection until the client reads. The last answer may exceed it, and so may watch
-/// events, which no server holds back: those of persistent watches have no bound. The largest send buffer that Linux gives a socket by default (`net.ipv4.tcp_wmem`) is as large.
+/// events, which no server holds back: those of persistent watches have no bound. Answers to writes
+/// that a follower has sent to its leader may exceed it, too. The largest send buffer that Linux gives
+/// a socket by default (`net.ipv4.tcp_wmem`) is as large.
 pub const UNREAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A transport tells the server what a client has read in steps of this, so that small answers cost

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             "test",
             "--release",
             "--package",
-            "zk-session",
+            "zk-session-core",
             "--lib",
             "lease::tests",
         ]))?;
@@ -60,7 +60,7 @@ fn is_planted(word: &str) -> bool {
 /// in the build with planted faults, and xtask depends on no crate.
 fn fault_names() -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
-    for file in ["crates/zk-recipes/src/planted.rs", "crates/zk-session/src/planted.rs"] {
+    for file in ["crates/zk-recipes/src/planted.rs", "crates/zk-session-core/src/planted.rs"] {
         let source = fs::read_to_string(workspace_root().join(file))
             .map_err(|error| Failure::task(format!("{file}: {error}")))?;
         let list = source.lines().skip_while(|line| !line.contains("const ALL: [Self;")).skip(1);

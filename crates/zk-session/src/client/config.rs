@@ -10,12 +10,12 @@ use bytes::Bytes;
 use futures::future::select;
 
 use super::{Client, Pending, RetryPolicy};
-use crate::connect_string::ConnectString;
-use crate::core::Settings;
 use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp};
-use crate::error::{Error, ErrorKind, LossCause};
 use crate::limits::{NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
 use crate::{Host, LeaseAssumptions, SessionCredentials};
+use zk_session_core::ConnectString;
+use zk_session_core::Settings;
+use zk_session_core::{Error, ErrorKind, LossCause};
 
 /// Everything about a client that is decided before it exists.
 ///

@@ -10,10 +10,10 @@ use futures::future::{Either, select};
 
 use super::Client;
 use crate::SessionEnd;
-use crate::core::Standing;
 use crate::driver::{Shared, now, observe, timer};
-use crate::error::{Error, ErrorKind, NotRunning};
 use crate::limits::RENEWAL_PAUSE_MIN;
+use zk_session_core::Standing;
+use zk_session_core::{Error, ErrorKind, NotRunning};
 
 /// Why the ephemeral nodes of a session can no longer be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

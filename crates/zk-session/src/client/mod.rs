@@ -35,14 +35,14 @@ pub use self::watch_stream::{PendingStream, WatchNews, WatchStream};
 
 use tokio::task::AbortHandle;
 
-use crate::connect_string::ConnectString;
-use crate::core::{Settings, Stats, TIMEOUT_MAX};
 use crate::driver::{
     Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared, now, timer,
 };
-use crate::error::{Error, ErrorKind};
 use crate::limits::CLOSE_ON_DROP_WAIT;
 use crate::{SessionCredentials, SessionEnd};
+use zk_session_core::ConnectString;
+use zk_session_core::{Error, ErrorKind};
+use zk_session_core::{Settings, Stats, TIMEOUT_MAX};
 
 /// A handle on one session. Cheap to clone; the session is closed when the last
 /// clone, and everything that holds one, is gone.
@@ -66,6 +66,29 @@ use crate::{SessionCredentials, SessionEnd};
 /// client.close().await;
 /// # Ok(())
 /// # }
+/// ```
+///
+/// # Retries
+/// [`Error::retry_on`] says where a failed call can be repeated:
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// use zk_session::{CreateMode, Error, RetryOn, SessionManager};
+///
+/// async fn register(sessions: &SessionManager) -> Result<(), Error> {
+///     loop {
+///         let client = sessions.open_client().await?;
+///         let error = match client.create("/here", b"", CreateMode::Ephemeral).await {
+///             Ok(_) => return Ok(()),
+///             Err(error) => error,
+///         };
+///         match error.retry_on() {
+///             RetryOn::SameSession => tokio::time::sleep(Duration::from_millis(100)).await,
+///             RetryOn::NewSession => drop(client.wait_for_end().await),
+///             RetryOn::Never => return Err(error),
+///         }
+///     }
+/// }
 /// ```
 #[derive(Clone)]
 pub struct Client {

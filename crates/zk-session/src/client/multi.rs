@@ -10,8 +10,8 @@ use proto::{
 use super::Client;
 use super::operations::{check, check_new, is_name_of};
 use super::pending::{Ask, Finish, Pending, decode_multi, strip};
-use crate::core::{Failure, Reply};
-use crate::error::{Error, ErrorKind, Outcome};
+use zk_session_core::{Error, ErrorKind, Outcome};
+use zk_session_core::{Failure, Reply};
 
 /// A transaction being put together; see [`Client::multi`].
 ///

@@ -9,8 +9,8 @@ use super::Client;
 use super::multi::unfit;
 use super::operations::{NodeData, check};
 use super::pending::{Ask, Finish, Pending, decode_read};
-use crate::core::{Failure, Reply};
-use crate::error::Outcome;
+use zk_session_core::Outcome;
+use zk_session_core::{Failure, Reply};
 
 /// Several reads being put together; see [`Client::multi_read`].
 ///

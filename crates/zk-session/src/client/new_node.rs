@@ -7,8 +7,8 @@ use proto::{Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPE
 use super::multi::ttl_ms;
 use super::operations::check_new;
 use super::{Client, Created, Pending};
-use crate::error::{Error, ErrorKind, Outcome};
 use crate::limits::CREATE_ATTEMPTS_MAX;
+use zk_session_core::{Error, ErrorKind, Outcome};
 
 /// A node to be created; see [`Client::new_node`].
 ///

@@ -9,9 +9,9 @@ use std::task::{Context, Poll, ready};
 use proto::{Decode, EventType, MultiReply};
 
 use crate::SessionEnd;
-use crate::core::{Failure, Reply, Ticket};
 use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
-use crate::error::{Error, ErrorKind, Outcome};
+use zk_session_core::{Error, ErrorKind, Outcome};
+use zk_session_core::{Failure, Reply, Ticket};
 
 /// What an answer is turned into, and what is said when it is an error.
 pub(crate) struct Ask<T> {

@@ -10,7 +10,7 @@ use proto::{CreateMode, ErrorCode, Stat};
 use super::retry_policy::RetryPolicy;
 use super::{Children, Client, Created, NodeData};
 use crate::driver::now;
-use crate::error::{Error, Fault, Outcome, RetryOn};
+use zk_session_core::{Error, Fault, Outcome, RetryOn};
 
 /// A handle whose requests are repeated when they fail; see [`Client::retry`].
 #[derive(Clone, Debug)]

@@ -11,10 +11,10 @@ use tokio::task::AbortHandle;
 
 use super::{Client, Config, RetryPolicy};
 use crate::SessionEnd;
-use crate::core::TIMEOUT_MAX;
 use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp, now};
-use crate::error::{Error, ErrorKind};
 use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
+use zk_session_core::TIMEOUT_MAX;
+use zk_session_core::{Error, ErrorKind};
 
 /// Holds the current session, and opens the next one when it has expired.
 ///

@@ -12,7 +12,7 @@ use proto::{AddWatchMode, AddWatchReply};
 use super::Client;
 use super::pending::{Ask, Pending, WatchedEvent, decode_read, strip};
 use crate::driver::{News, NoticeReceiver, Shared, notices, now};
-use crate::error::{Error, ErrorKind};
+use zk_session_core::{Error, ErrorKind};
 
 /// What a [`WatchStream`] tells.
 #[derive(Clone, Debug, PartialEq, Eq)]

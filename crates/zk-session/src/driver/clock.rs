@@ -141,8 +141,7 @@ impl SleepClock {
                 slept + Duration::from_nanos(ahead.saturating_sub(before).max(0).unsigned_abs())
             }
         };
-        // The uptime is told in hundredths of a second.
-        if total > slept + UPTIME_UNIT * 2 {
+        if total > slept + UPTIME_ERROR {
             self.slept.fetch_max(signed(total).unsigned_abs(), Ordering::AcqRel);
         }
         // Last, so that no other thread takes the difference for explained before it is counted.
@@ -158,7 +157,12 @@ fn signed(duration: Duration) -> i64 {
 /// thousandth, and the next look starts anew when this is reached.
 const NOTICEABLE_NANOS: u64 = 50_000_000;
 
+/// The uptime has a resolution of a hundredth of a second.
 const UPTIME_UNIT: Duration = Duration::from_millis(10);
+
+/// How much longer than nothing a suspension may seem that never was: a unit for the resolution, and
+/// one for the time that passes around each of the two readings.
+const UPTIME_ERROR: Duration = Duration::from_millis(30);
 
 /// How often the uptime is read before what passed meanwhile counts. A thread that has just got a
 /// processor keeps it for longer than a reading takes.
@@ -231,7 +235,7 @@ mod tests {
     #[test]
     fn uptime_that_is_slow_to_read_counts_on_the_safe_side() {
         // Each reading takes a second, the first one as well as the later ones.
-        let (start, passed) = (Instant::now(), std::cell::Cell::new(Duration::ZERO));
+        let (start, passed) = (Reading::take().running, std::cell::Cell::new(Duration::ZERO));
         let read = || {
             Uptime::read(
                 || start + passed.get(),

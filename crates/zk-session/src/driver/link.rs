@@ -14,9 +14,9 @@ use tokio_util::io::{poll_read_buf, poll_write_buf};
 use super::shared::Channels;
 use super::transport::Connector;
 use crate::Host;
-use crate::core::Session;
-use crate::error::LossCause;
 use crate::limits::{READ_CHUNK, WORK_PER_POLL, WRITE_BUFFER_KEPT};
+use zk_session_core::LossCause;
+use zk_session_core::Session;
 
 /// See the [module documentation](self).
 pub(super) struct Link<C: Connector> {

@@ -27,15 +27,15 @@ use tokio::time::Sleep;
 
 pub(crate) use self::clock::{now, observe, timer};
 pub(crate) use self::notices::{News, NoticeReceiver, notices};
-pub(crate) use self::shared::{Channels, ReplyReceiver, Shared, WatchReceiver};
+pub(crate) use self::shared::{Channels, OneShot, ReplyReceiver, Shared, WatchReceiver};
 pub use self::thread::DedicatedThread;
 pub(crate) use self::thread::{DriverThread, SessionThread};
 pub use self::transport::{Connector, Tcp};
 
 use self::link::{Link, Progress};
 use crate::Host;
-use crate::core::Output;
 use crate::limits::WORK_PER_POLL;
+use zk_session_core::Output;
 
 /// Drives one session until it ends.
 pub(crate) struct Driver<C: Connector> {
@@ -158,9 +158,8 @@ impl<C: Connector> Driver<C> {
                     self.tls_probes.push(Box::pin(async { (host, is_only.await) }));
                     link_changed = true;
                 }
-                // Whoever stopped waiting has closed the channel: nothing to do.
-                Output::Reply { to, result } => drop(to.send(result)),
-                Output::Watch { to, result } => drop(to.send(result)),
+                Output::Reply { to, result } => to.send(result),
+                Output::Watch { to, result } => to.send(result),
                 Output::Stream { to, notice } => to.send(notice),
                 Output::Refused(cause) => self.shared.set_refused(cause),
                 Output::Event(event) => self.shared.announce(event),

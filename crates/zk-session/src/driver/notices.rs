@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use futures::task::AtomicWaker;
 
 use crate::SessionEnd;
-use crate::core::{Handle, Notice, WatchedEvent};
 use crate::limits::{STREAM_BYTES_KEPT, STREAM_EVENTS_KEPT};
+use zk_session_core::{Handle, Notice, WatchedEvent};
 
 /// A queue that never blocks the driver and never grows beyond its limits: when
 /// its owner does not keep up, all that is in it gives way to the count of what

@@ -13,25 +13,41 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use super::clock::now;
 use super::notices::NoticeSender;
-use crate::core::{Failure, Handle, Handles, Reply, Session, Settings, Standing, WatchedEvent};
 use crate::limits::EVENTS_KEPT;
 use crate::{LossCause, SessionEnd, SessionEvent};
+use zk_session_core::{Failure, Handle, Handles, Reply, Session, Settings, Standing, WatchedEvent};
 
 /// Answers and the events of one-shot watches go through oneshot channels.
 pub(crate) struct Channels;
 
 impl Handles for Channels {
-    type Reply = oneshot::Sender<Result<Reply, Failure>>;
-    type Watch = oneshot::Sender<Result<WatchedEvent, SessionEnd>>;
+    type Reply = OneShot<Result<Reply, Failure>>;
+    type Watch = OneShot<Result<WatchedEvent, SessionEnd>>;
     type Stream = NoticeSender;
 }
 
 pub(crate) type ReplyReceiver = oneshot::Receiver<Result<Reply, Failure>>;
 pub(crate) type WatchReceiver = oneshot::Receiver<Result<WatchedEvent, SessionEnd>>;
 
-impl<T: std::fmt::Debug> Handle for oneshot::Sender<T> {
+/// The sender of one value.
+#[derive(Debug)]
+pub(crate) struct OneShot<T>(oneshot::Sender<T>);
+
+impl<T> OneShot<T> {
+    pub(crate) fn channel() -> (Self, oneshot::Receiver<T>) {
+        let (sender, receiver) = oneshot::channel();
+        (Self(sender), receiver)
+    }
+
+    /// Sends the value, if the receiver still exists.
+    pub(crate) fn send(self, value: T) {
+        drop(self.0.send(value));
+    }
+}
+
+impl<T: std::fmt::Debug> Handle for OneShot<T> {
     fn is_abandoned(&self) -> bool {
-        self.is_closed()
+        self.0.is_closed()
     }
 }
 

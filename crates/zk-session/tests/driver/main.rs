@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "shared with the tests of the core")]
-#[path = "../core/server.rs"]
+#[path = "../../../zk-session-core/tests/session/server.rs"]
 mod server;
-#[path = "../core/server_watches.rs"]
+#[path = "../../../zk-session-core/tests/session/server_watches.rs"]
 mod server_watches;
 
 mod ensemble;

@@ -5,9 +5,9 @@ use proto::ErrorCode;
 use super::check;
 use crate::client::Client;
 use crate::client::pending::Pending;
-use crate::core::{Failure, Reply};
 use crate::driver::now;
-use crate::error::ErrorKind;
+use zk_session_core::ErrorKind;
+use zk_session_core::{Failure, Reply};
 
 impl Client {
     /// Deletes a node, guaranteed, as in Curator: from the moment of the call, and whether or not

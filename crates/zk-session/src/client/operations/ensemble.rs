@@ -6,7 +6,7 @@ use proto::{DataReply, GetData, Reconfig, Stat};
 
 use crate::client::Client;
 use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode_read};
-use crate::core::{Failure, Reply, WatchKind};
+use zk_session_core::{Failure, Reply, WatchKind};
 
 /// The configuration of an ensemble, as its servers keep it in `/zookeeper/config`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,6 @@ mod subtree;
 use std::borrow::Cow;
 
 use proto::Request;
-use tokio::sync::oneshot;
 
 pub use self::acl::NodeAcl;
 pub use self::ensemble::{EnsembleConfig, Member};
@@ -26,9 +25,9 @@ use self::nodes::{finish_create, finish_create_sequential};
 
 use super::Client;
 use super::pending::{Ask, Finish, Pending, PendingWatch, Waiting, Watch};
-use crate::core::{Failure, Reply, Session, Ticket, Waiter, WatchKind};
-use crate::driver::{Channels, now};
-use crate::error::{ErrorKind, Outcome};
+use crate::driver::{Channels, OneShot, now};
+use zk_session_core::{ErrorKind, Outcome};
+use zk_session_core::{Failure, Reply, Session, Ticket, Waiter, WatchKind};
 
 impl Client {
     /// The path as the server knows it.
@@ -111,7 +110,7 @@ impl Client {
 
     fn watched<T, R: Request>(&self, ask: Ask<T>, request: &R, kind: WatchKind) -> PendingWatch<T> {
         let path = request.path().unwrap_or_default().to_owned();
-        let (fire, receiver) = oneshot::channel();
+        let (fire, receiver) = OneShot::channel();
         let watch = Watch::new(receiver, self.shared().clone(), path, ask.chroot_len);
         let pending = match check(&ask.path) {
             Ok(()) => self.submit(ask, |session, to| {
@@ -127,10 +126,10 @@ impl Client {
         ask: Ask<T>,
         submit: impl FnOnce(
             &mut Session<Channels>,
-            Waiter<oneshot::Sender<Result<Reply, Failure>>>,
+            Waiter<OneShot<Result<Reply, Failure>>>,
         ) -> Result<Option<Ticket>, Failure>,
     ) -> Pending<T> {
-        let (to, receiver) = oneshot::channel();
+        let (to, receiver) = OneShot::channel();
         let deadline = self.within.map(|timeout| now() + timeout);
         let submitted = submit(&mut self.shared().lock(), Waiter { to, deadline });
         self.shared().wake();

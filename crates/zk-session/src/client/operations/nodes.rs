@@ -9,9 +9,9 @@ use proto::{
 use super::check_new;
 use crate::client::Client;
 use crate::client::pending::{Pending, PendingWatch, decode, decode_read, strip};
-use crate::core::{Failure, Reply, WatchKind};
-use crate::error::{ErrorKind, Outcome};
 use crate::limits::DATA_COPIED_MAX;
+use zk_session_core::{ErrorKind, Outcome};
+use zk_session_core::{Failure, Reply, WatchKind};
 
 /// A node that was created.
 #[derive(Clone, Debug, PartialEq, Eq)]

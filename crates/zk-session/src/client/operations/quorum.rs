@@ -5,9 +5,9 @@ use proto::{Check, ErrorCode, Multi, MultiResult, Sync, SyncReply};
 use super::check;
 use crate::client::Client;
 use crate::client::pending::{Pending, decode_multi, decode_read};
-use crate::core::{Failure, Reply};
 use crate::driver::now;
-use crate::error::{ErrorKind, Outcome};
+use zk_session_core::{ErrorKind, Outcome};
+use zk_session_core::{Failure, Reply};
 
 impl Client {
     /// Makes the server catch up with the leader before it answers reads that this

@@ -1,0 +1,248 @@
+//! Clean-up as state: what must be removed from the server, whatever happens to
+//! connections in the meantime.
+//!
+//! A chore is done when the server says so, or when the session is over and took
+//! its ephemeral nodes with it. It is sent again on every new connection until
+//! then, so no lost reply can leave a node behind (CURATOR-42, CURATOR-678).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Instant;
+
+use super::deadlines::{Due, Ticket};
+use crate::limits::BACKLOG_BYTES_MAX;
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Chore {
+    /// Delete this node, whatever its version.
+    Delete { path: String },
+    /// Delete every child of `parent` whose name starts with `prefix`: the nodes
+    /// of a create whose answer nobody has seen.
+    Sweep { parent: String, prefix: String },
+}
+
+impl Chore {
+    pub(super) fn path(&self) -> &str {
+        let (Self::Delete { path } | Self::Sweep { parent: path, .. }) = self;
+        path
+    }
+
+    /// Bytes of memory.
+    fn size(&self) -> usize {
+        let prefix_len = match self {
+            Self::Delete { .. } => 0,
+            Self::Sweep { prefix, .. } => prefix.len(),
+        };
+        size_of::<Self>() + self.path().len() + prefix_len
+    }
+
+    fn is_sweep(&self) -> bool {
+        matches!(self, Self::Sweep { .. })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Task<R> {
+    pub(super) chore: Chore,
+    pub(super) waiter: Option<R>,
+    pub(super) due: Option<Due>,
+    /// An answer was lost, so the server may have done it before.
+    pub(super) repeated: bool,
+    /// The server has not caught up as it was asked to: what it lists proves nothing.
+    pub(super) is_behind: bool,
+}
+
+/// The chores of one session, in the order in which they were given.
+#[derive(Debug)]
+pub(super) struct Chores<R> {
+    tasks: BTreeMap<Ticket, Task<R>>,
+    unsent: BTreeSet<Ticket>,
+    /// What the server had no time for: until `retry_at`, or another connection.
+    put_off: Vec<Ticket>,
+    retry_at: Option<Instant>,
+    sweeps: usize,
+    /// Of paths.
+    bytes: usize,
+    /// The chores for which there is no room among the tasks. No caller waits for their answers.
+    backlog: VecDeque<Chore>,
+    backlog_bytes: usize,
+    is_backlog_told: bool,
+}
+
+impl<R> Chores<R> {
+    pub(super) fn new() -> Self {
+        Self {
+            tasks: BTreeMap::new(),
+            unsent: BTreeSet::new(),
+            put_off: Vec::new(),
+            retry_at: None,
+            sweeps: 0,
+            bytes: 0,
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            is_backlog_told: false,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// How many chores are in the backlog.
+    pub(super) fn backlog(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// How many chores are in the backlog, if there are any and nobody was told since the connection
+    /// changed.
+    pub(super) fn untold_backlog(&mut self) -> Option<usize> {
+        let is_news = !self.backlog.is_empty() && !self.is_backlog_told;
+        self.is_backlog_told |= is_news;
+        is_news.then_some(self.backlog.len())
+    }
+
+    /// The connection was made or lost.
+    pub(super) fn connection_changed(&mut self) {
+        self.is_backlog_told = false;
+    }
+
+    /// Puts a chore into the backlog; false if that is full.
+    pub(super) fn defer(&mut self, chore: Chore) -> bool {
+        let bytes = self.backlog_bytes + chore.size();
+        let has_room = bytes <= BACKLOG_BYTES_MAX;
+        if has_room {
+            self.backlog_bytes = bytes;
+            self.backlog.push_back(chore);
+        }
+        has_room
+    }
+
+    /// Takes the oldest chore out of the backlog, if it fits.
+    pub(super) fn next_deferred(
+        &mut self,
+        fits: impl FnOnce(&Self, &Chore) -> bool,
+    ) -> Option<Chore> {
+        self.backlog.front().filter(|chore| fits(self, chore))?;
+        let chore = self.backlog.pop_front()?;
+        self.backlog_bytes -= chore.size();
+        Some(chore)
+    }
+
+    /// Bytes of the paths of what is to be deleted, or looked through.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// True if something remains to be sent when all that was sent is answered.
+    pub(super) fn go_on(&self) -> bool {
+        self.sweeps > 0 || !self.put_off.is_empty() || !self.backlog.is_empty()
+    }
+
+    pub(super) fn add(
+        &mut self,
+        number: Ticket,
+        chore: Chore,
+        waiter: Option<R>,
+        due: Option<Due>,
+    ) {
+        self.bytes += chore.path().len();
+        self.sweeps += usize::from(chore.is_sweep());
+        self.tasks.insert(number, Task { chore, waiter, due, repeated: false, is_behind: false });
+        self.unsent.insert(number);
+    }
+
+    /// The oldest chore that is not on its way, marked as being so, if it is older
+    /// than the request with that ticket.
+    pub(super) fn start_next(&mut self, before: Ticket) -> Option<(Ticket, Chore)> {
+        self.unsent.first().filter(|number| **number < before)?;
+        let number = self.unsent.pop_first()?;
+        Some((number, self.tasks.get(&number)?.chore.clone()))
+    }
+
+    /// Nobody waits for this chore any more; who did.
+    pub(super) fn give_up(&mut self, number: Ticket) -> Option<R> {
+        self.tasks.get_mut(&number)?.waiter.take()
+    }
+
+    /// The chore is over; what it was.
+    pub(super) fn finish(&mut self, number: Ticket) -> Option<Task<R>> {
+        self.unsent.remove(&number);
+        let task = self.tasks.remove(&number)?;
+        self.bytes -= task.chore.path().len();
+        self.sweeps -= usize::from(task.chore.is_sweep());
+        Some(task)
+    }
+
+    /// The answer was lost with the connection.
+    pub(super) fn unsend(&mut self, number: Ticket) {
+        if let Some(task) = self.tasks.get_mut(&number) {
+            task.repeated = true;
+            task.is_behind = false;
+            self.unsent.insert(number);
+        }
+    }
+
+    /// The server would not bring itself up to date before the list.
+    pub(super) fn sync_declined(&mut self, number: Ticket) {
+        if let Some(task) = self.tasks.get_mut(&number) {
+            task.is_behind = true;
+        }
+    }
+
+    pub(super) fn is_behind(&self, number: Ticket) -> bool {
+        self.tasks.get(&number).is_some_and(|task| task.is_behind)
+    }
+
+    /// The server was too busy: try again at `when`.
+    pub(super) fn postpone(&mut self, number: Ticket, when: Instant) {
+        if let Some(task) = self.tasks.get_mut(&number) {
+            task.is_behind = false;
+            self.put_off.push(number);
+        }
+        self.retry_at = Some(self.retry_at.map_or(when, |at| at.min(when)));
+    }
+
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    /// What was put off is to be sent with the next.
+    pub(super) fn retry(&mut self) {
+        self.retry_at = None;
+        let put_off = self.put_off.drain(..).filter(|number| self.tasks.contains_key(number));
+        self.unsent.extend(put_off);
+    }
+
+    /// Takes out everybody who waits, for the end of the session, after the answers
+    /// that were on their way were lost; and whether the chore was ever sent.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (R, bool)> + use<R> {
+        let tasks = std::mem::replace(self, Self::new()).tasks.into_values();
+        tasks.filter_map(|task| Some((task.waiter?, task.repeated)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chore_is_sent_once_per_connection_until_it_is_done() {
+        let mut chores = Chores::new();
+        let delete = |path: &str| Chore::Delete { path: path.into() };
+        chores.add(Ticket(1), delete("/a"), Some('a'), None);
+        chores.add(Ticket(3), delete("/b"), None, None);
+        assert!(chores.start_next(Ticket(1)).is_none());
+        let (first, chore) = chores.start_next(Ticket(2)).unwrap();
+        assert_eq!(chore, delete("/a"));
+        assert!(chores.start_next(Ticket(2)).is_none(), "what came later waits");
+        let (second, _) = chores.start_next(Ticket(9)).unwrap();
+        assert!(chores.start_next(Ticket(9)).is_none());
+        chores.unsend(first);
+        chores.finish(second);
+        assert_eq!(chores.start_next(Ticket(9)), Some((first, delete("/a"))));
+        let task = chores.finish(first).unwrap();
+        assert_eq!((task.chore, task.waiter, task.repeated), (delete("/a"), Some('a'), true));
+        assert!(chores.finish(first).is_none());
+        assert_eq!(chores.len(), 0);
+    }
+}

@@ -1,0 +1,504 @@
+//! What can go wrong with a request, whose fault it is, and whether it was applied.
+
+use std::fmt;
+use std::time::Duration;
+
+use proto::{DecodeError, ErrorCode, PathError, Shown};
+
+use crate::LeaseImpossible;
+use crate::loss_cause::LossCause;
+
+/// Whether a failed request changed anything at the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The server did it; only the answer could not be understood.
+    Applied,
+    /// It was not done and never will be.
+    NotApplied,
+    /// It may have been done, or may still be: look before you repeat it.
+    Unknown,
+}
+
+/// Whose fault a failure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The server understood and declined, for example because there is no such node.
+    Server,
+    /// The connection or the ensemble was not there.
+    Network,
+    /// The session is over; nothing more can be done with this client.
+    Session,
+    /// The caller asked for something that cannot be done.
+    Caller,
+    /// The peer broke the protocol.
+    Peer,
+}
+
+/// Where a failed call can be repeated, from the best case to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RetryOn {
+    /// On the same session, after a pause.
+    SameSession,
+    /// On the next session: this one has ended. See `SessionManager`.
+    NewSession,
+    /// Nowhere as it is: the call would fail again, or its [outcome](Error::outcome) is not
+    /// [`NotApplied`](Outcome::NotApplied) and repeating it could apply it twice.
+    Never,
+}
+
+/// How a session came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionEnd {
+    /// The server said that the session had expired.
+    Expired,
+    /// No server answered for so long that every one of them must have expired
+    /// the session; learnt without waiting for one that may never come back.
+    ExpiredLocally {
+        /// For how long this process did not run, if that is why no server was heard:
+        /// it was stopped, its machine was suspended, or a task blocked its runtime.
+        paused: Option<Duration>,
+    },
+    /// The server did not accept the credentials.
+    AuthFailed,
+    /// This client was closed.
+    Closed,
+    /// This client has let go of the session: `Client::detach`.
+    Detached,
+    /// More nodes waited to be deleted than this client keeps in mind
+    /// ([`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX)), so it closed the session, which
+    /// deletes its ephemeral nodes.
+    CleanUpOverflow,
+}
+
+impl SessionEnd {
+    /// True if nobody wanted the end and another session can do better: a
+    /// `SessionManager` opens the next one.
+    #[must_use]
+    pub fn is_loss(self) -> bool {
+        matches!(self, Self::Expired | Self::ExpiredLocally { .. } | Self::CleanUpOverflow)
+    }
+}
+
+impl fmt::Display for SessionEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "the session expired",
+            Self::ExpiredLocally { paused: Some(paused) } => {
+                return write!(f, "{}, and the session expired meanwhile", NotRunning(*paused));
+            }
+            Self::ExpiredLocally { paused: None } => {
+                "no server answered until the session had to be expired"
+            }
+            Self::AuthFailed => "the server did not accept the credentials",
+            Self::Closed => "the client was closed",
+            Self::Detached => "the client was detached from its session",
+            Self::CleanUpOverflow => "too many nodes waited to be deleted, so it was closed",
+        })
+    }
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The server declined the request with this code.
+    Server(ErrorCode),
+    /// The server declined one operation of a `multi`, and so
+    /// applied none of them.
+    RolledBack {
+        /// Which operation, counted from 0.
+        index: usize,
+        /// What it was to do: `create`, `setData`, `delete` or `check`.
+        operation: &'static str,
+        /// To which node, as the caller gave the path.
+        path: String,
+        /// Why the server declined it.
+        code: ErrorCode,
+    },
+    /// The connection ended before the answer came. The session may live on.
+    ConnectionLost(LossCause),
+    /// The session is over.
+    SessionEnded(SessionEnd),
+    /// No session could be had in the time given to `Config::connect`.
+    NoSession(LossCause),
+    /// The answer did not come in the time given to the request, by
+    /// `Config::request_timeout` or
+    /// `Client::within`. A request that still waited for a
+    /// connection is taken back; one that was sent may still be carried out.
+    TimedOut,
+    /// The connection is to a read-only server, as
+    /// `Config::allow_read_only` allows, which takes
+    /// no writes and no `sync`. One that does is being looked for.
+    NotReadOnly,
+    /// The request is larger than a server accepts.
+    TooLarge {
+        /// The length of the request's frame in bytes.
+        len: usize,
+        /// The maximum in bytes.
+        max: usize,
+    },
+    /// The answer is larger than this client accepts
+    /// (`Config::frame_len_max`), and has cost the
+    /// connection. Asked for again it would be so again.
+    AnswerTooLarge {
+        /// The length of the answer's frame in bytes.
+        len: usize,
+        /// The maximum in bytes.
+        max: usize,
+    },
+    /// A limit of the session, named here, is reached.
+    LimitReached(&'static str),
+    /// The session timeout and [`LeaseAssumptions`](crate::LeaseAssumptions) leave no room for a
+    /// lease that is both safe and valid.
+    LeaseImpossible(LeaseImpossible),
+    /// The `SessionManager` has stopped, for this reason, and opens no other
+    /// session.
+    ManagerStopped(Error),
+    /// The operating system gave no thread to drive the session.
+    NoThread(std::io::ErrorKind),
+    /// The path is not one that ZooKeeper accepts.
+    InvalidPath(PathError),
+    /// The connect string cannot be understood; says where and why.
+    InvalidConnectString(String),
+    /// The answer of the server could not be decoded.
+    InvalidReply(DecodeError),
+    /// The answer of the server could be decoded, and is none to what was asked.
+    UnfitReply,
+}
+
+/// A failed request: what went wrong, for which operation, and whether the
+/// request was applied.
+///
+/// `Debug` prints the same line as `Display`, so that `main` may return it; `{:#?}` prints the parts.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Inner {
+    kind: ErrorKind,
+    outcome: Outcome,
+    context: Option<(&'static str, String)>,
+}
+
+impl Error {
+    /// An error of a client that drives a session.
+    #[must_use]
+    pub fn new(kind: ErrorKind, outcome: Outcome) -> Self {
+        Self { inner: Box::new(Inner { kind, outcome, context: None }) }
+    }
+
+    /// A failure that happened before anything was sent.
+    #[must_use]
+    pub fn not_applied(kind: ErrorKind) -> Self {
+        Self::new(kind, Outcome::NotApplied)
+    }
+
+    /// No thread to drive the session.
+    #[must_use]
+    pub fn no_thread(error: std::io::Error) -> Self {
+        Self::not_applied(ErrorKind::NoThread(error.kind()))
+    }
+
+    /// The same, about more than the one request that failed.
+    #[must_use]
+    pub fn with_outcome(mut self, outcome: Outcome) -> Self {
+        self.inner.outcome = outcome;
+        self
+    }
+
+    /// Names the operation and the path, for the message.
+    #[must_use]
+    pub fn on(mut self, operation: &'static str, path: impl Into<String>) -> Self {
+        self.inner.context = Some((operation, path.into()));
+        self
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.inner.kind
+    }
+
+    /// Whether the request changed anything at the server.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.inner.outcome
+    }
+
+    /// The server's error code, if the server declined the request; of a transaction,
+    /// the code of the operation that failed.
+    #[must_use]
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self.kind() {
+            ErrorKind::Server(code) | ErrorKind::RolledBack { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self.kind() {
+            ErrorKind::Server(_) | ErrorKind::RolledBack { .. } => Fault::Server,
+            ErrorKind::ConnectionLost(cause) | ErrorKind::NoSession(cause) => match cause {
+                LossCause::FrameTooLarge
+                | LossCause::Garbled(_)
+                | LossCause::NotZooKeeper(_)
+                | LossCause::UnknownXid(_)
+                | LossCause::OutOfOrder(_)
+                | LossCause::WrongSession => Fault::Peer,
+                _ => Fault::Network,
+            },
+            ErrorKind::TimedOut | ErrorKind::NotReadOnly => Fault::Network,
+            ErrorKind::SessionEnded(_) | ErrorKind::ManagerStopped(_) => Fault::Session,
+            ErrorKind::InvalidReply(_) | ErrorKind::UnfitReply => Fault::Peer,
+            ErrorKind::TooLarge { .. }
+            | ErrorKind::AnswerTooLarge { .. }
+            | ErrorKind::LimitReached(_)
+            | ErrorKind::LeaseImpossible(_)
+            | ErrorKind::NoThread(_)
+            | ErrorKind::InvalidPath(_)
+            | ErrorKind::InvalidConnectString(_) => Fault::Caller,
+        }
+    }
+
+    /// Returns where the caller can repeat the request, with a chance to succeed and without the risk
+    /// that it is applied twice.
+    #[must_use]
+    pub fn retry_on(&self) -> RetryOn {
+        if self.outcome() != Outcome::NotApplied {
+            return RetryOn::Never;
+        }
+        match self.kind() {
+            ErrorKind::Server(code) | ErrorKind::RolledBack { code, .. }
+                if PASSING_CODES.contains(code) =>
+            {
+                RetryOn::SameSession
+            }
+            ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut | ErrorKind::NotReadOnly => {
+                RetryOn::SameSession
+            }
+            // Credentials are never taken back.
+            ErrorKind::LimitReached(limit) if *limit != "CREDENTIALS_MAX" => RetryOn::SameSession,
+            // Another attempt finds the same peer, or the same credentials.
+            ErrorKind::NoSession(LossCause::NotZooKeeper(_))
+            | ErrorKind::SessionEnded(SessionEnd::AuthFailed) => RetryOn::Never,
+            ErrorKind::NoSession(_) | ErrorKind::SessionEnded(_) => RetryOn::NewSession,
+            _ => RetryOn::Never,
+        }
+    }
+}
+
+/// What a server says when it cannot now: it is throttling, without a quorum, or not the one
+/// that the session is with any more; or the ensemble is just being changed.
+pub const PASSING_CODES: [ErrorCode; 5] = [
+    ErrorCode::THROTTLED_OP,
+    ErrorCode::NOT_READ_ONLY,
+    ErrorCode::SESSION_MOVED,
+    ErrorCode::RECONFIG_IN_PROGRESS,
+    ErrorCode::NEW_CONFIG_NO_QUORUM,
+];
+
+impl Error {
+    /// True if what is missing can only be the chroot: the parent of a node at the top
+    /// is the root, which is always there.
+    fn is_below_nothing(&self) -> bool {
+        let at_the_top = |path: &str| path.len() > 1 && path.rfind('/') == Some(0);
+        let created =
+            |(operation, path): &(&str, String)| *operation == "create" && at_the_top(path);
+        self.code() == Some(ErrorCode::NO_NODE) && self.inner.context.as_ref().is_some_and(created)
+    }
+}
+
+impl From<PathError> for Error {
+    fn from(error: PathError) -> Self {
+        Self::not_applied(ErrorKind::InvalidPath(error))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.inner.context, self.kind()) {
+            // It names the path itself.
+            (Some((operation, _)), ErrorKind::InvalidPath(_)) => write!(f, "{operation}: ")?,
+            (Some((operation, path)), _) => write!(f, "{operation} {}: ", Shown(path))?,
+            (None, _) => {}
+        }
+        match self.kind() {
+            ErrorKind::Server(code) => {
+                write!(f, "{code}")?;
+                if self.is_below_nothing() {
+                    f.write_str("; the chroot does not exist")?;
+                }
+            }
+            ErrorKind::RolledBack { index, operation, path, code } => {
+                let path = Shown(path);
+                write!(f, "operation [{index}], {operation} {path}: {code}; nothing was applied")?;
+            }
+            ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
+            ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
+            ErrorKind::NoSession(LossCause::ClosedByServer) => f.write_str(
+                "no session: the server closed the connection before it gave one; \
+                 is this its client port, without TLS?",
+            )?,
+            ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
+            ErrorKind::TimedOut => f.write_str("no answer in the time given")?,
+            ErrorKind::NotReadOnly => {
+                f.write_str("the server is read-only; wait for SessionEvent::Connected")?;
+            }
+            ErrorKind::TooLarge { len, max } => {
+                write!(f, "a request of {len} bytes; a server accepts at most {max}")?;
+            }
+            ErrorKind::LimitReached(limit @ "CREDENTIALS_MAX") => {
+                write!(f, "too many credentials on one session ({limit})")?;
+            }
+            ErrorKind::AnswerTooLarge { len, max } => write!(
+                f,
+                "an answer of {len} bytes; this client takes at most {max} (frame_len_max)"
+            )?,
+            ErrorKind::LimitReached(limit @ "WATCHES_MAX") => {
+                write!(f, "too many watches on one session ({limit})")?;
+            }
+            ErrorKind::LimitReached(limit @ "CHORES_MAX") => {
+                write!(
+                    f,
+                    "too many nodes still to be removed ({limit}); this one is, in its turn"
+                )?;
+            }
+            ErrorKind::LimitReached(limit) => {
+                write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
+            }
+            ErrorKind::LeaseImpossible(why) => write!(f, "{why}")?,
+            ErrorKind::ManagerStopped(why) => write!(f, "there will be no next session: {why}")?,
+            ErrorKind::NoThread(kind) => write!(f, "no thread for the session: {kind}")?,
+            ErrorKind::InvalidPath(error) => write!(f, "{error}")?,
+            ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}")?,
+            ErrorKind::InvalidReply(error) => {
+                write!(f, "the server's answer cannot be understood: {error}")?;
+            }
+            ErrorKind::UnfitReply => f.write_str("the server's answer is none to this request")?,
+        }
+        match (self.fault(), self.outcome()) {
+            (Fault::Server | Fault::Caller, Outcome::Unknown) => {
+                f.write_str(" (an earlier attempt may have been applied)")
+            }
+            (Fault::Server | Fault::Caller, _) => Ok(()),
+            _ if matches!(self.kind(), ErrorKind::NoSession(_)) => Ok(()),
+            (_, Outcome::Applied) => f.write_str(" (the request was applied)"),
+            (_, Outcome::NotApplied) => f.write_str(" (the request was not applied)"),
+            (_, Outcome::Unknown) => f.write_str(" (the request may have been applied)"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        f.debug_struct("Error")
+            .field("kind", self.kind())
+            .field("outcome", &self.outcome())
+            .field("context", &self.inner.context)
+            .finish()
+    }
+}
+
+/// The text for a time for which this process did not run.
+#[derive(Clone, Copy, Debug)]
+pub struct NotRunning(pub Duration);
+
+impl fmt::Display for NotRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs_f64();
+        write!(f, "this process did not run for {seconds:.1} s (stopped, suspended or blocked)")
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self.kind() {
+            ErrorKind::InvalidPath(error) => Some(error),
+            ErrorKind::InvalidReply(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_that_pass_can_be_retried_on_the_same_session() {
+        let on = |kind: ErrorKind| Error::not_applied(kind).retry_on();
+        let passes = |kind: ErrorKind| on(kind) == RetryOn::SameSession;
+        assert!(PASSING_CODES.into_iter().all(|code| passes(ErrorKind::Server(code))));
+        assert!(passes(ErrorKind::NotReadOnly) && passes(ErrorKind::LimitReached("REQUESTS_MAX")));
+        assert!(!passes(ErrorKind::LimitReached("CREDENTIALS_MAX")));
+        assert!(!passes(ErrorKind::AnswerTooLarge { len: 2, max: 1 }));
+        assert!(!passes(ErrorKind::Server(ErrorCode::NO_NODE)));
+        let moved = ErrorKind::Server(ErrorCode::SESSION_MOVED);
+        let unknown = Error::new(moved, Outcome::Unknown);
+        assert_eq!(unknown.retry_on(), RetryOn::Never, "it may have been applied");
+        let ended = |end| on(ErrorKind::SessionEnded(end));
+        assert_eq!(ended(SessionEnd::Expired), RetryOn::NewSession);
+        assert_eq!(ended(SessionEnd::AuthFailed), RetryOn::Never);
+        let refused = LossCause::Unreachable(std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(on(ErrorKind::NoSession(refused)), RetryOn::NewSession);
+    }
+
+    #[test]
+    fn limits_are_told_by_what_they_are_for() {
+        let told = |limit| Error::not_applied(ErrorKind::LimitReached(limit)).to_string();
+        assert!(told("WATCHES_MAX").starts_with("too many watches"));
+        assert!(told("CREDENTIALS_MAX").starts_with("too many credentials"));
+        assert!(told("CHORES_MAX").contains("removed"));
+        assert!(told("REQUESTS_MAX").ends_with("slow down"));
+        let large = Error::not_applied(ErrorKind::AnswerTooLarge { len: 12, max: 10 });
+        let text = "an answer of 12 bytes; this client takes at most 10 (frame_len_max)";
+        assert_eq!(large.to_string(), text);
+    }
+
+    #[test]
+    fn error_prints_as_one_line_for_main() {
+        let path = "a/b".to_owned();
+        let invalid = proto::validate_path(&path).unwrap_err();
+        for (error, line) in [
+            (
+                Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE)).on("getData", "/a"),
+                "getData /a: NoNode (-101)",
+            ),
+            (
+                Error::not_applied(ErrorKind::InvalidPath(invalid)).on("create", path),
+                r#"create: path "a/b" does not start with '/' (at byte 0)"#,
+            ),
+            (
+                Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Expired)).on("sync", "/\n"),
+                "sync /\\n: the session expired; open a new client (the request was not applied)",
+            ),
+        ] {
+            assert_eq!((format!("{error:?}"), error.to_string()), (line.into(), line.into()));
+            let source: Box<dyn std::error::Error> = error.into();
+            assert_eq!(format!("{source:?}"), line);
+            assert_eq!(format!("{source:#?}").lines().next(), Some("Error {"), "its parts");
+        }
+        let long = Error::not_applied(ErrorKind::TimedOut).on("getData", "/x".repeat(1_000_000));
+        assert!(long.to_string().len() < 400, "{long}");
+    }
+
+    #[test]
+    fn a_missing_chroot_is_named() {
+        let missing = |operation, path: &str| {
+            Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE))
+                .on(operation, path)
+                .to_string()
+        };
+        assert_eq!(missing("create", "/a"), "create /a: NoNode (-101); the chroot does not exist");
+        assert_eq!(missing("create", "/a/b"), "create /a/b: NoNode (-101)");
+        assert_eq!(missing("getData", "/a"), "getData /a: NoNode (-101)");
+    }
+}

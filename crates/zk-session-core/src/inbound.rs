@@ -1,0 +1,273 @@
+//! Bytes from the server: frames, replies, notifications.
+
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use proto::{ErrorCode, FrameError, OpCode, ReplyHeader, xid};
+
+use super::handles::{Owner, Sent};
+use super::link::Link;
+use super::{Handles, Identity, Output, Reply, Session};
+use crate::LossCause;
+use crate::error::{ErrorKind, Outcome};
+use crate::limits::HANDSHAKE_LEN_MAX;
+use crate::planted::Planted;
+use crate::{PeerProtocol, SessionEnd};
+
+impl<H: Handles> Session<H> {
+    /// Bytes have arrived. Whole frames are taken off the front of `buffer`; the
+    /// rest stays for the next call. Whatever the bytes are, the worst that they
+    /// can do is to cost the connection.
+    pub fn handle_received(&mut self, now: Instant, buffer: &mut BytesMut) {
+        self.check_lease(now);
+        // Any byte is a sign of life: a large reply on a slow link takes long.
+        self.pulse.heard(now);
+        loop {
+            if !matches!(self.link, Link::Handshaking { .. } | Link::Up) {
+                buffer.clear();
+                return;
+            }
+            let max = match self.link {
+                Link::Up => self.settings.frame_len_max,
+                _ => self.settings.frame_len_max.min(HANDSHAKE_LEN_MAX),
+            };
+            let result = match proto::split_frame(buffer, max) {
+                Ok(Some(frame)) => self.frame(now, &frame),
+                Ok(None) => {
+                    if self.is_connected() {
+                        let is_reply = self.is_awaited(buffer);
+                        self.pulse.heard_rest(now, is_reply);
+                    }
+                    return;
+                }
+                Err(error) => {
+                    self.refuse_answer(now, &error, buffer);
+                    Err(self.unfit_frame(buffer))
+                }
+            };
+            if let Err(cause) = result {
+                if matches!(cause, LossCause::OutOfOrder(_)) {
+                    self.see_rest(buffer);
+                }
+                self.drop_link(now, cause);
+            }
+        }
+    }
+
+    /// Notes the zxids of replies that arrived behind one out of order and are dropped with it, so that
+    /// the next server is not behind them.
+    fn see_rest(&mut self, buffer: &mut BytesMut) {
+        while let Ok(Some(frame)) = proto::split_frame(buffer, self.settings.frame_len_max) {
+            if let Ok((header, _)) = ReplyHeader::split(&frame)
+                && header.xid > 0
+            {
+                self.has_seen(header.zxid);
+            }
+        }
+    }
+
+    /// What the length of no frame says of the peer: it may not be a ZooKeeper server.
+    fn unfit_frame(&self, buffer: &[u8]) -> LossCause {
+        let is_first = matches!(self.link, Link::Handshaking { .. });
+        let protocol = PeerProtocol::of(buffer).filter(|_| is_first);
+        protocol.map_or(LossCause::FrameTooLarge, LossCause::NotZooKeeper)
+    }
+
+    fn frame(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
+        self.counters.frames_received += 1;
+        self.counters.bytes_received += u64::try_from(4 + frame.len()).unwrap_or(u64::MAX);
+        if matches!(self.link, Link::Handshaking { .. }) {
+            return self.handshake(now, frame);
+        }
+        let (header, body) = ReplyHeader::split(frame).map_err(LossCause::Garbled)?;
+        match header.xid {
+            xid::NOTIFICATION => {
+                if Planted::ZxidFromNotifications.is_on() {
+                    self.identity.last_zxid = header.zxid;
+                    self.identity.session_zxid = header.zxid;
+                }
+                self.notification(now, header.zxid, &body)
+            }
+            xid::PING => {
+                if let Some(sent) = self.pulse.unanswered_ping() {
+                    self.lease.touch_answered(sent, now);
+                    if Planted::LeaseFedByPings.is_on() {
+                        self.lease.quorum_agreed(sent, now);
+                    }
+                }
+                let round_trip = self.pulse.ponged(now);
+                self.pauses.heard();
+                self.counters.ping_round_trip = round_trip.or(self.counters.ping_round_trip);
+                Ok(())
+            }
+            xid => {
+                let was_oldest = self.inflight.is_oldest(xid);
+                let is_in_turn = header.err.is_ok() || is_quorums_word(header.err);
+                if !was_oldest && is_in_turn && self.has_overtaken(xid) {
+                    self.has_seen(header.zxid);
+                    return Err(LossCause::OutOfOrder(xid));
+                }
+                let is_arming = |sent: &Sent<H>| matches!(sent.owner, Owner::Rearm);
+                if was_oldest || !self.inflight.before(xid).any(is_arming) {
+                    self.identity.last_zxid = header.zxid.max(self.identity.last_zxid);
+                }
+                let sent = self.answered_by(xid).ok_or(LossCause::UnknownXid(xid))?;
+                self.pulse.answered(now, sent.at, was_oldest);
+                self.pauses.heard();
+                self.reply(now, sent, &header, body)
+            }
+        }
+    }
+
+    /// What has gone through a server's pipeline is answered in the order of the requests: one
+    /// that is missing before it was lost on the way, and will not come any more. Answers to
+    /// credentials go past the pipeline, and heartbeats past other requests, or come in behind
+    /// what overtakes nothing.
+    ///
+    /// Such an answer counts as seen by the session and is not told, as in the Java client: what
+    /// was left out may be the arming of watches, which are to be armed again from where they
+    /// were, and not behind events that were still to come. Nor does what may overtake, a
+    /// heartbeat say, move that place while they are not armed.
+    fn has_overtaken(&mut self, xid: i32) -> bool {
+        let is_in_order =
+            |owner: &Owner<H>| !matches!(owner, Owner::Heartbeat | Owner::Credential(_));
+        let is_one = self.inflight.find(xid).is_some_and(|sent| is_in_order(&sent.owner));
+        is_one
+            && !Planted::LostAnswerAwaited.is_on()
+            && self.inflight.before(xid).any(|sent| is_in_order(&sent.owner))
+    }
+
+    /// Replies to credentials and refusals overtake others: not the oldest is meant.
+    fn answered_by(&mut self, xid: i32) -> Option<Sent<H>> {
+        match Planted::RepliesByPosition.is_on() {
+            true => self.inflight.take_oldest(),
+            false => self.inflight.take(xid),
+        }
+    }
+
+    /// Whether this is the beginning of an answer that is awaited.
+    fn is_awaited(&mut self, rest: &[u8]) -> bool {
+        let xid = rest.get(4..).and_then(<[u8]>::first_chunk);
+        xid.is_some_and(|xid| self.inflight.find(i32::from_be_bytes(*xid)).is_some())
+    }
+
+    /// What a server without a quorum says is seen by no session.
+    fn has_seen(&mut self, zxid: i64) {
+        let Identity { session_id, session_zxid, .. } = &mut self.identity;
+        if *session_id != 0 {
+            *session_zxid = zxid.max(*session_zxid);
+        }
+    }
+
+    /// Tells the one whose answer it is that it is too large: asked for again it would
+    /// be so again, and cost everybody the connection each time. It can be told by the
+    /// number in front, which has come along in all but the oddest of cases.
+    fn refuse_answer(&mut self, now: Instant, error: &FrameError, buffer: &[u8]) {
+        let (Link::Up, FrameError::TooLong { len, max }) = (&self.link, *error) else { return };
+        let Some(xid) = buffer.get(4..).and_then(<[u8]>::first_chunk) else { return };
+        let Some(sent) = self.inflight.take(i32::from_be_bytes(*xid)) else { return };
+        self.deadlines.met(sent.due);
+        match sent.owner {
+            Owner::Caller(to) => {
+                let outcome = match sent.op.is_write() {
+                    true => Outcome::Unknown,
+                    false => Outcome::NotApplied,
+                };
+                let result = Err((ErrorKind::AnswerTooLarge { len, max }, outcome));
+                self.outputs.push_back(Output::Reply { to, result });
+            }
+            Owner::Chore(number) => self.give_up_chore(now, number),
+            _ => {}
+        }
+    }
+
+    fn reply(
+        &mut self,
+        now: Instant,
+        sent: Sent<H>,
+        header: &ReplyHeader,
+        body: Bytes,
+    ) -> Result<(), LossCause> {
+        // Only ordinary replies move the zxid: notifications may carry that of a
+        // transaction of which more events are to come, and refusals carry -1.
+        self.has_seen(header.zxid);
+        self.take_evidence(now, &sent, header);
+        self.deadlines.met(sent.due);
+        // UnknownSession: the session went between two looks of the server at it.
+        if [ErrorCode::SESSION_EXPIRED, ErrorCode::UNKNOWN_SESSION].contains(&header.err) {
+            self.fail_owner(sent);
+            self.end(SessionEnd::Expired);
+            return Ok(());
+        }
+        if let Some(watch) = sent.watch {
+            self.watch_answered(now, watch, header);
+        }
+        let reply = Reply { zxid: header.zxid, body };
+        match sent.owner {
+            Owner::Caller(to) => {
+                let result = answer(header.err, reply);
+                self.outputs.push_back(Output::Reply { to, result });
+            }
+            Owner::Credential(index) => {
+                self.credential_answered(index, header.err, &reply);
+            }
+            Owner::Chore(number) => self.chore_answered(now, number, header.err, reply),
+            // Watches that could not be re-armed would be silent for ever.
+            Owner::Rearm if !header.err.is_ok() => return Err(LossCause::Refused(header.err)),
+            Owner::Removal(path, kind) => self.removal_answered(now, &path, kind, header.err),
+            Owner::Heartbeat => {
+                self.counters.heartbeat_round_trip = Some(now.saturating_duration_since(sent.at));
+            }
+            Owner::CatchUp(number) if !header.err.is_ok() => self.chores.sync_declined(number),
+            Owner::Rearm | Owner::CatchUp(_) | Owner::Nobody => {}
+            Owner::Close => self.end(self.closing_as().unwrap_or(SessionEnd::Closed)),
+        }
+        Ok(())
+    }
+
+    /// Takes from an answer what it proves of the leader's clock; see [`super::lease`].
+    fn take_evidence(&mut self, now: Instant, sent: &Sent<H>, header: &ReplyHeader) {
+        // Credentials are answered ahead of the request processors, and touch nothing.
+        if matches!(sent.owner, Owner::Credential(_)) {
+            return;
+        }
+        if header.err.is_ok() || is_quorums_word(header.err) {
+            self.lease.touch_answered(sent.at, now);
+        }
+        if sent.op.is_write() && header.zxid > 0 && is_quorums_word(header.err) {
+            self.lease.quorum_agreed(sent.at, now);
+        } else if sent.op == OpCode::Sync && header.err.is_ok() {
+            self.lease.leader_answered(sent.at, now);
+        }
+    }
+
+    fn fail_owner(&mut self, sent: Sent<H>) {
+        if let Owner::Caller(to) = sent.owner {
+            let kind = ErrorKind::SessionEnded(SessionEnd::Expired);
+            let result = Err((kind, Outcome::NotApplied));
+            self.outputs.push_back(Output::Reply { to, result });
+        }
+    }
+}
+
+pub(super) fn answer(code: ErrorCode, reply: Reply) -> Result<Reply, super::Failure> {
+    match code.is_ok() {
+        true => Ok(reply),
+        false => Err((ErrorKind::Server(code), Outcome::NotApplied)),
+    }
+}
+
+/// True for answers to a write that can only come from a leader, which has its
+/// followers agree to a refusal as to a success. A follower may refuse a write by
+/// itself, for its load, its mode or its view of an access list.
+fn is_quorums_word(code: ErrorCode) -> bool {
+    [
+        ErrorCode::OK,
+        ErrorCode::NO_NODE,
+        ErrorCode::NODE_EXISTS,
+        ErrorCode::BAD_VERSION,
+        ErrorCode::NOT_EMPTY,
+        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS,
+    ]
+    .contains(&code)
+}

@@ -1,0 +1,260 @@
+//! What a lease assumes about servers and clocks.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::TIMEOUT_MAX;
+
+/// What the lease of a session assumes about servers and clocks, in one place.
+///
+/// A lease ends before the leader can expire the session. A client cannot see the leader's clock,
+/// so it derives a bound from the answers it gets (ARCHITECTURE.md, "The lease"). The
+/// derivation rests on these assumptions:
+///
+/// 1. **A follower flushes its touch table at least every [`flush_bound`](Self::flush_bound)**, by
+///    default a third of the session timeout. A leader asks for the table every `tickTime / 2`.
+///    A session timeout is at least two ticks, unless `minSessionTimeout` says otherwise, so half
+///    a tick is at most a quarter of it. The rest is for a server or a network that lags.
+/// 2. **Timers fire, and the holder reacts, within the [`margin`](Self::margin)**, by default a
+///    twelfth of the session timeout. The lease ends this much before the proven bound.
+/// 3. **The clocks of client and leader differ in rate by
+///    [`clock_drift_ppm`](Self::clock_drift_ppm) at most**, by default 1,000 ppm. Crystals are
+///    good to 100 ppm, and NTP corrects by 500 ppm at most. Clocks need not show the same time.
+/// 4. **A server that shortens the session timeout, and whose answer to the connect request is
+///    lost**, grants at least half of the shortest timeout so far, and processes the request
+///    before a later one. There is no setting. It matters only where servers differ in
+///    `maxSessionTimeout`: a handshake that succeeds tells the timeout.
+///
+/// # Examples
+/// Servers with `tickTime=2000` flush every second. A session of 10 s that is told so has a
+/// lease that outlasts longer interruptions:
+///
+/// ```
+/// use std::time::Duration;
+/// use zk_session_core::LeaseAssumptions;
+///
+/// let assumptions = LeaseAssumptions::new().flush_bound(Duration::from_millis(1_500));
+/// # drop(assumptions);
+/// ```
+///
+/// # Observers behind followers
+/// With `observerMasterPort` an observer hands its touches to a follower, which hands them on: two
+/// flushes in a row. Set the flush bound to a tick and a half there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseAssumptions {
+    flush_bound: Option<Duration>,
+    margin: Option<Duration>,
+    clock_drift_ppm: u32,
+}
+
+impl Default for LeaseAssumptions {
+    fn default() -> Self {
+        Self { flush_bound: None, margin: None, clock_drift_ppm: 1_000 }
+    }
+}
+
+impl LeaseAssumptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the longest time between two flushes of a follower's touch table: half of the
+    /// servers' `tickTime`, and what a slow server or network adds.
+    ///
+    /// A smaller bound keeps locks through longer interruptions. A bound below half a tick is
+    /// unsafe.
+    #[must_use]
+    pub fn flush_bound(mut self, bound: Duration) -> Self {
+        self.flush_bound = Some(bound);
+        self
+    }
+
+    /// Sets how much earlier than proven the lease ends.
+    #[must_use]
+    pub fn margin(mut self, margin: Duration) -> Self {
+        self.margin = Some(margin);
+        self
+    }
+
+    /// Sets by how many millionths the rates of two clocks may differ.
+    #[must_use]
+    pub fn clock_drift_ppm(mut self, ppm: u32) -> Self {
+        self.clock_drift_ppm = ppm;
+        self
+    }
+
+    /// Computes the times of a lease for a session timeout.
+    ///
+    /// # Errors
+    /// [`LeaseImpossible`] if a lease could never be safe, or never be valid.
+    pub fn times(&self, timeout: Duration) -> Result<LeaseTimes, LeaseImpossible> {
+        let timeout = timeout.min(TIMEOUT_MAX);
+        let flush_bound = self.flush_bound.unwrap_or(timeout / 3);
+        let margin = self.margin.unwrap_or(timeout / 12);
+        for (setting, value) in [("flush_bound", flush_bound), ("margin", margin)] {
+            if value < SHORTEST {
+                return Err(LeaseImpossible::NeverSafe { setting, value });
+            }
+        }
+        let drift = timeout.saturating_mul(self.clock_drift_ppm) / 1_000_000;
+        let ends_early = margin.saturating_add(drift);
+        let times = LeaseTimes {
+            flush_bound,
+            ends_early,
+            touch_every: timeout / 16,
+            leader_every: timeout / 8,
+            quorum_every: timeout * 3 / 8,
+        };
+        let renewals = times.touch_every + times.leader_every;
+        let needed = flush_bound.saturating_add(ends_early).saturating_add(renewals);
+        match needed.saturating_add(timeout / 8) <= timeout {
+            true => Ok(times),
+            false => Err(LeaseImpossible::NeverValid { timeout, flush_bound, margin, drift }),
+        }
+    }
+}
+
+/// The times of a lease, for one session timeout.
+///
+/// A lease that is kept renewed lasts at least for the session timeout less
+/// [`flush_bound`](Self::flush_bound), [`ends_early`](Self::ends_early),
+/// [`touch_every`](Self::touch_every) and [`leader_every`](Self::leader_every) when all answers stop:
+/// two fifths of the session timeout by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseTimes {
+    /// The longest time between two flushes of a follower.
+    pub flush_bound: Duration,
+    /// How much earlier than proven the lease ends: the margin, and the drift of clocks.
+    pub ends_early: Duration,
+    /// How often anything is sent while the lease is claimed: a touch to prove later.
+    pub touch_every: Duration,
+    /// How often the leader answers something while the lease is claimed.
+    pub leader_every: Duration,
+    /// How often a quorum agrees to something while the lease is claimed.
+    pub quorum_every: Duration,
+}
+
+/// Why no lease is possible with these settings and this session timeout.
+/// `Debug` prints the same line as `Display`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseImpossible {
+    /// With this setting two clients could hold a lock at once.
+    NeverSafe {
+        /// The setting of [`LeaseAssumptions`].
+        setting: &'static str,
+        /// What it was set to.
+        value: Duration,
+    },
+    /// The lease would end before it could be renewed.
+    NeverValid {
+        /// The session timeout, as asked for or as negotiated.
+        timeout: Duration,
+        /// The flush bound.
+        flush_bound: Duration,
+        /// The margin.
+        margin: Duration,
+        /// What the clocks may differ by in a session timeout.
+        drift: Duration,
+    },
+}
+
+impl fmt::Display for LeaseImpossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeverSafe { setting, value } => write!(
+                f,
+                "the lease setting {setting} is {value:?}, and a lease is never safe with less \
+                 than {SHORTEST:?}: ask for a longer session timeout, or set {setting} to at least {}",
+                match *setting {
+                    "flush_bound" => "half of the servers' tickTime",
+                    _ => "the time that the holder takes to stop",
+                }
+            ),
+            Self::NeverValid { timeout, flush_bound, margin, drift } => write!(
+                f,
+                "the session timeout of {timeout:?} leaves no time for a lease with a flush bound \
+                 of {flush_bound:?}, a margin of {margin:?} and a clock drift of {drift:?}: ask for a \
+                 longer session timeout (servers grant up to maxSessionTimeout), or set smaller lease \
+                 assumptions"
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for LeaseImpossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for LeaseImpossible {}
+
+/// The shortest flush bound and margin: one millisecond is the unit of the servers' clocks.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn longest_timeout_that_can_be_asked_for_has_a_lease() {
+        let longest = LeaseAssumptions::new().times(Duration::MAX);
+        assert_eq!(longest, LeaseAssumptions::new().times(TIMEOUT_MAX));
+        assert!(longest.is_ok());
+    }
+
+    #[test]
+    fn refusal_names_the_setting_that_is_wrong() {
+        let text = |it: LeaseAssumptions| it.times(4_000 * MS).unwrap_err().to_string();
+        let drift = text(LeaseAssumptions::new().clock_drift_ppm(500_000));
+        assert!(drift.contains("a clock drift of 2s"), "{drift}");
+        let margin = text(LeaseAssumptions::new().margin(Duration::ZERO));
+        assert!(margin.contains("set margin to at least the time"), "{margin}");
+    }
+
+    #[test]
+    fn default_times_leave_two_fifths_of_any_timeout() {
+        for timeout in [100 * MS, 4_000 * MS, 40_000 * MS, Duration::from_secs(86_400 * 24)] {
+            let times = LeaseAssumptions::new().times(timeout).unwrap();
+            let spent =
+                times.flush_bound + times.ends_early + times.touch_every + times.leader_every;
+            let left = timeout - spent;
+            assert!(left > timeout * 39 / 100 && left < timeout * 2 / 5, "{left:?} of {timeout:?}");
+            // At most three logged writes in a session timeout.
+            assert!(times.quorum_every * 3 > timeout);
+        }
+    }
+
+    #[test]
+    fn unsafe_settings_are_refused_with_the_setting() {
+        let none = Duration::ZERO;
+        for (assumptions, setting) in [
+            (LeaseAssumptions::new().flush_bound(none), "flush_bound"),
+            (LeaseAssumptions::new().margin(none), "margin"),
+        ] {
+            let refused = assumptions.times(4_000 * MS).unwrap_err();
+            assert_eq!(refused, LeaseImpossible::NeverSafe { setting, value: none });
+            assert!(refused.to_string().contains(setting), "{refused}");
+        }
+    }
+
+    #[test]
+    fn timeout_too_short_for_the_settings_is_refused() {
+        let assumptions = LeaseAssumptions::new().flush_bound(1_500 * MS).margin(500 * MS);
+        assumptions.times(4_000 * MS).unwrap();
+        let refused = assumptions.times(2_500 * MS).unwrap_err();
+        assert!(refused.to_string().contains("2.5s"), "{refused}");
+        for huge in [Duration::MAX, Duration::from_secs(1 << 40)] {
+            assert!(LeaseAssumptions::new().flush_bound(huge).times(4_000 * MS).is_err());
+            assert!(LeaseAssumptions::new().margin(huge).times(4_000 * MS).is_err());
+        }
+        assert!(LeaseAssumptions::new().clock_drift_ppm(u32::MAX).times(4_000 * MS).is_err());
+        assert!(LeaseAssumptions::new().times(Duration::ZERO).is_err());
+    }
+}

@@ -1,0 +1,286 @@
+//! The connection: attempts, the handshake, and what its loss does.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use proto::{ConnectReply, ConnectRequest, ConnectResponse, ErrorCode};
+
+use super::handles::{Owner, Sent};
+use super::hosts::{Hosts, Rebalance};
+use super::read_only::Search;
+use super::{Failure, Handles, Output, Password, Session};
+use crate::LossCause;
+use crate::error::{ErrorKind, Outcome};
+use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
+use crate::planted::Planted;
+use crate::{Host, PeerProtocol, SessionEnd, SessionEvent};
+
+/// Where the session stands with its connection.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// The next attempt is made at this time.
+    Waiting { until: Instant },
+    /// The driver was told to connect and has until then.
+    Connecting { deadline: Instant },
+    /// The connect request is out. Nothing else may be sent before its answer: a
+    /// server that refuses closes at once, and bytes it has not read would turn
+    /// that into a reset which can swallow the refusal (ZOOKEEPER-1702).
+    Handshaking { deadline: Instant },
+    /// Requests flow.
+    Up,
+    /// Nothing happens any more.
+    Ended(SessionEnd),
+}
+
+impl<H: Handles> Session<H> {
+    /// The connection that [`Output::Connect`] asked for is open.
+    pub fn handle_connected(&mut self, now: Instant) {
+        if !matches!(self.link, Link::Connecting { .. }) {
+            return;
+        }
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: match Planted::ResumesWithoutZxid.is_on() {
+                true => 0,
+                false => self.identity.session_zxid,
+            },
+            // Always the timeout asked for, not the one negotiated before.
+            timeout_ms: i32::try_from(self.settings.session_timeout.as_millis())
+                .unwrap_or(i32::MAX),
+            session_id: self.identity.session_id,
+            password: self.identity.password.0.clone(),
+            read_only: Some(self.settings.allow_read_only),
+        };
+        self.outbound.append(|out| proto::encode_record(&request, out));
+        self.lease.handshake_sent(now);
+        self.link = Link::Handshaking { deadline: now + self.attempt_timeout() };
+    }
+
+    /// The connection ended, or could not be opened.
+    pub fn handle_disconnected(&mut self, now: Instant, cause: LossCause) {
+        self.check_lease(now);
+        if !matches!(self.link, Link::Waiting { .. } | Link::Ended(_)) {
+            self.lost(now, cause);
+        }
+    }
+
+    /// Takes over a new list of servers; an empty one changes nothing. Stays connected
+    /// where the load allows it; otherwise the session moves, and requests in flight
+    /// end as they do with any lost connection.
+    pub fn update_servers(&mut self, now: Instant, hosts: Vec<Host>) {
+        self.check_lease(now);
+        if hosts.is_empty() || self.ended().is_some() {
+            return;
+        }
+        let serving = self.hosts.serving().clone();
+        let rebalance = self.hosts.update(hosts, &mut self.rng);
+        if rebalance == Rebalance::Stay {
+            self.move_at = None;
+        }
+        if rebalance == Rebalance::Move && !matches!(self.link, Link::Waiting { .. }) {
+            match self.link {
+                // Not at once: whoever calls this may not know what the socket has taken,
+                // by which it is decided what may have been applied.
+                Link::Up => {
+                    self.hosts.leave(serving);
+                    self.move_at = Some(now);
+                }
+                // Nothing was asked of that one yet, and its answer is none of the next.
+                _ => self.drop_link(now, LossCause::Rebalanced),
+            }
+        }
+    }
+
+    /// Drops the connection from our side.
+    pub(super) fn drop_link(&mut self, now: Instant, cause: LossCause) {
+        self.outputs.push_back(Output::Disconnect);
+        self.lost(now, cause);
+    }
+
+    fn lost(&mut self, now: Instant, cause: LossCause) {
+        let was_up = self.is_connected();
+        let cause = self.explained(cause);
+        let resuming =
+            self.identity.session_id != 0 && matches!(self.link, Link::Handshaking { .. });
+        if resuming && Planted::EndIsExpiry.is_on() {
+            return self.end(SessionEnd::Expired);
+        }
+        // A server that takes the session and then closes, over and over, is no
+        // better than one that closes at once.
+        let has_served = was_up && self.pulse.up_for(now) >= BACKOFF_MAX;
+        self.hosts.lost(was_up, has_served, cause);
+        self.move_at = None;
+        self.fail_inflight(&ErrorKind::ConnectionLost(cause));
+        self.outbound.reset();
+        self.pulse.link_lost();
+        self.close_is_unsaid();
+        self.search = None;
+        self.last_loss = Some(cause);
+        let pause = match cause {
+            LossCause::Rebalanced => Hosts::pause_to_move(&mut self.rng),
+            // A better one was found; the refusal of a read-only one comes before it is up.
+            LossCause::ReadOnly if was_up => Hosts::pause_to_move(&mut self.rng),
+            _ => {
+                if matches!(self.link, Link::Handshaking { .. }) {
+                    self.hosts.skip_current(now);
+                }
+                self.hosts.failed(now, &mut self.rng)
+            }
+        };
+        self.link = Link::Waiting { until: now + pause };
+        self.tell_refusal(now + pause, cause);
+        let session_id = self.identity.session_id;
+        if was_up {
+            self.counters.connections_lost += 1;
+            self.chores.connection_changed();
+            self.event(SessionEvent::Suspended { session_id, cause });
+        }
+        if let Some(end) = self.closing_as().filter(|_| session_id == 0) {
+            self.end(end); // there is nothing to tell a server
+        }
+    }
+
+    /// Finds the reason for a server that closes the connection during the handshake of a first
+    /// session and sends nothing. It may not serve yet, or its port may be one for TLS: Netty closes
+    /// a plaintext connection like that. So the server is probed for TLS, once.
+    fn explained(&mut self, cause: LossCause) -> LossCause {
+        let is_greeting = matches!(self.link, Link::Handshaking { .. });
+        if cause != LossCause::ClosedByServer || !is_greeting || self.identity.session_id != 0 {
+            return cause;
+        }
+        if self.hosts.speaks_tls() {
+            return LossCause::NotZooKeeper(PeerProtocol::Tls);
+        }
+        if let Some(host) = self.hosts.is_to_be_asked_for_tls() {
+            self.outputs.push_back(Output::ProbeTls(host));
+        }
+        cause
+    }
+
+    /// The server was asked whether it speaks TLS, as [`Output::ProbeTls`] had it.
+    pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, speaks_tls: bool) {
+        let is_news = speaks_tls && self.ended().is_none() && !self.is_established();
+        if is_news && self.hosts.set_speaks_tls(host) {
+            let cause = LossCause::NotZooKeeper(PeerProtocol::Tls);
+            self.last_loss = Some(cause);
+            self.tell_refusal(now, cause);
+        }
+    }
+
+    /// Reports that no server gives a first session.
+    fn tell_refusal(&mut self, next_attempt: Instant, cause: LossCause) {
+        if !self.is_established() && self.is_refused(next_attempt) {
+            self.outputs.push_back(Output::Refused(cause));
+        }
+    }
+
+    /// True if no server is a ZooKeeper server, or if all refuse connections and the next attempt
+    /// comes after [`refused_timeout`](super::Settings::refused_timeout).
+    fn is_refused(&self, next_attempt: Instant) -> bool {
+        // Before the first connection, this is the age of the session.
+        let age = self.pulse.up_for(next_attempt);
+        let is_long = self.settings.refused_timeout.is_some_and(|longest| age > longest);
+        self.hosts.are_all_foreign() || (is_long && self.hosts.have_all_refused())
+    }
+
+    /// Answers everything that was sent, oldest first. Requests of which no byte
+    /// has left, and reads, were not applied; nobody knows about the others.
+    pub(super) fn fail_inflight(&mut self, kind: &ErrorKind) {
+        for Sent { op, offset, owner, due, .. } in self.inflight.drain() {
+            self.deadlines.met(due);
+            match owner {
+                Owner::Caller(to) if Planted::PendingDropped.is_on() => std::mem::forget(to),
+                Owner::Caller(to) => {
+                    let unknown = op.is_write() && self.outbound.has_left(offset);
+                    let unknown = unknown && !Planted::UnknownIsNotApplied.is_on();
+                    let outcome = if unknown { Outcome::Unknown } else { Outcome::NotApplied };
+                    let failure: Failure = (kind.clone(), outcome);
+                    self.outputs.push_back(Output::Reply { to, result: Err(failure) });
+                }
+                Owner::Chore(number) if Planted::ForgetUnknownRelease.is_on() => {
+                    drop(self.chores.finish(number));
+                }
+                Owner::Chore(number) => self.chores.unsend(number),
+                Owner::Credential(_)
+                | Owner::Rearm
+                | Owner::Removal(..)
+                | Owner::Heartbeat
+                | Owner::CatchUp(_)
+                | Owner::Nobody
+                | Owner::Close => {}
+            }
+        }
+    }
+
+    /// The first frame of a connection.
+    pub(super) fn handshake(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
+        match ConnectReply::parse(frame).map_err(LossCause::Garbled)? {
+            ConnectReply::Accepted(response) => self.accepted(now, response),
+            ConnectReply::Rejected if self.identity.session_id != 0 => {
+                // One that is closed had been: only the answer to closeSession was lost.
+                self.end(self.closing_with_server().unwrap_or(SessionEnd::Expired));
+                Ok(())
+            }
+            // A session that does not exist yet cannot have expired.
+            ConnectReply::Rejected => Err(LossCause::Refused(ErrorCode::SESSION_EXPIRED)),
+            ConnectReply::Refused(code) => Err(LossCause::Refused(code)),
+        }
+    }
+
+    fn accepted(&mut self, now: Instant, response: ConnectResponse) -> Result<(), LossCause> {
+        let known = self.identity.session_id;
+        let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        if response.read_only == Some(true) {
+            // It cannot have our session, if there is one, whatever it says.
+            if known != 0 || !self.settings.allow_read_only {
+                return Err(LossCause::ReadOnly);
+            }
+            self.identity.timeout = timeout;
+            self.search = Some(Search::new(now));
+            if Planted::ReadOnlySessionKept.is_on() {
+                self.identity.session_id = response.session_id;
+                self.identity.password = Password(Bytes::copy_from_slice(&response.password));
+            }
+            let (session_id, host) = (response.session_id, self.hosts.current().clone());
+            self.up(now, SessionEvent::ReadOnly { session_id, timeout, host });
+            return Ok(());
+        }
+        if response.session_id == 0 || (known != 0 && response.session_id != known) {
+            return Err(LossCause::WrongSession);
+        }
+        self.identity.session_id = response.session_id;
+        // Not the frame, with the whole buffer that it came in, for sixteen bytes.
+        self.identity.password = Password(Bytes::copy_from_slice(&response.password));
+        self.identity.timeout = timeout;
+        self.lease.handshake_accepted(timeout, now);
+        let (session_id, host) = (response.session_id, self.hosts.current().clone());
+        let event = match self.is_established() && known != 0 {
+            false => SessionEvent::Connected { session_id, timeout, host },
+            true => SessionEvent::Reconnected { session_id, timeout, host },
+        };
+        self.up(now, event);
+        Ok(())
+    }
+
+    fn up(&mut self, now: Instant, event: SessionEvent) {
+        self.pulse.link_up(now);
+        self.pauses.heard();
+        self.last_loss = None;
+        self.hosts.connected(&mut self.rng);
+        self.link = Link::Up;
+        self.event(event);
+        self.chores.connection_changed();
+        self.tell_backlog();
+        self.transmit_backlog(now);
+    }
+
+    /// How long one server gets to accept, and again to answer the handshake: never
+    /// more than a third of the session timeout, however few servers there are. A
+    /// ZooKeeper that is starting up may take a connection and forget about it, and
+    /// there must be time to come back before the lease is over. Nor so long that who
+    /// waits for a first connection sees one server only.
+    pub(super) fn attempt_timeout(&self) -> Duration {
+        let shares = u32::try_from(self.hosts.count()).unwrap_or(u32::MAX).max(3);
+        (self.identity.timeout / shares).clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX)
+    }
+}

@@ -1,0 +1,175 @@
+//! Why a connection ended, and what a peer may be that is no ZooKeeper server.
+
+use std::time::Duration;
+use std::{fmt, io};
+
+use proto::{DecodeError, ErrorCode};
+
+use crate::error::NotRunning;
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// No server could be reached, or not in time.
+    Unreachable(io::ErrorKind),
+    /// The server closed the connection.
+    ClosedByServer,
+    /// Reading or writing failed.
+    Io(io::ErrorKind),
+    /// The client closed the connection after this process had not run for so long: it was
+    /// stopped, its machine was suspended, or a task blocked its runtime. The server may not be at
+    /// fault.
+    ProcessPaused(Duration),
+    /// Nothing was heard for two thirds of the session timeout, or for as long as a claimed
+    /// lease could still be renewed on another connection; or the handshake took too long.
+    Silent,
+    /// The server was heard of, but left a request without an answer for a whole
+    /// session timeout, or acknowledged nothing at all for two thirds of it; of one that
+    /// is longer, a [minute](crate::limits::PATIENCE_MAX) counts.
+    Stalled,
+    /// The client has moved to other servers, as
+    /// `update_servers` had it.
+    Rebalanced,
+    /// The server answered the handshake with an error code, or the request that was to
+    /// arm the session's watches again.
+    Refused(ErrorCode),
+    /// The server is in read-only mode, on which no session that exists can live on;
+    /// or a read-write server was found meanwhile.
+    ReadOnly,
+    /// The server announced a frame beyond the configured maximum.
+    FrameTooLarge,
+    /// The peer is not a ZooKeeper server: it answered the handshake, or a probe, in this protocol.
+    ///
+    /// A server that closes the connection and sends nothing is asked once whether it speaks TLS, and
+    /// answers no four-letter word: a port for both whose server does not serve yet is waited for.
+    NotZooKeeper(PeerProtocol),
+    /// The server sent something that is not in the protocol.
+    Garbled(DecodeError),
+    /// The server answered a request that was never made.
+    UnknownXid(i32),
+    /// The server answered this request and left one out that was sent before it, whose
+    /// answer will not come any more.
+    OutOfOrder(i32),
+    /// The server answered the handshake with somebody else's session.
+    WrongSession,
+}
+
+impl fmt::Display for LossCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(io::ErrorKind::NotFound) => {
+                f.write_str("the name of a server could not be looked up")
+            }
+            Self::Unreachable(kind) => write!(f, "no server could be reached ({kind})"),
+            Self::ClosedByServer => f.write_str("the server closed the connection"),
+            Self::Io(kind) => write!(f, "reading or writing failed ({kind})"),
+            Self::ProcessPaused(paused) => {
+                write!(f, "{}, and closed the connection", NotRunning(*paused))
+            }
+            Self::Silent => f.write_str("the server did not answer in time"),
+            Self::Stalled => f.write_str("the server went on and left a request without an answer"),
+            Self::Rebalanced => f.write_str("the client has moved to another server"),
+            Self::Refused(code) => {
+                write!(f, "the server refused the session, or its watches: {code}")
+            }
+            Self::ReadOnly => f.write_str("the server is read-only"),
+            Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),
+            Self::NotZooKeeper(protocol) => write!(f, "{protocol}"),
+            Self::Garbled(error) => write!(f, "the server broke the protocol: {error}"),
+            Self::UnknownXid(xid) => write!(f, "the server answered request {xid}, never made"),
+            Self::OutOfOrder(xid) => {
+                write!(f, "the server answered request {xid} and left out an earlier one")
+            }
+            Self::WrongSession => f.write_str("the server answered with another session"),
+        }
+    }
+}
+
+impl LossCause {
+    /// True if the attempt failed at once, and the next one is likely to fail as well.
+    pub(crate) fn is_refusal(self) -> bool {
+        match self {
+            Self::Unreachable(kind) => kind != io::ErrorKind::TimedOut,
+            Self::NotZooKeeper(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// What a peer speaks instead of ZooKeeper's protocol, by the first bytes that it sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PeerProtocol {
+    /// TLS, as on a `secureClientPort`: the first bytes are a record of it.
+    Tls,
+    /// HTTP, as on the port of the admin server or of metrics.
+    Http,
+    /// SSH.
+    Ssh,
+    /// Some other protocol that begins with text; the first bytes of it.
+    Text([u8; 4]),
+}
+
+impl PeerProtocol {
+    /// What the first bytes look like. For ZooKeeper they would be the length of a frame.
+    pub fn of(first: &[u8]) -> Option<Self> {
+        let first = *first.first_chunk::<4>()?;
+        let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+        match &first {
+            // Alert, or handshake.
+            [0x15 | 0x16, 0x03, ..] => Some(Self::Tls),
+            b"HTTP" => Some(Self::Http),
+            b"SSH-" => Some(Self::Ssh),
+            text if text.iter().all(is_text) => Some(Self::Text(first)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for PeerProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tls => f.write_str(
+                "the server speaks TLS on this port; connect to its plaintext client port, \
+                 or use a connector with TLS",
+            ),
+            Self::Http => f.write_str(
+                "the server speaks HTTP on this port, as ZooKeeper's admin server does; \
+                 connect to its client port",
+            ),
+            Self::Ssh => f.write_str(
+                "the server speaks SSH on this port; connect to ZooKeeper's client port",
+            ),
+            Self::Text(first) => write!(
+                f,
+                "the server does not speak ZooKeeper's protocol: its first bytes are \"{}\"",
+                first.escape_ascii()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peer_protocol_is_told_by_the_first_bytes() {
+        for (first, protocol) in [
+            (&[0x15, 3, 3, 0, 2, 2, 80][..], Some(PeerProtocol::Tls)),
+            (&[0x16, 3, 1, 2], Some(PeerProtocol::Tls)),
+            (b"HTTP/1.1 400 Bad Request", Some(PeerProtocol::Http)),
+            (b"SSH-2.0-OpenSSH_9.2", Some(PeerProtocol::Ssh)),
+            (b"220 smtp", Some(PeerProtocol::Text(*b"220 "))),
+            (b"-ERR", Some(PeerProtocol::Text(*b"-ERR"))),
+            (b"HTT", None),
+            (&[0, 0, 0, 37], None),
+            (&[0x7f, 0xff, 0xff, 0xff], None),
+        ] {
+            assert_eq!(PeerProtocol::of(first), protocol, "{first:?}");
+        }
+        let text = PeerProtocol::Text(*b"\r\n\"a").to_string();
+        assert!(text.ends_with(r#"its first bytes are "\r\n\"a""#), "{text}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Who hears of an event.
+
+use proto::{EventType, path};
+
+use super::path_watches::{List, is_recursive};
+use super::{Armed, Watches};
+use crate::handles::Handle;
+
+/// Those who are to be told of one event; the one-shot watches are used up by it.
+#[derive(Debug)]
+pub(crate) struct Fired<W, S> {
+    pub(crate) one_shots: Vec<W>,
+    pub(crate) streams: Vec<S>,
+}
+
+impl<W, S> Default for Fired<W, S> {
+    fn default() -> Self {
+        Self { one_shots: Vec::new(), streams: Vec::new() }
+    }
+}
+
+impl<W: Handle, S: Handle + Clone> Watches<W, S> {
+    /// Takes out the one-shot watches that an event fires, and finds the streams
+    /// it is for. Nobody is normal: the watch may have been forgotten here while
+    /// the server still had it. An unknown event is for nobody.
+    pub(crate) fn fire(&mut self, event: EventType, path: &str) -> Fired<W, S> {
+        let mut fired = Fired::default();
+        let (lists, used): (&[List], _) = match event {
+            EventType::NODE_CREATED | EventType::NODE_DATA_CHANGED => {
+                (&[List::Data, List::Exist], Armed::DATA)
+            }
+            EventType::NODE_DELETED => {
+                (&[List::Data, List::Exist, List::Children], Armed::ONE_SHOTS)
+            }
+            EventType::NODE_CHILDREN_CHANGED => (&[List::Children], Armed::CHILD),
+            _ => return fired,
+        };
+        let of_the_node = event != EventType::NODE_CHILDREN_CHANGED;
+        self.on(path, |watches| {
+            watches.armed = watches.armed.without(used);
+            watches.take(lists, &mut fired.one_shots);
+            // The list of children is news for a recursive stream from nobody
+            // (ZOOKEEPER-4475): it hears of the children themselves.
+            let streams = watches.streams().iter();
+            let heard = streams.filter(|(mode, _)| of_the_node || !is_recursive(*mode));
+            fired.streams.extend(heard.map(|(_, stream)| stream.clone()));
+        });
+        if of_the_node && self.recursive > 0 {
+            self.fire_above(path, &mut fired.streams);
+        }
+        if !fired.one_shots.is_empty() {
+            self.one_shots -= fired.one_shots.len();
+            self.note_stale(path);
+        }
+        fired
+    }
+
+    /// Whom the creation or deletion of a node tells that the children of its
+    /// parent changed, where no word of the server can be relied on: before 3.9.0
+    /// it remembers one mode of watch per path, and with a recursive one there
+    /// sends nothing about the list (ZOOKEEPER-4466). A newer server tells its
+    /// zxid in events, and sends what was armed.
+    pub(crate) fn fire_parent(&mut self, event: EventType, parent: &str, zxid: i64) -> Fired<W, S> {
+        let mut fired = Fired::default();
+        if !matches!(event, EventType::NODE_CREATED | EventType::NODE_DELETED) {
+            return fired;
+        }
+        self.on(parent, |watches| {
+            let is_going = watches.armed.has(Armed::GOING);
+            if !is_going && !watches.armed.has(Armed::RECURSIVE) {
+                return;
+            }
+            watches.take(&[List::Children], &mut fired.one_shots);
+            if zxid <= 0 || is_going || !watches.armed.has(Armed::PERSISTENT) {
+                let streams = watches.streams().iter().filter(|(mode, _)| !is_recursive(*mode));
+                fired.streams.extend(streams.map(|(_, stream)| stream.clone()));
+            }
+        });
+        self.one_shots -= fired.one_shots.len();
+        fired
+    }
+
+    /// The recursive streams on all ancestors, the nearest first, "/" last.
+    fn fire_above(&self, path: &str, streams: &mut Vec<S>) {
+        let mut at = path;
+        while let Some(parent) = path::parent(at) {
+            if let Some(watches) = self.paths.get(parent) {
+                let recursive = watches.streams().iter().filter(|(mode, _)| is_recursive(*mode));
+                streams.extend(recursive.map(|(_, stream)| stream.clone()));
+            }
+            at = parent;
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What there is on one path: who watches it, and what the server was made to watch.
+
+use proto::AddWatchMode;
+
+use super::Armed;
+use crate::handles::{Handle, WatchKind};
+
+/// The list of the Java client that a one-shot watch is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum List {
+    /// Set by getData, or by exists on a node that was there.
+    Data,
+    /// Set by exists on a node that was not there.
+    Exist,
+    /// Set by getChildren.
+    Children,
+}
+
+impl List {
+    pub(super) fn of(kind: WatchKind, found: bool) -> Self {
+        match (kind, found) {
+            (WatchKind::Children, _) => Self::Children,
+            (WatchKind::Exists, false) => Self::Exist,
+            (WatchKind::Data | WatchKind::Exists, _) => Self::Data,
+        }
+    }
+
+    fn armed(self) -> Armed {
+        match self {
+            Self::Data | Self::Exist => Armed::DATA,
+            Self::Children => Armed::CHILD,
+        }
+    }
+}
+
+/// The watches on one path. Small, since there may be a hundred thousand: nearly
+/// all of them are a single one-shot watch.
+#[derive(Debug)]
+pub(super) struct PathWatches<W, S> {
+    first: Option<(List, W)>,
+    more: Option<Box<More<W, S>>>,
+    /// What this connection's server watches. May be more than anybody wants: a
+    /// watch whose owner is gone, until the server is told.
+    pub(super) armed: Armed,
+    /// What requests of streams that are on their way will have armed.
+    pub(super) asked: Armed,
+    /// Requests on their way that set a watch here.
+    pub(super) unanswered: u32,
+}
+
+#[derive(Debug)]
+struct More<W, S> {
+    one_shots: Vec<(List, W)>,
+    streams: Vec<(AddWatchMode, S)>,
+}
+
+impl<W, S> Default for PathWatches<W, S> {
+    fn default() -> Self {
+        let nothing = Armed::NOTHING;
+        Self { first: None, more: None, armed: nothing, asked: nothing, unanswered: 0 }
+    }
+}
+
+impl<W: Handle, S: Handle> PathWatches<W, S> {
+    pub(super) fn add(&mut self, list: List, handle: W) {
+        match self.first {
+            None => self.first = Some((list, handle)),
+            Some(_) => self.more().one_shots.push((list, handle)),
+        }
+    }
+
+    pub(super) fn add_stream(&mut self, mode: AddWatchMode, stream: S) {
+        self.more().streams.push((mode, stream));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        let more = self.more.as_ref().map_or(0, |it| it.one_shots.len() + it.streams.len());
+        usize::from(self.first.is_some()) + more
+    }
+
+    pub(super) fn streams(&self) -> &[(AddWatchMode, S)] {
+        self.more.as_ref().map_or(&[], |more| &more.streams)
+    }
+
+    pub(super) fn lists(&self) -> impl Iterator<Item = List> + '_ {
+        let more = self.more.iter().flat_map(|more| &more.one_shots);
+        self.first.iter().chain(more).map(|(list, _)| *list)
+    }
+
+    pub(super) fn has(&self, list: List) -> bool {
+        self.lists().any(|one| one == list)
+    }
+
+    pub(super) fn has_stream(&self, mode: AddWatchMode) -> bool {
+        self.streams().iter().any(|(one, _)| *one == mode)
+    }
+
+    /// What somebody wants watched.
+    pub(super) fn wanted(&self) -> Armed {
+        let one_shots = self.lists().map(List::armed);
+        let streams = self.streams().iter().map(|(mode, _)| Armed::by(*mode));
+        one_shots.chain(streams).fold(Armed::NOTHING, Armed::with)
+    }
+
+    /// Nobody watches, nothing is watched and nothing is on its way.
+    pub(super) fn is_over(&self) -> bool {
+        let nobody = self.first.is_none() && self.more.is_none();
+        nobody && self.armed == Armed::NOTHING && self.unanswered == 0
+    }
+
+    /// Takes out the one-shot watches on these lists.
+    pub(super) fn take(&mut self, lists: &[List], into: &mut Vec<W>) {
+        let taken = |one: &mut (List, W)| lists.contains(&one.0);
+        into.extend(self.first.take_if(taken).map(|(_, handle)| handle));
+        if let Some(more) = &mut self.more {
+            into.extend(more.one_shots.extract_if(.., taken).map(|(_, handle)| handle));
+        }
+        self.shrink();
+    }
+
+    /// Drops whom nobody waits behind; how many one-shot watches and recursive
+    /// and other streams that were.
+    pub(super) fn prune(&mut self) -> [usize; 3] {
+        let mut gone = [0; 3];
+        if self.first.take_if(|(_, handle)| handle.is_abandoned()).is_some() {
+            gone[0] = 1;
+        }
+        if let Some(more) = &mut self.more {
+            let (one_shots, streams) = (more.one_shots.len(), more.streams.len());
+            more.one_shots.retain(|(_, handle)| !handle.is_abandoned());
+            let is_recursive = |(mode, _): &&(AddWatchMode, S)| is_recursive(*mode);
+            let recursive = more.streams.iter().filter(is_recursive).count();
+            more.streams.retain(|(_, stream)| !stream.is_abandoned());
+            gone[0] += one_shots - more.one_shots.len();
+            gone[1] = recursive - more.streams.iter().filter(is_recursive).count();
+            gone[2] = streams - more.streams.len() - gone[1];
+        }
+        self.shrink();
+        gone
+    }
+
+    /// Takes out everybody, for the end of the session.
+    pub(super) fn drain(self, one_shots: &mut Vec<W>, streams: &mut Vec<S>) {
+        one_shots.extend(self.first.map(|(_, handle)| handle));
+        if let Some(more) = self.more {
+            one_shots.extend(more.one_shots.into_iter().map(|(_, handle)| handle));
+            streams.extend(more.streams.into_iter().map(|(_, stream)| stream));
+        }
+    }
+
+    fn more(&mut self) -> &mut More<W, S> {
+        let none = || Box::new(More { one_shots: Vec::new(), streams: Vec::new() });
+        self.more.get_or_insert_with(none)
+    }
+
+    fn shrink(&mut self) {
+        let is_empty =
+            |more: &mut Box<More<W, S>>| more.one_shots.is_empty() && more.streams.is_empty();
+        drop(self.more.take_if(is_empty));
+    }
+}
+
+pub(super) fn is_recursive(mode: AddWatchMode) -> bool {
+    mode == AddWatchMode::PersistentRecursive
+}

@@ -1,0 +1,127 @@
+//! What is asked of a new server to get all watches back.
+
+use proto::{AddWatchMode, RequestHeader, SetWatches, SetWatches2};
+
+use super::path_watches::{List, PathWatches};
+use super::{Armed, Watches};
+use crate::handles::Handle;
+use crate::limits::REARM_CHUNK_BYTES;
+use crate::planted::Planted;
+
+/// A request that arms watches again.
+#[derive(Debug)]
+pub(crate) enum Rearm<'a> {
+    /// Known to every server.
+    OneShots(SetWatches<'a>),
+    /// Known since 3.6.0, as are the watches it is needed for. An older server
+    /// closes the connection over it.
+    All(SetWatches2<'a>),
+}
+
+/// The length of the frame that arms a watch on this path and nothing else: header,
+/// zxid, five lists, the path. Longer than that of the request that sets it, so a watch
+/// may have to be refused whose request would fit.
+pub(crate) fn rearm_len(path: &str) -> usize {
+    RequestHeader::LEN + 8 + 5 * 4 + 4 + path.len()
+}
+
+impl<W: Handle, S: Handle + Clone> Watches<W, S> {
+    /// The server of the last connection has forgotten everything; what is wanted
+    /// is about to be armed at the next. The streams, which missed what happened
+    /// meanwhile (ZOOKEEPER-4698).
+    pub(crate) fn reconnected(&mut self) -> Vec<S> {
+        let mut streams = Vec::new();
+        let mut gone = [0; 3];
+        self.paths.retain(|_, watches| {
+            for (total, pruned) in gone.iter_mut().zip(watches.prune()) {
+                *total += pruned;
+            }
+            streams.extend(watches.streams().iter().map(|(_, stream)| stream.clone()));
+            watches.armed = watches.wanted();
+            (watches.asked, watches.unanswered) = (Armed::NOTHING, 0);
+            !watches.is_over()
+        });
+        self.forget(gone);
+        self.stale.clear();
+        streams
+    }
+
+    /// The requests that re-arm every watch on a new connection, each below the
+    /// frame limit, whatever the number of watches.
+    ///
+    /// The lists of one path are in the order of setWatches2, by which an old server
+    /// that remembers one mode per path ends with the one that sees most.
+    pub(crate) fn rearm(&self, relative_zxid: i64) -> impl Iterator<Item = Rearm<'_>> {
+        let places = self.paths.iter().flat_map(|(path, watches)| {
+            let places = lists(watches).into_iter().enumerate();
+            places.filter(|(_, is_on)| *is_on).map(move |(place, _)| (place, &**path))
+        });
+        let mut places = places.peekable();
+        std::iter::from_fn(move || {
+            let mut chunk = SetWatches2 { relative_zxid, ..SetWatches2::default() };
+            let mut chunk_bytes = 0;
+            let fits =
+                |bytes: usize, path: &str| bytes == 0 || bytes + path.len() <= REARM_CHUNK_BYTES;
+            while let Some((place, path)) = places.next_if(|(_, path)| fits(chunk_bytes, path)) {
+                put(&mut chunk, place, path);
+                chunk_bytes += path.len() + 4; // the length prefix goes over the wire too
+            }
+            (chunk_bytes > 0).then(|| lowest(chunk))
+        })
+    }
+
+    /// The request that arms the one-shot watches on one path, or tells of what
+    /// happened to the node after `relative_zxid`; several if it is so long that its
+    /// lists do not fit into one frame.
+    pub(crate) fn rearm_one_shots(&self, path: &str, relative_zxid: i64) -> Vec<SetWatches<'_>> {
+        let Some((path, watches)) = self.paths.get_key_value(path) else { return Vec::new() };
+        let lists = lists(watches).into_iter().enumerate();
+        let places: Vec<usize> =
+            lists.filter(|(_, is_on)| *is_on).map(|(place, _)| place).collect();
+        let at_once = if path.len() <= REARM_CHUNK_BYTES { places.len() } else { 1 };
+        let chunks = places.chunks(at_once.max(1)).map(|places| {
+            let mut chunk = SetWatches2 { relative_zxid, ..SetWatches2::default() };
+            places.iter().for_each(|place| put(&mut chunk, *place, path));
+            one_shots(chunk)
+        });
+        chunks.collect()
+    }
+}
+
+/// Which lists of setWatches2 the path is on.
+fn lists<W: Handle, S: Handle>(watches: &PathWatches<W, S>) -> [bool; 5] {
+    let [data, exist, child] = [List::Data, List::Exist, List::Children];
+    let recursive = AddWatchMode::PersistentRecursive;
+    [
+        watches.has(data),
+        watches.has(exist) && !Planted::ExistNotRearmed.is_on(),
+        watches.has(child),
+        watches.has_stream(AddWatchMode::Persistent),
+        watches.has_stream(recursive),
+    ]
+}
+
+fn put<'a>(chunk: &mut SetWatches2<'a>, place: usize, path: &'a str) {
+    let lists = [
+        &mut chunk.data,
+        &mut chunk.exist,
+        &mut chunk.child,
+        &mut chunk.persistent,
+        &mut chunk.persistent_recursive,
+    ];
+    if let Some(list) = lists.into_iter().nth(place) {
+        list.push(path.into());
+    }
+}
+
+fn lowest(chunk: SetWatches2<'_>) -> Rearm<'_> {
+    match chunk.persistent.is_empty() && chunk.persistent_recursive.is_empty() {
+        true => Rearm::OneShots(one_shots(chunk)),
+        false => Rearm::All(chunk),
+    }
+}
+
+fn one_shots(chunk: SetWatches2<'_>) -> SetWatches<'_> {
+    let SetWatches2 { relative_zxid, data, exist, child, .. } = chunk;
+    SetWatches { relative_zxid, data, exist, child }
+}

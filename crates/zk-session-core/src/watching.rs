@@ -1,0 +1,187 @@
+//! What the session does about watches: events, answers, new connections, and
+//! making the server forget. The state is in [`super::watches`].
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use proto::{
+    AddWatch, AddWatchMode, Decode, ErrorCode, RemoveWatches, ReplyHeader, WatcherEvent,
+    WatcherType, path,
+};
+
+use super::deadlines::Ticket;
+use super::handles::{Owner, Waiter, WatchOf};
+use super::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
+use super::{Failure, Handles, Notice, Output, Session, WatchKind, WatchedEvent};
+use crate::LossCause;
+use crate::limits::{REMOVAL_DELAY, REMOVALS_AT_ONCE};
+use crate::planted::Planted;
+
+impl<H: Handles> Session<H> {
+    /// Asks for a watch that stays: on one node and the list of its children, or on
+    /// a node and all below it. From the answer on `stream` is told everything, in
+    /// order, and told of a [gap](Notice::Gap) after each reconnect.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn add_watch(
+        &mut self,
+        now: Instant,
+        path: &str,
+        mode: AddWatchMode,
+        to: impl Into<Waiter<H::Reply>>,
+        stream: H::Stream,
+    ) -> Result<Ticket, Failure> {
+        let request = AddWatch { path: path.into(), mode };
+        self.admit(rearm_len(path), true)?; // longer than the request itself
+        let watcher = Watcher::Stream(mode, stream);
+        let watch =
+            PendingWatch { path: path.into(), watcher, is_given_up: false, is_covered: false };
+        Ok(self.send_or_queue(now, &request, to.into(), Some(watch)))
+    }
+
+    /// Drops the watches on this path behind which nobody waits any more. The
+    /// server is told a moment later, unless that has become needless; true if
+    /// that may have moved the [deadline](Self::poll_timeout).
+    pub fn prune_watches(&mut self, now: Instant, path: &str) -> bool {
+        self.watches.prune(path);
+        self.schedule_removals(now)
+    }
+
+    pub(super) fn notification(
+        &mut self,
+        now: Instant,
+        zxid: i64,
+        body: &Bytes,
+    ) -> Result<(), LossCause> {
+        let event = WatcherEvent::from_frame(body).map_err(LossCause::Garbled)?;
+        let WatcherEvent { event_type, path, .. } = event;
+        let fired = self.watches.fire(event_type, &path);
+        self.tell(fired, &WatchedEvent { event_type, path: path.clone() });
+        if let Some(parent) = path::parent(&path) {
+            let fired = self.watches.fire_parent(event_type, parent, zxid);
+            let event_type = proto::EventType::NODE_CHILDREN_CHANGED;
+            self.tell(fired, &WatchedEvent { event_type, path: parent.to_owned() });
+        }
+        self.schedule_removals(now);
+        Ok(())
+    }
+
+    fn tell(&mut self, fired: Fired<H::Watch, H::Stream>, event: &WatchedEvent) {
+        for to in fired.one_shots {
+            self.outputs.push_back(Output::Watch { to, result: Ok(event.clone()) });
+        }
+        for to in fired.streams {
+            let notice = Ok(Notice::Event(event.clone()));
+            self.outputs.push_back(Output::Stream { to, notice });
+        }
+    }
+
+    /// Registers a watch exactly here, between the frames before and behind its
+    /// answer: an event that comes behind is for it.
+    pub(super) fn watch_answered(&mut self, now: Instant, watch: WatchOf<H>, header: &ReplyHeader) {
+        let is_exists = matches!(watch.watcher, Watcher::OneShot(WatchKind::Exists, _));
+        let verdict = match header.err {
+            ErrorCode::OK => Verdict::Found,
+            ErrorCode::NO_NODE if is_exists && !Planted::AbsentNotWatched.is_on() => {
+                Verdict::Absent
+            }
+            _ => Verdict::Refused,
+        };
+        let path = Arc::clone(&watch.path);
+        if self.watches.answered(watch, verdict) {
+            self.arm_one_shots(now, &path, header.zxid);
+        }
+        self.schedule_removals(now);
+    }
+
+    /// Arms all watches on a new connection, before anything that could see the
+    /// state behind an event that is still owed (kazoo #218, go #83).
+    pub(super) fn send_rearming(&mut self, now: Instant) {
+        if Planted::WatchNotRearmed.is_on() {
+            return;
+        }
+        self.unwatch_at = None;
+        let streams = self.watches.reconnected();
+        let told = if Planted::GapNotTold.is_on() { 0 } else { streams.len() };
+        for to in streams.into_iter().take(told) {
+            self.outputs.push_back(Output::Stream { to, notice: Ok(Notice::Gap) });
+        }
+        let watches = std::mem::replace(&mut self.watches, super::Watches::new());
+        let since = match Planted::RearmFromNow.is_on() {
+            true => i64::MAX,
+            false => self.identity.last_zxid,
+        };
+        for chunk in watches.rearm(since) {
+            match chunk {
+                Rearm::OneShots(chunk) => self.transmit(now, &chunk, Owner::Rearm, None),
+                Rearm::All(chunk) => self.transmit(now, &chunk, Owner::Rearm, None),
+            }
+        }
+        self.watches = watches;
+    }
+
+    fn arm_one_shots(&mut self, now: Instant, path: &str, relative_zxid: i64) {
+        let watches = std::mem::replace(&mut self.watches, super::Watches::new());
+        for request in watches.rearm_one_shots(path, relative_zxid) {
+            self.transmit(now, &request, Owner::Rearm, None);
+        }
+        self.watches = watches;
+    }
+
+    pub(super) fn removal_answered(
+        &mut self,
+        now: Instant,
+        path: &str,
+        kind: WatcherType,
+        code: ErrorCode,
+    ) {
+        self.watches.removal_answered(path, kind, code);
+        self.schedule_removals(now);
+    }
+
+    fn schedule_removals(&mut self, now: Instant) -> bool {
+        let is_new = self.watches.has_stale() && self.unwatch_at.is_none();
+        if is_new {
+            self.unwatch_at = Some(now + REMOVAL_DELAY);
+        }
+        is_new
+    }
+
+    /// Makes the server forget what nobody wants, a part at a time: it matters
+    /// little, and others wait for the connection.
+    pub(super) fn send_removals(&mut self, now: Instant) {
+        self.unwatch_at = None;
+        for _ in 0..REMOVALS_AT_ONCE {
+            if self.closing.is_some() {
+                return; // closeSession was the last word
+            }
+            let Some((path, steps)) = self.watches.next_stale() else {
+                return;
+            };
+            for step in steps {
+                self.carry_out(now, &path, &step);
+            }
+        }
+        self.schedule_removals(now);
+    }
+
+    fn carry_out(&mut self, now: Instant, path: &Arc<str>, step: &Step) {
+        match step {
+            // The server gets this before the removal, and had told of everything that
+            // came before this: nothing falls between.
+            Step::ArmOneShots => self.arm_one_shots(now, path, self.identity.last_zxid),
+            Step::ArmPersistent => {
+                let mode = AddWatchMode::Persistent;
+                let request = AddWatch { path: (&**path).into(), mode };
+                self.transmit(now, &request, Owner::Rearm, None);
+            }
+            Step::Remove(watcher_type, _) => {
+                let watcher_type = *watcher_type;
+                let request = RemoveWatches { path: (&**path).into(), watcher_type };
+                self.transmit(now, &request, Owner::Removal(Arc::clone(path), watcher_type), None);
+            }
+        }
+    }
+}

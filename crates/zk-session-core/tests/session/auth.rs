@@ -1,0 +1,150 @@
+//! Credentials.
+
+use bytes::Bytes;
+use proto::{AuthPacket, ErrorCode, OpCode};
+use zk_session_core::Waiter;
+use zk_session_core::limits::CREDENTIALS_MAX;
+use zk_session_core::{ErrorKind, Outcome, SessionCredentials, SessionEnd, SessionEvent};
+
+use crate::harness::{World, ended, ms};
+
+#[test]
+fn they_are_presented_on_every_connection_in_their_order_and_answered_once() {
+    let mut world = World::new();
+    let early = world.auth("one");
+    world.bring_up();
+    let late = world.auth("two");
+    for n in [early, late] {
+        let frame = world.take(OpCode::Auth);
+        world.answer(&frame, 0, ErrorCode::OK, &());
+        assert!(world.is_ok(n));
+    }
+    for _ in 0..2 {
+        world.cut();
+        world.get("/a");
+        world.bring_up();
+        for scheme in ["one", "two"] {
+            let frame = world.take(OpCode::Auth);
+            let packet: AuthPacket<'_> = frame.read();
+            assert_eq!(packet.scheme, scheme);
+            assert_eq!(packet.auth.as_deref(), Some(&b"user:secret"[..]));
+            world.answer(&frame, 0, ErrorCode::OK, &());
+        }
+        world.take(OpCode::GetData);
+    }
+    world.finish();
+}
+
+#[test]
+fn a_lost_answer_comes_on_the_next_connection() {
+    let mut world = World::up();
+    let auth = world.auth("digest");
+    world.cut();
+    assert_eq!(world.reply(auth), None);
+    world.bring_up();
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 0, ErrorCode::OK, &());
+    assert!(world.is_ok(auth));
+    world.finish();
+}
+
+#[test]
+fn credentials_that_are_refused_end_the_session() {
+    let mut world = World::up();
+    let write = world.create("/a");
+    let auth = world.auth("digest");
+    world.take(OpCode::Create2);
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
+    assert_eq!(world.session.ended(), Some(SessionEnd::AuthFailed));
+    assert_eq!(*world.failure(auth), (ended(SessionEnd::AuthFailed), Outcome::NotApplied));
+    assert_eq!(world.outcome(write), Outcome::Unknown);
+    let last = world.events().pop().unwrap();
+    assert!(matches!(last, SessionEvent::AuthFailed { .. }));
+    let attempts = world.attempts().len();
+    world.advance(ms(60_000));
+    assert_eq!(world.attempts().len(), attempts, "nothing is tried again");
+    let after = world.try_submit(&crate::harness::get("/a", false), None);
+    assert_eq!(after.unwrap_err().0, ended(SessionEnd::AuthFailed));
+    world.finish();
+}
+
+#[test]
+fn another_refusal_is_just_an_answer() {
+    let mut world = World::up();
+    let auth = world.auth("digest");
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 0, ErrorCode::MARSHALLING_ERROR, &());
+    assert_eq!(world.failure(auth).0, ErrorKind::Server(ErrorCode::MARSHALLING_ERROR));
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn a_refusal_on_a_later_connection_ends_the_session_too() {
+    let mut world = World::up();
+    world.auth("digest");
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 0, ErrorCode::OK, &());
+    world.cut();
+    let queued = world.get("/a");
+    world.bring_up();
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
+    assert_eq!(world.failure(queued).0, ended(SessionEnd::AuthFailed));
+    world.finish();
+}
+
+#[test]
+fn presented_again_before_the_answer_they_are_the_same_and_it_is_for_all() {
+    let mut world = World::up();
+    let numbers: Vec<u32> = (0..CREDENTIALS_MAX + 1).map(|_| world.auth("digest")).collect();
+    let auth = world.take(OpCode::Auth);
+    assert_eq!(world.ops(), []);
+    world.answer(&auth, 0, ErrorCode::OK, &());
+    assert!(numbers.iter().all(|n| world.is_ok(*n)));
+    let again = world.auth("digest");
+    let auth = world.take(OpCode::Auth);
+    world.answer(&auth, 0, ErrorCode::OK, &());
+    assert!(world.is_ok(again));
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.ops(), [OpCode::Auth], "once on each connection");
+    world.finish();
+}
+
+#[test]
+fn one_who_stops_waiting_for_them_leaves_the_others_waiting() {
+    let mut world = World::up();
+    let to = world.number();
+    let soon = Waiter { to: to.clone(), deadline: Some(world.instant() + ms(500)) };
+    let asked = world.session.add_credential(world.instant(), "digest", "x".into(), soon);
+    let one = world.admitted(to, asked).unwrap();
+    let to = world.number();
+    let asked = world.session.add_credential(world.instant(), "digest", "x".into(), to.clone());
+    let other = world.admitted(to, asked).unwrap();
+    world.advance(ms(500));
+    assert_eq!(world.failure(one).0, ErrorKind::TimedOut);
+    let auth = world.take(OpCode::Auth);
+    world.answer(&auth, 0, ErrorCode::OK, &());
+    assert!(world.is_ok(other));
+    world.finish();
+}
+
+#[test]
+fn neither_they_nor_a_password_are_printed_on_their_way_out() {
+    let mut world = World::up();
+    let to = world.number();
+    let secret = Bytes::from_static(b"alice:geheim");
+    world.session.add_credential(world.instant(), "digest", secret, to).unwrap();
+    let printed = format!("{:?}", world.session);
+    assert!(!printed.contains("geheim"), "{printed}");
+
+    let mut world = World::with(|settings| {
+        settings.resume = Some(SessionCredentials::new(7, *b"0123456789abcdef", 0));
+    });
+    world.tick();
+    world.session.handle_connected(world.instant());
+    let printed = format!("{:?}", world.session);
+    assert!(!printed.contains("0123456789abcdef"), "{printed}");
+}

@@ -1,0 +1,304 @@
+//! How often servers are tried, and which.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proto::{ErrorCode, OpCode};
+use zk_session_core::WatchKind;
+use zk_session_core::limits::{BACKOFF_MAX, BEHIND_SKIP};
+use zk_session_core::{ErrorKind, Host, LossCause, Outcome, SessionEvent};
+
+use crate::harness::{Servers, T, World, acceptance, ms};
+
+fn world(servers: Servers, hosts: u16, seed: u128) -> World {
+    let mut world = World::with(|settings| {
+        settings.hosts = (1..=hosts).map(|port| Host::new("h", port)).collect();
+        settings.seed = seed;
+    });
+    world.servers = servers;
+    world
+}
+
+fn pauses(world: &World) -> Vec<Duration> {
+    let times: Vec<Duration> = world.attempts().iter().map(|(at, _)| *at).collect();
+    times.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
+#[test]
+fn pauses_grow_to_a_bound_and_are_drawn_over_the_whole_of_it() {
+    let mut world = world(Servers::Refuse, 3, 1);
+    world.advance(ms(120_000));
+    let pauses = pauses(&world);
+    assert!(pauses.iter().all(|pause| *pause < BACKOFF_MAX));
+    assert!(pauses[0] < ms(20) && pauses[1] < ms(40) && pauses[2] < ms(80));
+    let late = &pauses[10..];
+    assert!(late.iter().any(|pause| *pause < BACKOFF_MAX / 4));
+    assert!(late.iter().any(|pause| *pause > BACKOFF_MAX * 3 / 4));
+    world.finish();
+}
+
+#[test]
+fn two_clients_do_not_try_at_the_same_times() {
+    let times = |seed| {
+        let mut world = world(Servers::Refuse, 1, seed);
+        world.advance(T);
+        let times = world.attempts();
+        world.finish();
+        times
+    };
+    assert_eq!(times(1), times(1));
+    assert_ne!(times(1)[1..], times(2)[1..]);
+}
+
+#[test]
+fn no_server_is_hammered_whatever_it_does_after_accepting() {
+    for servers in [Servers::Refuse, Servers::Close, Servers::Greet] {
+        let mut world = world(servers, 1, 7);
+        world.advance(ms(60_000));
+        let attempts = world.attempts();
+        let first = attempts.iter().filter(|(at, _)| *at < ms(1000)).count();
+        assert!(first < 20, "{servers:?}: {first} attempts in the first second");
+        assert!(
+            (60..240).contains(&attempts.len()),
+            "{servers:?}: {} attempts in a minute",
+            attempts.len()
+        );
+        world.finish();
+    }
+}
+
+#[test]
+fn a_server_that_will_not_re_arm_the_watches_is_not_hammered() {
+    let mut world = world(Servers::Scripted, 1, 7);
+    world.bring_up();
+    world.watch(WatchKind::Data, "/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.cut();
+    for _ in 0..40 {
+        world.bring_up();
+        let frame = world.take(OpCode::SetWatches);
+        world.answer(&frame, 9, ErrorCode::MARSHALLING_ERROR, &());
+        assert!(!world.session.is_connected());
+    }
+    assert!(world.now() > ms(10_000), "{:?}", world.now());
+    world.finish();
+}
+
+#[test]
+fn a_connection_that_has_held_for_a_while_is_replaced_at_once() {
+    let mut world = world(Servers::Refuse, 1, 3);
+    world.advance(ms(20_000));
+    world.servers = Servers::Serve;
+    world.advance(T);
+    assert!(world.session.is_connected());
+    world.cut();
+    let lost = world.now();
+    world.advance(ms(20));
+    assert!(world.session.is_connected());
+    assert!(world.attempts().last().unwrap().0 < lost + ms(20));
+    world.finish();
+}
+
+#[test]
+fn every_host_gets_its_turn() {
+    let mut world = world(Servers::Refuse, 5, 11);
+    world.advance(ms(60_000));
+    let ports: Vec<u16> = world.attempts().iter().map(|(_, host)| host.port()).collect();
+    let lap: BTreeSet<u16> = ports[..5].iter().copied().collect();
+    assert_eq!(lap.len(), 5);
+    assert!(ports.windows(6).all(|six| six[0] == six[5]));
+    world.finish();
+}
+
+#[test]
+fn the_first_host_differs_from_client_to_client() {
+    let first = |seed| {
+        let mut world = world(Servers::Refuse, 5, seed);
+        world.tick();
+        let port = world.attempts()[0].1.port();
+        world.finish();
+        port
+    };
+    let ports: BTreeSet<u16> = (0..50).map(first).collect();
+    assert_eq!(ports.len(), 5);
+}
+
+#[test]
+fn the_next_attempt_after_a_loss_goes_to_another_host() {
+    let mut world = world(Servers::Scripted, 2, 1);
+    world.bring_up();
+    world.cut();
+    world.open();
+    world.respond(&acceptance(6000));
+    let attempts = world.attempts();
+    assert_ne!(attempts[0].1, attempts[1].1);
+    world.finish();
+}
+
+fn three(seed: u128) -> World {
+    World::with(|settings| {
+        settings.hosts = (1..=3).map(|port| Host::new("h", port)).collect();
+        settings.seed = seed;
+    })
+}
+
+#[test]
+fn a_server_that_will_not_have_the_session_is_passed_over_for_a_while() {
+    let mut world = three(4);
+    world.bring_up();
+    world.cut();
+    world.open();
+    let behind = world.attempts().last().unwrap().1.clone();
+    world.cut(); // it is behind what this session has seen, and closes without a word
+    let until = world.now() + BEHIND_SKIP;
+    world.servers = Servers::Refuse;
+    world.advance(ms(60_000));
+    let attempts = world.attempts();
+    let again = attempts.iter().rfind(|(at, _)| *at < until).unwrap();
+    assert!(attempts.iter().filter(|(at, _)| *at < until).count() > 4, "there are others");
+    let came: Vec<Duration> =
+        attempts[2..].iter().filter(|(_, host)| *host == behind).map(|(at, _)| *at).collect();
+    assert!(came[0] >= until && again.1 != behind, "{came:?}");
+    assert!(came[0] < until + 3 * BACKOFF_MAX, "and then it has its turn");
+    world.finish();
+}
+
+proptest! {
+    /// Whatever servers do, attempts never come thick and fast.
+    #[test]
+    fn attempts_are_bounded_whatever_the_servers_do(
+        seed in any::<u64>(),
+        hosts in 1_u16..5,
+        acts in vec((0_usize..5, 0_u64..3000), 30..60),
+    ) {
+        let mut world = world(Servers::Refuse, hosts, seed.into());
+        let all =
+            [Servers::Refuse, Servers::Close, Servers::Greet, Servers::Silent, Servers::Serve];
+        for (act, time) in acts {
+            world.servers = all[act];
+            if world.session.ended().is_some() {
+                break;
+            }
+            world.advance(ms(time));
+            if world.session.is_connected() {
+                world.cut();
+            }
+        }
+        let times: Vec<Duration> = world.attempts().iter().map(|(at, _)| *at).collect();
+        // A test's cut ends connections that have held; only those begin the back-off anew.
+        let most = times.iter().map(|from| {
+            times.iter().filter(|at| (*from..*from + ms(1000)).contains(at)).count()
+        });
+        prop_assert!(most.max().unwrap_or(0) <= ATTEMPTS_A_SECOND);
+        world.finish();
+    }
+}
+
+/// The six steps below the largest one, and a dozen draws below that which are all short.
+const ATTEMPTS_A_SECOND: usize = 20;
+
+#[test]
+fn a_new_list_moves_who_has_to_and_says_why() {
+    let list = |ports: std::ops::RangeInclusive<u16>| -> Vec<Host> {
+        ports.map(|port| Host::new("h", port)).collect()
+    };
+    // The same servers: nothing happens.
+    let mut world = three(4);
+    world.bring_up();
+    world.session.update_servers(world.instant(), list(1..=3));
+    world.advance(ms(100));
+    assert!(world.session.is_connected() && world.attempts().len() == 1);
+    world.session.update_servers(world.instant(), vec![]);
+    world.advance(ms(100));
+    assert!(world.session.is_connected(), "no servers are no list");
+
+    // Others: it moves, quickly, and the session lives on. What was sent is in doubt.
+    let write = world.create("/a");
+    world.session.update_servers(world.instant(), list(7..=9));
+    let moved = world.now();
+    assert_eq!(world.deadline(), Some(moved), "it is for the driver to say what was written");
+    world.bring_up();
+    assert!(world.now() <= moved + ms(20));
+    assert!(world.attempts()[1].1.port() >= 7);
+    let lost = ErrorKind::ConnectionLost(LossCause::Rebalanced);
+    assert_eq!(*world.failure(write), (lost, Outcome::Unknown));
+    assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
+    world.cut();
+    world.servers = Servers::Refuse;
+    world.advance(ms(3000));
+    assert!(world.attempts()[1..].iter().all(|(_, host)| host.port() >= 7));
+
+    // While there is no connection the list is just taken over.
+    world.session.update_servers(world.instant(), list(4..=4));
+    world.advance(ms(100));
+    let tried = world.attempts().len();
+    world.advance(ms(3000));
+    assert!(world.attempts()[tried..].iter().all(|(_, host)| host.port() == 4));
+    world.finish();
+}
+
+#[test]
+fn a_handshake_with_a_server_that_is_left_has_no_effect() {
+    let mut world = World::with(|settings| settings.hosts = vec![Host::new("old", 1)]);
+    let write = world.create("/a");
+    world.open();
+    world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);
+    world.settle();
+    world.respond(&acceptance(6000)); // it had been on its way
+    assert!(!world.session.is_connected() && world.events().is_empty());
+    world.bring_up();
+    assert_eq!(world.attempts().last().unwrap().1.name(), "new");
+    assert_eq!(world.session.stats(world.instant()).connected_to.unwrap().name(), "new");
+    assert!(world.ops() == [OpCode::Create2] && world.reply(write).is_none());
+    world.finish();
+}
+
+/// A server that has served is gone back to before those that could not be reached.
+#[test]
+fn the_last_server_that_served_is_remembered() {
+    for seed in 0..20 {
+        let mut world = three(seed);
+        world.open();
+        let mut last = world.attempts().pop().unwrap().1;
+        for _ in 0..2 {
+            world.cut_for(unreachable());
+            world.open();
+            last = world.attempts().pop().unwrap().1;
+        }
+        world.respond(&acceptance(6000)); // the third, after two that were not there
+        world.answered.insert(OpCode::Ping.code());
+        world.advance(T);
+        world.cut();
+        world.open();
+        assert_eq!(world.attempts().pop().unwrap().1, last, "the only one that ever served");
+
+        // It takes the session and does not keep it: now all are alike, and take turns.
+        world.respond(&acceptance(6000));
+        let mut turns = BTreeSet::new();
+        for _ in 0..3 {
+            world.cut_for(unreachable());
+            world.open();
+            turns.insert(world.attempts().pop().unwrap().1.to_string());
+        }
+        assert_eq!(turns.len(), 3);
+        world.finish();
+    }
+}
+
+fn unreachable() -> LossCause {
+    LossCause::Unreachable(std::io::ErrorKind::ConnectionRefused)
+}
+
+#[test]
+fn an_attempt_at_a_server_that_is_no_longer_in_the_list_is_given_up() {
+    let mut world = three(4);
+    world.open(); // the handshake is under way
+    world.session.update_servers(world.instant(), vec![Host::new("h", 9)]);
+    world.bring_up();
+    assert_eq!(world.attempts().last().unwrap().1.port(), 9);
+    assert_eq!(world.attempts().len(), 2);
+    world.finish();
+}

@@ -1,0 +1,364 @@
+//! What must be removed from the server, whatever happens meanwhile.
+
+use std::collections::BTreeSet;
+
+use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat};
+use zk_session_core::limits::{BACKLOG_BYTES_MAX, CHORES_MAX, QUEUED_BYTES_MAX};
+use zk_session_core::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
+
+use crate::harness::{Servers, T, World, ended, ms};
+
+fn children(names: &[&str]) -> ChildrenReply {
+    ChildrenReply { children: ChildList::from_names(names), stat: Stat::default() }
+}
+
+#[test]
+fn a_delete_is_repeated_until_the_answer_is_there() {
+    let mut world = World::up();
+    let n = world.delete_guaranteed("/a");
+    for _ in 0..4 {
+        let frame = world.take(OpCode::Delete);
+        assert_eq!((frame.path().as_str(), frame.read::<Delete<'_>>().version), ("/a", -1));
+        world.cut();
+        assert_eq!(world.reply(n), None);
+        world.bring_up();
+    }
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(n));
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.ops(), [], "done is done");
+    world.finish();
+}
+
+#[test]
+fn a_node_that_was_gone_before_is_told_from_one_that_an_attempt_may_have_deleted() {
+    let gone = (ErrorKind::Server(ErrorCode::NO_NODE), Outcome::NotApplied);
+    let mut world = World::up();
+    let n = world.delete_guaranteed("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    assert_eq!(*world.failure(n), gone);
+
+    let n = world.delete_guaranteed("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &()); // was not attempted
+    world.advance(T / 5);
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    assert_eq!(*world.failure(n), gone);
+
+    let n = world.delete_guaranteed("/a");
+    world.cut();
+    world.bring_up();
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    assert!(world.is_ok(n));
+
+    let nobody = world.delete_guaranteed("/a");
+    world.abandon(nobody);
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    let failed = |e: &SessionEvent| matches!(e, SessionEvent::CleanUpFailed { .. });
+    assert!(!world.events().iter().any(failed));
+    world.finish();
+}
+
+#[test]
+fn a_refusal_is_the_answer_or_an_event_when_nobody_waits() {
+    let mut world = World::up();
+    let told = world.delete_guaranteed("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::NOT_EMPTY, &());
+    assert_eq!(
+        *world.failure(told),
+        (ErrorKind::Server(ErrorCode::NOT_EMPTY), Outcome::NotApplied)
+    );
+
+    world.session.delete_guaranteed(world.instant(), "/b", None).unwrap();
+    world.settle();
+    let gone = world.delete_guaranteed("/c");
+    world.abandon(gone);
+    for path in ["/b", "/c"] {
+        let frame = world.take(OpCode::Delete);
+        world.answer(&frame, 9, ErrorCode::NO_AUTH, &());
+        let failed =
+            SessionEvent::CleanUpFailed { path: path.to_owned(), code: ErrorCode::NO_AUTH };
+        assert_eq!(world.events().pop(), Some(failed));
+    }
+    world.finish();
+}
+
+#[test]
+fn a_busy_server_is_asked_again_later() {
+    let mut world = World::up();
+    let n = world.delete_guaranteed("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.advance(T / 10 - ms(1));
+    assert_eq!(world.ops(), []);
+    world.advance(T / 10);
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(n));
+    world.finish();
+}
+
+#[test]
+fn those_whom_a_busy_server_has_sent_away_do_not_come_back_together() {
+    let pause = |seed| {
+        let mut world = World::with(|settings| settings.seed = seed);
+        world.bring_up();
+        world.delete_guaranteed("/a");
+        let frame = world.take(OpCode::Delete);
+        world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+        world.advance(T);
+        let times = world.times(OpCode::Delete);
+        world.finish();
+        times[1] - times[0]
+    };
+    let pauses: BTreeSet<_> = (0..20).map(pause).collect();
+    assert!(pauses.len() > 15, "{pauses:?}");
+    assert!(pauses.iter().all(|it| (T / 10..T / 5).contains(it)));
+}
+
+#[test]
+fn an_answer_that_is_too_large_is_not_asked_for_again() {
+    let mut world = World::with(|settings| settings.frame_len_max = 1000);
+    world.bring_up();
+    world.sweep("/p", "_c_1");
+    let patient = world.delete_guaranteed("/a");
+    let sync = world.take(OpCode::Sync);
+    world.answer(&sync, 9, ErrorCode::OK, &());
+    let list = world.take(OpCode::GetChildren2);
+    world.deliver(&[&1001_i32.to_be_bytes()[..], &list.xid.to_be_bytes()].concat());
+    assert_eq!(world.cause(), LossCause::FrameTooLarge);
+    let code = ErrorCode::MARSHALLING_ERROR;
+    let failed = SessionEvent::CleanUpFailed { path: "/p".to_owned(), code };
+    assert!(world.events().contains(&failed));
+    world.bring_up();
+    let frame = world.take(OpCode::Delete); // the others go on
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(patient) && world.ops().is_empty());
+    world.finish();
+}
+
+#[test]
+fn one_that_was_never_sent_was_not_applied() {
+    let mut world = World::up();
+    let sent = world.delete_guaranteed("/a");
+    world.servers = Servers::Refuse;
+    world.cut();
+    let unsent = world.delete_guaranteed("/b");
+    world.advance(T * 2);
+    assert_eq!(world.outcome(sent), Outcome::Unknown);
+    assert_eq!(world.outcome(unsent), Outcome::NotApplied);
+    world.finish();
+}
+
+#[test]
+fn what_was_put_off_is_sent_on_a_new_connection_once() {
+    let mut world = World::up();
+    world.delete_guaranteed("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.cut();
+    world.bring_up();
+    world.advance(T / 2);
+    assert_eq!(world.times(OpCode::Delete).len(), 2);
+    world.finish();
+}
+
+#[test]
+fn a_sweep_deletes_what_matches_and_nothing_else() {
+    let mut world = World::up();
+    world.sweep("/locks", "_c_1-");
+    let sync = world.take(OpCode::Sync);
+    assert_eq!(sync.path(), "/locks");
+    world.answer(&sync, 9, ErrorCode::OK, &());
+    let list = world.take(OpCode::GetChildren2);
+    let names = ["_c_1-lock-0000000003", "_c_2-lock-0000000001", "x_c_1-", "_c_1-b", ""];
+    world.answer(&list, 9, ErrorCode::OK, &children(&names));
+    assert_eq!(world.take(OpCode::Delete).path(), "/locks/_c_1-lock-0000000003");
+    world.cut(); // neither delete was answered
+    world.bring_up();
+    let paths = [OpCode::Delete; 2].map(|op| world.take(op).path());
+    assert_eq!(paths, ["/locks/_c_1-lock-0000000003", "/locks/_c_1-b"]);
+    assert_eq!(world.ops(), [], "the list is not taken again");
+    world.finish();
+}
+
+#[test]
+fn a_sweep_is_repeated_as_well_and_works_below_the_root() {
+    let mut world = World::up();
+    world.sweep("/", "a");
+    world.cut();
+    world.bring_up();
+    let sync = world.take(OpCode::Sync);
+    world.answer(&sync, 9, ErrorCode::OK, &());
+    let list = world.take(OpCode::GetChildren2);
+    world.answer(&list, 9, ErrorCode::OK, &children(&["ab", "b"]));
+    assert_eq!(world.take(OpCode::Delete).path(), "/ab");
+    world.finish();
+}
+
+#[test]
+fn a_parent_that_is_gone_needs_no_sweep_and_a_refusal_is_told() {
+    let mut world = World::up();
+    world.sweep("/a", "x");
+    world.sweep("/b", "x");
+    for code in [ErrorCode::NO_NODE, ErrorCode::NO_AUTH] {
+        let sync = world.take(OpCode::Sync);
+        world.answer(&sync, 9, ErrorCode::OK, &());
+        let list = world.take(OpCode::GetChildren2);
+        world.answer(&list, 9, code, &());
+    }
+    let failed = SessionEvent::CleanUpFailed { path: "/b".to_owned(), code: ErrorCode::NO_AUTH };
+    assert_eq!(world.events()[1..], [failed]);
+    world.finish();
+}
+
+#[test]
+fn against_a_real_tree() {
+    let mut world = World::served(&["/l", "/l/me-1", "/l/me-2", "/l/you-3"]);
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.sweep("/l", "me-");
+    world.advance(ms(500));
+    world.servers = Servers::Serve;
+    world.advance(ms(2000));
+    let left: Vec<&String> = world.server.nodes.keys().collect();
+    assert_eq!(left, ["/", "/l", "/l/you-3"]);
+    world.finish();
+}
+
+#[test]
+fn they_are_over_with_the_session() {
+    let mut world = World::up();
+    let n = world.delete_guaranteed("/a");
+    world.sweep("/a", "x");
+    world.session.abort();
+    world.settle();
+    assert_eq!(*world.failure(n), (ended(SessionEnd::Closed), Outcome::Unknown));
+    let to = world.number();
+    let late = world.session.delete_guaranteed(world.instant(), "/b", Some(to.into()));
+    assert_eq!(late, Err((ended(SessionEnd::Closed), Outcome::NotApplied)));
+    world.finish();
+}
+
+#[test]
+fn one_that_no_server_would_take_is_refused_at_once() {
+    let mut world = World::up();
+    let path = format!("/{}", "x".repeat(1 << 20));
+    let to = world.number();
+    let result = world.session.delete_guaranteed(world.instant(), &path, Some(to.into()));
+    assert!(matches!(result, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    let result = world.session.delete_protected_guaranteed(world.instant(), &path, "x");
+    assert!(matches!(result, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    world.settle();
+    assert_eq!(world.ops(), []);
+    world.finish();
+}
+
+#[test]
+fn nodes_of_a_long_list_wait_in_the_backlog_except_those_that_none_could_make() {
+    let mut world = World::up();
+    world.sweep("/p", "_c_1");
+    let sync = world.take(OpCode::Sync);
+    world.answer(&sync, 9, ErrorCode::OK, &());
+    let list = world.take(OpCode::GetChildren2);
+    let too_long = format!("_c_1{}", "x".repeat(2 << 20));
+    let many = (0..CHORES_MAX + 10).map(|n| format!("_c_1{n}"));
+    let names: Vec<String> = many.chain([too_long]).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.answer(&list, 9, ErrorCode::OK, &children(&names));
+    let stats = world.session.stats(world.instant());
+    assert_eq!(stats.clean_up_pending, CHORES_MAX + 10);
+    assert!(world.frames.iter().all(|frame| frame.path().len() < 64));
+}
+
+/// Otherwise n deletes that a busy server puts off become n * n / 2.
+#[test]
+fn a_busy_server_is_not_asked_again_sooner_because_there_is_more_to_ask() {
+    let mut world = World::up();
+    world.delete_guaranteed("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.delete_guaranteed("/b");
+    assert_eq!(world.take(OpCode::Delete).path(), "/b");
+    assert_eq!(world.ops(), []);
+    world.advance(T / 5);
+    assert_eq!(world.take(OpCode::Delete).path(), "/a");
+    world.finish();
+}
+
+#[test]
+fn what_was_put_off_goes_to_another_server_at_once() {
+    let mut world = World::up();
+    world.delete_guaranteed("/a");
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.take(OpCode::Delete).path(), "/a");
+    world.finish();
+}
+
+#[test]
+fn it_keeps_to_the_bytes_that_may_wait() {
+    let mut world = World::new();
+    world.servers = Servers::Refuse;
+    let path = |n: usize| format!("/{n:03}{}", "x".repeat(1_000_000));
+    let most = QUEUED_BYTES_MAX / 1_000_004;
+    for n in 0..most {
+        world.session.delete_guaranteed(world.instant(), &path(n), None).unwrap();
+    }
+    world.settle();
+    assert_eq!(world.events(), []);
+    let to = Some(world.number().into());
+    let refused = world.session.delete_guaranteed(world.instant(), &path(most), to);
+    assert_eq!(refused, Err((ErrorKind::LimitReached("QUEUED_BYTES_MAX"), Outcome::Unknown)));
+    world.settle();
+    assert_eq!(world.events(), [SessionEvent::CleanUpBacklog { nodes: 1 }]);
+    // Beyond both limits nothing is kept, and the session does not live on for its nodes.
+    let mut count = most + 1;
+    let closed = loop {
+        match world.session.delete_guaranteed(world.instant(), &path(count), None) {
+            Ok(()) => count += 1,
+            Err(closed) => break closed,
+        }
+    };
+    assert_eq!(count, most + BACKLOG_BYTES_MAX / 1_000_060);
+    assert_eq!(closed, (ended(SessionEnd::CleanUpOverflow), Outcome::NotApplied));
+    world.settle();
+    world.advance(T * 2);
+    assert_eq!(world.session.ended(), Some(SessionEnd::CleanUpOverflow));
+    world.finish();
+}
+
+#[test]
+fn deletions_beyond_the_limit_are_made_in_their_turn() {
+    let extra = 500;
+    let nodes: Vec<String> = (0..CHORES_MAX + extra).map(|n| format!("/n{n}")).collect();
+    let paths: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let mut world = World::served(&paths);
+    world.servers = Servers::Refuse;
+    world.cut();
+    for path in &nodes {
+        world.session.delete_guaranteed(world.instant(), path, None).unwrap();
+    }
+    world.settle();
+    assert_eq!(world.session.stats(world.instant()).clean_up_pending, CHORES_MAX + extra);
+    world.servers = Servers::Serve;
+    world.advance(T / 3);
+    assert_eq!(world.server.nodes.len(), 1, "the root");
+    assert_eq!(world.session.stats(world.instant()).clean_up_pending, 0);
+    let told = |event: &SessionEvent| match event {
+        SessionEvent::CleanUpBacklog { nodes } => Some(*nodes),
+        _ => None,
+    };
+    let told: Vec<usize> = world.events().iter().filter_map(told).collect();
+    assert_eq!(told, [1, extra], "when it began, and with the connection");
+    world.finish();
+}

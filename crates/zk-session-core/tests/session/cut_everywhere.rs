@@ -1,0 +1,175 @@
+//! One dialogue, cut at every byte in either direction, and resumed on a new
+//! connection: everybody gets the one answer that is true.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use zk_session_core::WatchKind;
+use zk_session_core::{ErrorKind, Outcome, SessionEnd};
+
+use crate::harness::{Servers, T, World, ms};
+
+/// How the connection is cut.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// After so many bytes from the client; the socket had taken no more.
+    ToServer(usize),
+    /// The same, but the socket had taken everything: bytes were lost on the way.
+    OnTheWay(usize),
+    /// After so many bytes from the server.
+    ToClient(usize),
+}
+
+/// What the cut left of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Resumed,
+    Expired,
+}
+
+fn start(cut: Option<Cut>, patience: Option<Duration>) -> World {
+    let mut world = World::with(|settings| settings.request_timeout = patience);
+    world.server = crate::server::Server::new(6000).with(&["/n", "/n/old"]);
+    world.servers = Servers::Serve;
+    match cut {
+        None => {}
+        // The harness breaks the connection with the byte that uses up the budget.
+        Some(Cut::ToServer(at)) => (world.to_server, world.room) = (at, at),
+        Some(Cut::OnTheWay(at)) => world.to_server = at,
+        Some(Cut::ToClient(at)) => world.to_client = at,
+    }
+    world
+}
+
+/// The steps of the dialogue, each as soon as the ones before are answered.
+fn talk(world: &mut World, after: After) -> BTreeMap<&'static str, u32> {
+    let mut asked = BTreeMap::new();
+    type Step = &'static [(&'static str, fn(&mut World) -> u32)];
+    let steps: [Step; 4] = [
+        &[("create", |w| w.create("/n/new")), ("list", |w| w.watch(WatchKind::Children, "/n"))],
+        &[("watch", |w| w.watch(WatchKind::Data, "/n/old"))],
+        &[("set", |w| w.set("/n/old"))],
+        &[("delete", |w| w.delete("/n/new"))],
+    ];
+    world.tick();
+    for step in steps {
+        for (name, ask) in step {
+            if world.session.ended().is_none() {
+                asked.insert(*name, ask(world));
+            }
+        }
+        if world.to_server == usize::MAX && world.to_client == usize::MAX {
+            world.room = usize::MAX;
+            world.server.expired |= after == After::Expired;
+        }
+        let answered = |world: &World, n| world.reply(n).is_some();
+        for _ in 0..200 {
+            if asked.values().all(|n| answered(world, *n)) {
+                break;
+            }
+            world.advance(ms(10));
+            if world.to_server == usize::MAX && world.to_client == usize::MAX {
+                world.room = usize::MAX;
+            }
+        }
+        assert!(asked.values().all(|n| answered(world, *n)), "{asked:?}");
+    }
+    world.close();
+    world.room = usize::MAX;
+    world.advance(T);
+    asked
+}
+
+fn check(world: World, asked: &BTreeMap<&'static str, u32>, cut: Cut) {
+    let end = world.session.ended().unwrap();
+    assert!(matches!(end, SessionEnd::Closed | SessionEnd::Expired), "{cut:?}");
+    let created = world.server.applied.contains("create /n/new");
+    let deleted = world.server.applied.contains("delete /n/new");
+    let set = world.server.applied.contains("set /n/old");
+    for (name, applied) in [("create", created), ("delete", deleted), ("set", set)] {
+        let Some(n) = asked.get(name) else {
+            assert!(!applied);
+            continue;
+        };
+        match world.reply(*n).unwrap() {
+            Ok(_) => assert!(applied, "{name} {cut:?}"),
+            Err((ErrorKind::Server(_), _)) => {
+                assert!(name == "delete" && !created && !applied, "{name} {cut:?}");
+            }
+            Err((_, Outcome::NotApplied)) => assert!(!applied, "{name} {cut:?}"),
+            Err((_, outcome)) => assert_eq!(*outcome, Outcome::Unknown),
+        }
+    }
+    for name in ["list", "watch"] {
+        let Some(n) = asked.get(name) else { continue };
+        let fired = world.fired(*n).is_some();
+        assert_eq!(fired, world.is_ok(*n), "{name} {cut:?}: a watch that was set is heard of");
+        if let Err((_, outcome)) = world.reply(*n).unwrap() {
+            assert_eq!(*outcome, Outcome::NotApplied);
+        }
+    }
+    world.finish();
+}
+
+/// Bytes to the server and to the client when nothing is cut.
+fn lengths() -> (usize, usize) {
+    let mut world = start(None, None);
+    world.to_client = usize::MAX / 2;
+    world.to_server = usize::MAX / 2;
+    let before = (world.to_server, world.to_client);
+    let mut asked = Vec::new();
+    world.tick();
+    asked.push(world.create("/n/new"));
+    asked.push(world.watch(WatchKind::Children, "/n"));
+    asked.push(world.watch(WatchKind::Data, "/n/old"));
+    asked.push(world.set("/n/old"));
+    asked.push(world.delete("/n/new"));
+    assert!(asked.iter().all(|n| world.is_ok(*n)));
+    assert!(world.fired(asked[1]).is_some() && world.fired(asked[2]).is_some());
+    let lengths = (before.0 - world.to_server, before.1 - world.to_client);
+    world.close();
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    world.finish();
+    (lengths.0 + 12, lengths.1 + 20)
+}
+
+#[test]
+fn whichever_byte_is_the_last_every_answer_is_true() {
+    let (to_server, to_client) = lengths();
+    assert!(to_server > 200 && to_client > 500, "{to_server} {to_client}");
+    let cuts = (1..=to_server)
+        .flat_map(|at| [Cut::ToServer(at), Cut::OnTheWay(at)])
+        .chain((1..=to_client).map(Cut::ToClient));
+    let mut unknown = 0;
+    for cut in cuts {
+        for after in [After::Resumed, After::Expired] {
+            let mut world = start(Some(cut), None);
+            let asked = talk(&mut world, after);
+            let outcome = |n: &u32| matches!(world.reply(*n), Some(Err((_, Outcome::Unknown))));
+            unknown += asked.values().filter(|n| outcome(n)).count();
+            check(world, &asked, cut);
+        }
+    }
+    assert!(unknown > 100, "{unknown}: the cuts fall where it matters");
+}
+
+/// Callers that give up while the connection is away: what was taken back is never done.
+#[test]
+fn whichever_byte_is_the_last_impatient_callers_are_told_the_truth() {
+    let (to_server, to_client) = lengths();
+    let cuts = (1..=to_server)
+        .flat_map(|at| [Cut::ToServer(at), Cut::OnTheWay(at)])
+        .chain((1..=to_client).map(Cut::ToClient));
+    let mut taken_back = 0;
+    for cut in cuts {
+        for after in [After::Resumed, After::Expired] {
+            let mut world = start(Some(cut), Some(ms(5)));
+            let asked = talk(&mut world, after);
+            let late = (ErrorKind::TimedOut, Outcome::NotApplied);
+            let is_late = |n: &&u32| world.reply(**n) == Some(&Err(late.clone()));
+            taken_back += asked.values().filter(is_late).count();
+            check(world, &asked, cut);
+        }
+    }
+    assert!(taken_back > 1000, "{taken_back}: they do give up");
+}

@@ -1,0 +1,250 @@
+//! Requests whose time is over.
+
+use proto::{ErrorCode, OpCode, Stat};
+use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
+use zk_session_core::{ErrorKind, LossCause, Outcome, SessionEvent};
+use zk_session_core::{Waiter, WatchKind};
+
+use crate::harness::{Servers, T, World, create, get, ms};
+
+fn patient(timeout: u64) -> World {
+    World::with(|settings| settings.request_timeout = Some(ms(timeout)))
+}
+
+/// A request with a deadline of its own.
+fn within(world: &mut World, timeout: u64) -> u32 {
+    let (to, deadline) = (world.number(), world.instant() + ms(timeout));
+    let waiter = Waiter { to: to.clone(), deadline: Some(deadline) };
+    let result = world.session.submit(world.instant(), &create("/n"), waiter, None);
+    world.admitted(to, result.map(drop)).unwrap()
+}
+
+#[test]
+fn a_request_that_is_still_queued_is_taken_back_at_its_deadline() {
+    let mut world = patient(1000);
+    let (own, all) = (within(&mut world, 300), world.create("/a"));
+    world.advance(ms(299));
+    assert!(world.reply(own).is_none());
+    world.advance(ms(1));
+    assert_eq!(*world.failure(own), (ErrorKind::TimedOut, Outcome::NotApplied));
+    world.advance(ms(699));
+    assert!(world.reply(all).is_none());
+    world.advance(ms(1));
+    assert_eq!(*world.failure(all), (ErrorKind::TimedOut, Outcome::NotApplied));
+    world.bring_up();
+    assert!(world.times(OpCode::Create2).is_empty(), "nothing is sent for them");
+    world.finish();
+}
+
+#[test]
+fn of_a_request_that_was_sent_nothing_is_known_and_order_is_kept() {
+    let mut world = patient(1000);
+    world.bring_up();
+    let (write, read) = (world.create("/a"), world.get("/a"));
+    world.advance(ms(999));
+    let later = world.create("/b");
+    world.advance(ms(1));
+    assert_eq!(*world.failure(write), (ErrorKind::TimedOut, Outcome::Unknown));
+    assert_eq!(*world.failure(read), (ErrorKind::TimedOut, Outcome::NotApplied));
+    assert!(world.reply(later).is_none());
+    // The late answers are known, and nobody is told twice.
+    for op in [OpCode::Create2, OpCode::GetData, OpCode::Create2] {
+        let frame = world.take(op);
+        world.answer(&frame, 7, ErrorCode::OK, &());
+    }
+    assert!(world.is_ok(later) && world.session.is_connected());
+    world.advance(ms(5000));
+    world.finish();
+}
+
+#[test]
+fn a_queued_deadline_goes_along_when_the_request_is_sent() {
+    let mut world = patient(1000);
+    let n = world.create("/a");
+    world.bring_up();
+    world.advance(ms(1000) - world.now());
+    assert_eq!(world.outcome(n), Outcome::Unknown);
+    world.cut();
+    world.advance(ms(5000));
+    world.finish();
+}
+
+#[test]
+fn a_watch_of_a_late_answer_is_not_kept() {
+    let mut world = patient(1000);
+    world.bring_up();
+    let n = world.watch(WatchKind::Data, "/a");
+    world.advance(ms(1000));
+    assert_eq!(world.outcome(n), Outcome::NotApplied);
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &proto::DataReply { data: None, stat: Stat::default() });
+    world.cut();
+    world.bring_up();
+    assert!(world.times(OpCode::SetWatches).is_empty(), "nothing to re-arm");
+    assert!(world.fired(n).is_none());
+    world.finish();
+}
+
+#[test]
+fn an_answered_request_has_no_deadline() {
+    let mut world = patient(1000);
+    world.server = crate::server::Server::new(6000).with(&["/n"]);
+    world.servers = Servers::Serve;
+    world.tick();
+    let asked = [world.create("/n/a"), world.delete_guaranteed("/n/a"), world.auth("digest")];
+    world.advance(ms(1900));
+    assert!(asked.iter().all(|n| world.is_ok(*n)));
+    let ping = world.deadline().unwrap();
+    assert!(ping >= ms(1999), "{ping:?}: the next thing due is a ping");
+    world.finish();
+}
+
+#[test]
+fn clean_up_goes_on_when_its_caller_has_gone() {
+    let mut world = patient(1000);
+    let n = world.delete_guaranteed("/n/a");
+    world.advance(ms(1000));
+    assert_eq!(*world.failure(n), (ErrorKind::TimedOut, Outcome::Unknown));
+    world.bring_up();
+    world.take(OpCode::Delete);
+    world.finish();
+}
+
+#[test]
+fn requests_nobody_waits_for_do_not_count() {
+    let mut world = World::new();
+    let now = world.instant();
+    let mut tickets = Vec::new();
+    for _ in 0..REQUESTS_MAX {
+        let to = world.number();
+        tickets.push(world.session.submit(now, &get("/a", false), to, None).unwrap());
+    }
+    let to = world.number();
+    assert!(world.session.submit(now, &get("/a", false), to, None).is_err());
+    assert!(world.session.forget(tickets[7]).is_some());
+    assert!(world.session.forget(tickets[7]).is_none(), "once");
+    let to = world.number();
+    world.session.submit(now, &get("/a", false), to, None).unwrap();
+    let to = world.number();
+    assert!(world.session.submit(now, &get("/a", false), to, None).is_err());
+}
+
+#[test]
+fn clean_up_waits_for_the_creates_before_it() {
+    let mut world = World::new();
+    world.server = crate::server::Server::new(6000).with(&["/n"]);
+    let before = world.delete_guaranteed("/n/lock-1");
+    let create = world.create("/n/lock-1");
+    world.sweep("/n", "lock-");
+    world.servers = Servers::Serve;
+    world.tick();
+    assert!(world.is_ok(create));
+    assert_eq!(world.failure(before).0, ErrorKind::Server(ErrorCode::NO_NODE));
+    assert!(!world.server.nodes.contains_key("/n/lock-1"), "swept after it was made");
+    world.finish();
+}
+
+/// A server of a pair that answers pings, and requests only if told to.
+fn stalled(hosts: u16) -> World {
+    let mut world = World::with(|settings| {
+        settings.hosts = (1..=hosts).map(|port| zk_session_core::Host::new("h", port)).collect();
+    });
+    world.bring_up();
+    world.answered.insert(OpCode::Ping.code());
+    world
+}
+
+#[test]
+fn a_server_that_answers_nothing_but_pings_is_left_for_another() {
+    let mut world = stalled(2);
+    let asked = world.now();
+    let n = world.create("/a");
+    world.advance(T - ms(1));
+    assert!(world.session.is_connected());
+    world.advance(ms(1));
+    assert_eq!(
+        *world.failure(n),
+        (ErrorKind::ConnectionLost(LossCause::Stalled), Outcome::Unknown)
+    );
+    let suspended = |event: &SessionEvent| {
+        matches!(event, SessionEvent::Suspended { cause: LossCause::Stalled, .. })
+    };
+    assert!(world.events().iter().any(suspended));
+    world.open();
+    let attempts = world.attempts();
+    assert_ne!(attempts[0].1, attempts.last().unwrap().1);
+    assert!(world.now() < asked + T + ms(100));
+    world.finish();
+}
+
+#[test]
+fn an_answer_that_others_have_overtaken_does_not_keep_its_caller_for_ever() {
+    let mut world = stalled(1);
+    let lost = world.create("/a");
+    world.take(OpCode::Create2); // whose answer is swallowed on the way
+    let asked = world.now();
+    while world.now() < asked + T - ms(1) {
+        let n = world.get("/b");
+        let get = world.take(OpCode::GetData);
+        world.answer(&get, -1, ErrorCode::THROTTLED_OP, &()); // it may overtake
+        assert_eq!(world.failure(n).0, ErrorKind::Server(ErrorCode::THROTTLED_OP));
+        world.advance(ms(599));
+    }
+    assert!(world.now() < asked + T + ms(600));
+    assert_eq!(
+        *world.failure(lost),
+        (ErrorKind::ConnectionLost(LossCause::Stalled), Outcome::Unknown),
+        "also if there is no other server: a new connection tells what became of it"
+    );
+    world.finish();
+}
+
+#[test]
+fn a_server_that_gets_on_is_waited_for() {
+    let mut world = stalled(2);
+    for _ in 0..10 {
+        world.create("/a");
+    }
+    for _ in 0..9 {
+        world.advance(T - ms(1));
+        let frame = world.take(OpCode::Create2);
+        world.answer(&frame, 7, ErrorCode::OK, &());
+    }
+    assert!(world.session.is_connected(), "the last one has waited for nine timeouts");
+    world.finish();
+}
+
+#[test]
+fn credentials_are_limited_and_the_same_again_are_no_more() {
+    let mut world = World::new();
+    world.server = crate::server::Server::new(6000);
+    world.servers = Servers::Serve;
+    world.tick();
+    for _ in 0..3 * CREDENTIALS_MAX {
+        let n = world.auth("digest");
+        assert!(world.is_ok(n));
+    }
+    world.cut();
+    let before = world.times(OpCode::Auth).len();
+    world.advance(ms(100));
+    assert_eq!(world.times(OpCode::Auth).len(), before + 1);
+    for n in 1..CREDENTIALS_MAX {
+        world.auth(&format!("scheme-{n}"));
+    }
+    let (now, to) = (world.instant(), world.number());
+    let refused = world.session.add_credential(now, "one-more", bytes::Bytes::new(), to);
+    assert!(matches!(refused, Err((ErrorKind::LimitReached("CREDENTIALS_MAX"), _))));
+    world.finish();
+}
+
+#[test]
+fn nothing_follows_the_end_of_the_session_on_its_connection() {
+    let mut world = World::with(|settings| settings.close_timeout = T);
+    world.bring_up();
+    world.claim();
+    world.close();
+    let last = world.seen.len();
+    world.advance(T / 2);
+    assert_eq!(world.seen.len(), last, "no pings, no heartbeats: {:?}", world.seen);
+    world.finish();
+}

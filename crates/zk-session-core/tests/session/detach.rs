@@ -1,0 +1,141 @@
+//! A session that goes from one client to the next.
+
+use proto::OpCode;
+use zk_session_core::{
+    ErrorKind, LossCause, Outcome, SessionCredentials, SessionEnd, SessionEvent,
+};
+
+use crate::harness::{ID, PASSWORD, Servers, T, World, acceptance, ended, ms, rejection};
+
+fn resuming() -> World {
+    World::with(|settings| {
+        settings.resume = Some(SessionCredentials::new(ID, *PASSWORD, 77));
+    })
+}
+
+#[test]
+fn a_detached_client_leaves_the_session_and_is_of_no_more_use() {
+    let mut world = World::served(&["/n"]);
+    world.claim();
+    world.prove();
+    assert!(world.lease().is_some());
+    world.unanswered.extend([OpCode::Create2.code(), OpCode::Delete.code()]);
+    let open = world.create("/n/a");
+    let late = world.delete_guaranteed("/n/b");
+    world.session.detach(world.instant());
+    let credentials = world.session.credentials().unwrap();
+    assert_eq!((credentials.session_id(), credentials.password()), (ID, &PASSWORD[..]));
+    assert!(credentials.last_zxid() >= 100);
+    assert_eq!(world.lease(), None, "whoever holds a lock is told at once");
+    world.settle();
+    let refused = world.try_submit(&crate::harness::get("/n", false), None).unwrap_err();
+    assert_eq!(refused.1, Outcome::NotApplied);
+    world.tick();
+    assert_eq!(world.session.ended(), Some(SessionEnd::Detached));
+    assert_eq!(*world.failure(open), (ended(SessionEnd::Detached), Outcome::Unknown));
+    assert!(world.reply(late).is_some());
+    let last = SessionEvent::Detached { session_id: ID };
+    assert_eq!(world.events().pop(), Some(last));
+    assert!(world.times(OpCode::CloseSession).is_empty() && !world.server.closed);
+    assert_eq!(world.session.credentials(), Some(credentials));
+    world.session.close(world.instant());
+    world.advance(T);
+    assert!(world.times(OpCode::CloseSession).is_empty());
+    world.finish();
+}
+
+#[test]
+fn what_is_written_when_it_detaches_counts_as_sent() {
+    let mut world = World::up();
+    world.room = 0;
+    let unsent = world.create("/a");
+    world.session.detach(world.instant());
+    world.tick();
+    assert_eq!(world.outcome(unsent), Outcome::NotApplied);
+    world.finish();
+}
+
+#[test]
+fn a_handshake_that_comes_through_while_detaching_closes_nothing() {
+    let mut world = World::up();
+    world.cut();
+    world.open();
+    world.session.detach(world.instant());
+    world.respond(&acceptance(6000));
+    world.tick();
+    assert_eq!(world.session.ended(), Some(SessionEnd::Detached));
+    assert!(world.times(OpCode::CloseSession).is_empty());
+    world.finish();
+}
+
+#[test]
+fn a_resumed_session_is_asked_for_by_its_id_and_connected_to_once() {
+    let mut world = resuming();
+    let n = world.create("/a");
+    world.open();
+    let asked = world.last_connect();
+    assert_eq!((asked.session_id, &asked.password[..]), (ID, &PASSWORD[..]));
+    assert_eq!(asked.last_zxid_seen, 77);
+    world.respond(&acceptance(6000));
+    assert!(matches!(world.events()[..], [SessionEvent::Connected { session_id: ID, .. }]));
+    world.take(OpCode::Create2);
+    world.cut();
+    assert!(world.reply(n).is_some());
+    world.bring_up();
+    assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
+    world.finish();
+}
+
+#[test]
+fn a_session_that_is_over_cannot_be_resumed() {
+    let mut world = resuming();
+    world.open();
+    world.respond(&rejection());
+    assert_eq!(world.session.ended(), Some(SessionEnd::Expired));
+    assert_eq!(world.session.credentials(), None);
+    world.finish();
+}
+
+#[test]
+fn who_cannot_reach_a_server_does_not_know_that_the_session_is_over() {
+    let mut world = resuming();
+    world.servers = Servers::Refuse;
+    world.advance(T * 10);
+    assert_eq!(world.session.ended(), None, "its last sign of life is not known here");
+    world.session.detach(world.instant());
+    world.tick();
+    assert_eq!(world.session.ended(), Some(SessionEnd::Detached));
+    world.finish();
+}
+
+#[test]
+fn a_session_that_is_being_closed_is_not_given_out() {
+    let mut world = World::up();
+    world.close();
+    world.session.detach(world.instant());
+    assert_eq!(world.session.credentials(), None);
+    world.advance(ms(3000));
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    world.finish();
+}
+
+#[test]
+fn no_password_is_printed_whatever_is() {
+    let text = std::str::from_utf8(PASSWORD).unwrap();
+    let bytes = format!("{PASSWORD:?}");
+    let bytes = bytes.trim_matches(['[', ']']);
+    for world in [World::up(), resuming()] {
+        let printed = [
+            format!("{:?}", world.session),
+            format!("{:#?}", world.session),
+            format!("{:?}", world.session.credentials()),
+        ];
+        for printed in printed {
+            assert!(printed.contains("hidden"), "{printed}");
+            assert!(!printed.contains(text) && !printed.contains(bytes), "{printed}");
+        }
+        assert!(matches!(world.session.last_loss(), None | Some(LossCause::ClosedByServer)));
+        world.finish();
+    }
+    assert!(matches!(ended(SessionEnd::Detached), ErrorKind::SessionEnded(_)));
+}

@@ -1,0 +1,136 @@
+//! What a lost connection does to requests.
+
+use bytes::BytesMut;
+use proto::OpCode;
+use zk_session_core::WatchKind;
+use zk_session_core::{ErrorKind, LossCause, Outcome};
+
+use crate::harness::{World, ms};
+
+#[test]
+fn a_write_of_which_a_byte_has_left_may_have_been_applied() {
+    for (room, expected) in [(0, Outcome::NotApplied), (1, Outcome::Unknown)] {
+        let mut world = World::up();
+        world.room = room;
+        let write = world.create("/a");
+        world.cut();
+        assert_eq!(world.outcome(write), expected, "{room} bytes");
+        world.finish();
+    }
+}
+
+#[test]
+fn the_boundary_is_the_first_byte_of_each_frame() {
+    let mut length = World::up();
+    let before = length.transmitted.len();
+    length.create("/a");
+    let frame = length.transmitted.len() - before;
+    length.finish();
+
+    for room in 0..=2 * frame {
+        let mut world = World::up();
+        world.room = room;
+        let (first, second) = (world.create("/a"), world.create("/b"));
+        world.cut();
+        let outcome = |left| match left {
+            true => Outcome::Unknown,
+            false => Outcome::NotApplied,
+        };
+        assert_eq!(world.outcome(first), outcome(room > 0), "{room}");
+        assert_eq!(world.outcome(second), outcome(room > frame), "{room}");
+        world.finish();
+    }
+}
+
+#[test]
+fn a_read_was_not_applied_wherever_it_got_to() {
+    let mut world = World::up();
+    let reads = [
+        world.get("/a"),
+        world.sync(),
+        world.watch(WatchKind::Exists, "/a"),
+        world.watch(WatchKind::Children, "/a"),
+    ];
+    world.cut();
+    for read in reads {
+        let kind = ErrorKind::ConnectionLost(LossCause::ClosedByServer);
+        assert_eq!(*world.failure(read), (kind, Outcome::NotApplied));
+    }
+    world.finish();
+}
+
+#[test]
+fn answers_come_in_the_order_of_the_requests() {
+    let mut world = World::up();
+    let all: Vec<u32> = (0..20).map(|_| world.set("/a")).collect();
+    let frame = world.frames.pop_front().unwrap();
+    world.serve(&frame);
+    let before = world.log.len();
+    world.cut();
+    let failed = world.log[before..].iter().filter_map(|(_, seen)| match seen {
+        crate::harness::Seen::Reply(n, Err(_)) => Some(*n),
+        _ => None,
+    });
+    let expected = all.iter().copied().filter(|n| *n != all[0]);
+    assert!(failed.eq(expected));
+    world.finish();
+}
+
+#[test]
+fn what_waits_survives_any_number_of_attempts() {
+    let mut world = World::up();
+    world.cut();
+    let queued = world.create("/a");
+    for _ in 0..5 {
+        world.open();
+        assert_eq!(world.ops(), []);
+        world.cut();
+        assert_eq!(world.reply(queued), None);
+    }
+    world.bring_up();
+    let frame = world.take(OpCode::Create2);
+    world.serve(&frame);
+    assert!(world.is_ok(queued));
+    world.finish();
+}
+
+#[test]
+fn nothing_that_was_sent_is_sent_again() {
+    let mut world = World::up();
+    world.create("/a");
+    world.get("/a");
+    world.cut();
+    world.bring_up();
+    world.advance(ms(1000));
+    assert_eq!(world.ops(), []);
+    world.finish();
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_never_sent() {
+    let mut world = World::new();
+    let dropped = [world.create("/1"), world.create("/3"), world.create("/4")];
+    let kept = world.create("/2");
+    for n in dropped {
+        world.abandon(n);
+    }
+    world.bring_up();
+    assert_eq!(world.take(OpCode::Create2).path(), "/2");
+    assert_eq!(world.ops(), []);
+    assert_eq!(world.reply(kept), None);
+    world.finish();
+}
+
+#[test]
+fn a_reply_of_which_a_part_came_is_no_reply() {
+    let mut world = World::up();
+    let write = world.create("/a");
+    let frame = world.take(OpCode::Create2);
+    let mut out = BytesMut::new();
+    crate::server::reply(&mut out, frame.xid, 5, proto::ErrorCode::OK, &());
+    world.deliver(&out[..out.len() - 1]);
+    world.cut();
+    assert_eq!(world.outcome(write), Outcome::Unknown);
+    world.bring_up();
+    world.finish();
+}

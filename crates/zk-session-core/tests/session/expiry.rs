@@ -1,0 +1,148 @@
+//! A session of which nobody has heard for too long is over, by our own clock.
+
+use proto::{ErrorCode, OpCode};
+use zk_session_core::{LossCause, Outcome, SessionEnd, SessionEvent};
+
+use crate::harness::{Servers, T, World, acceptance, ended, ms};
+
+const LIMIT: std::time::Duration = std::time::Duration::from_millis(8000);
+
+#[test]
+fn after_four_thirds_of_the_timeout_whatever_the_servers_do_meanwhile() {
+    for servers in [Servers::Refuse, Servers::Close, Servers::Silent] {
+        let mut world = World::up();
+        let write = world.create("/a");
+        world.servers = servers;
+        world.advance(ms(100));
+        world.cut();
+        let queued = world.get("/b");
+        world.advance_to(LIMIT - ms(1));
+        assert_eq!(world.session.ended(), None, "{servers:?}");
+        assert_eq!(world.reply(queued), None);
+        world.advance(ms(1));
+        assert_eq!(
+            world.session.ended(),
+            Some(SessionEnd::ExpiredLocally { paused: None }),
+            "{servers:?}"
+        );
+        assert_eq!(world.outcome(write), Outcome::Unknown);
+        assert_eq!(world.failure(queued).0, ended(SessionEnd::ExpiredLocally { paused: None }));
+        assert_eq!(world.outcome(queued), Outcome::NotApplied);
+        let last = world.events().pop().unwrap();
+        assert!(matches!(
+            last,
+            SessionEvent::Expired { cause: SessionEnd::ExpiredLocally { .. }, .. }
+        ));
+        world.finish();
+    }
+}
+
+#[test]
+fn counts_from_the_last_answer() {
+    let mut world = World::up();
+    world.advance(ms(1000));
+    world.get("/a");
+    world.advance(ms(900));
+    let frame = world.take(OpCode::GetData);
+    world.serve(&frame);
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.advance_to(ms(1900) + LIMIT - ms(1));
+    assert_eq!(world.session.ended(), None);
+    world.advance(ms(1));
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    world.finish();
+}
+
+#[test]
+fn counts_from_the_answer_to_the_handshake() {
+    let mut world = World::new();
+    world.open();
+    world.advance(ms(900));
+    world.respond(&acceptance(6000));
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.advance_to(ms(900) + LIMIT - ms(1));
+    assert_eq!(world.session.ended(), None);
+    world.advance(ms(1));
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    world.finish();
+}
+
+#[test]
+fn a_connection_on_which_nothing_is_answered_is_given_up_while_there_is_time_for_another() {
+    let mut world = World::up();
+    for _ in 0..11 {
+        world.advance(ms(500));
+        world.notify(proto::EventType::NODE_CREATED, "/x");
+    }
+    world.advance(ms(499));
+    assert!(world.session.is_connected());
+    world.servers = Servers::Refuse;
+    world.advance(ms(1)); // two thirds of the timeout after the ping
+    assert_eq!(world.cause(), LossCause::Stalled);
+    world.advance_to(LIMIT - ms(1));
+    assert_eq!(world.session.ended(), None);
+    world.advance(ms(1));
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    world.finish();
+}
+
+#[test]
+fn a_reconnect_in_time_starts_the_count_afresh() {
+    let mut world = World::up();
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.advance(ms(6500));
+    world.servers = Servers::Serve;
+    world.advance(T * 10);
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn a_session_that_never_was_does_not_expire() {
+    for servers in [Servers::Refuse, Servers::Close, Servers::Silent] {
+        let mut world = World::new();
+        world.servers = servers;
+        let waiting = world.get("/");
+        world.advance(T * 100);
+        assert_eq!(world.session.ended(), None);
+        assert_eq!(world.reply(waiting), None);
+        world.servers = Servers::Serve;
+        world.advance(T * 2);
+        assert!(world.is_ok(waiting), "{servers:?}");
+        world.finish();
+    }
+}
+
+/// A slow server, which answers in order one request each 20 ms of 1,000 that were made at
+/// once. It counts what it has received, and goes on hearing of this session.
+#[test]
+fn a_server_that_answers_all_the_time_keeps_the_session_however_long_the_queue() {
+    let mut world = World::up();
+    for _ in 0..1000 {
+        world.get("/a");
+    }
+    let (mut answered, mut heard) = (0, world.now());
+    while answered < 1000 {
+        world.advance(ms(20));
+        assert_eq!(world.session.ended(), None, "{answered} answers");
+        let frame = world.frames.pop_front().unwrap();
+        match frame.op {
+            OpCode::Ping => world.deliver(&crate::harness::pong()),
+            _ => {
+                world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+                answered += 1;
+            }
+        }
+        let last = world.times(OpCode::Ping).last().copied().unwrap_or_default();
+        assert!(
+            world.now() - last.max(heard) <= T / 3 + ms(20),
+            "a ping each third of the timeout"
+        );
+        heard = heard.max(last);
+    }
+    assert!(world.session.is_connected());
+    world.finish();
+}

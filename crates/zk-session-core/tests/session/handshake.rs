@@ -1,0 +1,239 @@
+//! The first frame each way.
+
+use bytes::BytesMut;
+use proto::{ErrorCode, OpCode, ReplyHeader};
+use zk_session_core::limits::{CONNECT_TIMEOUT_MIN, HANDSHAKE_LEN_MAX};
+use zk_session_core::{LossCause, SessionEnd, SessionEvent};
+
+use crate::harness::{Servers, T, Wire, World, acceptance, ended, ms, rejection};
+
+#[test]
+fn asks_for_a_new_session_in_exactly_these_bytes() {
+    let mut world = World::new();
+    world.open();
+    let mut expected = vec![0, 0, 0, 45];
+    expected.extend([0; 4]); // protocol version
+    expected.extend([0; 8]); // last zxid seen
+    expected.extend(6000_i32.to_be_bytes());
+    expected.extend([0; 8]); // session id
+    expected.extend([0, 0, 0, 16]);
+    expected.extend([0; 16]);
+    expected.push(0); // a read-only server will not do
+    assert_eq!(world.transmitted[..], expected);
+    world.finish();
+}
+
+#[test]
+fn the_answer_may_lack_the_read_only_byte() {
+    for read_only in [None, Some(false)] {
+        let mut world = World::new();
+        world.open();
+        let mut response = acceptance(4000);
+        response.read_only = read_only;
+        world.respond(&response);
+        assert!(world.session.is_connected());
+        assert_eq!(world.session.session_id(), response.session_id);
+        assert_eq!(world.session.session_timeout(), ms(4000));
+        assert!(matches!(
+            world.events()[..],
+            [SessionEvent::Connected { timeout, .. }] if timeout == ms(4000)
+        ));
+        world.finish();
+    }
+}
+
+#[test]
+fn the_answer_may_come_byte_by_byte() {
+    let mut world = World::new();
+    world.open();
+    let mut bytes = BytesMut::new();
+    proto::encode_record(&acceptance(6000), &mut bytes);
+    for byte in &bytes {
+        assert!(!world.session.is_connected());
+        world.deliver(&[*byte]);
+    }
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn a_rejected_session_has_expired_and_everybody_is_told() {
+    let mut world = World::up();
+    let sent = world.create("/a");
+    world.cut();
+    let queued = world.create("/b");
+    world.open();
+    world.respond(&rejection());
+    assert_eq!(world.session.ended(), Some(SessionEnd::Expired));
+    assert_eq!(world.failure(queued).0, ended(SessionEnd::Expired));
+    assert!(world.failure(sent).0 != ended(SessionEnd::Expired));
+    let last = world.events().pop();
+    assert!(matches!(last, Some(SessionEvent::Expired { cause: SessionEnd::Expired, .. })));
+    world.finish();
+}
+
+#[test]
+fn a_rejected_new_session_is_asked_for_again() {
+    let mut world = World::new();
+    let waiting = world.get("/a");
+    for _ in 0..5 {
+        world.open();
+        world.respond(&rejection());
+        assert_eq!(world.session.ended(), None);
+        assert_eq!(world.cause(), LossCause::Refused(ErrorCode::SESSION_EXPIRED));
+        assert_eq!(world.wire, Wire::Down);
+    }
+    assert_eq!(world.events(), []);
+    world.servers = Servers::Serve;
+    world.advance(T);
+    assert!(world.reply(waiting).is_some());
+    world.finish();
+}
+
+#[test]
+fn a_refusal_of_sixteen_bytes_sends_the_client_elsewhere() {
+    let mut world = World::new();
+    world.open();
+    let header = ReplyHeader { xid: 0, zxid: 0, err: ErrorCode::NOT_READ_ONLY };
+    let mut out = BytesMut::new();
+    proto::encode_record(&header, &mut out);
+    world.deliver(&out);
+    assert_eq!(world.cause(), LossCause::Refused(ErrorCode::NOT_READ_ONLY));
+    world.bring_up();
+    world.finish();
+}
+
+#[test]
+fn a_read_only_server_will_not_do_and_its_session_is_not_kept() {
+    let mut world = World::new();
+    world.open();
+    let mut response = acceptance(6000);
+    response.read_only = Some(true);
+    world.respond(&response);
+    assert_eq!(world.cause(), LossCause::ReadOnly);
+    assert_eq!(world.session.session_id(), 0);
+    world.open();
+    assert_eq!(world.last_connect().session_id, 0);
+    world.finish();
+}
+
+#[test]
+fn the_session_of_somebody_else_is_not_accepted() {
+    let mut world = World::up();
+    let id = world.session.session_id();
+    world.cut();
+    world.open();
+    let mut response = acceptance(6000);
+    response.session_id = id + 1;
+    world.respond(&response);
+    assert_eq!(world.cause(), LossCause::WrongSession);
+    assert_eq!(world.session.session_id(), id);
+
+    world.open();
+    response.session_id = 0;
+    world.respond(&response);
+    assert_eq!(world.cause(), LossCause::WrongSession);
+    world.finish();
+}
+
+#[test]
+fn nothing_is_written_before_the_answer_and_the_rest_follows_in_order() {
+    let mut world = World::new();
+    let first = world.create("/1");
+    world.open();
+    let second = world.get("/2");
+    world.auth("digest");
+    world.claim();
+    let third = world.set("/3");
+    world.delete_guaranteed("/4");
+    world.advance(ms(1900));
+    assert_eq!(world.transmitted.len(), 49, "the connect request and nothing else");
+
+    world.respond(&acceptance(6000));
+    use OpCode::{Auth, Create2, Delete, GetData, Multi, SetData};
+    assert_eq!(world.ops(), [Auth, Multi, Create2, GetData, SetData, Delete]);
+    let xids: Vec<i32> = world.frames.iter().map(|frame| frame.xid).collect();
+    assert_eq!(xids, [1, 2, 3, 4, 5, 6]);
+    for n in [first, second, third] {
+        assert_eq!(world.reply(n), None);
+    }
+    world.finish();
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up_in_time() {
+    let mut world = World::with(|settings| {
+        settings.hosts = (1..=3).map(|port| zk_session_core::Host::new("h", port)).collect();
+    });
+    world.servers = Servers::Silent;
+    world.advance(ms(2000));
+    assert_eq!(world.attempts().len(), 1);
+    world.advance(ms(100));
+    assert_eq!(world.attempts().len(), 2, "a third of the timeout for each of three");
+    assert_eq!(world.cause(), LossCause::Silent);
+    world.finish();
+}
+
+/// Java divides the session timeout by the number of servers: with nine there is no time left
+/// for a slow look-up of a name.
+#[test]
+fn an_attempt_has_a_second_however_long_the_list_is() {
+    let mut world = World::with(|settings| {
+        settings.session_timeout = ms(4000);
+        settings.hosts = (1..=9).map(|port| zk_session_core::Host::new("h", port)).collect();
+    });
+    world.servers = Servers::Silent;
+    world.tick();
+    let first = world.attempts()[0].1.clone();
+    world.advance(CONNECT_TIMEOUT_MIN - ms(1));
+    assert_eq!(world.attempts().len(), 1);
+    world.advance(ms(21));
+    assert_eq!(world.attempts().len(), 2);
+    assert_ne!(world.attempts()[1].1, first);
+    world.finish();
+}
+
+#[test]
+fn a_first_frame_that_is_neither_costs_the_connection() {
+    for bytes in [&[0, 0, 0, 3, 1, 2, 3][..], &[0, 0, 0, 0], &[0xff; 4]] {
+        let mut world = World::new();
+        world.open();
+        world.deliver(bytes);
+        assert!(matches!(world.cause(), LossCause::Garbled(_) | LossCause::FrameTooLarge));
+        assert!(!world.session.is_connected());
+        world.finish();
+    }
+}
+
+#[test]
+fn what_is_far_too_long_for_an_answer_is_none_and_nothing_of_it_is_kept() {
+    let mut world = World::new();
+    for len in [HANDSHAKE_LEN_MAX, 2 << 20] {
+        world.open();
+        let mut response = acceptance(6000);
+        response.password = vec![1; len].into();
+        world.respond(&response);
+        assert!(!world.session.is_connected());
+        assert_eq!(world.session.last_loss(), Some(LossCause::FrameTooLarge));
+    }
+    world.open();
+    assert_eq!(world.last_connect().password[..], [0; 16]);
+    world.respond(&acceptance(6000));
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn the_only_server_too_is_given_up_while_the_lease_of_a_holder_lasts() {
+    // A ZooKeeper that is starting up may take a connection and forget about it.
+    let mut world = World::served(&[]);
+    world.claim();
+    world.prove();
+    world.cut();
+    let before = world.attempts().len();
+    world.servers = Servers::Silent;
+    world.advance(T * 2 / 5);
+    assert_eq!(world.attempts().len() - before, 2, "the second one in time");
+    assert!(world.lease().is_some());
+    world.finish();
+}

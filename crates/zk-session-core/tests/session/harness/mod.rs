@@ -1,0 +1,422 @@
+//! A session on virtual time, with a peer that a test scripts or lets serve.
+//!
+//! Time is a base instant and a duration that only the test moves. Everything the
+//! session puts out is kept with its time, and the contract is checked whenever
+//! something comes out.
+
+mod caller;
+mod inside;
+mod outcome;
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use proto::{
+    AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
+    ErrorCode, EventType, Exists, GetChildren2, GetData, Multi, OPEN_ACL, OpCode, Request, SetData,
+    Sync, split_frame, xid,
+};
+use zk_session_core::{ErrorKind, Host, LossCause, Outcome, SessionEnd, SessionEvent};
+use zk_session_core::{
+    Failure, Handle, Handles, Notice, Output, Reply, Session, Settings, Standing, WatchKind,
+    WatchedEvent,
+};
+
+pub(crate) use crate::server::{Frame, ID, PASSWORD, Server, acceptance, rejection};
+use crate::server::{notify, reply};
+
+/// The session timeout of the tests: all its fractions are whole milliseconds.
+pub(crate) const T: Duration = Duration::from_millis(6000);
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[derive(Debug)]
+pub(crate) struct Numbers;
+
+impl Handles for Numbers {
+    type Reply = Number;
+    type Watch = Number;
+    type Stream = Number;
+}
+
+/// A handle: a number, and whether somebody has stopped waiting behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct Number {
+    n: u32,
+    abandoned: Rc<Cell<bool>>,
+}
+
+impl Handle for Number {
+    fn is_abandoned(&self) -> bool {
+        self.abandoned.get()
+    }
+}
+
+/// An output of the session.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Seen {
+    Connect(Host),
+    Disconnect,
+    Probe(Host),
+    ProbeTls(Host),
+    Reply(u32, Result<Reply, Failure>),
+    Watch(u32, Result<WatchedEvent, SessionEnd>),
+    Stream(u32, Result<Notice, SessionEnd>),
+    Refused(LossCause),
+    Event(SessionEvent),
+    Standing(Standing),
+}
+
+/// What the servers do by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Servers {
+    /// Only what the test says.
+    Scripted,
+    /// Accept, close at once.
+    Close,
+    /// Accept, do the handshake, close.
+    Greet,
+    /// Cannot be reached.
+    Refuse,
+    /// Accept and say nothing.
+    Silent,
+    /// Serve.
+    Serve,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Down,
+    Asked,
+    Open,
+}
+
+pub(crate) struct World {
+    pub(crate) session: Session<Numbers>,
+    base: Instant,
+    now: Duration,
+    pub(crate) log: Vec<(Duration, Seen)>,
+    pub(crate) wire: Wire,
+    pub(crate) servers: Servers,
+    /// Operations that the server leaves unanswered even when it serves.
+    pub(crate) unanswered: BTreeSet<i32>,
+    /// Operations that the server answers even when it is scripted.
+    pub(crate) answered: BTreeSet<i32>,
+    pub(crate) server: Server,
+    /// How many more bytes the socket takes.
+    pub(crate) room: usize,
+    /// How many more bytes reach the server; then the connection breaks.
+    pub(crate) to_server: usize,
+    /// How many more bytes reach the client; then the connection breaks.
+    pub(crate) to_client: usize,
+    /// Every byte that the server got on this connection.
+    pub(crate) transmitted: BytesMut,
+    outgoing: BytesMut,
+    arrived: BytesMut,
+    greeted: bool,
+    /// Requests nobody has answered yet.
+    pub(crate) frames: VecDeque<Frame>,
+    /// Every request that arrived, with its time, over all connections.
+    pub(crate) seen: Vec<(Duration, Frame)>,
+    pub(crate) incoming: BytesMut,
+    asked: BTreeMap<u32, Number>,
+    answers: BTreeMap<u32, Result<Reply, Failure>>,
+    fired: BTreeMap<u32, Result<WatchedEvent, SessionEnd>>,
+    /// The requests that are exists with a watch.
+    exists: BTreeSet<u32>,
+    streams: BTreeMap<u32, Vec<Result<Notice, SessionEnd>>>,
+    next: u32,
+    pub(crate) closing: bool,
+    terminal: bool,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "virtual time needs some instant to count from")]
+    pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings::new(vec![Host::new("a", 1)], T);
+        change(&mut settings);
+        let base = Instant::now();
+        Self {
+            session: Session::new(settings, base),
+            base,
+            now: Duration::ZERO,
+            log: Vec::new(),
+            wire: Wire::Down,
+            servers: Servers::Scripted,
+            unanswered: BTreeSet::new(),
+            answered: BTreeSet::new(),
+            server: Server::new(6000),
+            room: usize::MAX,
+            to_server: usize::MAX,
+            to_client: usize::MAX,
+            transmitted: BytesMut::new(),
+            outgoing: BytesMut::new(),
+            arrived: BytesMut::new(),
+            greeted: false,
+            frames: VecDeque::new(),
+            seen: Vec::new(),
+            incoming: BytesMut::new(),
+            asked: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            fired: BTreeMap::new(),
+            exists: BTreeSet::new(),
+            streams: BTreeMap::new(),
+            next: 0,
+            closing: false,
+            terminal: false,
+        }
+    }
+
+    /// A session with a connection and a scripted server.
+    pub(crate) fn up() -> Self {
+        let mut world = Self::new();
+        world.bring_up();
+        world
+    }
+
+    /// A session with a connection and a server that serves.
+    pub(crate) fn served(paths: &[&str]) -> Self {
+        let mut world = Self::new();
+        world.server = Server::new(6000).with(paths);
+        world.servers = Servers::Serve;
+        world.tick();
+        assert!(world.session.is_connected());
+        world
+    }
+
+    // ---- time
+
+    pub(crate) fn now(&self) -> Duration {
+        self.now
+    }
+
+    pub(crate) fn instant(&self) -> Instant {
+        self.base + self.now
+    }
+
+    pub(crate) fn deadline(&mut self) -> Option<Duration> {
+        self.session.poll_timeout().map(|at| at.saturating_duration_since(self.base))
+    }
+
+    /// Handles what is due now.
+    pub(crate) fn tick(&mut self) {
+        self.session.handle_turn(self.instant());
+        for _ in 0..16 {
+            if self.deadline().is_none_or(|at| at > self.now) {
+                return;
+            }
+            self.session.handle_timeout(self.instant());
+            self.settle();
+        }
+        panic!("a busy loop: still due after 16 calls: {:?}", self.session);
+    }
+
+    /// Moves time as a driver sees it: it wakes at every deadline on the way.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        let end = self.now + by;
+        self.tick();
+        while let Some(at) = self.deadline().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.tick();
+        }
+        self.now = end;
+    }
+
+    pub(crate) fn advance_to(&mut self, at: Duration) {
+        self.advance(at.checked_sub(self.now).unwrap());
+    }
+
+    pub(crate) fn advance_to_deadline(&mut self) -> Duration {
+        let at = self.deadline().unwrap();
+        self.now = self.now.max(at);
+        self.tick();
+        self.now
+    }
+
+    /// Moves time and handles nothing on the way: the process was stopped.
+    pub(crate) fn freeze(&mut self, by: Duration) {
+        self.now += by;
+    }
+
+    // ---- the connection
+
+    /// Waits for the next attempt and lets it succeed, unless the session ends first.
+    pub(crate) fn open(&mut self) {
+        self.tick();
+        while self.wire != Wire::Asked {
+            if self.session.ended().is_some() {
+                return;
+            }
+            self.advance_to_deadline();
+        }
+        self.opened();
+        self.settle();
+    }
+
+    pub(crate) fn bring_up(&mut self) {
+        self.open();
+        self.respond(&acceptance(6000));
+        assert!(self.session.is_connected());
+    }
+
+    pub(crate) fn respond(&mut self, response: &ConnectResponse) {
+        let mut out = BytesMut::new();
+        proto::encode_record(response, &mut out);
+        self.deliver(&out);
+    }
+
+    fn opened(&mut self) {
+        self.wire = Wire::Open;
+        self.greeted = false;
+        for buffer in
+            [&mut self.transmitted, &mut self.arrived, &mut self.outgoing, &mut self.incoming]
+        {
+            buffer.clear();
+        }
+        self.frames.clear();
+        self.session.handle_connected(self.instant());
+    }
+
+    pub(crate) fn cut(&mut self) {
+        self.cut_for(LossCause::ClosedByServer);
+    }
+
+    pub(crate) fn cut_for(&mut self, cause: LossCause) {
+        self.session.handle_turn(self.instant());
+        self.wire = Wire::Down;
+        self.session.handle_disconnected(self.instant(), cause);
+        self.settle();
+    }
+
+    /// Bytes arrive at the client.
+    pub(crate) fn deliver(&mut self, bytes: &[u8]) {
+        self.session.handle_turn(self.instant());
+        self.receive(bytes);
+        self.settle();
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        let len = bytes.len().min(self.to_client);
+        self.incoming.extend_from_slice(&bytes[..len]);
+        self.session.handle_received(self.instant(), &mut self.incoming);
+        if self.to_client != usize::MAX {
+            self.to_client -= len;
+            if self.to_client == 0 {
+                self.broken();
+            }
+        }
+    }
+
+    pub(crate) fn cut_if_open(&mut self) {
+        if self.wire == Wire::Open {
+            self.cut();
+        }
+    }
+
+    /// Somebody else removes a node.
+    pub(crate) fn remove_node(&mut self, path: &str) {
+        if self.server.nodes.contains_key(path) {
+            self.others(|server, out| server.remove(path, out));
+        }
+    }
+
+    fn broken(&mut self) {
+        (self.to_client, self.to_server) = (usize::MAX, usize::MAX);
+        if self.wire == Wire::Open {
+            self.wire = Wire::Down;
+            self.session.handle_disconnected(self.instant(), LossCause::ClosedByServer);
+        }
+    }
+
+    // ---- the scripted server
+
+    /// Takes the oldest unanswered request, which must be of this kind. Pings in front of another
+    /// kind are left unanswered.
+    pub(crate) fn take(&mut self, op: OpCode) -> Frame {
+        while op != OpCode::Ping && self.frames.front().is_some_and(|it| it.op == OpCode::Ping) {
+            self.frames.pop_front();
+        }
+        let frame = self.frames.pop_front().unwrap_or_else(|| panic!("no {op:?} came"));
+        assert_eq!(frame.op, op, "{frame:?}");
+        frame
+    }
+
+    pub(crate) fn ops(&self) -> Vec<OpCode> {
+        self.frames.iter().map(|frame| frame.op).collect()
+    }
+
+    pub(crate) fn answer<E: Encode>(&mut self, to: &Frame, zxid: i64, err: ErrorCode, body: &E) {
+        let mut out = BytesMut::new();
+        reply(&mut out, to.xid, zxid, err, body);
+        self.deliver(&out);
+    }
+
+    /// The server's own answer to a request.
+    pub(crate) fn serve(&mut self, frame: &Frame) {
+        let mut out = BytesMut::new();
+        self.server.answer(frame, &mut out);
+        self.deliver(&out);
+    }
+
+    pub(crate) fn notify(&mut self, event: EventType, path: &str) {
+        let mut out = BytesMut::new();
+        notify(&mut out, -1, event, path);
+        self.deliver(&out);
+    }
+
+    /// Somebody else does something to the server's nodes.
+    pub(crate) fn others(&mut self, act: impl FnOnce(&mut Server, &mut BytesMut)) {
+        let mut out = BytesMut::new();
+        act(&mut self.server, &mut out);
+        if self.session.is_connected() {
+            self.deliver(&out);
+        }
+    }
+
+    /// When requests of this kind arrived.
+    pub(crate) fn times(&self, op: OpCode) -> Vec<Duration> {
+        let of_kind = self.seen.iter().filter(|(_, frame)| frame.op == op);
+        of_kind.map(|(at, _)| *at).collect()
+    }
+
+    pub(crate) fn attempts(&self) -> Vec<(Duration, Host)> {
+        let attempt = |(at, seen): &(Duration, Seen)| match seen {
+            Seen::Connect(host) => Some((*at, host.clone())),
+            _ => None,
+        };
+        self.log.iter().filter_map(attempt).collect()
+    }
+
+    pub(crate) fn last_connect(&self) -> ConnectRequest {
+        let frame = split_frame(&mut self.transmitted.clone(), 1000).unwrap().unwrap();
+        ConnectRequest::from_frame(&frame).unwrap()
+    }
+}
+
+pub(crate) fn create(path: &str) -> Create2<'_> {
+    Create2 { path: path.into(), data: None, acl: OPEN_ACL.into(), mode: CreateMode::Ephemeral }
+}
+
+pub(crate) fn get(path: &str, watch: bool) -> GetData<'_> {
+    GetData { path: path.into(), watch }
+}
+
+pub(crate) fn ended(end: SessionEnd) -> ErrorKind {
+    ErrorKind::SessionEnded(end)
+}
+
+/// A ping's answer.
+pub(crate) fn pong() -> BytesMut {
+    let mut out = BytesMut::new();
+    reply(&mut out, xid::PING, 1, ErrorCode::OK, &());
+    out
+}

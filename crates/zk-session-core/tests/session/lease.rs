@@ -1,0 +1,538 @@
+//! The lease: what proves it, what keeps it renewed, and when it ends.
+
+use std::time::Duration;
+
+use proto::{ErrorCode, EventType, MultiReply, OpCode, SyncReply};
+use zk_session_core::Standing;
+use zk_session_core::{LeaseAssumptions, SessionEnd};
+
+use crate::harness::{Servers, T, World, ms, pong};
+
+/// How much earlier than proven the lease ends: a twelfth of the timeout, and 1,000 ppm of it.
+const EARLY: Duration = Duration::from_millis(506);
+/// How long a lease lasts from the time from which it counts.
+const LEASE: Duration = Duration::from_millis(6000 - 506);
+
+fn lapsed(term: u64) -> Standing {
+    Standing { term, closing: None, ended: None, paused: None }
+}
+
+#[test]
+fn lease_is_invalid_before_a_quorum_answers() {
+    let mut world = World::up();
+    assert_eq!(world.lease(), None);
+    world.answered.insert(OpCode::Ping.code());
+    world.advance(T * 3);
+    assert_eq!(world.lease(), None, "neither the handshake nor pings prove it");
+    assert_eq!(world.standings(), [], "a lease that never began cannot end");
+    world.finish();
+}
+
+#[test]
+fn quorum_write_proves_the_last_touch_before_the_flush_bound() {
+    type Ask = fn(&mut World) -> u32;
+    let asks: [(Ask, OpCode); 4] = [
+        (|w| w.create("/a"), OpCode::Create2),
+        (|w| w.delete("/a"), OpCode::Delete),
+        (|w| w.set("/a"), OpCode::SetData),
+        (|w| w.prove(), OpCode::Multi),
+    ];
+    for (ask, op) in asks {
+        let mut world = World::up();
+        world.advance(ms(2000));
+        let ping = world.take(OpCode::Ping);
+        world.advance(ms(300));
+        world.serve(&ping); // sent at 2000, answered at 2300
+        world.advance(ms(1999));
+        world.take(OpCode::Ping);
+        ask(&mut world); // a millisecond too early to prove the ping
+        let early = world.take(op);
+        world.advance(ms(1));
+        ask(&mut world);
+        let late = world.take(op);
+        world.advance(ms(600));
+        world.answer(&early, 9, ErrorCode::OK, &());
+        assert_eq!(world.lease(), Some(LEASE), "{op:?}: from the handshake");
+        world.answer(&late, 9, ErrorCode::OK, &());
+        assert_eq!(world.lease(), Some(ms(2000) + LEASE), "{op:?}");
+        world.finish();
+    }
+}
+
+/// A follower hands touches on with its next flush, and may hang before it.
+#[test]
+fn write_after_silence_does_not_prolong_the_lease() {
+    let mut world = World::up();
+    world.create("/a");
+    let create = world.take(OpCode::Create2);
+    world.answer(&create, 9, ErrorCode::OK, &());
+    assert_eq!(world.lease(), Some(LEASE));
+    world.freeze(T * 6 / 10);
+    world.create("/b");
+    let create = world.take(OpCode::Create2);
+    world.answer(&create, 10, ErrorCode::OK, &());
+    assert_eq!(world.lease(), Some(LEASE), "counted from before the silence");
+    world.finish();
+}
+
+#[test]
+fn sync_proves_touches_for_as_long_as_the_last_quorum_write_allows() {
+    let mut world = World::up();
+    world.answered.extend([OpCode::Ping.code(), OpCode::Sync.code()]);
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.answer(&proof, 9, ErrorCode::OK, &());
+    world.advance(ms(4000));
+    world.sync();
+    assert_eq!(world.lease(), Some(LEASE), "a new leader may have started at 0");
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.answer(&proof, 10, ErrorCode::OK, &());
+    assert_eq!(world.lease(), Some(ms(2000) + LEASE), "from the ping");
+    world.advance(ms(2000));
+    world.sync();
+    assert_eq!(world.lease(), Some(ms(4000) + LEASE), "from the first proof");
+    world.finish();
+}
+
+#[test]
+fn refusal_counts_only_if_a_quorum_agreed_to_it() {
+    let fed = [
+        ErrorCode::NO_NODE,
+        ErrorCode::NODE_EXISTS,
+        ErrorCode::BAD_VERSION,
+        ErrorCode::NOT_EMPTY,
+        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS,
+    ];
+    let unfed = [
+        ErrorCode::NO_AUTH,
+        ErrorCode::NOT_READ_ONLY,
+        ErrorCode::THROTTLED_OP,
+        ErrorCode::UNIMPLEMENTED,
+        ErrorCode::MARSHALLING_ERROR,
+        ErrorCode::SESSION_MOVED,
+        ErrorCode::INVALID_ACL,
+        ErrorCode(-4711),
+    ];
+    for code in fed.into_iter().chain(unfed) {
+        let mut world = World::up();
+        world.create("/a");
+        let frame = world.take(OpCode::Create2);
+        world.answer(&frame, 9, code, &());
+        assert_eq!(world.lease().is_some(), fed.contains(&code), "{code}");
+        world.finish();
+    }
+}
+
+#[test]
+fn reads_events_and_answers_without_a_zxid_prove_nothing() {
+    let mut world = World::up();
+    world.sync(); // a leader that was replaced answers it as well
+    let frame = world.take(OpCode::Sync);
+    world.answer(&frame, 9, ErrorCode::OK, &SyncReply { path: None });
+    world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.notify(EventType::NODE_CREATED, "/a");
+    world.deliver(&pong());
+    world.auth("digest");
+    let frame = world.take(OpCode::Auth);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    for zxid in [0, -1] {
+        world.prove();
+        let frame = world.take(OpCode::Multi);
+        world.answer(&frame, zxid, ErrorCode::OK, &MultiReply { results: vec![] });
+    }
+    assert_eq!(world.lease(), None);
+    world.finish();
+}
+
+#[test]
+fn claimed_lease_asks_leader_and_quorum_at_fixed_shares_of_the_timeout() {
+    let mut world = World::served(&[]);
+    world.advance(T);
+    assert_eq!(world.times(OpCode::Multi), []);
+    assert_eq!(world.times(OpCode::Sync), []);
+    world.claim();
+    world.claim();
+    world.advance(T);
+    let quorum: Vec<_> = [0, 2250, 4500].map(|at| T + ms(at)).into();
+    assert_eq!(world.times(OpCode::Multi), quorum, "three logged writes in a timeout");
+    // The third comes early: it proves the last idle ping before the lease ends.
+    let leader: Vec<_> = [750, 1500, 2000, 3000, 3750, 5250, 6000].map(|at| T + ms(at)).into();
+    assert_eq!(world.times(OpCode::Sync), leader);
+    let sent: Vec<_> = world.seen.iter().map(|(at, _)| *at).filter(|at| *at >= T).collect();
+    assert!(sent.windows(2).all(|pair| pair[1] - pair[0] <= T / 16), "{sent:?}");
+    for asked in quorum.iter().chain(&leader) {
+        assert!(world.times(OpCode::Ping).contains(asked), "a ping in front of each, {asked:?}");
+    }
+    world.session.unclaim_lease();
+    world.advance(ms(750));
+    assert_eq!(world.times(OpCode::Multi).len(), 4, "one claim is left");
+    world.session.unclaim_lease();
+    world.advance(T);
+    assert_eq!(world.times(OpCode::Multi).len(), 4);
+    assert_eq!(world.times(OpCode::Sync).len(), 7);
+    world.finish();
+}
+
+/// The documented floor: what is left of a lease, whatever the moment at which answers stop.
+#[test]
+fn claimed_lease_never_has_less_than_a_third_of_the_timeout_left() {
+    let mut world = World::served(&[]);
+    world.claim();
+    world.advance(T);
+    let mut least = T;
+    while world.now() < T * 20 {
+        world.advance(ms(7));
+        least = least.min(world.lease().unwrap() - world.now());
+    }
+    assert_eq!(world.standings(), []);
+    assert!(least >= T * 39 / 100, "{least:?}");
+    world.finish();
+}
+
+/// A session that was silent for long proves its first touches as soon as that is possible.
+#[test]
+fn lapsed_lease_is_renewed_after_the_flush_bound() {
+    let mut world = World::served(&[]);
+    world.claim();
+    world.advance(T);
+    world.freeze(T);
+    world.tick();
+    let resumed = world.now();
+    assert_eq!(world.lease(), None);
+    while world.lease().is_none() {
+        world.advance_to_deadline();
+    }
+    assert!(world.now() - resumed <= T / 3 + T / 16, "{:?}", world.now() - resumed);
+    world.finish();
+}
+
+#[test]
+fn writes_refused_on_the_way_do_not_starve_the_lease() {
+    let mut world = World::up();
+    world.answered.extend([OpCode::Multi, OpCode::Ping, OpCode::Sync].map(OpCode::code));
+    world.claim();
+    for _ in 0..100 {
+        world.advance(ms(100));
+        world.set("/a");
+        let frame = world.take(OpCode::SetData);
+        world.answer(&frame, 9, ErrorCode::NO_AUTH, &());
+    }
+    assert_eq!(world.standings(), []);
+    assert!(world.lease().is_some());
+    world.finish();
+}
+
+#[test]
+fn lease_lapses_at_its_deadline_and_says_so() {
+    let mut world = World::up();
+    world.answered.insert(OpCode::Ping.code());
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.advance(LEASE - ms(1));
+    assert_eq!(world.lease(), Some(LEASE));
+    world.advance(ms(1));
+    assert_eq!(world.lease(), None);
+    assert_eq!(world.standings(), [(LEASE, lapsed(1))]);
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn assumptions_decide_when_the_lease_ends() {
+    let assumptions = LeaseAssumptions::new().margin(ms(1000)).clock_drift_ppm(0);
+    let assumptions = assumptions.flush_bound(ms(1200));
+    let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
+    world.bring_up();
+    world.answered.insert(OpCode::Ping.code());
+    world.advance(ms(3200)); // a ping at 2000
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert_eq!(world.lease(), Some(ms(2000) + T - ms(1000)));
+    world.finish();
+}
+
+/// A server grants less than was asked for, and the margin that was set is too much for it.
+#[test]
+fn lease_is_impossible_with_a_timeout_that_is_too_short() {
+    let assumptions = LeaseAssumptions::new().margin(ms(1500));
+    let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
+    world.open();
+    assert_eq!(world.session.lease_impossible(), None);
+    world.respond(&crate::harness::acceptance(3000));
+    assert!(world.session.lease_impossible().is_some());
+    world.claim();
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert_eq!(world.lease(), None);
+    assert_eq!(world.times(OpCode::Multi).len(), 1, "and nothing is asked for it");
+    world.finish();
+}
+
+#[test]
+fn term_that_lapsed_is_never_valid_again() {
+    let mut world = World::up();
+    world.answered.insert(OpCode::Ping.code());
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    let (term, _) = world.session.lease(world.instant()).unwrap();
+
+    world.advance(LEASE - ms(100));
+    world.prove(); // sent within the term, answered after it
+    let late = world.take(OpCode::Multi);
+    world.advance(ms(200));
+    world.answer(&late, 9, ErrorCode::OK, &());
+    let (next, until) = world.session.lease(world.instant()).unwrap();
+    assert_eq!(next, term + 1);
+    assert_eq!(world.lease(), Some(ms(2000) + LEASE), "from the ping");
+    assert!(until > world.instant());
+    world.finish();
+}
+
+#[test]
+fn reconnect_prolongs_the_lease_once_a_quorum_has_agreed() {
+    let mut world = World::up();
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.advance(ms(1000));
+    world.cut();
+    assert_eq!(world.lease(), Some(LEASE));
+    world.open();
+    let connected = world.now();
+    world.respond(&crate::harness::acceptance(6000));
+    assert_eq!(world.lease(), Some(LEASE), "a leader that was replaced accepts it as well");
+    world.sync();
+    let frame = world.take(OpCode::Sync);
+    world.answer(&frame, 9, ErrorCode::OK, &SyncReply { path: None });
+    assert_eq!(world.lease(), Some(LEASE));
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 10, ErrorCode::OK, &());
+    assert_eq!(world.lease(), Some(connected + LEASE), "the handshake is a touch at the leader");
+    assert_eq!(world.standings(), []);
+    world.finish();
+}
+
+/// The server may have shortened the timeout, and nobody read its answer.
+#[test]
+fn unanswered_handshake_halves_what_is_left_of_the_lease() {
+    let mut world = World::up();
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.advance(ms(1000));
+    world.cut();
+    world.open();
+    let asked = world.now();
+    assert_eq!(world.lease(), Some(asked + T / 2 - EARLY));
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.lease(), Some(asked + T / 2 - EARLY), "until a quorum has agreed");
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 10, ErrorCode::OK, &());
+    assert!(world.lease() > Some(LEASE));
+    world.finish();
+}
+
+#[test]
+fn handshake_with_a_shorter_timeout_shortens_the_lease_for_good() {
+    let mut world = World::up();
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.advance(ms(500));
+    world.cut();
+    world.open();
+    let reconnected = world.now();
+    world.respond(&crate::harness::acceptance(3000));
+    let lease = ms(3000 - 253);
+    assert_eq!(
+        world.lease(),
+        Some(lease),
+        "it was granted 6 s before, and a leader counts 3 s now"
+    );
+    world.cut();
+    world.bring_up(); // 6 s again; a new leader goes by the shortest, for all the client knows
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 10, ErrorCode::OK, &());
+    assert!(
+        world.lease() <= Some(world.now() + lease) && world.lease() > Some(reconnected + lease)
+    );
+    world.finish();
+}
+
+#[test]
+fn claimed_lease_asks_a_quorum_first_on_a_new_connection() {
+    let mut world = World::served(&[]);
+    world.advance(ms(1000));
+    world.claim();
+    world.advance(ms(100));
+    world.cut();
+    let queued = world.get("/a");
+    let before = world.now();
+    world.servers = Servers::Serve;
+    world.advance(ms(100));
+    let asked = world.times(OpCode::Multi);
+    assert_eq!(asked.len(), 2);
+    assert!(asked[1] - before < ms(20));
+    assert!(world.reply(queued).is_some());
+    world.finish();
+}
+
+/// A commit that takes long holds up all answers of the session behind it.
+#[test]
+fn slow_commit_does_not_cost_the_connection_nor_the_lease() {
+    let mut world = World::up();
+    world.answered.insert(OpCode::Ping.code());
+    world.claim();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    world.advance(T / 8);
+    let slow = world.take(OpCode::Sync);
+    world.answered.clear(); // pings wait behind it
+    world.advance(T * 35 / 100);
+    assert!(world.session.is_connected() && world.lease().is_some());
+    world.serve(&slow);
+    assert_eq!(world.standings(), []);
+    world.finish();
+}
+
+/// The server we are connected to is cut off from the leader: it goes on
+/// answering pings, long after the leader has expired the session.
+#[test]
+fn answered_pings_do_not_keep_the_lease() {
+    let mut world = World::served(&[]);
+    world.claim();
+    world.advance(ms(2500));
+    let cut = world.now();
+    let end = world.lease().unwrap();
+    world.unanswered.extend([OpCode::Multi.code(), OpCode::Sync.code()]);
+    world.advance(T);
+    let (at, standing) = world.standings()[0];
+    assert_eq!(standing, lapsed(1));
+    assert_eq!(at, end);
+    assert!(at < cut + T);
+    assert!(world.session.is_connected(), "a follower answers pings");
+    world.finish();
+}
+
+/// Everything came to a stop for twice the timeout, and the answers of before are
+/// still in the buffer.
+#[test]
+fn lease_lapses_before_answers_in_the_buffer_are_read() {
+    let mut world = World::up();
+    world.advance(ms(1000));
+    world.claim();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.advance(ms(3000));
+    world.frames.retain(|frame| frame.op == OpCode::Multi);
+    let frame = world.take(OpCode::Multi);
+    let write = world.create("/a");
+    let create = world.take(OpCode::Create2);
+    world.freeze(T * 2);
+
+    assert_eq!(world.lease(), None, "by the clock alone");
+    let before = world.log.len();
+    world.answer(&frame, 10, ErrorCode::OK, &());
+    let paused = Some(T * 2 - T / 16);
+    let standing = crate::harness::Seen::Standing(Standing { paused, ..lapsed(1) });
+    assert_eq!(world.log[before].1, standing);
+    assert_eq!(world.lease(), None, "too late even for a lease of its own");
+    world.answer(&create, 11, ErrorCode::OK, &());
+    assert!(world.is_ok(write));
+    world.tick();
+    assert_eq!(world.session.ended(), None, "whether it is, a server has to say");
+    assert_eq!(world.lease(), None);
+    world.finish();
+}
+
+#[test]
+fn end_of_the_session_ends_the_lease() {
+    let mut world = World::served(&[]);
+    world.advance(ms(1000));
+    world.claim();
+    assert!(world.lease().is_some());
+    world.close();
+    assert_eq!(world.lease(), None);
+    let end = Some(SessionEnd::Closed);
+    assert_eq!(
+        world.session.standing(),
+        Standing { term: 1, closing: None, ended: end, paused: None }
+    );
+    world.finish();
+}
+
+#[test]
+fn close_ends_the_lease_before_the_server_has_the_request() {
+    let mut world = World::up();
+    world.claim();
+    world.prove();
+    let heartbeat = world.take(OpCode::Multi);
+    world.serve(&heartbeat);
+    assert!(world.lease().is_some());
+    world.close();
+    assert_eq!(world.lease(), None, "the server may give the lock away from now on");
+    let (_, standing) = world.standings().pop().unwrap();
+    assert_eq!(
+        standing,
+        Standing { term: 1, closing: Some(SessionEnd::Closed), ended: None, paused: None }
+    );
+    world.finish();
+}
+
+/// A leader may still count with the timeout of the session's creation.
+#[test]
+fn handshake_with_a_longer_timeout_does_not_prolong_the_lease() {
+    let mut world = World::up();
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    let before = world.lease().unwrap();
+    world.advance(ms(1000));
+    world.cut();
+    world.open();
+    world.respond(&crate::harness::acceptance(40_000));
+    assert_eq!(world.lease(), Some(before));
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    assert_eq!(world.lease(), Some(world.now() + LEASE));
+    world.finish();
+}
+
+/// An event proves nothing of the lease, and must not keep a dead connection until the lease ends.
+#[test]
+fn silent_connection_is_replaced_before_the_lease_ends() {
+    for heard in [0, 250, 500, 750, 990] {
+        let mut world = World::up();
+        world.advance(ms(1000));
+        world.claim();
+        let proof = world.take(OpCode::Multi);
+        world.serve(&proof);
+        let (end, standings) = (world.lease().unwrap(), world.standings().len());
+        world.advance(ms(heard));
+        world.notify(EventType::NODE_CREATED, "/x");
+        world.frames.clear();
+        while world.session.is_connected() {
+            world.advance_to_deadline();
+        }
+        let left = end - world.now();
+        assert!(left >= T / 8, "{left:?} left, after an event at {heard}");
+        world.bring_up();
+        let proof = world.take(OpCode::Multi);
+        world.serve(&proof);
+        assert!(world.lease() > Some(end));
+        assert_eq!(world.standings().len(), standings, "unbroken");
+        world.finish();
+    }
+}

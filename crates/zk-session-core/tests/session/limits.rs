@@ -1,0 +1,202 @@
+//! Bounds.
+
+use std::time::Duration;
+
+use proto::{AddWatchMode, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, SetData, SetWatches2};
+use zk_session_core::WatchKind;
+use zk_session_core::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
+use zk_session_core::{ErrorKind, LeaseAssumptions, LossCause, Outcome};
+
+use crate::harness::{Servers, T, World, get, ms};
+
+fn set(data: &[u8]) -> SetData<'_> {
+    SetData { path: "/a".into(), data: Some(data.into()), version: -1 }
+}
+
+#[test]
+fn requests_that_wait_are_counted() {
+    let mut world = World::new();
+    for _ in 0..REQUESTS_MAX {
+        let to = world.number();
+        let now = world.instant();
+        world.session.submit(now, &get("/a", false), to, None).unwrap();
+    }
+    let to = world.number();
+    let refused = world.session.submit(world.instant(), &get("/a", false), to, None);
+    let limit = ErrorKind::LimitReached("REQUESTS_MAX");
+    assert_eq!(refused, Err((limit, Outcome::NotApplied)));
+}
+
+#[test]
+fn requests_on_their_way_are_counted() {
+    let mut world = World::up();
+    for _ in 0..REQUESTS_MAX {
+        let to = world.number();
+        let now = world.instant();
+        world.session.submit(now, &get("/a", false), to, None).unwrap();
+    }
+    let to = world.number();
+    let refused = world.session.submit(world.instant(), &get("/a", false), to, None);
+    assert!(matches!(refused, Err((ErrorKind::LimitReached("REQUESTS_MAX"), _))));
+}
+
+#[test]
+fn bytes_are_counted_whether_or_not_there_is_a_connection() {
+    for connected in [false, true] {
+        let mut world = World::new();
+        if connected {
+            world.bring_up();
+        }
+        world.room = 0; // the server does not read
+        let data = vec![0; FRAME_LEN_MAX_SERVER - 100];
+        let mut taken = 0;
+        let refused = loop {
+            match world.try_submit(&set(&data), None) {
+                Ok(_) => taken += data.len(),
+                Err(refused) => break refused,
+            }
+            assert!(taken <= QUEUED_BYTES_MAX, "connected: {connected}");
+        };
+        let limit = ErrorKind::LimitReached("QUEUED_BYTES_MAX");
+        assert_eq!(refused, (limit, Outcome::NotApplied));
+        assert!(taken > QUEUED_BYTES_MAX - 2 * FRAME_LEN_MAX_SERVER);
+        assert_eq!(world.ops(), []);
+        world.finish();
+    }
+}
+
+#[test]
+fn bytes_that_were_written_are_not_counted() {
+    let mut world = World::up();
+    let data = vec![0; FRAME_LEN_MAX_SERVER - 100];
+    for _ in 0..70 {
+        world.submit(&set(&data), None);
+        let frame = world.take(OpCode::SetData);
+        world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    }
+    world.finish();
+}
+
+#[test]
+fn a_frame_too_long_for_the_server_is_refused_and_the_longest_is_not() {
+    let mut world = World::up();
+    let overhead = proto::request_frame_len(&set(&[]));
+    let longest = vec![0; FRAME_LEN_MAX_SERVER - overhead];
+    world.submit(&set(&longest), None);
+    assert_eq!(world.take(OpCode::SetData).body.len() + 8, FRAME_LEN_MAX_SERVER);
+    let longer = vec![0; longest.len() + 1];
+    let refused = world.try_submit(&set(&longer), None).unwrap_err();
+    let too_large =
+        ErrorKind::TooLarge { len: FRAME_LEN_MAX_SERVER + 1, max: FRAME_LEN_MAX_SERVER };
+    assert_eq!(refused, (too_large, Outcome::NotApplied));
+    world.finish();
+}
+
+#[test]
+fn credentials_too_long_for_the_server_are_refused() {
+    let mut world = World::up();
+    let to = world.number();
+    let auth = vec![0; FRAME_LEN_MAX_SERVER].into();
+    let refused = world.session.add_credential(world.instant(), "digest", auth, to);
+    assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    world.finish();
+}
+
+#[test]
+fn a_frame_too_long_for_the_client_costs_the_connection() {
+    let mut world = World::with(|settings| settings.frame_len_max = 1000);
+    world.bring_up();
+    let read = world.get("/a");
+    world.deliver(&1001_i32.to_be_bytes());
+    let kind = ErrorKind::ConnectionLost(LossCause::FrameTooLarge);
+    assert_eq!(*world.failure(read), (kind, Outcome::NotApplied));
+    assert!(world.incoming.is_empty());
+    world.finish();
+}
+
+/// It is told to who has asked for it: to nobody else, whose requests may succeed next time.
+#[test]
+fn an_answer_too_large_is_told_to_who_asked_for_it() {
+    let mut world = World::with(|settings| settings.frame_len_max = 1000);
+    world.bring_up();
+    let (read, large, write) = (world.get("/a"), world.get("/b"), world.create("/c"));
+    world.take(OpCode::GetData);
+    let frame = world.take(OpCode::GetData);
+    world.deliver(&[&1001_i32.to_be_bytes()[..], &frame.xid.to_be_bytes()].concat());
+    let too_large = ErrorKind::AnswerTooLarge { len: 1001, max: 1000 };
+    assert_eq!(*world.failure(large), (too_large.clone(), Outcome::NotApplied));
+    let lost = ErrorKind::ConnectionLost(LossCause::FrameTooLarge);
+    assert_eq!(*world.failure(read), (lost.clone(), Outcome::NotApplied));
+    assert_eq!(*world.failure(write), (lost.clone(), Outcome::Unknown));
+
+    // What says no number that was asked for blames nobody.
+    for head in [-1_i32, 0, 999] {
+        world.bring_up();
+        let read = world.get("/a");
+        world.deliver(&[&1001_i32.to_be_bytes()[..], &head.to_be_bytes()].concat());
+        assert_eq!(*world.failure(read), (lost.clone(), Outcome::NotApplied));
+    }
+    world.bring_up();
+    let write = world.create("/d");
+    let frame = world.take(OpCode::Create2);
+    world.deliver(&[&1001_i32.to_be_bytes()[..], &frame.xid.to_be_bytes()].concat());
+    assert_eq!(*world.failure(write), (too_large, Outcome::Unknown));
+    world.finish();
+}
+
+/// The frame that arms a watch again is longer than the request that has set it.
+#[test]
+fn a_watch_that_could_not_be_armed_again_is_refused() {
+    let mut world = World::up();
+    let empty = SetWatches2 { persistent: vec!["".into()], ..SetWatches2::default() };
+    let longest = FRAME_LEN_MAX_SERVER - proto::request_frame_len(&empty);
+    let path = |len: usize| format!("/{}", "x".repeat(len - 1));
+    let refused = world.try_submit(&get(&path(longest + 1), true), Some(WatchKind::Data));
+    assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    world.submit(&get(&path(longest + 1), false), None); // as such it is not too long
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    let n = world.submit(&get(&path(longest), true), Some(WatchKind::Data));
+    let frame = world.take(OpCode::GetData);
+    let reply = proto::DataReply { data: None, stat: proto::Stat::default() };
+    world.answer(&frame, 9, ErrorCode::OK, &reply);
+    let stream = world.stream(AddWatchMode::Persistent, &path(longest));
+    let frame = world.take(OpCode::AddWatch);
+    world.answer(&frame, 9, ErrorCode::OK, &proto::AddWatchReply { err: ErrorCode::OK });
+    assert!(world.is_ok(n) && world.is_ok(stream));
+    let to = world.number();
+    let mode = AddWatchMode::Persistent;
+    let path = path(longest + 1);
+    let refused = world.session.add_watch(world.instant(), &path, mode, to.clone(), to);
+    assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    world.cut();
+    world.bring_up();
+    let lens: Vec<usize> = world.frames.iter().map(|frame| frame.body.len() + 8).collect();
+    assert!(lens.iter().all(|len| *len <= FRAME_LEN_MAX_SERVER), "{lens:?}");
+    assert_eq!(lens.iter().max(), Some(&FRAME_LEN_MAX_SERVER));
+    world.finish();
+}
+
+#[test]
+fn durations_without_end_are_taken_for_very_long_ones() {
+    let mut world = World::with(|settings| {
+        settings.session_timeout = Duration::MAX;
+        settings.close_timeout = Duration::MAX;
+        settings.lease_assumptions = LeaseAssumptions::new().margin(Duration::MAX);
+    });
+    world.servers = Servers::Silent;
+    world.advance(T);
+    world.servers = Servers::Scripted;
+    world.cut();
+    world.open();
+    assert_eq!(world.last_connect().timeout_ms, i32::MAX);
+    world.respond(&crate::harness::acceptance(i32::MAX));
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.serve(&frame);
+    world.advance(ms(1000));
+    world.close();
+    world.advance(ms(100));
+    assert_eq!(world.session.ended(), None);
+    world.finish();
+}

@@ -1,0 +1,201 @@
+//! A server that is well is found, whatever the others do, and before the session is over.
+
+use std::io;
+
+use proto::{ConnectResponse, EventType};
+use zk_session_core::{Host, LossCause};
+
+use crate::harness::{T, Wire, World, acceptance, ms, pong};
+
+fn hosts(count: u16, seed: u128) -> World {
+    World::with(|settings| {
+        settings.hosts = (1..=count).map(|port| Host::new("h", port)).collect();
+        settings.seed = seed;
+    })
+}
+
+fn ports(world: &World) -> Vec<u16> {
+    world.attempts().iter().map(|(_, host)| host.port()).collect()
+}
+
+fn asked_now(world: &World) -> u16 {
+    ports(world).last().copied().unwrap()
+}
+
+/// Up at one of two servers, of which the other was away for a moment at the start.
+fn up_at_the_only_one_that_served() -> World {
+    let mut world = hosts(2, 1);
+    world.tick();
+    world.cut_for(LossCause::Unreachable(io::ErrorKind::ConnectionRefused));
+    world.bring_up();
+    for _ in 0..2 {
+        world.advance(ms(1000));
+        world.deliver(&pong());
+    }
+    world
+}
+
+#[test]
+fn one_that_stalls_or_falls_silent_is_left_for_the_other() {
+    for silent in [false, true] {
+        let mut world = up_at_the_only_one_that_served();
+        let here = asked_now(&world);
+        world.get("/a");
+        while world.wire == Wire::Open {
+            world.advance(ms(300));
+            if !silent {
+                world.deliver(&pong());
+            }
+        }
+        let cause = if silent { LossCause::Silent } else { LossCause::Stalled };
+        assert_eq!(world.cause(), cause);
+        while world.wire != Wire::Asked {
+            world.advance_to_deadline();
+        }
+        assert_ne!(asked_now(&world), here, "{:?}", ports(&world));
+    }
+}
+
+/// Its kernel takes connections, and nobody answers.
+#[test]
+fn one_that_freezes_leaves_a_third_of_the_timeout_for_the_other() {
+    let mut world = up_at_the_only_one_that_served();
+    let frozen = asked_now(&world);
+    let last_heard = world.now();
+    loop {
+        while world.wire != Wire::Asked {
+            world.advance_to_deadline();
+        }
+        if asked_now(&world) != frozen {
+            break;
+        }
+        world.open();
+        world.advance_to_deadline();
+    }
+    assert!(world.now() - last_heard < T, "{:?}", world.attempts());
+}
+
+#[test]
+fn one_that_sends_events_and_answers_nothing_is_left_for_the_other() {
+    let mut world = hosts(2, 3);
+    world.bring_up();
+    while world.wire == Wire::Open {
+        world.advance(ms(300));
+        world.notify(EventType::NODE_CREATED, "/x");
+    }
+    while world.wire != Wire::Asked {
+        world.advance_to_deadline();
+    }
+    assert_eq!(world.session.ended(), None);
+    assert_ne!(ports(&world)[0], asked_now(&world));
+}
+
+fn read_only(timeout_ms: i32) -> ConnectResponse {
+    ConnectResponse { read_only: Some(true), ..acceptance(timeout_ms) }
+}
+
+/// The third one, which has just served, refuses for twelve seconds and is well again.
+#[test]
+fn one_that_is_well_gets_its_turn_beside_a_read_only_one_and_a_black_hole() {
+    for (seed, turned) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut world = hosts(3, seed);
+        world.open();
+        world.respond(&acceptance(30_000));
+        for _ in 0..3 {
+            world.advance(ms(1000));
+            world.deliver(&pong());
+        }
+        let well = asked_now(&world);
+        let others: Vec<u16> = (1..=3).filter(|port| *port != well).collect();
+        let hole = others[usize::from(turned)];
+        let start = world.now();
+        world.cut();
+        loop {
+            while world.wire != Wire::Asked {
+                world.advance_to_deadline();
+            }
+            assert_eq!(world.session.ended(), None, "{seed}: {:?}", world.attempts());
+            match asked_now(&world) {
+                port if port == hole => drop(world.advance_to_deadline()),
+                port if port != well => {
+                    world.open();
+                    world.respond(&read_only(30_000));
+                }
+                _ if world.now() < start + ms(12_000) => world.cut(),
+                _ => break,
+            }
+        }
+        assert!(world.now() < start + ms(30_000));
+    }
+}
+
+/// Who waits for a first connection does so for ten seconds unless told otherwise.
+#[test]
+fn the_first_one_being_a_black_hole_the_second_is_tried_soon() {
+    let mut world = World::with(|settings| {
+        settings.hosts = (1..=3).map(|port| Host::new("h", port)).collect();
+        settings.session_timeout = ms(40_000);
+    });
+    world.tick();
+    world.advance(ms(10_000));
+    assert!(world.attempts().len() > 1, "{:?}", world.attempts());
+}
+
+#[test]
+fn until_it_is_left_the_one_that_serves_is_told() {
+    let mut world = World::up();
+    let here = world.session.stats(world.instant()).connected_to;
+    world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);
+    assert_eq!(world.session.stats(world.instant()).connected_to, here);
+    world.tick();
+    world.bring_up();
+    let there = world.session.stats(world.instant()).connected_to;
+    assert_eq!(there, Some(Host::new("new", 1)));
+    world.finish();
+}
+
+#[test]
+fn the_answer_of_one_that_is_not_listed_any_more_costs_nothing() {
+    let mut world = World::with(|settings| {
+        settings.hosts = (1..=2).map(|port| Host::new("h", port)).collect();
+        settings.allow_read_only = true;
+    });
+    world.open();
+    world.respond(&read_only(6000));
+    let here = world.attempts()[0].1.clone();
+    world.advance(ms(100));
+    let other = Host::new("h", 3 - here.port());
+    world.session.update_servers(world.instant(), vec![here, Host::new("x", 9)]);
+    world.settle();
+    world.tick();
+    assert!(world.session.is_connected());
+    world.session.handle_probed(world.instant(), &other, true);
+    world.settle();
+    assert!(world.session.is_connected());
+}
+
+#[test]
+fn one_that_is_named_twice_is_one() {
+    for seed in 0..60 {
+        let mut world = hosts(2, seed);
+        world.bring_up();
+        let list = [1, 2, 2].map(|port| Host::new("h", port)).to_vec();
+        world.session.update_servers(world.instant(), list);
+        world.settle();
+        world.tick();
+        assert!(world.session.is_connected(), "{seed}");
+    }
+}
+
+#[test]
+fn a_list_that_has_the_server_again_before_it_was_left_changes_nothing() {
+    let mut world = World::up();
+    let (here, _) = world.attempts().into_iter().map(|(at, host)| (host, at)).next().unwrap();
+    world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);
+    world.session.update_servers(world.instant(), vec![here.clone()]);
+    world.settle();
+    world.tick();
+    assert!(world.session.is_connected());
+    assert_eq!(world.session.stats(world.instant()).connected_to, Some(here));
+    world.finish();
+}

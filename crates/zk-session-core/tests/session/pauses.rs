@@ -1,0 +1,128 @@
+//! A process that did not run for a while says so, and does not blame the servers.
+
+use std::time::Duration;
+
+use zk_session_core::limits::PAUSE_NOTICED;
+use zk_session_core::{Host, LossCause, SessionEnd, SessionEvent};
+
+use crate::harness::{Servers, T, World, ms};
+
+/// How late the process is that stopped for `by`, when nothing but a ping was due meanwhile.
+fn late(world: &mut World, by: Duration) -> Duration {
+    world.now() + by - world.deadline().unwrap()
+}
+
+#[test]
+fn expiry_in_a_pause_says_that_the_process_did_not_run() {
+    let mut world = World::served(&[]);
+    let paused = late(&mut world, T * 3);
+    world.freeze(T * 3);
+    world.tick();
+    let end = SessionEnd::ExpiredLocally { paused: Some(paused) };
+    assert_eq!(world.session.ended(), Some(end));
+    assert!(end.to_string().starts_with("this process did not run for 16.0 s "), "{end}");
+    world.finish();
+}
+
+#[test]
+fn expiry_after_a_pause_counts_it_until_something_is_heard() {
+    let mut world = World::served(&[]);
+    let paused = late(&mut world, T);
+    world.freeze(T);
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.advance(T / 3);
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: Some(paused) }));
+    world.finish();
+
+    let mut world = World::served(&[]);
+    world.freeze(T);
+    world.tick();
+    assert!(world.session.is_connected(), "the server is asked first");
+    world.advance(ms(10));
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.advance(T * 2);
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    world.finish();
+}
+
+#[test]
+fn expiry_long_after_a_short_pause_is_the_servers_silence() {
+    let mut world = World::served(&[]);
+    world.servers = Servers::Refuse;
+    world.cut();
+    let due = world.deadline().unwrap();
+    world.freeze(due - world.now() + PAUSE_NOTICED);
+    world.tick();
+    world.advance(T * 2);
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    world.finish();
+}
+
+#[test]
+fn attempt_cut_short_by_a_pause_is_not_the_servers_fault() {
+    for (late, cause) in [
+        (PAUSE_NOTICED - ms(1), LossCause::Silent),
+        (PAUSE_NOTICED, LossCause::ProcessPaused(PAUSE_NOTICED)),
+    ] {
+        let mut world = World::with(|settings| settings.hosts.push(Host::new("b", 1)));
+        world.open();
+        let due = world.deadline().unwrap();
+        world.freeze(due - world.now() + late);
+        world.tick();
+        assert_eq!(world.cause(), cause);
+        world.finish();
+    }
+    let text = LossCause::ProcessPaused(ms(3_250)).to_string();
+    assert!(text.starts_with("this process did not run for 3.2 s "), "{text}");
+}
+
+#[test]
+fn lease_lost_in_a_pause_says_so_at_once() {
+    let mut world = World::served(&["/n"]);
+    world.session.claim_lease();
+    world.advance(T);
+    assert!(world.lease().is_some());
+    let paused = late(&mut world, T);
+    world.freeze(T);
+    let before = world.session.standing();
+    assert_eq!(before.paused, None);
+    let now = world.session.standing_at(world.instant());
+    assert_eq!((now.term, now.paused), (before.term, Some(paused)), "before the driver has a turn");
+    world.tick();
+    assert_eq!(world.lease(), None);
+    let after = world.session.standing();
+    assert_eq!((after.term, after.paused), (before.term + 1, Some(paused)));
+    world.finish();
+}
+
+#[test]
+fn lease_lost_to_silent_servers_is_no_pause() {
+    let mut world = World::served(&["/n"]);
+    world.session.claim_lease();
+    world.advance(T);
+    world.servers = Servers::Silent;
+    world.advance(T);
+    assert_eq!((world.lease(), world.session.standing().paused), (None, None));
+    world.advance(T * 2);
+    let expired = world.events().pop();
+    let cause = SessionEnd::ExpiredLocally { paused: None };
+    assert!(matches!(expired, Some(SessionEvent::Expired { cause: it, .. }) if it == cause));
+    world.finish();
+}
+
+#[test]
+fn lease_claimed_late_is_no_pause() {
+    let mut world = World::served(&["/n"]);
+    let due = world.deadline().unwrap();
+    world.advance_to(due - ms(1));
+    // From now on a ping is due that was not before.
+    world.session.claim_lease();
+    world.tick();
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.advance(T * 2);
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    world.finish();
+}

@@ -1,0 +1,308 @@
+//! Signs of life, in both directions.
+
+use bytes::{Bytes, BytesMut};
+use proto::{DataReply, ErrorCode, EventType, OpCode, SetData, Stat};
+use zk_session_core::WatchKind;
+use zk_session_core::limits::UNANSWERED_BYTES;
+use zk_session_core::{Host, LossCause, SessionEnd};
+
+use crate::harness::{Servers, T, World, acceptance, ms, pong};
+use crate::server;
+
+#[test]
+fn a_ping_is_sent_after_a_third_of_the_timeout_of_silence_and_not_sooner() {
+    let mut world = World::up();
+    world.advance(T / 3 - ms(1));
+    assert_eq!(world.times(OpCode::Ping), []);
+    world.advance(ms(1));
+    assert_eq!(world.times(OpCode::Ping), [T / 3]);
+    assert_eq!(world.take(OpCode::Ping).xid, -2);
+    world.finish();
+}
+
+#[test]
+fn requests_put_off_the_ping_and_what_is_heard_does_not() {
+    let mut world = World::up();
+    world.advance(ms(1500));
+    world.get("/a");
+    world.advance(ms(1000));
+    world.notify(EventType::NODE_CREATED, "/x");
+    world.advance(ms(999));
+    assert_eq!(world.times(OpCode::Ping), []);
+    world.advance(ms(1));
+    assert_eq!(world.times(OpCode::Ping), [ms(3500)]);
+    world.finish();
+}
+
+#[test]
+fn no_second_ping_while_one_is_outstanding() {
+    let mut world = World::up();
+    world.advance(ms(2000));
+    for _ in 0..2 {
+        world.advance(ms(1500));
+        world.notify(EventType::NODE_CREATED, "/x"); // the connection lives
+    }
+    assert_eq!(world.times(OpCode::Ping), [ms(2000)]);
+    world.deliver(&pong());
+    world.tick();
+    assert_eq!(world.times(OpCode::Ping), [ms(2000), ms(5000)]);
+    world.finish();
+}
+
+#[test]
+fn pings_that_are_answered_keep_the_session_for_ever() {
+    let mut world = World::up();
+    world.answered.insert(OpCode::Ping.code());
+    world.advance(T * 100);
+    assert!(world.session.is_connected());
+    let pings = world.times(OpCode::Ping);
+    assert_eq!(pings.len(), 300);
+    assert!(pings.windows(2).all(|pair| pair[1] - pair[0] == T / 3));
+    world.finish();
+}
+
+#[test]
+fn a_long_timeout_does_not_make_for_long_silences() {
+    let mut world = World::new();
+    world.open();
+    world.respond(&acceptance(300_000));
+    world.advance(ms(10_000));
+    assert_eq!(world.times(OpCode::Ping), [ms(10_000)]);
+    world.finish();
+}
+
+#[test]
+fn the_connection_is_given_up_two_thirds_of_the_timeout_after_the_last_byte() {
+    let mut world = World::up();
+    world.advance(ms(1000));
+    // A byte of a frame that never becomes whole.
+    world.deliver(&[0]);
+    let last = world.now();
+    world.advance(ms(3999));
+    assert!(world.session.is_connected());
+    assert_eq!(world.advance_to_deadline(), last + T * 2 / 3);
+    assert!(!world.session.is_connected());
+    assert_eq!(world.cause(), LossCause::Silent);
+    world.finish();
+}
+
+/// A runtime that was blocked, a process that was paused: nothing came, and nothing was
+/// asked for.
+#[test]
+fn a_server_that_was_asked_nothing_is_asked_before_it_is_given_up() {
+    let mut world = World::up();
+    world.freeze(T * 3 / 4);
+    world.tick();
+    assert!(world.session.is_connected());
+    let asked = world.now();
+    assert_eq!(world.times(OpCode::Ping), [asked]);
+    world.deliver(&pong());
+    world.freeze(T * 3 / 4);
+    world.tick();
+    assert!(world.session.is_connected(), "asked again");
+    let asked = world.now();
+    assert_eq!(world.advance_to_deadline(), asked + T / 3);
+    assert_eq!(world.cause(), LossCause::Silent);
+    world.finish();
+}
+
+#[test]
+fn a_reply_that_trickles_in_keeps_the_connection() {
+    for hosts in [1, 3] {
+        let mut world = World::with(|settings| {
+            settings.hosts = (0..hosts).map(|n| Host::new("h", n)).collect();
+        });
+        world.bring_up();
+        let read = world.get("/a");
+        let frame = world.take(OpCode::GetData);
+        let mut out = BytesMut::new();
+        let data = Some(Bytes::from_static(&[7; 100]));
+        let reply = DataReply { data, stat: Stat::default() };
+        server::reply(&mut out, frame.xid, 7, ErrorCode::OK, &reply);
+        for byte in &out {
+            world.advance(ms(300));
+            world.deliver(&[*byte]);
+        }
+        assert!(world.now() > T * 9 && world.session.is_connected());
+        assert!(world.is_ok(read));
+
+        // The server, which has not been answering, has been hearing of the client.
+        let pings = world.times(OpCode::Ping);
+        assert!(pings.len() > 9 && pings.windows(2).all(|pair| pair[1] - pair[0] <= T / 2));
+        let long_ago = world.now();
+        for _ in &pings {
+            world.deliver(&pong());
+        }
+        world.advance(T / 3);
+        assert!(*world.times(OpCode::Ping).last().unwrap() >= long_ago, "and it goes on");
+        world.advance(T);
+        assert_eq!(world.cause(), LossCause::Silent, "until there is silence");
+        world.finish();
+    }
+}
+
+/// The signs of life are not behind what waits for a slow line (kazoo: "responses choke pings").
+#[test]
+fn a_lease_and_a_session_are_kept_behind_megabytes() {
+    let mut world = World::up();
+    world.servers = Servers::Serve;
+    world.claim();
+    world.advance(ms(2000));
+    assert!(world.lease().is_some());
+    world.room = 0;
+    let paths: Vec<String> = (0..100).map(|n| format!("/{n}")).collect();
+    let data = vec![0; 100_000];
+    let asked: Vec<u32> = paths
+        .iter()
+        .map(|path| {
+            let data = Some(data.as_slice().into());
+            world.submit(&SetData { path: path.as_str().into(), data, version: -1 }, None)
+        })
+        .collect();
+    let (began, mut requests): (_, usize) = (world.now(), 0);
+    while world.reply(asked[99]).is_none() {
+        world.room = 20_000; // two hundred kilobytes a second
+        world.settle();
+        world.advance(ms(100));
+        assert!(world.session.is_connected() && world.lease().is_some(), "{:?}", world.now());
+        let sent = [OpCode::Multi, OpCode::Sync, OpCode::Ping].map(|op| world.times(op).len());
+        requests = sent.iter().sum();
+    }
+    assert!(world.now() - began > T * 8 && requests > 100, "{requests}");
+    let paths_seen = world.seen.iter().filter(|(_, frame)| frame.op == OpCode::SetData);
+    assert!(paths_seen.map(|(_, frame)| frame.path()).eq(paths), "the order is kept");
+    world.finish();
+}
+
+/// Nothing is answered with the zxid of now before all that happened until now is told.
+#[test]
+fn nothing_overtakes_credentials_and_the_arming_of_watches() {
+    let mut world = World::up();
+    world.claim();
+    world.auth("digest");
+    let path = |n: usize| format!("/{n:0>1000}");
+    let watches: Vec<u32> = (0..1000).map(|n| world.watch(WatchKind::Data, &path(n))).collect();
+    while let Some(frame) = world.frames.pop_front() {
+        let reply = DataReply { data: None, stat: Stat::default() };
+        match frame.op {
+            OpCode::GetData => world.answer(&frame, 9, ErrorCode::OK, &reply),
+            _ => world.serve(&frame),
+        }
+    }
+    assert!(watches.iter().all(|n| world.is_ok(*n)));
+    world.cut();
+    world.room = 45 + 4;
+    world.bring_up();
+    world.set("/behind");
+    world.advance(T / 3); // a ping and a heartbeat are due as well
+    world.room = usize::MAX;
+    world.settle();
+    let mut ops = Vec::new();
+    while let Some(frame) = world.frames.pop_front() {
+        ops.push(frame.op);
+        world.serve(&frame); // with so many bytes under way the rest waits for answers
+    }
+    let armed = ops.iter().rposition(|op| *op == OpCode::SetWatches).unwrap();
+    let proof = ops.iter().position(|op| *op == OpCode::Multi).unwrap();
+    let set = ops.iter().position(|op| *op == OpCode::SetData).unwrap();
+    assert_eq!(ops[0], OpCode::Auth);
+    assert!(armed >= 8 && armed < proof && proof < set, "{ops:?}");
+    world.finish();
+}
+
+#[test]
+fn a_session_whose_reply_never_comes_to_an_end_is_over_in_time() {
+    let mut world = World::up();
+    world.get("/a");
+    let xid = world.take(OpCode::GetData).xid;
+    world.advance(ms(3000));
+    world.deliver(&[100_i32.to_be_bytes(), xid.to_be_bytes()].concat());
+    world.servers = Servers::Refuse;
+    world.advance(T * 4 / 3 - ms(1));
+    assert_eq!(world.session.ended(), None);
+    world.advance(ms(1));
+    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    world.finish();
+}
+
+/// The reads of a busy client end anywhere, and so within a frame nearly always; and an
+/// event may come in pieces.
+#[test]
+fn events_without_end_do_not_keep_a_connection_on_which_nothing_is_acknowledged() {
+    let mut event = BytesMut::new();
+    server::notify(&mut event, -1, EventType::NODE_DELETED, "/x");
+    for part in [3 * event.len() - 1, event.len() / 2, 5] {
+        let mut world = World::up();
+        let began = world.now();
+        world.servers = Servers::Refuse;
+        let mut flood = event.iter().copied().cycle();
+        while world.session.is_connected() && world.now() - began < T * 3 {
+            world.advance(ms(100));
+            let read: Vec<u8> = flood.by_ref().take(part).collect();
+            world.deliver(&read);
+        }
+        assert_eq!(world.cause(), LossCause::Stalled);
+        assert!(world.now() - began <= T);
+        world.finish();
+    }
+}
+
+#[test]
+fn sending_alone_does_not_keep_the_connection() {
+    let mut world = World::up();
+    for _ in 0..40 {
+        world.get("/a");
+        world.advance(ms(100));
+    }
+    assert_eq!(world.cause(), LossCause::Silent);
+    world.finish();
+}
+
+/// A socket takes megabytes at once, and nothing goes past what it has taken.
+#[test]
+fn no_more_is_on_its_way_than_a_sign_of_life_can_wait_for() {
+    let mut world = World::up();
+    world.claim();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    let sent = |world: &World| world.session.stats(world.instant()).bytes_sent;
+    let (before, one) = (sent(&world), 50_000);
+    for n in 0..200 {
+        let data = Some(Bytes::from(vec![7; one]));
+        let request = SetData {
+            path: format!("/{n}").into(),
+            data: data.as_deref().map(Into::into),
+            version: -1,
+        };
+        world.submit(&request, None);
+    }
+    let bound = u64::try_from(UNANSWERED_BYTES + 2 * one).unwrap();
+    assert!(sent(&world) - before < bound, "{}", sent(&world));
+    world.advance(T / 3);
+    assert!(world.times(OpCode::Ping).len() + world.times(OpCode::Sync).len() > 2);
+    let mut answered = 0;
+    while let Some(frame) = world.frames.pop_front() {
+        assert!(sent(&world) - before < bound + answered * 51_000);
+        if frame.op == OpCode::SetData {
+            answered += 1;
+            world.serve(&frame);
+        }
+    }
+    assert_eq!(answered, 200);
+    world.finish();
+}
+
+/// A server may grant weeks, whatever was asked for.
+#[test]
+fn a_server_that_grants_a_long_timeout_is_not_waited_for_that_long() {
+    let mut world = World::new();
+    world.open();
+    world.respond(&acceptance(i32::MAX));
+    let n = world.get("/a");
+    world.advance(ms(39_999));
+    assert!(world.session.is_connected());
+    world.advance(ms(1));
+    assert_eq!(world.cause(), LossCause::Silent);
+    assert!(world.reply(n).is_some());
+    world.finish();
+}

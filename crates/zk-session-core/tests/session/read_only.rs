@@ -1,0 +1,225 @@
+//! On a server without a quorum.
+
+use proto::{AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SetWatches2};
+use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
+use zk_session_core::{ErrorKind, Host, LossCause, Outcome, SessionEvent};
+use zk_session_core::{Notice, WatchKind};
+
+use crate::harness::{ID, Seen, T, World, acceptance, ms};
+
+/// The id of a read-only server's own session.
+const LOCAL: i64 = 0x2_0000_0009;
+
+fn read_only() -> ConnectResponse {
+    ConnectResponse { session_id: LOCAL, read_only: Some(true), ..acceptance(6000) }
+}
+
+fn world(hosts: u16) -> World {
+    let mut world = World::with(|settings| {
+        settings.hosts = (1..=hosts).map(|port| Host::new("h", port)).collect();
+        settings.allow_read_only = true;
+    });
+    world.answered.insert(OpCode::Ping.code());
+    world
+}
+
+/// A session on a read-only server.
+fn connected(hosts: u16) -> World {
+    let mut world = world(hosts);
+    world.open();
+    world.respond(&read_only());
+    assert!(world.session.is_connected() && world.session.is_read_only());
+    world
+}
+
+fn probes(world: &World) -> Vec<(std::time::Duration, Host)> {
+    let probe = |(at, seen): &(std::time::Duration, Seen)| match seen {
+        Seen::Probe(host) => Some((*at, host.clone())),
+        _ => None,
+    };
+    world.log.iter().filter_map(probe).collect()
+}
+
+#[test]
+fn reads_are_served_and_what_needs_a_quorum_is_refused_at_once() {
+    let mut world = world(1);
+    let (queued, read) = (world.create("/a"), world.get("/a"));
+    world.open();
+    assert_eq!(world.last_connect().read_only, Some(true));
+    world.respond(&read_only());
+    let refused = (ErrorKind::NotReadOnly, Outcome::NotApplied);
+    assert_eq!(*world.failure(queued), refused);
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    assert!(world.reply(read).is_some());
+    assert_eq!(world.try_submit(&crate::harness::create("/a"), None), Err(refused.clone()));
+    let sync = proto::Sync { path: "/".into() };
+    assert_eq!(world.try_submit(&sync, None), Err(refused));
+    assert!(world.session.is_connected());
+    let SessionEvent::ReadOnly { session_id, timeout, .. } = world.events()[0].clone() else {
+        panic!("{:?}", world.events());
+    };
+    assert_eq!((session_id, timeout), (LOCAL, T));
+    world.finish();
+}
+
+#[test]
+fn nothing_holds_on_a_read_only_server_and_clean_up_waits() {
+    let mut world = connected(1);
+    world.claim();
+    let n = world.delete_guaranteed("/a");
+    world.advance(T * 3);
+    assert!(world.session.is_connected(), "pings keep the connection");
+    assert_eq!(world.lease(), None);
+    assert!(world.times(OpCode::Multi).is_empty(), "a heartbeat would be refused");
+    assert!(world.times(OpCode::Delete).is_empty() && world.reply(n).is_none());
+    assert_eq!((world.session.session_id(), world.session.credentials()), (0, None));
+    world.cut();
+    world.bring_up();
+    world.take(OpCode::Multi);
+    world.take(OpCode::Delete);
+    world.finish();
+}
+
+#[test]
+fn its_session_is_presented_to_nobody_and_does_not_expire() {
+    let mut world = connected(1);
+    let n = world.watch(WatchKind::Data, "/a");
+    let frame = world.take(OpCode::GetData);
+    let reply = proto::DataReply { data: None, stat: proto::Stat::default() };
+    world.answer(&frame, 9, ErrorCode::OK, &reply);
+    assert!(world.is_ok(n));
+    world.cut();
+    world.servers = crate::harness::Servers::Refuse;
+    world.advance(T * 5);
+    assert!(world.session.ended().is_none());
+    world.servers = crate::harness::Servers::Scripted;
+    world.open();
+    assert_eq!(world.last_connect().session_id, 0);
+    assert_eq!(world.last_connect().password[..], [0; 16]);
+    world.respond(&acceptance(6000));
+    assert!(!world.session.is_read_only());
+    assert!(matches!(world.events().last(), Some(SessionEvent::Connected { session_id: ID, .. })));
+    world.take(OpCode::SetWatches); // the watch has come along
+    world.finish();
+}
+
+#[test]
+fn a_session_that_exists_does_not_go_to_a_read_only_server() {
+    let mut world = world(1);
+    world.bring_up();
+    world.cut();
+    world.open();
+    world.respond(&read_only());
+    assert!(!world.session.is_connected());
+    assert_eq!((world.cause(), world.session.session_id()), (LossCause::ReadOnly, ID));
+    world.finish();
+}
+
+#[test]
+fn others_are_asked_ever_more_rarely_and_the_first_that_takes_writes_is_gone_to() {
+    let mut world = connected(3);
+    let (own, start) = (world.attempts()[0].1.clone(), world.now());
+    let mut before = start;
+    for n in 0..14 {
+        while probes(&world).len() == n {
+            world.advance(ms(50));
+        }
+        let (at, host) = probes(&world)[n].clone();
+        assert_ne!(host, own);
+        assert!(at - before <= PROBE_PAUSE_MAX + ms(1000), "{:?}", at - before);
+        before = at;
+        world.session.handle_probed(world.instant(), &host, false);
+        world.settle();
+    }
+    assert_eq!(probes(&world)[0].0, start + PROBE_PAUSE_MIN);
+    let hosts: std::collections::BTreeSet<u16> =
+        probes(&world).iter().map(|(_, host)| host.port()).collect();
+    assert_eq!(hosts.len(), 2, "both of them, in turn");
+    assert!(before > start + PROBE_PAUSE_MAX, "the pauses grow");
+
+    // Nobody answers: the next one is asked all the same.
+    world.advance(PROBE_PAUSE_MAX * 3);
+    let asked = probes(&world);
+    assert!(asked.len() >= 16, "{}", asked.len());
+    let (_, host) = asked.last().unwrap().clone();
+    let late = asked[asked.len() - 2].1.clone();
+    world.session.handle_probed(world.instant(), &late, true);
+    world.settle();
+    assert!(world.session.is_connected(), "too late");
+    world.session.handle_probed(world.instant(), &host, true);
+    world.settle();
+    world.bring_up();
+    assert_eq!(world.attempts().last().unwrap().1, host);
+    let suspended = SessionEvent::Suspended { session_id: 0, cause: LossCause::ReadOnly };
+    assert!(world.events().contains(&suspended));
+    let count = probes(&world).len();
+    world.advance(T);
+    assert_eq!(probes(&world).len(), count, "the search is over");
+    world.finish();
+}
+
+/// Watches need no quorum: they are set, re-armed and removed there as elsewhere.
+#[test]
+fn streams_are_had_and_given_up_there_as_elsewhere() {
+    let mut world = connected(1);
+    let [one, all] = [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive]
+        .map(|mode| world.stream(mode, if mode == AddWatchMode::Persistent { "/a" } else { "/b" }));
+    for n in [one, all] {
+        let frame = world.take(OpCode::AddWatch);
+        world.answer(&frame, 9, ErrorCode::OK, &AddWatchReply { err: ErrorCode::OK });
+        assert!(world.is_ok(n));
+    }
+    world.drop_watch(one, "/a");
+    world.advance(ms(100));
+    let frame = world.take(OpCode::RemoveWatches);
+    assert_eq!(frame.path(), "/a");
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.notify(proto::EventType::NODE_CREATED, "/b/c");
+    world.cut();
+
+    // The next one has a quorum, and knows of nothing.
+    world.bring_up();
+    let rearmed: SetWatches2<'_> = world.frames[0].read();
+    assert_eq!(rearmed.persistent_recursive, ["/b"]);
+    assert!(rearmed.persistent.is_empty());
+    let told = world.told(all);
+    assert!(matches!(told[..], [Ok(Notice::Event(_)), Ok(Notice::Gap)]), "{told:?}");
+    world.finish();
+}
+
+#[test]
+fn without_other_servers_nobody_is_asked() {
+    let mut world = connected(1);
+    world.advance(PROBE_PAUSE_MAX * 5);
+    assert!(probes(&world).is_empty() && world.session.is_connected());
+    world.close();
+    let frame = world.take(OpCode::CloseSession);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.session.ended().is_some());
+    world.finish();
+}
+
+/// Such a server may have logged what no quorum has agreed to: all others would refuse whoever
+/// has seen that, for ever.
+#[test]
+fn a_session_is_not_bound_to_what_a_read_only_server_has_said() {
+    let mut world = World::with(|settings| settings.allow_read_only = true);
+    world.open();
+    world.respond(&read_only());
+    world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 1 << 50, ErrorCode::NO_NODE, &());
+    world.cut();
+    world.open();
+    let connect = world.last_connect();
+    assert_eq!((connect.session_id, connect.last_zxid_seen), (0, 0));
+    world.respond(&acceptance(6000));
+    world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    world.cut();
+    world.open();
+    assert_eq!(world.last_connect().last_zxid_seen, 9);
+    assert_eq!(world.session.credentials().map(|it| it.last_zxid()), Some(9));
+}

@@ -1,0 +1,194 @@
+//! Watches on a new connection.
+
+use std::collections::BTreeSet;
+
+use proto::{ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, SetWatches};
+use zk_session_core::WatchKind;
+use zk_session_core::{LossCause, Outcome};
+
+use crate::harness::{Seen, Servers, World, ms};
+
+/// Sets a watch and has it answered with this code.
+fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
+    let n = world.watch(kind, path);
+    let frame = world.frames.pop_front().unwrap();
+    world.answer(&frame, 50, code, &());
+    n
+}
+
+/// kazoo #170: watches were not set again; kazoo #218, go #83: requests got between.
+#[test]
+fn each_kind_is_on_its_list_after_auth_and_before_requests() {
+    let mut world = World::up();
+    world.auth("digest");
+    let auth = world.take(OpCode::Auth);
+    world.answer(&auth, 0, ErrorCode::OK, &());
+    arm(&mut world, WatchKind::Data, "/data", ErrorCode::OK);
+    arm(&mut world, WatchKind::Exists, "/there", ErrorCode::OK);
+    arm(&mut world, WatchKind::Exists, "/missing", ErrorCode::NO_NODE);
+    arm(&mut world, WatchKind::Children, "/parent", ErrorCode::OK);
+    arm(&mut world, WatchKind::Data, "/none", ErrorCode::NO_NODE);
+    arm(&mut world, WatchKind::Children, "/none", ErrorCode::NO_NODE);
+    arm(&mut world, WatchKind::Exists, "/forbidden", ErrorCode::NO_AUTH);
+    world.cut();
+    world.claim();
+    world.get("/queued");
+    world.bring_up();
+    use OpCode::{GetData, Multi, SetWatches as Rearm};
+    assert_eq!(world.ops(), [OpCode::Auth, Rearm, Multi, GetData]);
+    world.take(OpCode::Auth);
+    let frame = world.take(Rearm);
+    let rearm: SetWatches<'_> = frame.read();
+    assert_eq!(rearm.relative_zxid, 50);
+    assert_eq!(rearm.data, ["/data", "/there"]);
+    assert_eq!(rearm.exist, ["/missing"]);
+    assert_eq!(rearm.child, ["/parent"]);
+    world.finish();
+}
+
+#[test]
+fn nothing_is_sent_when_there_is_nothing_to_re_arm() {
+    let mut world = World::up();
+    let watch = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
+    world.notify(EventType::NODE_DELETED, "/a");
+    assert!(world.fired(watch).is_some());
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.ops(), []);
+    world.finish();
+}
+
+#[test]
+fn watches_nobody_waits_for_are_not_re_armed() {
+    let mut world = World::up();
+    let dropped = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
+    arm(&mut world, WatchKind::Data, "/b", ErrorCode::OK);
+    world.drop_watch(dropped, "/a");
+    world.cut();
+    world.bring_up();
+    let frame = world.take(OpCode::SetWatches);
+    assert_eq!(frame.read::<SetWatches<'_>>().data, ["/b"]);
+    world.finish();
+}
+
+#[test]
+fn a_request_that_was_lost_leaves_no_watch() {
+    let mut world = World::up();
+    let lost = world.watch(WatchKind::Data, "/a");
+    world.cut();
+    assert_eq!(world.outcome(lost), Outcome::NotApplied);
+    world.bring_up();
+    assert_eq!(world.ops(), []);
+    world.finish();
+}
+
+#[test]
+fn four_thousand_watches_go_in_frames_a_server_accepts() {
+    let mut world = World::up();
+    let mut expected = BTreeSet::new();
+    for n in 0..4000 {
+        let path = format!("/{n:059}");
+        let kind = [WatchKind::Data, WatchKind::Exists, WatchKind::Children][n % 3];
+        arm(&mut world, kind, &path, ErrorCode::OK);
+        expected.insert(path);
+    }
+    world.cut();
+    world.bring_up();
+    let frames: Vec<_> = world.frames.drain(..).collect();
+    assert!(frames.len() >= 2);
+    let mut rearmed = BTreeSet::new();
+    for frame in &frames {
+        assert_eq!(frame.op, OpCode::SetWatches);
+        assert!(frame.body.len() < FRAME_LEN_MAX_SERVER / 4);
+        let chunk: SetWatches<'_> = frame.read();
+        for path in chunk.data.iter().chain(&chunk.exist).chain(&chunk.child) {
+            assert!(rearmed.insert(path.to_string()), "{path} twice");
+        }
+    }
+    assert_eq!(rearmed, expected);
+    world.finish();
+}
+
+/// zookeeper-client K2: more than 128 KiB of watched paths ended the session.
+#[test]
+fn k2_a_hundred_thousand_watches_survive_a_cut() {
+    let mut world = World::up();
+    let kinds = [WatchKind::Data, WatchKind::Exists, WatchKind::Children];
+    let path = |n: usize| format!("/{n:059}");
+    let count = 100_000;
+    for n in 0..count {
+        world.log.clear();
+        arm(&mut world, kinds[n % 3], &path(n), ErrorCode::OK);
+    }
+    world.cut();
+    world.get("/queued");
+    world.bring_up();
+    let rearming: Vec<_> = world.frames.drain(..).collect();
+    let bytes: usize = rearming.iter().map(|frame| frame.body.len()).sum();
+    // The paths with their lengths, and 28 bytes for each chunk of 128 KiB.
+    assert_eq!(rearming.len(), 49);
+    assert_eq!(bytes, count * 64 + rearming.len() * (8 + 3 * 4));
+    for frame in &rearming {
+        assert!(frame.body.len() < 132 * 1024, "far below what a server accepts");
+        world.answer(frame, 60, ErrorCode::OK, &());
+    }
+    assert!(world.session.is_connected());
+    assert_eq!(world.ops(), [OpCode::GetData], "once for each connection, and callers last");
+    world.notify(EventType::NODE_DATA_CHANGED, &path(0));
+    assert_eq!(world.log.iter().filter(|(_, seen)| matches!(seen, Seen::Watch(..))).count(), 1);
+}
+
+#[test]
+fn a_long_path_does_not_make_the_frame_too_long_for_a_server() {
+    let mut world = World::up();
+    let long = |n: u32| format!("/{n}{}", "x".repeat(700_000));
+    let short = format!("/{}", "s".repeat(100_000));
+    for path in [short, long(1), long(2)] {
+        arm(&mut world, WatchKind::Data, &path, ErrorCode::OK);
+    }
+    world.cut();
+    world.bring_up();
+    assert_eq!(world.ops().len(), 3);
+    for frame in &world.frames {
+        assert!(frame.body.len() < FRAME_LEN_MAX_SERVER);
+    }
+    world.finish();
+}
+
+#[test]
+fn what_happened_meanwhile_fires_the_watch() {
+    let mut world = World::served(&["/a", "/b", "/b/1"]);
+    let gone = world.watch(WatchKind::Data, "/a");
+    let stays = world.watch(WatchKind::Children, "/b");
+    let comes = world.watch(WatchKind::Exists, "/c");
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.server.nodes.remove("/a");
+    world.server.nodes.insert("/c".to_owned(), "".into());
+    world.servers = Servers::Serve;
+    world.advance(ms(2000));
+    let event = |n| world.fired(n).map(|event| event.as_ref().unwrap().event_type);
+    assert_eq!(event(gone), Some(EventType::NODE_DELETED));
+    assert_eq!(event(comes), Some(EventType::NODE_CREATED));
+    assert_eq!(event(stays), None);
+    assert_eq!(world.server.watches(), 1, "armed again at the server");
+    world.delete("/b/1");
+    assert!(world.fired(stays).is_some());
+    world.finish();
+}
+
+#[test]
+fn a_server_that_refuses_is_left() {
+    let mut world = World::up();
+    let watch = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
+    world.cut();
+    world.bring_up();
+    let frame = world.take(OpCode::SetWatches);
+    world.answer(&frame, 60, ErrorCode::MARSHALLING_ERROR, &());
+    assert_eq!(world.cause(), LossCause::Refused(ErrorCode::MARSHALLING_ERROR));
+    world.bring_up();
+    world.take(OpCode::SetWatches);
+    world.notify(EventType::NODE_DELETED, "/a");
+    assert!(world.fired(watch).is_some());
+    world.finish();
+}

@@ -1,0 +1,204 @@
+//! Servers that refuse, and peers that are no ZooKeeper servers.
+
+use std::io;
+use std::time::Duration;
+
+use zk_session_core::{Host, LossCause, PeerProtocol};
+
+use crate::harness::{Seen, T, World, ms};
+
+const REFUSED: LossCause = LossCause::Unreachable(io::ErrorKind::ConnectionRefused);
+const TLS: LossCause = LossCause::NotZooKeeper(PeerProtocol::Tls);
+const HTTP: LossCause = LossCause::NotZooKeeper(PeerProtocol::Http);
+/// An alert: unexpected message.
+const TLS_ALERT: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 10];
+
+fn world(servers: u16, refused_timeout: Option<Duration>) -> World {
+    World::with(|settings| {
+        settings.hosts = (0..servers).map(|port| Host::new("a", port)).collect();
+        settings.refused_timeout = refused_timeout;
+    })
+}
+
+fn refused(world: &World) -> Vec<(Duration, LossCause)> {
+    let refusal = |(at, seen): &(Duration, Seen)| match seen {
+        Seen::Refused(cause) => Some((*at, *cause)),
+        _ => None,
+    };
+    world.log.iter().filter_map(refusal).collect()
+}
+
+/// The next attempt is made, and fails.
+fn fail(world: &mut World, cause: LossCause) {
+    world.advance_to_deadline();
+    world.cut_for(cause);
+}
+
+#[test]
+fn foreign_peer_is_told_by_its_first_bytes() {
+    for (bytes, cause) in [
+        (&TLS_ALERT[..], TLS),
+        (b"HTTP/1.1 400 Bad Request\r\n", HTTP),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", LossCause::NotZooKeeper(PeerProtocol::Ssh)),
+        (b"-ERR unknown", LossCause::NotZooKeeper(PeerProtocol::Text(*b"-ERR"))),
+        (&[0x7f, 0, 0, 0], LossCause::FrameTooLarge),
+    ] {
+        let mut world = world(1, None);
+        world.open();
+        world.deliver(bytes);
+        assert_eq!(world.cause(), cause);
+        let is_foreign = matches!(cause, LossCause::NotZooKeeper(_));
+        assert_eq!(
+            refused(&world),
+            is_foreign.then_some((ms(0), cause)).into_iter().collect::<Vec<_>>()
+        );
+        world.finish();
+    }
+}
+
+#[test]
+fn bytes_of_a_foreign_protocol_after_the_handshake_are_a_frame_too_large() {
+    let mut world = World::up();
+    world.deliver(&TLS_ALERT);
+    assert_eq!(world.cause(), LossCause::FrameTooLarge);
+    assert_eq!(refused(&world), []);
+    world.finish();
+}
+
+#[test]
+fn foreign_peers_are_told_once_there_is_no_other_server() {
+    let mut world = world(3, None);
+    for nth in 0..3 {
+        assert_eq!(refused(&world), []);
+        world.open();
+        world.deliver(if nth == 1 { b"HTTP/1.1 400 " } else { &TLS_ALERT });
+    }
+    assert_eq!(refused(&world), [(world.now(), TLS)]);
+    world.finish();
+}
+
+#[test]
+fn server_that_refuses_is_waited_for_beside_foreign_peers() {
+    let mut world = world(2, None);
+    world.open();
+    world.deliver(&TLS_ALERT);
+    for _ in 0..20 {
+        fail(&mut world, REFUSED);
+    }
+    assert_eq!(refused(&world), []);
+    world.bring_up();
+    world.finish();
+}
+
+#[test]
+fn servers_that_refuse_are_waited_for_without_a_bound() {
+    let mut world = world(2, None);
+    for _ in 0..100 {
+        fail(&mut world, REFUSED);
+    }
+    assert!(world.now() > T);
+    assert_eq!(refused(&world), []);
+    world.finish();
+}
+
+#[test]
+fn servers_that_refuse_are_told_within_the_bound() {
+    let bound = ms(1000);
+    let mut world = world(3, Some(bound));
+    while refused(&world).is_empty() {
+        fail(&mut world, REFUSED);
+    }
+    assert!(world.now() <= bound, "the next attempt would be too late");
+    assert!(world.attempts().len() > 3, "each was tried more than once");
+    world.finish();
+}
+
+#[test]
+fn refusal_is_told_after_one_round_without_any_time() {
+    let mut world = world(3, Some(Duration::ZERO));
+    for attempts in 1..=3 {
+        assert_eq!(refused(&world), [], "{attempts}");
+        fail(&mut world, REFUSED);
+    }
+    assert_eq!(refused(&world).len(), 1);
+    world.finish();
+}
+
+#[test]
+fn server_that_does_not_refuse_is_waited_for() {
+    for cause in [
+        LossCause::Silent,
+        LossCause::ClosedByServer,
+        LossCause::Unreachable(io::ErrorKind::TimedOut),
+    ] {
+        let mut world = world(2, Some(ms(100)));
+        for _ in 0..20 {
+            let current = world.attempts().len();
+            let is_odd = current.is_multiple_of(2);
+            fail(&mut world, if is_odd { cause } else { REFUSED });
+        }
+        assert_eq!(refused(&world), [], "{cause}");
+        world.finish();
+    }
+}
+
+#[test]
+fn refusal_after_the_first_connection_is_no_news() {
+    let mut world = world(1, Some(ms(100)));
+    world.bring_up();
+    for _ in 0..5 {
+        fail(&mut world, REFUSED);
+    }
+    assert_eq!(refused(&world), []);
+    world.finish();
+}
+
+#[test]
+fn server_that_closes_at_once_is_asked_for_tls_once() {
+    let mut world = world(2, None);
+    let probes = |world: &World| {
+        let is_probe = |(_, seen): &&(Duration, Seen)| matches!(seen, Seen::ProbeTls(_));
+        world.log.iter().filter(is_probe).count()
+    };
+    for attempt in 1..=6 {
+        world.open();
+        world.cut();
+        assert_eq!(probes(&world), attempt.min(2));
+        assert_eq!(world.cause(), LossCause::ClosedByServer);
+    }
+    for port in 0..2 {
+        assert_eq!(refused(&world), []);
+        world.session.handle_tls_probed(world.instant(), &Host::new("a", port), true);
+        world.settle();
+    }
+    assert_eq!(refused(&world), [(world.now(), TLS)]);
+    world.open();
+    world.cut();
+    assert_eq!((world.cause(), probes(&world)), (TLS, 2));
+    world.finish();
+}
+
+#[test]
+fn server_that_closes_at_once_and_has_no_tls_is_waited_for() {
+    let mut world = world(1, Some(ms(100)));
+    world.open();
+    world.cut();
+    world.session.handle_tls_probed(world.instant(), &Host::new("a", 0), false);
+    for _ in 0..10 {
+        world.open();
+        world.cut();
+    }
+    assert_eq!(refused(&world), []);
+    assert_eq!(world.cause(), LossCause::ClosedByServer);
+    world.finish();
+}
+
+#[test]
+fn server_that_refuses_a_session_is_not_asked_for_tls() {
+    let mut world = World::up();
+    world.cut();
+    world.open();
+    world.cut(); // as one that is behind what the session has seen
+    assert!(!world.log.iter().any(|(_, seen)| matches!(seen, Seen::ProbeTls(_))));
+    world.finish();
+}

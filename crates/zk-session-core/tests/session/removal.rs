@@ -1,0 +1,317 @@
+//! Watches nobody wants any more: what the server is told, and what not.
+
+use proto::{
+    AddWatchMode, AddWatchReply, ChildList, ChildrenReply, DataReply, ErrorCode, EventType, OpCode,
+    RemoveWatches, Stat, WatcherType,
+};
+use zk_session_core::WatchKind;
+use zk_session_core::limits::{PRUNED_AT_ONCE, REMOVAL_DELAY};
+
+use crate::harness::{Server, Servers, World, ms};
+
+const ONE: AddWatchMode = AddWatchMode::Persistent;
+const ALL: AddWatchMode = AddWatchMode::PersistentRecursive;
+
+/// What the server was asked to remove, a while later.
+fn removals(world: &mut World) -> Vec<(String, WatcherType)> {
+    world.advance(ms(150));
+    let removals = world.seen.iter().filter(|(_, frame)| frame.op == OpCode::RemoveWatches);
+    let removals = removals.map(|(_, frame)| {
+        let RemoveWatches { path, watcher_type } = frame.read();
+        (path.into_owned(), watcher_type)
+    });
+    removals.collect()
+}
+
+fn old(paths: &[&str]) -> World {
+    let mut world = World::new();
+    world.server = Server::new(6000).with(paths).old();
+    world.servers = Servers::Serve;
+    world.tick();
+    world
+}
+
+#[test]
+fn the_last_of_its_kind_is_removed_with_the_right_type() {
+    let mut world = World::served(&["/a"]);
+    let data = world.watch(WatchKind::Data, "/a");
+    let exists = world.watch(WatchKind::Exists, "/a");
+    let child = world.watch(WatchKind::Children, "/a");
+    world.drop_watch(data, "/a");
+    assert_eq!(removals(&mut world), [], "exists is in the same table");
+    world.drop_watch(exists, "/a");
+    assert_eq!(removals(&mut world), [("/a".to_owned(), WatcherType::Data)]);
+    world.drop_watch(child, "/a");
+    assert_eq!(removals(&mut world)[1], ("/a".to_owned(), WatcherType::Children));
+    assert_eq!(world.server.watches(), 0);
+    world.finish();
+}
+
+#[test]
+fn a_watch_that_fired_is_not_removed() {
+    let mut world = World::served(&["/a"]);
+    let watch = world.watch(WatchKind::Data, "/a");
+    world.remove_node("/a");
+    world.drop_watch(watch, "/a");
+    assert_eq!(removals(&mut world), []);
+    // Dropped first, as when a lock is released: its own delete fires it.
+    let mut world = World::served(&["/a"]);
+    let watch = world.watch(WatchKind::Exists, "/a");
+    world.drop_watch(watch, "/a");
+    world.delete("/a");
+    assert_eq!(removals(&mut world), []);
+    world.finish();
+}
+
+#[test]
+fn a_watch_whose_request_is_on_its_way_is_not_removed_before_its_answer() {
+    let mut world = World::served(&["/a"]);
+    let first = world.watch(WatchKind::Data, "/a");
+    world.unanswered.insert(OpCode::GetData.code());
+    let second = world.watch(WatchKind::Data, "/a");
+    world.drop_watch(first, "/a");
+    assert_eq!(removals(&mut world), [], "it would take the second along");
+    world.unanswered.clear();
+    world.settle();
+    assert_eq!(removals(&mut world), [], "the second wants it");
+    world.remove_node("/a");
+    assert!(world.fired(second).is_some());
+    world.finish();
+}
+
+#[test]
+fn a_watch_dropped_before_its_answer_is_removed_after_it() {
+    let mut world = World::served(&["/a"]);
+    world.unanswered.insert(OpCode::GetData.code());
+    let watch = world.watch(WatchKind::Data, "/a");
+    world.drop_watch(watch, "/a");
+    assert_eq!(removals(&mut world), []);
+    world.unanswered.clear();
+    world.settle();
+    assert_eq!(removals(&mut world).len(), 1);
+    assert_eq!(world.server.watches(), 0);
+    world.finish();
+}
+
+#[test]
+fn a_watch_whose_request_timed_out_is_removed_after_the_late_answer() {
+    let mut world = World::with(|settings| settings.request_timeout = Some(ms(500)));
+    world.server = Server::new(6000).with(&["/a"]);
+    world.servers = Servers::Serve;
+    world.tick();
+    world.unanswered.insert(OpCode::GetData.code());
+    let watch = world.watch(WatchKind::Data, "/a");
+    world.advance(ms(500));
+    assert!(world.reply(watch).is_some(), "it timed out");
+    assert_eq!(removals(&mut world), []);
+    world.unanswered.clear();
+    world.settle();
+    assert_eq!(removals(&mut world), [("/a".to_owned(), WatcherType::Data)]);
+    assert_eq!(world.fired(watch), None);
+    world.finish();
+}
+
+#[test]
+fn a_new_watch_within_the_delay_makes_the_removal_needless() {
+    let mut world = World::served(&["/a"]);
+    let first = world.watch(WatchKind::Data, "/a");
+    world.drop_watch(first, "/a");
+    let second = world.watch(WatchKind::Data, "/a");
+    assert_eq!(removals(&mut world), []);
+    world.remove_node("/a");
+    assert!(world.fired(second).is_some());
+    world.finish();
+}
+
+#[test]
+fn no_such_watch_is_as_good_and_the_connection_stays() {
+    let mut world = World::served(&["/a"]);
+    let watch = world.watch(WatchKind::Data, "/a");
+    world.server.watched.clear(); // it fired; the news is on its way
+    world.drop_watch(watch, "/a");
+    assert_eq!(removals(&mut world).len(), 1);
+    world.notify(EventType::NODE_DELETED, "/a");
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn nothing_is_removed_from_a_new_connection() {
+    let mut world = World::served(&["/a"]);
+    let watch = world.watch(WatchKind::Data, "/a");
+    world.cut();
+    world.drop_watch(watch, "/a");
+    world.advance(ms(2000));
+    assert_eq!(removals(&mut world), []);
+    assert_eq!(world.server.watches(), 0);
+    world.finish();
+}
+
+#[test]
+fn a_stream_is_removed_with_its_own_type_next_to_others() {
+    let mut world = World::served(&["/a"]);
+    let watch = world.watch(WatchKind::Data, "/a");
+    let (one, all) = (world.stream(ONE, "/a"), world.stream(ALL, "/a"));
+    world.drop_watch(all, "/a");
+    let recursive = ("/a".to_owned(), WatcherType::PersistentRecursive);
+    assert_eq!(removals(&mut world), [recursive]);
+    world.drop_watch(watch, "/a");
+    assert_eq!(removals(&mut world).len(), 1, "before 3.9 it would take the stream along");
+    world.drop_watch(one, "/a");
+    assert_eq!(removals(&mut world)[1], ("/a".to_owned(), WatcherType::Any));
+    assert_eq!(world.server.watches(), 0);
+    world.finish();
+}
+
+/// Before 3.9.0 the type for one mode is refused: it goes with all others.
+#[test]
+fn an_old_server_forgets_a_stream_when_all_on_its_path_may_go() {
+    let mut world = old(&["/a", "/b"]);
+    let one = world.stream(ONE, "/a");
+    let watch = world.watch(WatchKind::Data, "/a");
+    world.drop_watch(one, "/a");
+    assert_eq!(removals(&mut world), [("/a".to_owned(), WatcherType::Persistent)]);
+    world.drop_watch(watch, "/a");
+    assert_eq!(removals(&mut world)[1], ("/a".to_owned(), WatcherType::Any));
+    assert_eq!(world.server.watches(), 0);
+    // Learnt: the next stream that leaves others behind sends nothing.
+    let one = world.stream(ONE, "/b");
+    let watch = world.watch(WatchKind::Data, "/b");
+    world.drop_watch(one, "/b");
+    assert_eq!(removals(&mut world).len(), 2);
+    world.remove_node("/b");
+    assert!(world.fired(watch).is_some());
+    world.finish();
+}
+
+#[test]
+fn what_a_dropped_stream_covered_fires_after_it() {
+    for is_old in [false, true] {
+        let mut world = if is_old { old(&["/a", "/b"]) } else { World::served(&["/a", "/b"]) };
+        let all = world.stream(ALL, "/a");
+        let data = world.watch(WatchKind::Data, "/a");
+        let one = world.stream(ONE, "/b");
+        let child = world.watch(WatchKind::Children, "/b");
+        world.drop_watch(all, "/a");
+        world.drop_watch(one, "/b");
+        world.advance(ms(150));
+        world.others(|server, out| {
+            server.change("/a", out);
+            server.make("/b/c", out);
+        });
+        assert!(world.fired(data).is_some(), "old {is_old}");
+        assert!(world.fired(child).is_some(), "old {is_old}");
+        world.finish();
+    }
+}
+
+#[test]
+fn a_server_that_does_not_know_removal_is_asked_once() {
+    let mut world = World::up();
+    for n in 0..2 {
+        let path = format!("/{n}");
+        let watch = world.watch(WatchKind::Data, &path);
+        let get = world.take(OpCode::GetData);
+        world.answer(&get, 5, ErrorCode::OK, &());
+        world.drop_watch(watch, &path);
+        world.advance(ms(150));
+        if n == 0 {
+            let remove = world.take(OpCode::RemoveWatches);
+            world.answer(&remove, -1, ErrorCode::UNIMPLEMENTED, &());
+        }
+    }
+    assert_eq!(world.times(OpCode::RemoveWatches).len(), 1);
+    world.finish();
+}
+
+#[test]
+fn very_many_are_removed_a_part_at_a_time() {
+    let mut world = World::served(&["/a"]);
+    let numbers: Vec<_> = (0..2_500)
+        .map(|n| (format!("/x{n}"), world.watch(WatchKind::Exists, &format!("/x{n}"))))
+        .collect();
+    for (path, n) in numbers {
+        world.drop_watch(n, &path);
+    }
+    world.advance(ms(100));
+    assert_eq!(world.times(OpCode::RemoveWatches).len(), 1_000);
+    world.advance(ms(200));
+    assert_eq!(world.times(OpCode::RemoveWatches).len(), 2_500);
+    assert_eq!(world.server.watches(), 0);
+    world.finish();
+}
+
+#[test]
+fn nothing_is_said_after_the_session_was_closed() {
+    let mut world = World::served(&["/a"]);
+    let watch = world.watch(WatchKind::Data, "/a");
+    world.drop_watch(watch, "/a");
+    world.unanswered.insert(OpCode::CloseSession.code());
+    world.close();
+    assert_eq!(removals(&mut world), []);
+    world.unanswered.clear();
+    world.settle();
+    world.finish();
+}
+
+/// Its answer says that the mode cannot be named, when the watch it was kept for has fired.
+#[test]
+fn a_mode_that_could_not_be_named_is_removed_when_nobody_is_left_either() {
+    let mut world = World::new();
+    world.server = Server::new(6000).old().with(&["/n"]);
+    world.servers = Servers::Serve;
+    world.tick();
+    let stream = world.stream(AddWatchMode::PersistentRecursive, "/n");
+    let list = world.watch(WatchKind::Children, "/n");
+    world.unanswered.insert(OpCode::RemoveWatches.code());
+    world.drop_watch(stream, "/n");
+    world.advance(REMOVAL_DELAY);
+    world.others(|server, out| server.make("/n/x", out));
+    assert!(world.fired(list).is_some());
+    world.unanswered.clear();
+    world.settle();
+    world.advance(ms(3000));
+    assert_eq!(world.server.watches(), 0);
+    world.finish();
+}
+
+#[test]
+fn of_very_many_on_one_path_those_that_are_dropped_are_removed_together() {
+    let mut world = World::served(&["/n"]);
+    let watches: Vec<u32> =
+        (0..PRUNED_AT_ONCE + 10).map(|_| world.watch(WatchKind::Data, "/n")).collect();
+    let list = world.watch(WatchKind::Children, "/n");
+    world.drop_watch(list, "/n");
+    let one_shots = |world: &World| world.session.stats(world.instant()).one_shot_watches;
+    assert_eq!(one_shots(&world), watches.len() + 1);
+    world.advance(REMOVAL_DELAY);
+    assert_eq!(one_shots(&world), watches.len());
+    assert_eq!(world.server.watches(), 1, "the list is watched for nobody");
+    for watch in watches {
+        world.drop_watch(watch, "/n");
+    }
+    world.advance(REMOVAL_DELAY);
+    assert_eq!((one_shots(&world), world.server.watches()), (0, 0));
+    world.finish();
+}
+
+/// The server closes the connection over a frame beyond its limit.
+#[test]
+fn what_covered_a_long_path_is_replaced_in_frames_that_fit() {
+    let mut world = World::up();
+    let path = format!("/{}", "x".repeat(600_000));
+    let stream = world.stream(AddWatchMode::Persistent, &path);
+    let frame = world.take(OpCode::AddWatch);
+    world.answer(&frame, 9, ErrorCode::OK, &AddWatchReply { err: ErrorCode::OK });
+    world.watch(WatchKind::Data, &path);
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &DataReply { data: None, stat: Stat::default() });
+    world.watch(WatchKind::Children, &path);
+    let frame = world.frames.pop_front().unwrap();
+    let children = ChildrenReply { children: ChildList::default(), stat: Stat::default() };
+    world.answer(&frame, 9, ErrorCode::OK, &children);
+    world.drop_watch(stream, &path);
+    world.advance(REMOVAL_DELAY);
+    let armed: Vec<usize> = world.frames.iter().map(|frame| frame.body.len()).collect();
+    assert!(armed.iter().all(|len| *len < 1_000_000), "{armed:?}");
+}

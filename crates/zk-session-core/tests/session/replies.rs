@@ -1,0 +1,211 @@
+//! Replies find their requests by number, and come in the order of the requests.
+
+use bytes::BytesMut;
+use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat};
+use zk_session_core::WatchKind;
+use zk_session_core::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
+
+use crate::harness::{ID, Seen, World, acceptance, ended};
+use crate::server;
+
+#[test]
+fn numbers_count_up_from_one_and_go_on_over_reconnects() {
+    let mut world = World::up();
+    for expected in 1..=3 {
+        world.get("/a");
+        assert_eq!(world.take(OpCode::GetData).xid, expected);
+    }
+    world.cut();
+    world.bring_up();
+    world.get("/a");
+    assert_eq!(world.take(OpCode::GetData).xid, 4, "no old reply can ever match");
+    world.finish();
+}
+
+#[test]
+fn an_auth_reply_and_a_refusal_may_overtake() {
+    let mut world = World::up();
+    let create = world.create("/a");
+    let set = world.set("/a");
+    let auth = world.auth("digest");
+    let (first, second) = (world.take(OpCode::Create2), world.take(OpCode::SetData));
+    let third = world.take(OpCode::Auth);
+    world.answer(&third, 0, ErrorCode::OK, &());
+    assert!(world.is_ok(auth) && world.reply(create).is_none());
+    world.answer(&second, -1, ErrorCode::THROTTLED_OP, &());
+    assert_eq!(world.failure(set).0, ErrorKind::Server(ErrorCode::THROTTLED_OP));
+    assert_eq!(world.outcome(set), Outcome::NotApplied);
+    world.answer(&first, 7, ErrorCode::OK, &());
+    assert!(world.is_ok(create));
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+/// Answers come in the order of the requests: the one that was left out will not come.
+#[test]
+fn an_answer_that_overtakes_ends_the_connection_for_the_one_left_out() {
+    for code in [ErrorCode::OK, ErrorCode::NO_NODE] {
+        let mut world = World::up();
+        let lost = world.create("/a");
+        let set = world.set("/b");
+        world.take(OpCode::Create2);
+        let second = world.take(OpCode::SetData);
+        world.answer(&second, 9, code, &());
+        assert_eq!(world.cause(), LossCause::OutOfOrder(second.xid));
+        assert_eq!([world.outcome(lost), world.outcome(set)], [Outcome::Unknown; 2]);
+        world.open();
+        assert_eq!(world.last_connect().last_zxid_seen, 9, "time does not go back");
+    }
+}
+
+/// What happened while the watches were not armed must be told.
+#[test]
+fn when_the_arming_of_watches_is_left_out_they_are_armed_from_where_they_were() {
+    let mut world = World::up();
+    let watch = world.watch(WatchKind::Data, "/a");
+    let get = world.take(OpCode::GetData);
+    let reply = DataReply { data: None, stat: Stat::default() };
+    world.answer(&get, 5, ErrorCode::OK, &reply);
+    world.cut();
+    world.bring_up();
+    world.take(OpCode::SetWatches); // swallowed
+    world.claim();
+    world.take(OpCode::Ping);
+    let heartbeat = world.take(OpCode::Multi);
+    world.answer(&heartbeat, 9, ErrorCode::OK, &()); // which it may
+    world.get("/b");
+    let get = world.take(OpCode::GetData);
+    world.answer(&get, 10, ErrorCode::OK, &reply);
+    world.bring_up();
+    assert_eq!(world.last_connect().last_zxid_seen, 10);
+    let armed = world.take(OpCode::SetWatches);
+    assert_eq!(armed.read::<SetWatches<'_>>().relative_zxid, 5);
+    assert!(world.fired(watch).is_none());
+}
+
+#[test]
+fn an_unknown_number_ends_the_connection_not_the_session() {
+    for xid in [0, 2, 77, -3, -4, -8, i32::MIN, i32::MAX, i32::MAX - 1] {
+        let mut world = World::up();
+        let read = world.get("/a");
+        let mut out = BytesMut::new();
+        server::reply(&mut out, xid, 9, ErrorCode::OK, &());
+        world.deliver(&out);
+        let cause = LossCause::UnknownXid(xid);
+        let lost = (ErrorKind::ConnectionLost(cause), Outcome::NotApplied);
+        assert_eq!(*world.failure(read), lost, "{xid}");
+        world.bring_up();
+        world.finish();
+    }
+}
+
+#[test]
+fn a_reply_that_comes_twice_is_an_unknown_number() {
+    let mut world = World::up();
+    let read = world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(read));
+    assert_eq!(world.cause(), LossCause::UnknownXid(1));
+    world.finish();
+}
+
+#[test]
+fn the_body_is_handed_on_as_it_came() {
+    let mut world = World::up();
+    let read = world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &Stat::default());
+    let reply = world.reply(read).unwrap().as_ref().unwrap();
+    assert_eq!((reply.zxid, reply.body.len()), (9, Stat::LEN));
+    world.finish();
+}
+
+#[test]
+fn the_code_for_an_expired_session_ends_it() {
+    let mut world = World::up();
+    let (read, write) = (world.get("/a"), world.set("/b"));
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::SESSION_EXPIRED, &());
+    assert_eq!(world.failure(read).0, ended(SessionEnd::Expired));
+    assert_eq!(world.outcome(write), Outcome::Unknown);
+    assert_eq!(world.session.ended(), Some(SessionEnd::Expired));
+    world.finish();
+}
+
+/// The session is with another server: by that alone it is not over, and who is told so may ask
+/// again. A server closes the connection as well; the next handshake has the session back.
+#[test]
+fn a_session_that_has_moved_is_had_back() {
+    let mut world = World::up();
+    let (refused, lost) = (world.create("/a"), world.create("/b"));
+    let frame = world.take(OpCode::Create2);
+    world.answer(&frame, 0, ErrorCode::SESSION_MOVED, &());
+    let moved = ErrorKind::Server(ErrorCode::SESSION_MOVED);
+    assert_eq!(*world.failure(refused), (moved, Outcome::NotApplied));
+    assert!(world.session.ended().is_none());
+    world.cut();
+    assert_eq!(world.outcome(lost), Outcome::Unknown);
+    world.bring_up();
+    assert_eq!(world.last_connect().session_id, ID);
+    assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
+    world.finish();
+}
+
+#[test]
+fn an_event_is_told_before_the_reply_that_comes_after_it() {
+    let mut world = World::up();
+    let watch = world.watch(WatchKind::Data, "/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    let read = world.get("/a");
+    let frame = world.take(OpCode::GetData);
+
+    let mut both = BytesMut::new();
+    server::notify(&mut both, -1, EventType::NODE_DATA_CHANGED, "/a");
+    server::reply(&mut both, frame.xid, 10, ErrorCode::OK, &());
+    world.deliver(&both);
+    let [.., (_, fired), (_, answered)] = &world.log[..] else {
+        panic!("two outputs");
+    };
+    assert!(matches!(fired, Seen::Watch(n, Ok(_)) if *n == watch));
+    assert!(matches!(answered, Seen::Reply(n, Ok(_)) if *n == read));
+    world.finish();
+}
+
+#[test]
+fn a_watch_is_registered_by_the_reply_and_fires_once() {
+    let mut world = World::up();
+    let missing = world.watch(WatchKind::Data, "/gone");
+    let exists = world.watch(WatchKind::Exists, "/gone");
+    world.notify(EventType::NODE_CREATED, "/gone");
+    assert_eq!(world.fired(exists), None, "not registered yet");
+    for op in [OpCode::GetData, OpCode::Exists] {
+        let frame = world.take(op);
+        world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    }
+    world.notify(EventType::NODE_CREATED, "/other");
+    world.notify(EventType(99), "/gone");
+    assert_eq!(world.fired(exists), None);
+    world.notify(EventType::NODE_CREATED, "/gone");
+    let event = world.fired(exists).unwrap().as_ref().unwrap();
+    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_CREATED, "/gone"));
+    world.notify(EventType::NODE_CREATED, "/gone"); // a second time fires nothing
+    assert_eq!(world.fired(missing), None, "a refused getData leaves no watch");
+    world.finish();
+}
+
+#[test]
+fn watches_end_with_the_session() {
+    let mut world = World::up();
+    let watch = world.watch(WatchKind::Children, "/a");
+    let frame = world.take(OpCode::GetChildren2);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.cut();
+    assert_eq!(world.fired(watch), None, "a lost connection is no event");
+    world.open();
+    world.respond(&acceptance(0));
+    assert_eq!(world.fired(watch), Some(&Err(SessionEnd::Expired)));
+    world.finish();
+}

@@ -1,0 +1,103 @@
+//! Going on with the session on another connection.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use proto::{ErrorCode, EventType, KeeperState, OpCode, WatcherEvent};
+use zk_session_core::{LossCause, SessionEvent};
+
+use crate::harness::{ID, PASSWORD, World, acceptance, ms};
+use crate::server;
+
+#[test]
+fn asks_for_the_same_session_with_its_password_and_the_timeout_wished_for() {
+    let mut world = World::new();
+    world.open();
+    world.respond(&acceptance(4000));
+    world.cut_for(LossCause::Io(std::io::ErrorKind::ConnectionReset));
+    world.open();
+    let request = world.last_connect();
+    assert_eq!(request.session_id, ID);
+    assert_eq!(request.password, PASSWORD[..]);
+    assert_eq!(request.timeout_ms, 6000, "not the one the server decided on");
+    assert_eq!(request.read_only, Some(false));
+
+    let mut response = acceptance(5000);
+    response.password = Bytes::from_static(b"another");
+    world.respond(&response);
+    let events = world.events();
+    assert!(matches!(
+        events[..],
+        [
+            SessionEvent::Connected { session_id: ID, .. },
+            SessionEvent::Suspended { session_id: ID, .. },
+            SessionEvent::Reconnected { session_id: ID, timeout, .. },
+        ] if timeout == Duration::from_secs(5)
+    ));
+    assert_eq!(world.session.last_loss(), None);
+    world.cut();
+    world.open();
+    assert_eq!(world.last_connect().password, b"another"[..]);
+    world.finish();
+}
+
+#[test]
+fn the_password_is_never_shown() {
+    let mut world = World::up();
+    world.auth("digest");
+    let shown = format!("{:?}", world.session);
+    assert!(shown.contains("hidden"));
+    assert!(!shown.contains("0123456789abcdef") && !shown.contains("secret"));
+    assert!(!shown.contains(&format!("{:?}", PASSWORD)));
+    world.finish();
+}
+
+#[test]
+fn the_last_zxid_is_the_highest_of_the_ordinary_replies() {
+    let mut world = World::up();
+    for zxid in [7, 12, 9, -1, 0] {
+        world.get("/a");
+        let frame = world.take(OpCode::GetData);
+        world.answer(&frame, zxid, ErrorCode::OK, &());
+    }
+    // Events of one transaction all carry its zxid: more may be to come.
+    let event = WatcherEvent {
+        event_type: EventType::NODE_CREATED,
+        state: KeeperState::SYNC_CONNECTED,
+        path: "/a".to_owned(),
+    };
+    let mut out = BytesMut::new();
+    server::reply(&mut out, -1, 99, ErrorCode::OK, &event);
+    server::reply(&mut out, -2, 98, ErrorCode::OK, &());
+    world.deliver(&out);
+    world.cut();
+    world.open();
+    assert_eq!(world.last_connect().last_zxid_seen, 12);
+    world.finish();
+}
+
+#[test]
+fn it_is_a_refusal_too_that_moves_the_zxid() {
+    let mut world = World::up();
+    world.get("/a");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, 31, ErrorCode::NO_NODE, &());
+    world.cut();
+    world.open();
+    assert_eq!(world.last_connect().last_zxid_seen, 31);
+    world.finish();
+}
+
+#[test]
+fn attempts_that_fail_are_no_events() {
+    let mut world = World::up();
+    world.cut();
+    for _ in 0..5 {
+        world.open();
+        world.cut();
+    }
+    world.bring_up();
+    assert_eq!(world.events().len(), 3);
+    world.advance(ms(1));
+    world.finish();
+}

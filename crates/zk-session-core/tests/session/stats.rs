@@ -1,0 +1,104 @@
+//! The session in numbers.
+
+use bytes::BytesMut;
+use proto::{DataReply, ErrorCode, OpCode, Stat};
+use zk_session_core::WatchKind;
+
+use crate::harness::{Servers, World, ms, pong};
+
+#[test]
+fn a_snapshot_tells_what_is_going_on() {
+    let mut world = World::new();
+    world.server = crate::server::Server::new(6000).with(&["/n", "/n/a"]);
+    let stats = |world: &World| world.session.stats(world.instant());
+    world.create("/n/b");
+    let waiting = stats(&world);
+    assert_eq!((waiting.queued, waiting.in_flight, waiting.session_id), (1, 0, 0));
+    assert!(waiting.queued_bytes > 40 && waiting.connected_to.is_none());
+    assert_eq!((waiting.frames_sent, waiting.bytes_sent, waiting.lease_left), (0, 0, None));
+
+    world.servers = Servers::Serve;
+    world.tick();
+    world.watch(WatchKind::Data, "/n/a");
+    world.watch(WatchKind::Exists, "/n/none");
+    world.watch(WatchKind::Children, "/n");
+    let up = stats(&world);
+    assert_eq!((up.queued, up.queued_bytes, up.in_flight, up.unwritten_bytes), (0, 0, 0, 0));
+    assert_eq!((up.frames_sent, up.frames_received), (5, 5), "a handshake, four requests");
+    assert_eq!(up.bytes_sent, u64::try_from(world.transmitted.len()).unwrap());
+    let watches = (up.one_shot_watches, up.recursive_watches, up.persistent_watches);
+    assert_eq!(watches, (3, 0, 0));
+    assert_eq!(up.connected_to.unwrap().port(), 1);
+    assert!(up.lease_left.is_some(), "a write was answered");
+
+    world.unanswered.insert(OpCode::GetData.code());
+    world.get("/n/a");
+    assert_eq!(stats(&world).in_flight, 1);
+    world.cut();
+    let lost = stats(&world);
+    assert_eq!((lost.connections_lost, lost.in_flight), (1, 0));
+    assert!(lost.connected_to.is_none());
+    world.room = 10;
+    world.advance(ms(100));
+    assert!(stats(&world).unwritten_bytes > 0);
+    world.finish();
+}
+
+#[test]
+fn round_trips_are_taken_from_the_answers() {
+    let mut world = World::up();
+    world.claim();
+    let heartbeat = world.take(OpCode::Multi);
+    world.advance(ms(30));
+    let reply = proto::MultiReply { results: vec![] };
+    world.answer(&heartbeat, 9, ErrorCode::OK, &reply);
+    let stats = world.session.stats(world.instant());
+    assert_eq!((stats.heartbeat_round_trip, stats.ping_round_trip), (Some(ms(30)), None));
+    world.session.unclaim_lease();
+    while world.times(OpCode::Ping).is_empty() {
+        world.advance(ms(100));
+    }
+    let sent = world.times(OpCode::Ping)[0];
+    world.advance(ms(7));
+    world.deliver(&pong());
+    let stats = world.session.stats(world.instant());
+    assert_eq!(stats.ping_round_trip, Some(world.now() - sent));
+    world.finish();
+}
+
+#[test]
+fn what_has_overtaken_is_not_counted_as_on_its_way() {
+    let mut world = World::up();
+    world.get("/a");
+    world.auth("digest");
+    let get = world.take(OpCode::GetData);
+    let auth = world.take(OpCode::Auth);
+    world.answer(&auth, 0, ErrorCode::OK, &());
+    assert_eq!(world.session.stats(world.instant()).in_flight, 1);
+    world.serve(&get);
+    assert_eq!(world.session.stats(world.instant()).in_flight, 0);
+    world.finish();
+}
+
+/// While a long reply comes pings go on, although none is answered.
+#[test]
+fn the_time_of_a_ping_is_counted_from_that_ping() {
+    let mut world = World::up();
+    world.get("/a");
+    let get = world.take(OpCode::GetData);
+    let mut reply = BytesMut::new();
+    let data = DataReply { data: Some(vec![0; 5000].into()), stat: Stat::default() };
+    crate::server::reply(&mut reply, get.xid, 9, ErrorCode::OK, &data);
+    let mut bytes = reply.iter();
+    while world.times(OpCode::Ping).len() < 2 {
+        world.advance(ms(100));
+        world.deliver(&[*bytes.next().unwrap()]);
+    }
+    world.deliver(bytes.as_slice());
+    world.deliver(&pong());
+    world.advance(ms(10));
+    world.deliver(&pong());
+    let second = world.times(OpCode::Ping)[1];
+    let round_trip = world.session.stats(world.instant()).ping_round_trip;
+    assert_eq!(round_trip, Some(world.now() - second));
+}

@@ -1,0 +1,206 @@
+//! Persistent watches: what they are told, on servers of either kind.
+
+use proto::{AddWatchMode, ErrorCode, EventType, OpCode};
+use zk_session_core::SessionEnd;
+use zk_session_core::{Notice, WatchKind, WatchedEvent};
+
+use crate::harness::{Server, Servers, World, ms};
+
+const ONE: AddWatchMode = AddWatchMode::Persistent;
+const ALL: AddWatchMode = AddWatchMode::PersistentRecursive;
+
+const CREATED: EventType = EventType::NODE_CREATED;
+const DELETED: EventType = EventType::NODE_DELETED;
+const CHANGED: EventType = EventType::NODE_DATA_CHANGED;
+const CHILDREN: EventType = EventType::NODE_CHILDREN_CHANGED;
+
+fn event(event_type: EventType, path: &str) -> Result<Notice, SessionEnd> {
+    Ok(Notice::Event(WatchedEvent { event_type, path: path.to_owned() }))
+}
+
+/// A session with a server that serves, as of 3.9 or as before.
+fn served(is_old: bool, paths: &[&str]) -> World {
+    let mut world = World::new();
+    let server = Server::new(6000).with(paths);
+    world.server = if is_old { server.old() } else { server };
+    world.servers = Servers::Serve;
+    world.tick();
+    world
+}
+
+fn reconnect(world: &mut World) {
+    world.cut();
+    world.advance(ms(1500));
+    assert!(world.session.is_connected());
+}
+
+#[test]
+fn one_hears_of_its_node_and_children_and_survives_deletion() {
+    let mut world = served(false, &["/a"]);
+    let one = world.stream(ONE, "/a");
+    world.others(|server, out| {
+        server.change("/a", out);
+        server.make("/a/b", out);
+        server.change("/a/b", out);
+        server.make("/ab", out);
+        server.remove("/a/b", out);
+        server.remove("/a", out);
+        server.make("/a", out);
+    });
+    let expected =
+        [(CHANGED, "/a"), (CHILDREN, "/a"), (CHILDREN, "/a"), (DELETED, "/a"), (CREATED, "/a")];
+    assert_eq!(world.told(one), expected.map(|(what, path)| event(what, path)));
+    world.finish();
+}
+
+#[test]
+fn a_recursive_one_hears_of_all_below_at_component_boundaries() {
+    let mut world = served(false, &["/a", "/a/b"]);
+    let (all, root) = (world.stream(ALL, "/a"), world.stream(ALL, "/"));
+    // Makes the server tell of the list of children, too (ZOOKEEPER-4475).
+    world.watch(WatchKind::Children, "/a/b");
+    world.others(|server, out| {
+        server.make("/a/b/c", out);
+        server.make("/ab", out);
+        server.change("/a", out);
+    });
+    let (c, ab, a) = (event(CREATED, "/a/b/c"), event(CREATED, "/ab"), event(CHANGED, "/a"));
+    assert_eq!(world.told(all), [c.clone(), a.clone()]);
+    assert_eq!(world.told(root), [c, ab, a]);
+    world.finish();
+}
+
+#[test]
+fn unknown_events_and_events_for_nobody_are_ignored() {
+    let mut world = World::up();
+    world.answered.insert(OpCode::AddWatch.code());
+    let all = world.stream(ALL, "/");
+    for path in ["", "/", "a", "//", "/a//b"] {
+        world.notify(EventType(99), path);
+    }
+    assert_eq!(world.told(all), []);
+    world.notify(DELETED, "no path at all");
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+/// zookeeper-client K1: persistent watches were silent after the first reconnect.
+#[test]
+fn k1_a_stream_goes_on_after_a_reconnect_behind_a_gap() {
+    for is_old in [false, true] {
+        let mut world = served(is_old, &["/a", "/b"]);
+        let (one, all) = (world.stream(ONE, "/a"), world.stream(ALL, "/b"));
+        let seen = world.seen.len();
+        reconnect(&mut world);
+        let ops: Vec<_> = world.seen[seen..].iter().map(|(_, frame)| frame.op).collect();
+        assert_eq!(ops[0], OpCode::SetWatches2);
+        world.others(|server, out| {
+            server.change("/a", out);
+            server.make("/b/c", out);
+        });
+        assert_eq!(world.told(one), [Ok(Notice::Gap), event(CHANGED, "/a")]);
+        assert_eq!(world.told(all), [Ok(Notice::Gap), event(CREATED, "/b/c")]);
+        world.finish();
+    }
+}
+
+#[test]
+fn servers_without_set_watches_2_are_only_asked_for_it_when_needed() {
+    let mut world = served(true, &["/a"]);
+    world.watch(WatchKind::Data, "/a");
+    let stream = world.stream(ONE, "/a");
+    world.drop_watch(stream, "/a");
+    reconnect(&mut world);
+    assert!(world.times(OpCode::SetWatches2).is_empty());
+    assert_eq!(world.times(OpCode::SetWatches).len(), 1);
+    world.finish();
+}
+
+/// ZOOKEEPER-4466: before 3.9.0 a one-shot watch takes the place of a persistent
+/// one, and a persistent one that of a recursive one.
+#[test]
+fn all_kinds_on_one_path_hear_everything_on_servers_of_either_kind() {
+    let kinds: [&[u8]; 6] = [b"dcpr", b"rpcd", b"prdc", b"pdrc", b"cdp", b"drc"];
+    for (order, is_old, over_a_cut) in kinds
+        .into_iter()
+        .flat_map(|k| [(k, false), (k, true)])
+        .flat_map(|(k, old)| [(k, old, false), (k, old, true)])
+    {
+        let mut world = served(is_old, &["/a"]);
+        let (mut one_shots, mut streams) = (vec![], vec![]);
+        for kind in order {
+            match kind {
+                b'd' => one_shots.push((CHANGED, world.watch(WatchKind::Data, "/a"))),
+                b'c' => one_shots.push((CHILDREN, world.watch(WatchKind::Children, "/a"))),
+                b'p' => streams.push((ONE, world.stream(ONE, "/a"))),
+                _ => streams.push((ALL, world.stream(ALL, "/a"))),
+            }
+        }
+        if over_a_cut {
+            reconnect(&mut world);
+        }
+        for _ in 0..2 {
+            world.others(|server, out| {
+                server.change("/a", out);
+                server.make("/a/b", out);
+                server.remove("/a/b", out);
+            });
+        }
+        let told = format!("{} old {is_old} cut {over_a_cut}", order.escape_ascii());
+        for (event_type, n) in one_shots {
+            let fired = world.fired(n).unwrap_or_else(|| panic!("{told} {event_type:?}"));
+            assert_eq!(fired.as_ref().unwrap().event_type, event_type, "{told}");
+        }
+        for (mode, n) in streams {
+            let mut expected = match mode {
+                ONE => vec![event(CHANGED, "/a"), event(CHILDREN, "/a"), event(CHILDREN, "/a")],
+                _ => vec![event(CHANGED, "/a"), event(CREATED, "/a/b"), event(DELETED, "/a/b")],
+            };
+            expected.extend(expected.clone());
+            let heard = world.told(n);
+            let mut events: Vec<_> =
+                heard.into_iter().filter(|one| *one != Ok(Notice::Gap)).collect();
+            if mode == ONE && order.contains(&b'r') {
+                events.dedup(); // it may hear of children twice
+                expected.dedup();
+            }
+            assert_eq!(events, expected, "{told} {mode:?}");
+        }
+        world.finish();
+    }
+}
+
+#[test]
+fn a_refused_stream_leaves_what_it_covered_armed() {
+    let mut world = World::up();
+    let stream = world.stream(ONE, "/a");
+    let one_shot = world.watch(WatchKind::Data, "/a");
+    let add = world.take(OpCode::AddWatch);
+    let get = world.take(OpCode::GetData);
+    assert_eq!(get.body.last(), Some(&0), "the stream was to cover it");
+    world.answer(&add, 7, ErrorCode::MARSHALLING_ERROR, &());
+    world.answer(&get, 8, ErrorCode::OK, &());
+    let frame = world.take(OpCode::SetWatches);
+    let rearm: proto::SetWatches<'_> = frame.read();
+    assert_eq!((rearm.relative_zxid, rearm.data), (8, vec!["/a".into()]));
+    world.notify(CHANGED, "/a");
+    assert!(world.fired(one_shot).is_some());
+    assert_eq!(world.told(stream), []);
+    world.finish();
+}
+
+#[test]
+fn the_end_of_the_session_is_told_last_and_once() {
+    let mut world = served(false, &["/a"]);
+    let stream = world.stream(ONE, "/a");
+    world.server.expired = true;
+    reconnect_in_vain(&mut world);
+    assert_eq!(world.told(stream), [Err(SessionEnd::Expired)]);
+    world.finish();
+}
+
+fn reconnect_in_vain(world: &mut World) {
+    world.cut();
+    world.advance(ms(1500));
+    assert!(world.session.ended().is_some());
+}

@@ -1,0 +1,148 @@
+//! What is on its way to the server at a time, and what goes past what.
+
+use bytes::BytesMut;
+use proto::{ErrorCode, OpCode, SetData};
+use zk_session_core::SessionEnd;
+use zk_session_core::WatchKind;
+
+use crate::harness::{Servers, T, Wire, World, acceptance, ms};
+
+fn set(world: &mut World, path: &str, len: usize) {
+    let data = vec![7; len];
+    let request = SetData { path: path.into(), data: Some((&data[..]).into()), version: -1 };
+    world.submit(&request, None);
+}
+
+/// A heartbeat that waits behind the arming of watches comes behind requests with larger numbers.
+#[test]
+fn a_heartbeat_that_was_held_up_is_no_answer_left_out() {
+    let mut world = World::served(&["/a"]);
+    world.claim();
+    for n in 0..400 {
+        world.watch(WatchKind::Exists, &format!("/{}/{n}", "long".repeat(250)));
+    }
+    world.servers = Servers::Scripted;
+    world.cut();
+    world.open();
+    world.room = 200_000;
+    world.respond(&acceptance(6000));
+    world.servers = Servers::Serve;
+    let get = world.get("/a");
+    world.auth("late");
+    world.room = usize::MAX;
+    world.settle();
+    assert!(world.session.is_connected(), "{:?}", world.session.last_loss());
+    assert!(world.is_ok(get));
+}
+
+#[test]
+fn credentials_behind_megabytes_do_not_send_them_all_at_once() {
+    let mut world = World::up();
+    let sent = |world: &World| world.session.stats(world.instant()).bytes_sent;
+    for _ in 0..200 {
+        set(&mut world, "/s", 50_000);
+    }
+    world.auth("digest");
+    assert!(sent(&world) < 500_000, "{}", sent(&world));
+}
+
+/// It is the last word: nothing has to go past it, and the server is to have it in time.
+#[test]
+fn the_request_to_close_does_not_wait_for_answers() {
+    let mut world = World::up();
+    for n in 0..6000 {
+        world.create(&format!("/ephemeral-of-some-service/{n}"));
+    }
+    world.close();
+    while world.session.ended().is_none() {
+        world.advance(ms(1)); // a server that takes whatever comes and answers 1,000 a second
+        if let Some(frame) = world.frames.pop_front() {
+            world.serve(&frame);
+        }
+    }
+    assert_eq!(world.times(OpCode::CloseSession).len(), 1);
+    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+}
+
+/// The driver asks for more only if it was told that there is more.
+#[test]
+fn watches_are_armed_again_without_waiting_for_answers() {
+    let mut world = World::served(&["/a"]);
+    for n in 0..400 {
+        world.watch(WatchKind::Exists, &format!("/{}/{n}", "long".repeat(2500)));
+    }
+    world.servers = Servers::Scripted;
+    world.cut();
+    while world.wire != Wire::Asked {
+        world.advance_to_deadline();
+    }
+    let (now, mut bytes) = (world.instant(), BytesMut::new());
+    let session = &mut world.session;
+    session.handle_connected(now);
+    session.poll_transmit(&mut bytes);
+    session.handle_written(bytes.len());
+    bytes.clear();
+    proto::encode_record(&acceptance(6000), &mut bytes);
+    session.handle_received(now, &mut bytes);
+    loop {
+        let mut part = BytesMut::new();
+        let has_more = session.poll_transmit(&mut part);
+        session.handle_written(part.len());
+        if !has_more {
+            break;
+        }
+    }
+    assert_eq!(session.stats(now).unwritten_bytes, 0);
+}
+
+/// Back before the lease is over, at an ensemble that takes its time to agree.
+#[test]
+fn a_lease_that_can_still_be_renewed_is_waited_for() {
+    for (back, latency) in [(2800, 1200), (3000, 1050), (3200, 900), (3400, 600)] {
+        let mut world = World::up();
+        world.advance(ms(1000));
+        world.claim();
+        let proof = world.take(OpCode::Multi);
+        world.serve(&proof);
+        let end = world.lease().unwrap();
+        world.advance(ms(back) - ms(20));
+        world.frames.clear(); // which were lost
+        world.cut_if_open();
+        world.bring_up();
+        assert!(world.now() + ms(latency) < end, "in time for the one after {back}");
+        let proof = world.take(OpCode::Multi);
+        world.advance(ms(latency));
+        assert!(world.session.is_connected(), "{latency} at {back}");
+        world.serve(&proof);
+        assert!(world.lease() > Some(end));
+    }
+}
+
+#[test]
+fn a_server_that_declines_every_removal_is_not_asked_for_ever() {
+    let mut world = World::served(&["/a"]);
+    world.unanswered.insert(OpCode::RemoveWatches.code());
+    let watch = world.watch(WatchKind::Data, "/a");
+    world.drop_watch(watch, "/a");
+    let mut asked = 0;
+    for _ in 0..100 {
+        world.advance(ms(100));
+        while let Some(at) = world.frames.iter().position(|it| it.op == OpCode::RemoveWatches) {
+            asked += 1;
+            let frame = world.frames.remove(at).unwrap();
+            world.answer(&frame, 9, ErrorCode::MARSHALLING_ERROR, &());
+        }
+    }
+    assert_eq!(asked, 1);
+}
+
+/// Before the driver has told the time, by which it happens.
+#[test]
+fn detaching_without_a_session_is_not_told_as_closing() {
+    let mut world = World::new();
+    world.tick();
+    world.session.detach(world.instant());
+    world.cut();
+    assert_eq!(world.session.ended(), Some(SessionEnd::Detached));
+    assert!(world.now() < T);
+}

@@ -1,0 +1,278 @@
+//! Watches set, fired, dropped and cut off in any order: what the server watches is
+//! what somebody wants, and whoever watches hears of everything.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+use proto::{AddWatchMode, EventType, path};
+use zk_session_core::{Notice, WatchKind, WatchedEvent};
+
+use crate::harness::{Server, Servers, World, ms};
+use crate::server_watches::{Mode, Table};
+
+const PATHS: [&str; 4] = ["/", "/a", "/a/b", "/c"];
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    OneShot(WatchKind),
+    One,
+    All,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Watch(Kind, usize),
+    Drop(usize),
+    /// Somebody else makes the node, or changes it.
+    Touch(usize),
+    Remove(usize),
+    Cut,
+    /// The server takes its time, and goes on.
+    Hold,
+    Serve,
+    Advance(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let kind = prop_oneof![
+        2 => Just(Kind::OneShot(WatchKind::Data)),
+        1 => Just(Kind::OneShot(WatchKind::Exists)),
+        2 => Just(Kind::OneShot(WatchKind::Children)),
+        2 => Just(Kind::One),
+        2 => Just(Kind::All),
+    ];
+    prop_oneof![
+        6 => (kind, 0..PATHS.len()).prop_map(|(kind, at)| Step::Watch(kind, at)),
+        4 => any::<usize>().prop_map(Step::Drop),
+        3 => (1..PATHS.len()).prop_map(Step::Touch),
+        2 => (1..PATHS.len()).prop_map(Step::Remove),
+        1 => Just(Step::Cut),
+        1 => Just(Step::Hold),
+        2 => Just(Step::Serve),
+        3 => prop_oneof![Just(20_u64), Just(101), Just(350)].prop_map(Step::Advance),
+    ]
+}
+
+struct Watcher {
+    n: u32,
+    kind: Kind,
+    path: &'static str,
+    expected: Vec<WatchedEvent>,
+}
+
+impl Watcher {
+    /// What it hears of when this happens to a node.
+    fn hears(&self, event: EventType, at: &str) -> Vec<WatchedEvent> {
+        let mut heard = Vec::new();
+        let mut hear = |event_type, path: &str| {
+            heard.push(WatchedEvent { event_type, path: path.to_owned() });
+        };
+        let is_child = event != EventType::NODE_DATA_CHANGED && path::parent(at) == Some(self.path);
+        let is_below = self.path == "/" || at.starts_with(&format!("{}/", self.path));
+        match self.kind {
+            Kind::OneShot(WatchKind::Children) if event != EventType::NODE_DELETED => {}
+            Kind::All if is_below => hear(event, at),
+            _ if at == self.path => hear(event, at),
+            _ => {}
+        }
+        if is_child && matches!(self.kind, Kind::One | Kind::OneShot(WatchKind::Children)) {
+            hear(EventType::NODE_CHILDREN_CHANGED, self.path);
+        }
+        heard
+    }
+
+    fn is_served(&self, server: &Server) -> bool {
+        let has = |table, modes| server.watched.has(table, self.path, modes);
+        let (standard, persistent) = (Mode::Standard as u8, Mode::Persistent as u8);
+        let is_recursive = has(Table::Data, Mode::Recursive as u8);
+        match self.kind {
+            Kind::OneShot(WatchKind::Children) => {
+                is_recursive || has(Table::Child, standard | persistent)
+            }
+            Kind::OneShot(_) => has(Table::Data, 7),
+            Kind::One => {
+                is_recursive || (has(Table::Data, persistent) && has(Table::Child, persistent))
+            }
+            Kind::All => is_recursive,
+        }
+    }
+}
+
+struct Run {
+    world: World,
+    watchers: Vec<Watcher>,
+}
+
+impl Run {
+    fn act(&mut self, step: Step) {
+        let world = &mut self.world;
+        match step {
+            Step::Watch(kind, at) => {
+                let path = PATHS[at];
+                let n = match kind {
+                    Kind::OneShot(kind) => world.watch(kind, path),
+                    Kind::One => world.stream(AddWatchMode::Persistent, path),
+                    Kind::All => world.stream(AddWatchMode::PersistentRecursive, path),
+                };
+                self.watchers.push(Watcher { n, kind, path, expected: Vec::new() });
+            }
+            Step::Drop(which) if !self.watchers.is_empty() => {
+                let watcher = self.watchers.swap_remove(which % self.watchers.len());
+                world.drop_watch(watcher.n, watcher.path);
+            }
+            Step::Drop(_) => {}
+            Step::Touch(at) => {
+                let path = PATHS[at];
+                let parent = path::parent(path).unwrap();
+                let nodes = &world.server.nodes;
+                if nodes.contains_key(path) {
+                    self.happen(EventType::NODE_DATA_CHANGED, path);
+                } else if nodes.contains_key(parent) {
+                    self.happen(EventType::NODE_CREATED, path);
+                }
+            }
+            Step::Remove(at) => {
+                let path = PATHS[at];
+                let nodes = &world.server.nodes;
+                let is_leaf = !nodes.keys().any(|node| path::parent(node) == Some(path));
+                if nodes.contains_key(path) && is_leaf {
+                    self.happen(EventType::NODE_DELETED, path);
+                }
+            }
+            Step::Cut => {
+                world.servers = Servers::Serve;
+                world.cut_if_open();
+                world.advance(ms(1100));
+            }
+            Step::Hold => world.servers = Servers::Silent,
+            Step::Serve => {
+                world.servers = Servers::Serve;
+                world.settle();
+            }
+            Step::Advance(by) => world.advance(ms(by)),
+        }
+        self.forget_used_up();
+    }
+
+    /// Something happens to a node, and those hear of it who should.
+    fn happen(&mut self, event: EventType, path: &'static str) {
+        let world = &mut self.world;
+        let is_up = world.session.is_connected();
+        let watched: Vec<_> = self.watchers.iter().map(|one| world.is_set(one.n)).collect();
+        world.others(|server, out| match event {
+            EventType::NODE_CREATED => server.make(path, out),
+            EventType::NODE_DELETED => server.remove(path, out),
+            _ => server.change(path, out),
+        });
+        for (watcher, is_set) in self.watchers.iter_mut().zip(watched) {
+            let heard = watcher.hears(event, path);
+            if !is_up || !is_set || heard.is_empty() {
+                continue;
+            }
+            if matches!(watcher.kind, Kind::OneShot(_)) {
+                let fired = world.fired(watcher.n);
+                assert!(fired.is_some(), "{:?} on {} missed {heard:?}", watcher.kind, watcher.path);
+            } else {
+                watcher.expected.extend(heard);
+            }
+        }
+        self.check_streams();
+    }
+
+    fn check_streams(&mut self) {
+        for watcher in &mut self.watchers {
+            let mut told = Vec::new();
+            for notice in self.world.told(watcher.n) {
+                match notice.unwrap() {
+                    Notice::Event(event) => told.push(event),
+                    Notice::Gap => {
+                        told.clear();
+                        watcher.expected.clear();
+                    }
+                }
+            }
+            let mut expected = std::mem::take(&mut watcher.expected);
+            // Next to a recursive watch it may hear of the children twice.
+            told.dedup();
+            expected.dedup();
+            assert_eq!(told, expected, "{:?} on {}", watcher.kind, watcher.path);
+        }
+    }
+
+    /// One-shot watches that fired, and requests that were lost or set none.
+    fn forget_used_up(&mut self) {
+        let world = &self.world;
+        self.watchers.retain(|one| {
+            let is_lost = world.reply(one.n).is_some() && !world.is_set(one.n);
+            world.fired(one.n).is_none() && !is_lost
+        });
+    }
+
+    /// When nothing is on its way, the server watches what it should, and some time
+    /// later nothing else.
+    fn check_server(&self) {
+        if self.world.servers != Servers::Serve || !self.world.session.is_connected() {
+            return;
+        }
+        let server = &self.world.server;
+        for one in &self.watchers {
+            assert!(
+                one.is_served(server),
+                "{:?} on {} is not watched: {:?}",
+                one.kind,
+                one.path,
+                server.watched
+            );
+        }
+    }
+
+    fn check_nothing_else(&mut self) {
+        self.world.advance(ms(500));
+        self.check_server();
+        let server = &self.world.server;
+        for path in PATHS {
+            let is_wanted = self.watchers.iter().any(|one| one.path == path);
+            let is_watched = server.watched.has(Table::Data, path, 7)
+                || server.watched.has(Table::Child, path, 7);
+            assert!(is_wanted || !is_watched, "{path} is watched for nobody: {:?}", server.watched);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn the_server_watches_what_is_wanted_and_everybody_hears(
+        steps in prop::collection::vec(step(), 1..60),
+        is_old in any::<bool>(),
+    ) {
+        let mut world = World::new();
+        let server = Server::new(6000).with(&["/a", "/a/b"]);
+        world.server = if is_old { server.old() } else { server };
+        world.servers = Servers::Serve;
+        world.tick();
+        let mut run = Run { world, watchers: Vec::new() };
+        for step in steps {
+            run.act(step);
+            run.check_streams();
+            run.check_server();
+        }
+        run.act(Step::Cut);
+        run.check_streams();
+        run.check_nothing_else();
+        while !run.watchers.is_empty() {
+            run.act(Step::Drop(0));
+        }
+        run.check_nothing_else();
+        prop_assert_eq!(run.world.server.watches(), 0);
+        run.world.finish();
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config { cases: 300, failure_persistence: None, ..Config::default() };
+    if config.rng_seed == RngSeed::Random {
+        config.rng_seed = RngSeed::Fixed(0x3a7c);
+    }
+    config
+}
