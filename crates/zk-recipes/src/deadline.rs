@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::{Either, FutureExt, select};
 use tokio::task::unconstrained;
-use zk_session::Client;
+use zk_session::{Client, Error, ErrorKind};
 
 use crate::error::LockError;
 use crate::limits::ATTEMPT_TIME;
@@ -30,7 +30,8 @@ pub(crate) async fn in_time<F: Future>(
 /// Makes an attempt that does not wait for a connection.
 ///
 /// # Errors
-/// [`LockError::NotConnected`] if there is none, or it is lost meanwhile; those of the attempt.
+/// [`LockError::NotConnected`] if there is none, or it is lost meanwhile; the end of the session;
+/// those of the attempt.
 pub(crate) async fn while_connected<T>(
     client: &Client,
     path: &str,
@@ -46,10 +47,18 @@ pub(crate) async fn while_connected<T>(
             polled => polled.map(Some),
         });
         match step.await {
-            None => return Err(LockError::NotConnected { path: path.to_owned() }),
             Some(Either::Left((attempted, _))) => return attempted,
-            Some(Either::Right(_)) => {}
+            Some(Either::Right((Some(_), _))) => {}
+            // There are no events after the end of the session.
+            None | Some(Either::Right((None, _))) => return Err(no_connection(client, path)),
         }
+    }
+}
+
+fn no_connection(client: &Client, path: &str) -> LockError {
+    match client.ended() {
+        Some(end) => Error::not_applied(ErrorKind::SessionEnded(end)).into(),
+        None => LockError::NotConnected { path: path.to_owned() },
     }
 }
 

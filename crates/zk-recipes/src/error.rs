@@ -82,8 +82,8 @@ pub enum LockError {
     ///
     /// The names of nodes identify the recipe, as Curator and this crate form them. The nodes of a
     /// [`Mutex`](crate::Mutex) with [another lock name](crate::Mutex::with_lock_name) are not
-    /// recognised. An empty node `leases` counts as a semaphore's, whoever made it; the server removes
-    /// that of a semaphore a minute or two after the last use. If two recipes arrive at the same time,
+    /// recognised. An empty node `leases` that had children counts as a semaphore's, whoever made it; the
+    /// server removes that of a semaphore a minute or two after the last use. If two recipes arrive at the same time,
     /// both may fail. Curator does not check: if its lock comes second, it is acquired, and the first
     /// holder does not notice.
     ForeignNode {

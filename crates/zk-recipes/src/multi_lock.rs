@@ -28,7 +28,7 @@ use crate::planted::Planted;
 /// * One deadline is for all of them. (With Curator it is for each.)
 /// * The first that fails ends it: none of the later ones is asked for. (Curator goes on.)
 /// * While one is waited for, the loss of one that was had already ends it as well.
-/// * What was had is given up in reverse order, and every error is reported.
+/// * What was had is given up in reverse order. Except by [`try_acquire`](Self::try_acquire), every error is reported.
 ///
 /// # On the wire
 /// Nothing of its own: the nodes of the locks it is made of, which others may take one by one.

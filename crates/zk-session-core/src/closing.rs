@@ -28,6 +28,12 @@ impl<H: Handles> Session<H> {
     /// requests are refused. Without a connection it goes on trying to get one, so that
     /// the server learns of the end, until `Settings::close_timeout` is over.
     pub fn close(&mut self, now: Instant) {
+        // Whoever opens the next session after an overflow must not do so after this.
+        if let Some(closing) = &mut self.closing
+            && closing.end == SessionEnd::CleanUpOverflow
+        {
+            closing.end = SessionEnd::Closed;
+        }
         self.close_as(now, SessionEnd::Closed);
     }
 
@@ -90,8 +96,9 @@ impl<H: Handles> Session<H> {
         self.closing_as().filter(|end| *end != SessionEnd::Detached)
     }
 
-    /// The end, or the one that has begun.
-    pub(super) fn beginning_of_the_end(&self) -> Option<SessionEnd> {
+    /// The end of the session, also if it has only begun.
+    #[must_use]
+    pub fn end_begun(&self) -> Option<SessionEnd> {
         self.ended().or_else(|| self.closing_as())
     }
 

@@ -91,7 +91,8 @@ pub enum SessionEvent {
     },
     /// Nodes wait to be deleted because [`CHORES_MAX`](crate::limits::CHORES_MAX) deletions are
     /// pending. The session deletes them in their turn. It sends this event at most once on each
-    /// connection: when the connection begins, or when the first node has to wait.
+    /// connection and once between two of them: when the first node has to wait, and at the beginning of
+    /// a connection.
     CleanUpBacklog {
         /// How many nodes wait.
         nodes: usize,

@@ -91,7 +91,7 @@ pub enum Output<H: Handles> {
     /// Ask this server, beside the connection there is, whether it takes writes; then
     /// call [`handle_probed`](super::Session::handle_probed).
     Probe(Host),
-    /// Ask this server, which closes connections without a word, whether it speaks TLS; then call
+    /// Ask this server, which closes connections without a word, whether its port is for TLS only; then call
     /// [`handle_tls_probed`](super::Session::handle_tls_probed).
     ProbeTls(Host),
     /// The one and only answer to a request.

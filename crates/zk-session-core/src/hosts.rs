@@ -33,7 +33,7 @@ struct Entry {
     /// server fell silent: those go first that did better, or that were not tried yet.
     is_doubtful: bool,
     refusal: Refusal,
-    /// Whether it speaks TLS, once it was asked.
+    /// Whether its port is for TLS only, once it was asked.
     tls: Tls,
 }
 
@@ -132,7 +132,7 @@ impl Hosts {
         self.hosts[self.current].tls == Tls::Spoken
     }
 
-    /// The current host, if it is to be asked whether it speaks TLS: once.
+    /// The current host, if it is to be asked for TLS: once.
     pub(super) fn is_to_be_asked_for_tls(&mut self) -> Option<Host> {
         let entry = &mut self.hosts[self.current];
         let is_first = entry.tls == Tls::NotAsked;
@@ -140,7 +140,7 @@ impl Hosts {
         is_first.then(|| entry.host.clone())
     }
 
-    /// The host speaks TLS; false if it is none of these.
+    /// The port of the host is for TLS only; false if it is none of these.
     pub(super) fn set_speaks_tls(&mut self, host: &Host) -> bool {
         let entry = self.hosts.iter_mut().find(|entry| entry.host == *host);
         entry.map(|entry| (entry.tls, entry.refusal) = (Tls::Spoken, Refusal::Foreign)).is_some()

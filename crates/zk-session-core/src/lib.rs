@@ -19,7 +19,7 @@
 //! 4. The connection ends: [`handle_disconnected`](Session::handle_disconnected).
 //! 5. [`Output::Probe`]: find out, on a connection of its own, whether the server takes
 //!    writes, then call [`handle_probed`](Session::handle_probed).
-//! 6. [`Output::ProbeTls`]: find out likewise whether it speaks TLS, then call
+//! 6. [`Output::ProbeTls`]: find out likewise whether its port is for TLS only, then call
 //!    [`handle_tls_probed`](Session::handle_tls_probed).
 //! 7. The deadline passes: [`handle_timeout`](Session::handle_timeout).
 //!
@@ -256,7 +256,7 @@ impl<H: Handles> Session<H> {
     pub fn credentials(&self) -> Option<SessionCredentials> {
         let Identity { session_id, password, session_zxid, .. } = &self.identity;
         let shortest = self.lease.shortest_timeout();
-        let end = self.beginning_of_the_end();
+        let end = self.end_begun();
         let is_over = end.is_some_and(|end| end != SessionEnd::Detached);
         let lives = *session_id != 0 && !is_over;
         lives.then(|| {

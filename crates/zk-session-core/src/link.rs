@@ -157,7 +157,7 @@ impl<H: Handles> Session<H> {
         cause
     }
 
-    /// The server was asked whether it speaks TLS, as [`Output::ProbeTls`] had it.
+    /// The server was asked whether its port is for TLS only, as [`Output::ProbeTls`] had it.
     pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, speaks_tls: bool) {
         let is_news = speaks_tls && self.ended().is_none() && !self.is_established();
         if is_news && self.hosts.set_speaks_tls(host) {

@@ -93,7 +93,7 @@ impl<H: Handles> Session<H> {
 
     pub(super) fn admit_frame(&self, frame_len: usize) -> Result<(), Failure> {
         // closeSession is the last word, and takes the ephemerals along.
-        let end = self.beginning_of_the_end();
+        let end = self.end_begun();
         let refused = if let Some(end) = end {
             ErrorKind::SessionEnded(end)
         } else if frame_len > proto::FRAME_LEN_MAX_SERVER {

@@ -5,16 +5,16 @@
 //! at least one of them sees the other and refuses the path.
 //!
 //! A mutex and a read-write lock check the list that they read anyway. If it contains `leases`, they
-//! list the children of that node, too. It belongs to a semaphore if it has a lease, or no child at
-//! all: a semaphore that is idle at the moment uses it again.
+//! list the children of that node, too. It belongs to a semaphore if it has a lease, or had
+//! children and has none: a semaphore that is idle at the moment uses it again.
 //!
-//! A semaphore lists `<path>` before it makes `leases`, so one that is refused is in nobody's way. It
+//! A semaphore lists `<path>` before it makes `leases`, so one that is refused leaves no such node. It
 //! does so again with its first lease. Then it is done for as long as the node `leases` is the same
 //! one: a mutex that arrives later finds that node.
 //!
 //! An empty `leases` is refused until the server has removed it, as a container, within a minute or
-//! two: a semaphore that pauses may come back. One that arrives at the same time as a mutex leaves
-//! such a node, too.
+//! two: a semaphore that pauses may come back. One that arrives at the same time as a mutex, or
+//! whose server is behind, leaves such a node, too.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -112,9 +112,17 @@ pub(crate) async fn refuse_leases(client: &Client, path: &str) -> Result<(), Loc
         Some(lease) => {
             Err(foreign(path, parents::child(&leases, &lossy(lease)), Recipe::Semaphore))
         }
-        None if children.names.is_empty() => Err(foreign(path, leases, Recipe::Semaphore)),
+        None if children.names.is_empty() && was_used(&children) => {
+            Err(foreign(path, leases, Recipe::Semaphore))
+        }
         None => Ok(()), // not a semaphore's
     }
+}
+
+/// Whether the node ever had a child. If not, no server removes it, and a semaphore that comes with its
+/// first lease lists the path again.
+fn was_used(children: &Children) -> bool {
+    children.stat.cversion > 0
 }
 
 /// Checks that a semaphore whose node `leases` does not exist may make it.

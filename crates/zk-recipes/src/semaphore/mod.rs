@@ -73,7 +73,7 @@ const LEASE_NAME: &str = "lease-";
 /// one write; a delete at the end of the turn, which nobody waits for; one more to release the
 /// permit. The first permit through a handle and its clones also takes a list of the children of the
 /// path, in one write with the lease, to see whether another recipe uses it; making the nodes of the
-/// semaphore takes another one before. A permit held longer
+/// semaphore takes another one before, for each permit. A permit held longer
 /// than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one watch on its node, by a
 /// request for which nobody waits. `n` permits at once: the same round trips, with `n` creates, `n`
 /// deletes and, if they are held for so long, `n` watches. [`try_acquire`](Self::try_acquire): one

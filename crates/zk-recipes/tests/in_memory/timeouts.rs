@@ -369,6 +369,27 @@ async fn try_acquire_ends_with_the_connection() {
     assert!(cut_short > 8, "{cut_short}");
 }
 
+/// Also if it waits for something else than an answer.
+#[tokio::test(start_paused = true)]
+async fn try_acquire_ends_with_the_session() {
+    let steps = [5, 4, 3].into_iter().flat_map(|part| (0..32).map(move |at| (T / part, at)));
+    for (delay, sixteenths) in steps {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        let lock = Mutex::new(&client, "/m").unwrap();
+        let slow = server.on_any_request().always().session(client.session_id());
+        drop(slow.delay(delay));
+        let asked = tokio::spawn(async move { lock.try_acquire().await.map(drop) });
+        // reason: virtual time, up to some step of the attempt
+        tokio::time::sleep(T * sixteenths / 16).await;
+        client.close().await;
+        let asked = tokio::time::timeout(Duration::ZERO, asked).await.expect("no later").unwrap();
+        if let Err(error) = asked {
+            assert_eq!(error.retry_on(), RetryOn::NewSession, "{error}");
+        }
+    }
+}
+
 /// Another lock is not free, and the connection is lost while the first is given back.
 #[tokio::test(start_paused = true)]
 async fn several_locks_are_given_back_without_waiting_for_a_connection() {

@@ -277,6 +277,25 @@ async fn semaphore_beside_another_recipe_makes_no_leases() {
     }
 }
 
+/// No server removes a container that never had a child.
+#[tokio::test(start_paused = true)]
+async fn mutex_is_acquired_beside_leases_that_were_never_used() {
+    let mut unused = 0;
+    for wait in 0..20 {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let answers = server.on_any_request().always().session(other.session_id());
+        drop(answers.delay(Duration::from_millis(2)));
+        let permits = Kind::Semaphore.lock(&other, false);
+        drop(tokio::time::timeout(Duration::from_millis(wait), acquire(&permits, true)).await);
+        settle().await;
+        server.reap_containers();
+        unused += usize::from(children(&server, PATH).contains(&"leases".to_owned()));
+        Mutex::new(&one, PATH).unwrap().acquire().await.unwrap();
+    }
+    assert!(unused > 0);
+}
+
 /// The request of a look that is lost with the connection is made again.
 #[tokio::test(start_paused = true)]
 async fn foreign_node_is_found_after_a_lost_answer() {

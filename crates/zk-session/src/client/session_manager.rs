@@ -238,7 +238,9 @@ impl SessionManager {
     pub fn open_client(&self) -> impl Future<Output = Result<Client, Error>> + Send + use<> {
         let mut current = self.inner.current.subscribe();
         async move {
-            let is_final = |it: &Current| it.client.ended().is_none() || it.stopped.is_some();
+            // A session that is being closed declines every request.
+            let is_open = |client: &Client| client.shared().lock().end_begun().is_none();
+            let is_final = |it: &Current| is_open(&it.client) || it.stopped.is_some();
             match current.wait_for(is_final).await.as_deref() {
                 Ok(Current { stopped: Some(error), .. }) => Err(stopped(error.clone())),
                 Ok(Current { client, .. }) => Ok(client.clone()),

@@ -1,5 +1,5 @@
 //! Asking a server what it is, on a connection of its own: whether it takes writes, with the
-//! four-letter word `isro`, and whether its port is one for TLS.
+//! four-letter word `isro`, and whether its port is one for TLS only.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -37,7 +37,7 @@ pub(super) async fn is_tls_only<S: AsyncRead + AsyncWrite + Unpin>(
     let speaks_tls = |greeted: BytesMut| PeerProtocol::of(&greeted) == Some(PeerProtocol::Tls);
     // Netty's SslHandler waits for the five bytes of a record's header.
     greeted.is_some_and(speaks_tls)
-        && answer(second, b"srvr\n", 1).await.is_none_or(|answer| answer.is_empty())
+        && answer(second, b"srvr\n", 1).await.is_some_and(|answer| answer.is_empty())
 }
 
 /// The first bytes that come back in time, `len` of them unless the server closes before.

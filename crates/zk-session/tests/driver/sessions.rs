@@ -34,6 +34,29 @@ async fn manager_opens_the_next_session_after_an_expiry() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn manager_opens_the_next_session_after_too_much_clean_up() {
+    for is_closed in [false, true] {
+        let ensemble = Ensemble::new(&["/n"]);
+        let config = ensemble.config("a");
+        let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+        let first = sessions.client();
+        let path = format!("/{}", "x".repeat(1_000_000));
+        (0..200).for_each(|_| drop(first.delete_guaranteed(&path)));
+        assert_eq!(first.ended(), None, "it is being closed");
+        if is_closed {
+            first.close().await;
+            let error = sessions.open_client().await.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::ManagerStopped(_)));
+            continue;
+        }
+        let next = sessions.open_client().await.unwrap();
+        assert!(!next.is_same_session(&first), "one that declines every request is of no use");
+        assert_eq!(first.ended(), Some(SessionEnd::CleanUpOverflow));
+        next.exists("/n").await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn manager_stops_when_its_client_is_closed() {
     for by_the_manager in [true, false] {
         let ensemble = Ensemble::new(&["/n"]);
