@@ -43,7 +43,7 @@ pub fn run(data: &[u8]) {
 
 const STEPS_MAX: usize = 200;
 
-/// Number of a caller that waits for a result.
+/// Handle of a waiting caller: its number, and whether it no longer needs the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ticket {
     number: u32,

@@ -270,11 +270,11 @@ fn word_starts<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> 
     })
 }
 
-/// Allowed dependencies of the product's crates. All other crates depend on them or on none.
+/// Allowed dependencies of the product's crates on crates of the workspace. Other crates are unrestricted.
 const MAY_DEPEND_ON: [(&str, &[&str]); 3] =
     [("zk-proto", &[]), ("zk-session", &["zk-proto"]), ("zk-recipes", &["zk-session"])];
 
-/// Allowed development dependencies of every crate.
+/// Additional development dependencies that these crates may have.
 const DEV_ONLY: [&str; 1] = ["zk-testing"];
 
 const PURE_FOLDERS: [&str; 2] = ["crates/zk-proto/src/", "crates/zk-session/src/core/"];

@@ -56,7 +56,8 @@ pub struct ConnectRequest {
     /// The highest zxid seen in replies of this session, 0 at first. A server that is behind it closes the
     /// connection without a response. A client therefore never sees an older state.
     pub last_zxid_seen: i64,
-    /// The requested session timeout, in milliseconds. A reconnect sends it too, and not the negotiated one.
+    /// The requested session timeout, in milliseconds. A reconnect also sends the requested timeout, not the
+    /// negotiated one.
     pub timeout_ms: i32,
     /// The session to resume; 0 for a new one.
     pub session_id: i64,

@@ -44,8 +44,8 @@ pub const FRAME_LEN_MAX_SERVER: usize = 0xf_ffff;
 /// The longest payload that a client should accept by default: 16 MiB.
 ///
 /// A server has no limit for its replies. A list of children has been observed to take 2 MB more than the
-/// server's own limit for requests. 16 MiB is a list of about 280,000 lock contenders, which is more than one
-/// node can serve. A client can still afford that amount of memory.
+/// server's own limit for requests. The limit of 16 MiB equals a list of about 280,000 lock contenders, which
+/// is more than one node can serve. A client can still afford that amount of memory.
 pub const FRAME_LEN_MAX_CLIENT: usize = 16 * 1024 * 1024;
 
 /// Splits the first complete frame off `buf` and returns its payload, which shares `buf`'s memory.

@@ -9,7 +9,7 @@
 //!
 //! A server keeps watches per connection, so they are lost with the connection. At the re-registration, the
 //! server compares each node with `relative_zxid`. A one-shot watch fires at once if its node has changed
-//! since, before the reply and whatever the ACL says. All other one-shot watches are set. Persistent watches
+//! since, before the reply and regardless of the ACL. All other one-shot watches are set. Persistent watches
 //! are set, and the events they missed are lost.
 //!
 //! Split long lists: the whole request has to fit a frame.

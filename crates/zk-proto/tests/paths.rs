@@ -41,7 +41,7 @@ fn illegal_path_error_has_rule_and_offset() {
 }
 
 #[test]
-fn character_ranges_have_these_boundaries() {
+fn character_rules_hold_at_range_boundaries() {
     let legal = [' ', '~', '\u{a0}', '\u{d7ff}', '\u{f900}', '\u{ffef}', '\\', ':', '*', 'é', '中'];
     let illegal = [
         '\0',

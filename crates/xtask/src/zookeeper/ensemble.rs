@@ -34,9 +34,9 @@ impl Ensemble {
     /// Each link between them can be cut separately, and clients still reach all of them.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](super::ErrorKind::Unsupported) if this process is not root. The same if `ip
-    /// netns` or `iptables` does not work here, or is missing and cannot be installed. All other errors are
-    /// those of [`Ensemble::start`].
+    /// [`ErrorKind::Unsupported`](super::ErrorKind::Unsupported) if this process is not root. It is also the
+    /// error if `ip netns` or `iptables` does not work here, or is missing and cannot be installed. All other
+    /// errors are those of [`Ensemble::start`].
     pub fn in_namespaces(tick_ms: u32) -> Result<Self, Error> {
         Self::with_namespaces(&Settings::default().tick_ms(tick_ms))
     }

@@ -9,8 +9,8 @@ use super::Error;
 /// Sends the four-letter `command`, for example `srvr`, to the server at `address` and returns the reply.
 ///
 /// # Errors
-/// If the server does not accept the connection or does not reply within two seconds. A killed, paused or
-/// disconnected server is an example.
+/// If the server does not accept the connection or does not reply within two seconds. This happens while the
+/// server is killed, paused or disconnected.
 pub fn four_letter(address: SocketAddr, command: &str) -> Result<String, Error> {
     let doing = || format!("asking {address} for `{command}`");
     let mut stream =

@@ -1,8 +1,8 @@
 //! Server process that ends with the process that started it.
 //!
 //! A small shell script starts the server and then reads from a pipe. This process holds the other end of the
-//! pipe. When this process ends, for example by a signal, the kernel closes the pipe, and the script kills
-//! the server.
+//! pipe. When this process ends, by whatever signal, the kernel closes the pipe, and the script kills the
+//! server.
 //!
 //! The kernel's own mechanism, the parent death signal, is not usable. It fires when the *thread* that
 //! started the child ends, which in a test run is long before the end of the process.

@@ -1,8 +1,8 @@
 //! Curator's order of the children of a lock, computed without copying a name.
 //!
 //! Curator orders children by the part of the name after the lock name, normally a sequence number of ten
-//! digits. [`KeyRule`] extracts that part. [`ChildList::rank`] finds one contender's position in a single
-//! pass over the frame. [`ChildList::sorted`] sorts all children, as one number each.
+//! digits. A [`KeyRule`] extracts that part. Then [`ChildList::rank`] finds one contender's position in a
+//! single pass over the frame. [`ChildList::sorted`] sorts all children, as one number each.
 //!
 //! ```
 //! use zk_proto::{ChildList, KeyRule};
@@ -55,8 +55,8 @@ const PROTECTED: &[u8] = b"_c_";
 
 /// Rule that extracts the sort key from a child's name.
 ///
-/// The key is the part after the last occurrence of a lock name. With several lock names, each further one is
-/// searched for in the rest. If no lock name occurs, the key is the whole name.
+/// The key is the part after the last occurrence of a lock name. With several lock names, each one is
+/// searched for in the rest after the previous one. If no lock name occurs, the key is the whole name.
 ///
 /// A mutex has one lock name, `lock-`. A read-write lock has two of the same length, `__READ__` and
 /// `__WRIT__`, and both of its sides use both.
@@ -74,11 +74,11 @@ enum LockNames<'a> {
 }
 
 impl<'a> KeyRule<'a> {
-    /// Creates a rule. With several lock names, none may contain another lock name or a dash.
+    /// Creates a rule. No lock name may contain another one. If there are several, none may contain a dash.
     ///
     /// # Panics
-    /// If a lock name is empty or consists of digits only. Such a lock name cannot be told apart from the
-    /// sequence number. In a constant, the panic is a compile error.
+    /// If a lock name is empty or consists of digits only. The end of such a lock name and the start of the
+    /// sequence number would be ambiguous. In a constant, the panic is a compile error.
     #[must_use]
     pub const fn new(lock_names: &'a [&'a str]) -> Self {
         let mut at = 0;

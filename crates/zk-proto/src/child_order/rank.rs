@@ -89,7 +89,7 @@ struct Ahead<'a> {
     second: Option<(Key<'a>, &'a [u8])>,
     /// Lower bound for the numbers of the two nearest.
     floor: u32,
-    /// Some name has no number.
+    /// Whether a name has no number.
     has_others: bool,
 }
 

@@ -6,7 +6,7 @@ use crate::child_list::ChildList;
 /// Children of a list in Curator's order.
 ///
 /// Sorting allocates at most twice, whatever the length of the list. One allocation takes eight bytes for
-/// each name; the other takes the same for each name after the first one without a sequence number. Sorting
+/// each name. The other takes the same for each name from the first one without a sequence number on. Sorting
 /// searches every name for the lock names once. Iterating compares at most ten bytes of a key.
 #[derive(Debug, Clone)]
 pub struct SortedChildren<'a> {

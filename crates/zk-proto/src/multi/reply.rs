@@ -30,8 +30,8 @@ impl MultiReply {
     ///
     /// `None` means success if the reply has a result for each operation.
     ///
-    /// No server sends results that are all errors with the code [`OK`](ErrorCode::OK). Such a reply is a
-    /// failure too: the function returns the first error as a
+    /// No server sends a reply in which all errors have the code [`OK`](ErrorCode::OK). Such a reply is a
+    /// failure too. The function returns its first error as
     /// [`RUNTIME_INCONSISTENCY`](ErrorCode::RUNTIME_INCONSISTENCY).
     ///
     /// ```
