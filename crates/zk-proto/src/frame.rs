@@ -38,7 +38,7 @@ use crate::{
 /// The longest payload that a server accepts by default: its `jute.maxbuffer`, just under 1 MiB.
 ///
 /// A server closes the connection after a longer request, without a reply. Every retry fails in the same way.
-/// Therefore check [`request_frame_len`] before sending.
+/// Check [`request_frame_len`] before sending.
 pub const FRAME_LEN_MAX_SERVER: usize = 0xf_ffff;
 
 /// The longest payload that a client should accept by default: 16 MiB.

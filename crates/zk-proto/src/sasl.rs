@@ -25,8 +25,8 @@ use crate::{
 ///
 /// The token cannot be null, because a server closes the connection for a null token. A server rejects a step
 /// with [`AUTH_FAILED`](crate::ErrorCode::AUTH_FAILED). A server that requires SASL uses
-/// [`SESSION_CLOSED_REQUIRE_SASL_AUTH`](crate::ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) and then closes
-/// the connection.
+/// [`SESSION_CLOSED_REQUIRE_SASL_AUTH`](crate::ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) instead. After
+/// either error the server closes the connection.
 ///
 /// ```
 /// use zk_proto::Sasl;

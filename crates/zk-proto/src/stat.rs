@@ -31,7 +31,7 @@ pub struct Stat {
     pub mzxid: i64,
     /// Time of creation, in milliseconds since 1970 by the server's clock.
     pub ctime_ms: i64,
-    /// Time of the last setting of the node's data, in milliseconds since 1970 by the server's clock.
+    /// Time at which the node's data was last set, in milliseconds since 1970 by the server's clock.
     pub mtime_ms: i64,
     /// Number of times the node's data was set; wraps around.
     pub version: i32,

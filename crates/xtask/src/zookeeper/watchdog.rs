@@ -24,8 +24,8 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts `command`, which logs to `log`. The script removes `folder` if this process ends before
-    /// [`end`](Self::end).
+    /// Starts `command`, which logs to `log`. When this process ends, the script removes `folder`, unless
+    /// [`end`](Self::end) was called before.
     pub(super) fn spawn(command: &[OsString], folder: &Path, log: &Path) -> Result<Self, Error> {
         let mut script = Command::new("sh")
             .args(["-c", SCRIPT, "zk-watchdog"])

@@ -1,5 +1,5 @@
-//! Fast check whether a name ends, before its digits, in a lock name. It compares words instead of one slice
-//! per lock name and child.
+//! Fast check whether a name ends, before its digits, in a lock name. It compares one word with all lock
+//! names, instead of one slice per lock name and child.
 
 /// Length of the longest lock name that fits a word; `__READ__` has this length.
 const WORD: usize = 8;

@@ -24,7 +24,7 @@ impl<T> Deref for OpList<'_, T> {
     }
 }
 
-/// Prints the operations, without borrowed or owned.
+/// Prints the operations as a list, whether borrowed or owned.
 impl<T: fmt::Debug> fmt::Debug for OpList<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
