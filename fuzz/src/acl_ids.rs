@@ -1,8 +1,8 @@
-//! Ids of access control entries: those of digests against another SHA-1 and base64, and text as
-//! Java peers write it against a slow decoder.
+//! Fuzz target for ids of ACL entries: digests against another SHA-1 and base64, and Java's encoding of text
+//! against a slow decoder.
 //!
-//! Input: a user's name (a byte of length, then its bytes), then a password. The whole input is a
-//! string from the wire as well.
+//! Input: a user's name (one length byte, then its bytes), then a password. The whole input is also decoded
+//! as a string from the wire.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::memory::bounded;
 use crate::model::naive_text;
 use crate::records::{Scratch, encodes};
 
-/// Makes and reads ids.
+/// Computes and decodes ids.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let user = input.text();
@@ -46,7 +46,7 @@ fn any_bytes(data: &[u8]) {
     }
 }
 
-/// Text that a Java peer has written is what it was.
+/// Checks that text in Java's encoding decodes to the original.
 fn java_text(text: &str) {
     let mut wire = Vec::new();
     for unit in text.encode_utf16() {

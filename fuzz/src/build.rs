@@ -1,4 +1,4 @@
-//! Records out of a fuzzer's bytes, each field in its turn.
+//! Construction of records from a fuzzer's bytes, field by field.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use zk_proto::*;
 
 use crate::Input;
 
-/// A value that any bytes describe.
+/// Value that can be built from any bytes.
 pub(crate) trait Build {
     fn build(input: &mut Input<'_>) -> Self;
 }
@@ -121,7 +121,7 @@ impl Build for WatcherType {
 }
 
 impl Build for ChildList {
-    /// Names of any bytes: a server does not promise UTF-8.
+    /// Names of arbitrary bytes, because a server does not guarantee UTF-8.
     fn build(input: &mut Input<'_>) -> Self {
         let names: Vec<&[u8]> = (0..input.below(16)).map(|_| input.bytes()).collect();
         Self::from_names(names)
@@ -191,7 +191,7 @@ macro_rules! fields {
     ($($record:ty { $($field:ident)* })*) => {$(
         impl Build for $record {
             fn build(input: &mut Input<'_>) -> Self {
-                // Not used by a record without fields.
+                // A record without fields does not use it.
                 let _ = &input;
                 Self { $($field: Build::build(input)),* }
             }

@@ -1,7 +1,7 @@
-//! Lists of children: as they are decoded, sorted and ranked, against the obvious way of doing it.
+//! Fuzz target for lists of children: decoding, sorting and ranking, against a naive implementation.
 //!
-//! Input: a byte for the rule. Then, if that byte is below 128, names: a byte for the shape of each,
-//! and what the shape needs. Else a list of any bytes as it would be on the wire.
+//! Input: a byte for the rule. If that byte is below 128, names follow: a byte for the shape of each name,
+//! and the bytes that the shape needs. Otherwise the rest is an encoded list of arbitrary bytes.
 
 use bytes::Bytes;
 use zk_proto::{ChildList, Decode, Key, KeyRule, Rank};
@@ -32,10 +32,10 @@ pub fn run(data: &[u8]) {
     is_in_order(&names, lock_names);
 }
 
-/// How many of the names are ranked, which takes the most time.
+/// Maximum number of ranked names, because ranking takes the most time.
 const RANKED: usize = 6;
 
-/// The rules there are, and some that nobody uses.
+/// Lock names of the product's rules, and of some unused rules.
 const RULES: [&[&str]; 6] = [
     &["lock-"],
     &["__READ__", "__WRIT__"],
@@ -57,7 +57,7 @@ fn names(input: &mut Input<'_>) -> Vec<Vec<u8>> {
             7 => format!("a-lock-name-of-some-length-{:010}", input.int()),
             8 => format!("{:010}", input.int()),
             9 => parts(input),
-            // One that is there already, which a server never sends.
+            // A duplicate of an earlier name, which a server never sends.
             10 => match names.get(usize::from(input.byte()) % names.len().max(1)) {
                 Some(name) => String::from_utf8_lossy(name).into_owned(),
                 None => String::new(),
@@ -72,7 +72,7 @@ fn names(input: &mut Input<'_>) -> Vec<Vec<u8>> {
     names
 }
 
-/// As Curator names its nodes: protection, an id that is drawn, the lock name, the number.
+/// Returns a name like Curator's: protection prefix, random id, lock name, number.
 fn contender(lock_name: &str, input: &mut Input<'_>) -> String {
     let id = input.byte();
     let number = match input.below(4) {
@@ -82,7 +82,7 @@ fn contender(lock_name: &str, input: &mut Input<'_>) -> String {
     format!("_c_{id:02x}-{lock_name}{number:010}")
 }
 
-/// Pieces that have something to do with names, one after the other.
+/// Returns a concatenation of fragments of names.
 fn parts(input: &mut Input<'_>) -> String {
     const PARTS: [&str; 16] = [
         "_c_",
@@ -105,7 +105,7 @@ fn parts(input: &mut Input<'_>) -> String {
     (0..input.below(6)).map(|_| PARTS[usize::from(input.byte() % 16)]).collect()
 }
 
-/// What is on the wire, the obvious way.
+/// Decodes an encoded list in a naive way.
 fn naive_list(wire: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut rest = wire;
     let mut int = |take: usize| -> Option<(i32, Vec<u8>)> {
@@ -175,7 +175,7 @@ fn is_in_order(names: &[Vec<u8>], lock_names: &[&str]) {
     }
 }
 
-/// Curator's way, said plainly.
+/// Computes the key by Curator's algorithm, literally.
 fn naive_key(name: &[u8], lock_names: &[&str]) -> Vec<u8> {
     let mut key = name.to_vec();
     for lock_name in lock_names {
@@ -193,7 +193,7 @@ fn may_contend(name: &[u8], lock_names: &[&str]) -> bool {
     name.starts_with(b"_c_") || lock_names.iter().any(|lock_name| holds(lock_name))
 }
 
-/// Who is before `own` among all in order, those left out that are no contenders.
+/// Returns the rank of `own` among `all` sorted names, counting contenders only.
 fn naive_rank<'a>(all: &[&'a [u8]], contending: &[bool], own: &[u8], has_others: bool) -> Rank<'a> {
     let before = all.iter().zip(contending).take_while(|(name, _)| **name != own);
     let ahead: Vec<&[u8]> =

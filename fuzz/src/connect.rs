@@ -1,4 +1,4 @@
-//! The connect exchange, both ways, and what the first frame from a server says.
+//! Fuzz target for the connect exchange: both records, and the parser of the server's first frame.
 //!
 //! Input: a frame, without its length.
 
@@ -50,7 +50,7 @@ fn model(data: &[u8]) -> Option<ConnectReply> {
     }))
 }
 
-/// Two sessions that differ in their passwords alone look the same when they are shown.
+/// Checks that two sessions with different passwords have the same `Debug` output.
 fn conceals(response: &ConnectResponse) {
     let other = ConnectResponse { password: Bytes::from_static(b"another"), ..response.clone() };
     assert_eq!(format!("{response:?}"), format!("{other:?}"));

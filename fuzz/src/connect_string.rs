@@ -1,6 +1,6 @@
-//! Connect strings, against a parser by hand.
+//! Fuzz target for connect strings, against a parser by hand.
 //!
-//! Input: a connect string; what is not UTF-8 is replaced.
+//! Input: a connect string; invalid UTF-8 is replaced.
 
 use zk_proto::validate_path;
 use zk_session_core::{ConnectString, Host};
@@ -23,7 +23,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What was understood, put down in full, is understood in the same way.
+/// Checks that a parsed string, printed in full, parses to the same value.
 fn is_said_again(parsed: &ConnectString) {
     let hosts: Vec<String> = parsed.hosts().iter().map(ToString::to_string).collect();
     let again = format!("{}{}", hosts.join(","), parsed.chroot());
@@ -71,7 +71,7 @@ fn host(server: &str) -> Option<Host> {
     Some(Host::new(name, port))
 }
 
-/// What a name without brackets cannot hold.
+/// Returns whether a name without brackets must not contain `c`.
 fn unusual(c: char) -> bool {
     c == '[' || c == ']' || c.is_whitespace()
 }

@@ -1,7 +1,7 @@
-//! Frames out of a stream that arrives in pieces, against a parser that has all of it at once.
+//! Fuzz target for frames of a stream that arrives in pieces, against a parser that has the whole stream.
 //!
-//! Input: a byte for the longest frame, the lengths of pieces (a byte for how many, then a byte for
-//! each; the rest comes in one), then the stream.
+//! Input: a byte for the longest frame, the lengths of the pieces (a byte for their number, then a byte for
+//! each; the last piece is the rest), then the stream.
 
 use bytes::{Bytes, BytesMut};
 use zk_proto::{FrameError, patch_xid, split_frame};
@@ -38,7 +38,7 @@ pub fn run(data: &[u8]) {
     renumber(stream);
 }
 
-/// Takes all the frames there are. What is no frame stays where it is.
+/// Splits off all complete frames. An incomplete frame must stay unchanged.
 fn drain(buf: &mut BytesMut, max: usize, frames: &mut Vec<Bytes>) -> Option<FrameError> {
     loop {
         let before = (buf.clone(), buf.capacity());
@@ -61,7 +61,7 @@ fn drain(buf: &mut BytesMut, max: usize, frames: &mut Vec<Bytes>) -> Option<Fram
     }
 }
 
-/// What a stream is.
+/// Expected result of splitting a stream.
 struct Parsed<'a> {
     frames: Vec<&'a [u8]>,
     rest: &'a [u8],
@@ -90,7 +90,7 @@ fn model(stream: &[u8], max: usize) -> Parsed<'_> {
     parsed
 }
 
-/// A new number changes the four bytes behind the length, and nothing if they are not there.
+/// Checks that a new xid changes the four bytes after the length, and nothing in a shorter frame.
 fn renumber(stream: &[u8]) {
     let mut frame = stream.to_vec();
     patch_xid(&mut frame, 0x0102_0304);

@@ -1,64 +1,66 @@
-//! Reads a fuzzer's bytes as whatever a target wants to be told.
+//! Cursor that reads a fuzzer's bytes as typed values.
 
-/// A cursor over the fuzzer's bytes. Never fails: what is missing is zero or empty, so that every
-/// input means something, and cutting one short leaves its beginning as it was.
+/// Cursor over the fuzzer's bytes.
+///
+/// Reading never fails: missing bytes are zero or empty. Every input is therefore valid, and truncation does
+/// not change the meaning of the bytes that remain.
 #[derive(Debug, Clone)]
 pub struct Input<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    /// A cursor at the start.
+    /// Creates a cursor at the start.
     #[must_use]
     pub fn new(data: &'a [u8]) -> Self {
         Self { rest: data }
     }
 
-    /// Whether nothing is left.
+    /// Returns whether all bytes are read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// At most `len` bytes.
+    /// Returns the next `len` bytes, or fewer at the end.
     pub fn take(&mut self, len: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(len.min(self.rest.len()));
         self.rest = rest;
         taken
     }
 
-    /// All that is left.
+    /// Returns all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         self.take(usize::MAX)
     }
 
-    /// One byte.
+    /// Returns the next byte.
     pub fn byte(&mut self) -> u8 {
         self.take(1).first().copied().unwrap_or(0)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub fn below(&mut self, end: u8) -> u8 {
         self.byte() % end
     }
 
-    /// Four bytes.
+    /// Returns the next four bytes as a number.
     pub fn int(&mut self) -> i32 {
         i32::from_be_bytes(self.array())
     }
 
-    /// Eight bytes.
+    /// Returns the next eight bytes as a number.
     pub fn long(&mut self) -> i64 {
         i64::from_be_bytes(self.array())
     }
 
-    /// A byte of length, and that many bytes.
+    /// Reads a length byte, and returns that many bytes.
     pub fn bytes(&mut self) -> &'a [u8] {
         let len = self.byte();
         self.take(usize::from(len))
     }
 
-    /// The same as text; what is not UTF-8 is replaced.
+    /// Like [`bytes`](Self::bytes), as text; invalid UTF-8 is replaced.
     pub fn text(&mut self) -> String {
         String::from_utf8_lossy(self.bytes()).into_owned()
     }

@@ -1,8 +1,8 @@
-//! What is fuzzed: one function for each target that takes any bytes and asserts something.
+//! Fuzz targets: one function each that takes arbitrary bytes and asserts properties.
 //!
-//! Nothing in this library knows of a fuzzer. The binaries under `fuzz_targets` hand the functions to
-//! libFuzzer when cargo-fuzz builds them, and are replayers of files otherwise; `tests/corpora.rs`
-//! replays the committed corpora. See `README.md`.
+//! This library does not depend on a fuzzer. The binaries under `fuzz_targets` pass the functions to
+//! libFuzzer if cargo-fuzz builds them, and replay files otherwise. `tests/corpora.rs` replays the committed
+//! corpora. See `README.md`.
 
 #![forbid(unsafe_code)]
 
@@ -28,12 +28,12 @@ mod records;
 
 pub use input::Input;
 
-/// A function under fuzzing, with the name of its binary and its corpus.
+/// Fuzz target, with the name of its binary and its corpus.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// The name.
+    /// The name of the binary and the corpus.
     pub name: &'static str,
-    /// Takes any bytes; panics if something does not hold.
+    /// Runs the target on arbitrary bytes; panics if an assertion fails.
     pub run: fn(&[u8]),
 }
 
@@ -51,8 +51,8 @@ targets! {
     connect_string session
 }
 
-/// The `main` of a target: libFuzzer's when cargo-fuzz builds it, else one that replays the files
-/// and folders given as arguments, or the target's corpus.
+/// Defines the `main` of a target: libFuzzer's if cargo-fuzz builds it, else a replayer. The replayer runs
+/// the files and folders given as arguments, or the target's corpus.
 #[macro_export]
 macro_rules! fuzz_target {
     ($name:ident) => {

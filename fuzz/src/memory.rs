@@ -1,15 +1,15 @@
-//! How much a decoder may allocate.
+//! Limit of a decoder's allocations.
 
-/// Bytes of memory at one time for each byte of a frame.
+/// Maximum memory at any time for each byte of a frame, in bytes.
 ///
-/// The worst case is a list of results of a multi: nine bytes on the wire can stand for one, which
-/// takes 104 in memory, as there is room for a path and a Stat.
+/// The worst case is a list of results of a multi. A result can have nine bytes on the wire and takes 104 in
+/// memory, because it has room for a path and a Stat.
 const PER_BYTE: usize = 12;
 
-/// Bytes of memory whatever the frame.
+/// Additional memory for any frame, in bytes.
 const FIXED: usize = 1024;
 
-/// Runs a decoder on `len` bytes and checks what it allocates.
+/// Runs a decoder on `len` bytes and checks its allocations.
 pub(crate) fn bounded<T>(len: usize, decode: impl FnOnce() -> T) -> T {
     let mut decoded = None;
     let info = allocation_counter::measure(|| decoded = Some(decode()));

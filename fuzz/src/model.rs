@@ -1,7 +1,7 @@
-//! Models that more than one target compares with.
+//! Models that several targets share.
 
-/// Text as a Java peer writes it, decoded the slow way: surrogates of three bytes each are found first,
-/// two of them for a character or one for U+FFFD, and all between them is UTF-8 or replaced.
+/// Decodes text in Java's encoding slowly. It first finds the surrogates, three bytes each: a pair is one
+/// character, an unpaired one U+FFFD. The bytes between them are UTF-8; invalid ones are replaced.
 pub(crate) fn naive_text(bytes: &[u8]) -> String {
     let mut text = String::new();
     let mut start = 0;
@@ -36,7 +36,7 @@ fn half(bytes: &[u8]) -> Option<u16> {
 fn surrogate_pair(bytes: &[u8]) -> Option<char> {
     let units = [half(bytes.get(..3)?)?, half(bytes.get(3..6)?)?];
     let mut characters = char::decode_utf16(units);
-    // Two halves in the right order are one character; anything else is two of something.
+    // Two units in the right order are one character. Any other two are no pair.
     match (characters.next(), characters.next()) {
         (Some(Ok(character)), None) => Some(character),
         _ => None,

@@ -1,7 +1,7 @@
-//! Multi, multiRead and their results: lists without a count.
+//! Fuzz target for multi, multiRead and their results: lists without a count.
 //!
-//! Input: a byte that chooses. Even: the rest is any bytes, decoded as each of the four lists. Odd:
-//! the rest describes results one by one, which are put on the wire by hand and have to come back.
+//! Input: a selector byte. If it is even, the rest is arbitrary bytes, decoded as each of the four lists. If
+//! it is odd, the rest describes results, which are encoded by hand and have to decode again.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use zk_proto::{
@@ -30,7 +30,7 @@ fn any_bytes(body: &Bytes) {
             assert_eq!(body_round_trips(op, side, body), is_one);
         }
     }
-    // Nine bytes at least for each, and as many for the end.
+    // Each entry takes at least nine bytes, and the end takes nine.
     let room = (body.len() / 9).saturating_sub(1);
     let bounds = [
         Multi::from_frame(body).map(|list| list.ops.len()),
@@ -44,7 +44,7 @@ fn any_bytes(body: &Bytes) {
     }
 }
 
-/// The first error that is not OK, found by counting; else the first, which blames nobody.
+/// Returns the first error that is not OK, or else the first error as a `RuntimeInconsistency`.
 fn failure(results: &[MultiResult]) -> Option<(usize, ErrorCode)> {
     let mut unblamed = None;
     for (at, result) in results.iter().enumerate() {
@@ -57,8 +57,8 @@ fn failure(results: &[MultiResult]) -> Option<(usize, ErrorCode)> {
     unblamed
 }
 
-/// Puts results on the wire with headers that are only as true as they have to be: a reader goes by
-/// the type and by `done`, not by the error in the header, and not by the type at the end.
+/// Encodes results with minimal headers. A decoder uses the type and `done`. It ignores the error in the
+/// header, and the type at the end.
 fn results(input: &mut Input<'_>) {
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
     let (mut writes_wire, mut reads_wire) = (BytesMut::new(), BytesMut::new());

@@ -1,4 +1,4 @@
-//! Notifications, against a parser by hand.
+//! Fuzz target for notifications, against a parser by hand.
 //!
 //! Input: a frame, without its length.
 
@@ -8,7 +8,7 @@ use zk_proto::{Decode, EventType, KeeperState, ReplyHeader, WatcherEvent};
 use crate::model::naive_text;
 use crate::records::{Scratch, decodes, decodes_and_encodes};
 
-/// Decodes a frame as a client does that found a notification's number on it.
+/// Decodes a frame as a client does for the xid of a notification.
 pub fn run(data: &[u8]) {
     let frame = Bytes::copy_from_slice(data);
     let Ok((header, body)) = ReplyHeader::split(&frame) else {

@@ -1,16 +1,16 @@
-//! Paths, against the rules as the Java client has them.
+//! Fuzz target for paths, against the rules of the Java client.
 //!
-//! Input: a path; what is not UTF-8 is replaced.
+//! Input: a path; invalid UTF-8 is replaced.
 
 use zk_proto::path::{PathError, PathErrorKind, file_name, parent};
 use zk_proto::{validate_path, validate_sequential_path};
 
-/// Checks a path, and takes it apart.
+/// Checks a path and splits it.
 pub fn run(data: &[u8]) {
     let path = &*String::from_utf8_lossy(data);
     let checked = validate_path(path);
     assert_eq!(checked.is_ok(), java_takes(path), "{checked:?}");
-    // The Java client puts a digit behind the path before it checks it.
+    // The Java client appends a digit to the path before it checks it.
     let sequential = validate_sequential_path(path);
     assert_eq!(sequential.is_ok(), java_takes(&format!("{path}1")), "{sequential:?}");
     for error in [checked.clone().err(), sequential.clone().err()].into_iter().flatten() {
@@ -30,7 +30,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Checks that an error is about what it points to, and that it is the first.
+/// Checks that an error points to a violation, and that it is the first one.
 fn is_true(error: PathError, path: &str) {
     assert!(!error.to_string().is_empty());
     let (before, at) = path.split_at(error.offset);

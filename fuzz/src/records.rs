@@ -1,4 +1,4 @@
-//! What holds for every record.
+//! Properties of every record.
 
 use std::cell::OnceCell;
 use std::fmt::Debug;
@@ -8,13 +8,11 @@ use zk_proto::*;
 
 use crate::memory::bounded;
 
-/// Decodes any bytes as a record. Whatever comes out:
+/// Decodes arbitrary bytes as a record, returns whether they are one, and checks that:
 ///
-/// * memory is bounded by the bytes that are there;
-/// * an error points into them, and its numbers are true;
-/// * a record stays the same when the bytes behind it are taken away, or replaced.
-///
-/// Says whether it is a record.
+/// * the bytes received bound the memory,
+/// * an error has an offset within the bytes, and correct numbers,
+/// * a record stays the same if the bytes after it are removed or replaced.
 pub(crate) fn decodes<'a, T>(body: &'a Bytes, scratch: &'a Scratch) -> bool
 where
     T: Decode<'a> + Debug + PartialEq,
@@ -32,7 +30,7 @@ where
     assert_eq!(used + r.remaining(), body.len());
     let alone = scratch.0.get_or_init(|| body.slice(..used));
     assert_eq!(T::from_frame(alone).as_ref(), Ok(&record));
-    // The connect records end in a byte that may be missing.
+    // The connect records end in an optional byte.
     if used < body.len() {
         let more = scratch.1.get_or_init(|| [&body[..used], b"behind it"].concat().into());
         assert_eq!(T::from_frame(more), Ok(record));
@@ -40,7 +38,7 @@ where
     true
 }
 
-/// Decodes any bytes as a record, and if they are one, goes on to [`encodes`].
+/// Decodes arbitrary bytes as a record, and passes a record to [`encodes`].
 pub(crate) fn decodes_and_encodes<'a, T>(body: &'a Bytes, scratch: &'a Scratch) -> bool
 where
     T: Decode<'a> + Encode + Debug + PartialEq,
@@ -48,12 +46,12 @@ where
     T::from_frame(body).map(|record| encodes(&record, scratch)).is_ok()
 }
 
-/// Writes a record and reads it again:
+/// Encodes a record, decodes it, and checks that:
 ///
-/// * it takes the announced number of bytes, in a buffer of that length and without moving it;
-/// * it comes back as it was, with nothing left over;
-/// * it is written in the same way again;
-/// * one byte less is an error, unless the byte is one that old peers leave out.
+/// * it takes the announced number of bytes, in a buffer of that length that does not move,
+/// * it decodes to the same value, with no bytes left,
+/// * it encodes to the same bytes again,
+/// * with one byte less it is an error, unless the last byte is optional.
 pub(crate) fn encodes<'a, T>(record: &T, scratch: &'a Scratch)
 where
     T: Decode<'a> + Encode + Debug + PartialEq,
@@ -72,7 +70,7 @@ where
     }
 }
 
-/// The bytes of a record.
+/// Encodes a record and checks the announced length.
 pub(crate) fn encoded<T: Encode>(record: &T) -> Bytes {
     let len = record.encoded_len();
     let mut out = BytesMut::with_capacity(len);
@@ -82,8 +80,8 @@ pub(crate) fn encoded<T: Encode>(record: &T) -> Bytes {
     out.freeze()
 }
 
-/// Holds bytes that live as long as those that are decoded, because a record is compared only with
-/// one of its own lifetime.
+/// Storage for bytes that live as long as the decoded ones. A record is only comparable with another one of
+/// the same lifetime.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch(OnceCell<Bytes>, OnceCell<Bytes>);
 
@@ -99,34 +97,34 @@ pub(crate) fn is_true(error: &DecodeError, len: usize) {
         DecodeErrorKind::CountTooLarge { count, room } => {
             assert!(count > room && room <= len, "{error}, of {len}");
         }
-        // Those that another way of creating knows are unknown to this one.
+        // Some of these flags are valid for another create operation.
         DecodeErrorKind::UnknownCreateFlags(_) => assert_eq!(error.field, "flags"),
         _ => {}
     }
 }
 
-/// Which operation a byte stands for: the one of that number, else one that there is.
+/// Returns the operation with the number `byte`, or else an arbitrary operation.
 pub(crate) fn operation(byte: u8) -> OpCode {
     let code = i32::from(byte.cast_signed());
     let any = OpCode::ALL[usize::from(byte) % OpCode::ALL.len()];
     OpCode::from_code(code).unwrap_or(any)
 }
 
-/// Which checks to run on a body of an operation.
+/// Type of body: request or reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Request,
     Reply,
 }
 
-/// Declares which records are whose, for both checks of bytes.
+/// Declares the request and reply of each operation, for both checks of bytes.
 macro_rules! operations {
     ($($op:ident: $request:ty, $reply:ty;)*) => {
         operations!(@as body_decodes, decodes, $($op: $request, $reply;)*);
         operations!(@as body_round_trips, decodes_and_encodes, $($op: $request, $reply;)*);
     };
     (@as $name:ident, $check:ident, $($op:ident: $request:ty, $reply:ty;)*) => {
-        /// Checks a body as that of an operation; says whether it is one.
+        /// Checks a body as that of an operation; returns whether it is one.
         pub(crate) fn $name(op: OpCode, side: Side, body: &Bytes) -> bool {
             let scratch = Scratch::default();
             match (op, side) {

@@ -1,4 +1,4 @@
-//! Replays files through a target, without a fuzzer.
+//! Replay of files through a target, without a fuzzer.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,8 +8,10 @@ use std::process::ExitCode;
 
 use crate::{TARGETS, Target};
 
-/// The `main` of a replayer of one target: runs the files, and all files in the folders, that
-/// `arguments` name, or the target's corpus if they name none. Panics where the target does.
+/// Runs a target on files: the `main` of a replayer.
+///
+/// `arguments` name files, and folders of files. Without arguments it runs the target's corpus. It panics if
+/// the target does.
 pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some(target) = TARGETS.iter().find(|target| target.name == name) else {
         let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
@@ -36,18 +38,18 @@ pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> ExitCo
     ExitCode::SUCCESS
 }
 
-/// The folder of a target's seeds.
+/// Returns the folder of a target's seeds.
 #[must_use]
 pub fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name)
 }
 
-/// Runs one file, or all files in a folder in the order of their names, and counts them. If the
-/// target panics, the file is named.
+/// Runs one file, or all files in a folder ordered by name, and returns their number. If the target panics,
+/// prints the name of the file.
 ///
 /// # Errors
 ///
-/// What reading says.
+/// Returns the error if a file or folder cannot be read.
 pub fn run(target: &Target, path: &Path) -> io::Result<usize> {
     let mut files = if path.is_dir() {
         let entries = fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path()));
@@ -64,7 +66,7 @@ pub fn run(target: &Target, path: &Path) -> io::Result<usize> {
     Ok(files.len())
 }
 
-/// Says which file it was when a target panics.
+/// Guard that prints the name of the file if a target panics.
 struct Culprit<'a>(&'a Target, &'a Path);
 
 impl Drop for Culprit<'_> {

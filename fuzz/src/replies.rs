@@ -1,4 +1,4 @@
-//! Every decoder of a reply, and of what stands before one.
+//! Fuzz target for the decoders of all replies and of the reply header.
 //!
 //! Input: a byte for the operation, then the body.
 

@@ -1,4 +1,4 @@
-//! Every decoder of a request, and of what stands before one: what a server reads.
+//! Fuzz target for the decoders of all requests and of the request header, which a server uses.
 //!
 //! Input: a byte for the operation, then the body.
 

@@ -1,7 +1,8 @@
-//! Bytes to record to bytes to record, and record to bytes to record, for every record.
+//! Fuzz target for round trips of every record, from bytes and from fields.
 //!
-//! Input: a byte that chooses, then, if it is even, a byte for the operation and a body of any bytes,
-//! of its request and of its reply; if it is odd, a byte for the record and the fields of one.
+//! Input: a selector byte. If it is even, a byte for the operation follows, then arbitrary bytes, decoded as
+//! the body of its request and of its reply. If it is odd, a byte for the record follows, then the record's
+//! fields.
 
 use bytes::Bytes;
 use zk_proto::*;
@@ -10,7 +11,7 @@ use crate::Input;
 use crate::build::Build;
 use crate::records::{Scratch, Side, body_round_trips, encodes, operation};
 
-/// Takes a record there and back.
+/// Encodes and decodes a record.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     if input.byte().is_multiple_of(2) {

@@ -1,7 +1,7 @@
-//! The session, as a state machine: whatever callers, the clock and the peer do, in any order.
+//! Fuzz target for the session as a state machine, with callers, clock and peer in any order.
 //!
-//! Input: steps, a byte for each and what it needs. The peer knows what it was asked, so that its
-//! answers get past the first check; it does not know how to behave.
+//! Input: steps, a byte for each, followed by its arguments. The peer remembers the requests, so that its
+//! replies pass the first check. Otherwise its behaviour is arbitrary.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -43,7 +43,7 @@ pub fn run(data: &[u8]) {
 
 const STEPS_MAX: usize = 200;
 
-/// Who waits, by number.
+/// Handle of a waiting caller: its number, and whether it no longer needs the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ticket {
     number: u32,
@@ -64,41 +64,41 @@ impl Handles for Tickets {
     type Stream = Ticket;
 }
 
-/// A request, and the watch that it sets.
+/// A request and the watch that it sets.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     to: Ticket,
     watch: Option<(WatchKind, Ticket)>,
 }
 
-/// A session and all around it.
+/// A session and its environment.
 struct World {
     now: Instant,
     session: Session<Tickets>,
     last_ticket: u32,
-    /// Requests without an answer.
+    /// Requests without a reply.
     waiting: BTreeMap<u32, Waiting>,
-    /// Watches that were set and have not fired.
+    /// Watches that are set and have not fired.
     armed: BTreeMap<u32, Ticket>,
-    /// The persistent watches that were asked for and not told of the end, and the request of each.
+    /// Persistent watches that have not ended, with the number of the request that sets each of them.
     streams: BTreeMap<u32, u32>,
     claims: u32,
     peer: Peer,
 }
 
-/// What is at the other end of the connection, if there is one.
+/// The peer of the current connection.
 #[derive(Default)]
 struct Peer {
     open: bool,
-    /// Takes no bytes for now.
+    /// The peer reads no bytes at present.
     stalled: bool,
-    /// Bytes that have arrived and are no whole frame yet.
+    /// Bytes received that are no complete frame yet.
     arrived: BytesMut,
-    /// The session as the client knows it, once it has said so.
+    /// The session id in the client's connect request; `None` before that request.
     greeted: Option<i64>,
-    /// What it was asked and has not answered, by xid.
+    /// Requests without a reply, by xid.
     asked: Vec<(i32, OpCode)>,
-    /// Bytes on their way to the client.
+    /// Bytes in flight to the client.
     leaving: BytesMut,
 }
 
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// Answers the handshake, in one way or another.
+    /// Replies to the connect request, with an arbitrary result.
     fn greet(&mut self, input: &mut Input<'_>) {
         let known = self.peer.greeted.unwrap_or(0);
         let session_id = if known == 0 { i64::from(input.byte()) } else { known };
@@ -259,7 +259,7 @@ impl World {
         encode_record(&response, &mut self.peer.leaving);
     }
 
-    /// Answers one of the requests, not always the oldest, and not always with what it wants.
+    /// Replies to one of the requests, not always the oldest, with an arbitrary result.
     fn answer(&mut self, input: &mut Input<'_>) {
         if self.peer.asked.is_empty() {
             return;
@@ -288,7 +288,7 @@ impl World {
         encode_reply(&header, Some(&event), &mut self.peer.leaving);
     }
 
-    /// Lets bytes get to the client.
+    /// Delivers bytes to the client.
     fn deliver(&mut self, len: usize) {
         if !self.peer.open || self.peer.leaving.is_empty() {
             self.peer.leaving.clear();
@@ -297,13 +297,13 @@ impl World {
         let len = len.min(self.peer.leaving.len());
         let mut bytes = self.peer.leaving.split_to(len);
         self.session.handle_received(self.now, &mut bytes);
-        // What is left is the beginning of a frame.
+        // The remaining bytes are the beginning of a frame.
         bytes.unsplit(std::mem::take(&mut self.peer.leaving));
         self.peer.leaving = bytes;
         self.settle();
     }
 
-    /// Does what the session wants done, and checks what it says.
+    /// Performs the session's outputs and checks its invariants.
     fn settle(&mut self) {
         loop {
             while let Some(output) = self.session.poll_output() {
@@ -365,7 +365,7 @@ impl World {
 }
 
 impl Peer {
-    /// Reads all whole frames. What a client sends is always one it should send.
+    /// Reads all complete frames. The client must send only valid frames.
     fn read(&mut self) {
         while let Some(frame) =
             split_frame(&mut self.arrived, FRAME_LEN_MAX_SERVER).expect("no larger one is sent")
@@ -386,12 +386,12 @@ impl Peer {
     }
 }
 
-/// Nodes of which there are few, so that requests meet.
+/// Returns one of few paths, so that requests concern the same nodes.
 fn path(input: &mut Input<'_>) -> String {
     format!("/n/{}", input.below(4))
 }
 
-/// A body as it is.
+/// A body of raw bytes.
 struct Raw(Bytes);
 
 impl Encode for Raw {

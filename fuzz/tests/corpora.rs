@@ -1,4 +1,4 @@
-//! The committed corpora, and a few inputs that every target has to survive, without a fuzzer.
+//! The committed corpora, and simple inputs that every target must pass, without a fuzzer.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use std::path::Path;
 use zk_fuzz::{TARGETS, Target, replay};
 
 #[test]
-fn every_seed_passes() {
+fn all_seeds_pass() {
     for target in TARGETS {
         let folder = replay::corpus(target.name);
         let count = replay::run(target, &folder)
@@ -17,7 +17,7 @@ fn every_seed_passes() {
 }
 
 #[test]
-fn every_beginning_of_a_seed_passes() {
+fn seed_prefixes_pass() {
     for target in TARGETS {
         for entry in fs::read_dir(replay::corpus(target.name)).unwrap() {
             let data = fs::read(entry.unwrap().path()).unwrap();
@@ -30,7 +30,7 @@ fn every_beginning_of_a_seed_passes() {
 }
 
 #[test]
-fn bytes_without_a_sense_pass() {
+fn repeated_bytes_pass() {
     for target in TARGETS {
         for byte in 0..=u8::MAX {
             for len in [1, 2, 9, 16, 17, 40, 300] {
@@ -41,7 +41,7 @@ fn bytes_without_a_sense_pass() {
 }
 
 #[test]
-fn corpora_are_small_and_belong_to_a_target() {
+fn corpora_are_small_and_have_a_target() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let mut total = 0;
     for folder in fs::read_dir(root).unwrap().map(Result::unwrap) {

@@ -1,13 +1,13 @@
-//! The command line of `cargo xtask`: what was asked for, and what to say when it was asked wrongly.
+//! Command line of `cargo xtask`: parsing, help pages and usage errors.
 
 use std::process::ExitCode;
 
 use crate::tasks::{Failure, bench, chaos, ci, conform, fuzz, sim, test, zookeeper};
 
-/// Runs the task that `arguments` (without the program's name) ask for.
+/// Runs the task that `arguments` (without the program's name) select.
 ///
-/// The status is 0 when it was done, 1 when it failed, and 2 when `arguments` make no sense. `chaos`
-/// and `sim` pass on the status of the program that they run.
+/// The status is 0 on success, 1 if the task failed, and 2 if `arguments` are invalid. `chaos` and `sim`
+/// return the status of the program that they run.
 pub fn run(arguments: impl IntoIterator<Item = String>) -> ExitCode {
     let arguments: Vec<String> = arguments.into_iter().collect();
     let failure = match Request::parse(&arguments) {
@@ -21,7 +21,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>) -> ExitCode {
     ExitCode::from(failure.status())
 }
 
-/// A task with its arguments, or a page of help.
+/// Task with its arguments, or a help page.
 #[derive(Debug, PartialEq, Eq)]
 enum Request {
     Help(&'static str),
@@ -122,7 +122,7 @@ impl Request {
 
     fn parse_secs(secs: &str) -> Result<u32, Failure> {
         match secs.parse() {
-            // libFuzzer takes 0 for no end.
+            // libFuzzer treats 0 as unlimited.
             Ok(number) if number != 0 => Ok(number),
             _ => Err(Failure::usage(format!("`{secs}` is no number of seconds"))),
         }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn good_lines_are_understood() {
+    fn valid_lines_parse() {
         let start = |port| Request::ZookeeperStart { port };
         assert_eq!(parse("zookeeper start").unwrap(), start(None));
         assert_eq!(parse("zookeeper start --port 2200").unwrap(), start(Some(2200)));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lines_are_usage_errors_of_one_line() {
+    fn invalid_lines_are_usage_errors_of_one_line() {
         for line in [
             "",
             "tset",

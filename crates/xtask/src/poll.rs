@@ -1,11 +1,11 @@
-//! Waiting on a condition: the one place of this crate that reads a clock or sleeps.
+//! Polling of a condition: the only place of this crate that reads a clock or sleeps.
 
 use std::time::{Duration, Instant};
 
-/// Asks `probe` again and again until it answers `Some`, or `limit` has passed.
+/// Calls `probe` repeatedly until it returns `Some`, or until `limit` has passed.
 ///
-/// The probe is always asked at least once, and once more after the limit has passed, so a slow
-/// machine is not mistaken for a broken server.
+/// It calls the probe at least once, and once more after the limit has passed. A slow machine therefore does
+/// not look like a broken server.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-// reason: another process is waited for, and it offers nothing to block on.
+// reason: another process changes the condition, and it offers no event to wait for.
 #[allow(
     clippy::disallowed_methods,
     reason = "the gap between two probes of a condition, never a wait by itself"
@@ -48,5 +48,6 @@ fn pause() {
     std::thread::sleep(PROBE_GAP);
 }
 
-/// Short against a server start (about a second), long against a probe (well under a millisecond).
+/// Short compared with a server start (about a second), long compared with a probe (well under a
+/// millisecond).
 const PROBE_GAP: Duration = Duration::from_millis(10);

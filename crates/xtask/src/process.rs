@@ -1,5 +1,4 @@
-//! Questions about processes, answered by `/proc` and the shell, so that no binding to the C
-//! library is needed.
+//! Queries about processes. They use `/proc` and the shell, so that no binding to the C library is needed.
 
 use std::env;
 use std::fs;
@@ -8,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Tells whether process `pid` exists and has not ended. A zombie has ended.
+/// Returns whether process `pid` exists and has not ended. A zombie has ended.
 pub(crate) fn is_alive(pid: u32) -> bool {
     !matches!(state(pid), None | Some('Z' | 'X'))
 }
@@ -16,13 +15,14 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 /// Returns the state letter of process `pid`: `R`, `S`, `T` (stopped), `Z` (ended) and so on.
 pub(crate) fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the command in parentheses, and may itself hold spaces and parentheses.
+    // The second field is the command in parentheses. It may contain spaces and parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.chars().next()
 }
 
-/// Returns the processor time, user and system, of all children of this process that have ended and
-/// were waited for, and of theirs.
+/// Returns the processor time, user and system, of this process's ended children and their descendants.
+///
+/// Only children that their parent has reaped count.
 pub(crate) fn children_cpu_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
@@ -31,14 +31,15 @@ pub(crate) fn children_cpu_time() -> Duration {
     Duration::from_millis(10 * ticks)
 }
 
-/// Tells whether `text` occurs in the command line of process `pid`.
+/// Returns whether `text` occurs in the command line of process `pid`.
 pub(crate) fn command_line_mentions(pid: u32, text: &str) -> bool {
     fs::read(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|raw| String::from_utf8_lossy(&raw).contains(text))
 }
 
-/// Sends `signal` ("TERM", "KILL", ...) to process `pid` through the shell's own `kill`, because a
-/// bare system may lack the program of that name.
+/// Sends `signal` ("TERM", "KILL", ...) to process `pid`.
+///
+/// It uses the `kill` built into the shell, because a minimal system may lack the program `kill`.
 pub(crate) fn signal(pid: u32, signal: &str) -> bool {
     Command::new("sh")
         .args(["-c", r#"kill -s "$1" "$2""#, "sh", signal, &pid.to_string()])
@@ -48,18 +49,17 @@ pub(crate) fn signal(pid: u32, signal: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Returns the id of the user this process acts for.
+/// Returns the id of the user that this process runs as.
 pub(crate) fn user_id() -> Option<u32> {
     fs::metadata("/proc/self").ok().map(|process| process.uid())
 }
 
-/// Tells whether this process runs with root's rights.
+/// Returns whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     user_id() == Some(0)
 }
 
-/// Finds `program` on the `PATH`, or in the folders of system programs, which are often left out
-/// of the `PATH`.
+/// Finds `program` on the `PATH`, or in the folders of system programs, which a `PATH` often omits.
 pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)

@@ -1,4 +1,4 @@
-//! The tasks behind the command line.
+//! Implementations of the tasks.
 
 pub(crate) mod bench;
 pub(crate) mod chaos;
@@ -16,7 +16,7 @@ use std::process::Command;
 
 use crate::zookeeper::Error;
 
-/// Why a task was not done: a message for standard error, and the exit status that goes with it.
+/// Failure of a task: a message for standard error, and the exit status.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     message: String,
@@ -24,12 +24,12 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The task was asked for in a way that makes no sense.
+    /// Creates a failure for an invalid command line.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), status: 2 }
     }
 
-    /// The task was tried and did not succeed.
+    /// Creates a failure of a task that ran.
     pub(crate) fn task(message: impl Into<String>) -> Self {
         Self { message: message.into(), status: 1 }
     }
@@ -49,29 +49,29 @@ impl From<Error> for Failure {
     }
 }
 
-/// Returns the folder that holds the workspace's `Cargo.toml`.
+/// Returns the folder of the workspace's `Cargo.toml`.
 fn workspace_root() -> PathBuf {
-    // Set by `cargo run` to where this package lies now; the compiled-in value is where it lay when
-    // it was built, which is the same unless the workspace has been moved since.
+    // `cargo run` sets the variable to the package's current folder. The compiled-in value is the folder at
+    // build time, which differs only if the workspace was moved since.
     let package =
         env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let package = Path::new(&package);
     package.ancestors().nth(2).unwrap_or(package).to_owned()
 }
 
-/// Returns the `cargo` that runs us, ready to run in the workspace.
+/// Returns a command for the `cargo` that runs this program, in the workspace's folder.
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(workspace_root());
     command
 }
 
-/// Runs one step of a task, and prints what it is and how long it took.
+/// Runs one step of a task, and prints its command line and its duration.
 fn step(command: &mut Command) -> Result<(), Failure> {
     run_program(command).map_err(|failure| Failure { status: 1, ..failure })
 }
 
-/// Runs a program like [`step`], and passes on its exit status.
+/// Runs a program like [`step`], and returns a failure with the program's exit status.
 fn run_program(command: &mut Command) -> Result<(), Failure> {
     let name = display(command);
     println!("==> {name}");
@@ -84,7 +84,7 @@ fn run_program(command: &mut Command) -> Result<(), Failure> {
         }
         Ok(status) => {
             let message = format!("failed after {took:.1} s ({status}): {name}");
-            // A program that a signal has ended has no code.
+            // A program terminated by a signal has no code.
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             Err(Failure { message, status: code.unwrap_or(1) })
         }
@@ -93,10 +93,11 @@ fn run_program(command: &mut Command) -> Result<(), Failure> {
 }
 
 /// Builds the program that `selection` names, with cargo's progress on the screen, then runs it.
-/// `cargo` makes the command lines.
+///
+/// `cargo` creates the command lines.
 ///
 /// # Errors
-/// The build fails, with status 1, or the program does, with its own status.
+/// If the build fails, with status 1, or if the program fails, with its own status.
 fn build_and_run(
     cargo: impl Fn(&[&str]) -> Command,
     selection: &[&str],

@@ -1,4 +1,4 @@
-//! Real Apache ZooKeeper servers for tests and development: found, started, broken and stopped.
+//! Real Apache ZooKeeper servers for tests and development: installation, start, faults and stop.
 //!
 //! ```no_run
 //! use xtask::zookeeper::Standalone;
@@ -10,9 +10,9 @@
 //! # Ok::<(), xtask::zookeeper::Error>(())
 //! ```
 //!
-//! Every server dies with the process that started it, however that process ends, and listens on a
-//! loopback address or inside a network namespace of its own. All calls block the calling thread
-//! until what they ask for has happened, or fail after a deadline.
+//! Every server ends with the process that started it, however that process ends. It listens on a loopback
+//! address or inside a separate network namespace. All calls block the calling thread until their effect is
+//! visible, or fail after a deadline.
 
 mod address;
 mod distribution;

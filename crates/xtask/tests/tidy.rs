@@ -1,6 +1,6 @@
-//! Rules of the house that neither the compiler nor clippy knows.
+//! Rules of this repository that neither the compiler nor clippy checks.
 //!
-//! Every breach is reported as `file:line: what to do`, all of them at once.
+//! Every violation is reported as `file:line: what to do`, all of them at once.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
@@ -18,7 +18,7 @@ fn files_start_with_documentation() {
 }
 
 #[test]
-fn lines_fit_the_screen() {
+fn lines_have_at_most_110_columns() {
     check(|file, report| {
         for (number, line) in file.lines() {
             let columns = line.chars().count();
@@ -33,7 +33,7 @@ fn lines_fit_the_screen() {
 }
 
 #[test]
-fn files_of_the_crates_stay_short() {
+fn crate_sources_have_at_most_700_lines() {
     check(|file, report| {
         let lines = file.text.lines().count();
         if file.is_crate_source() && lines > LINES_MAX {
@@ -45,9 +45,9 @@ fn files_of_the_crates_stay_short() {
     });
 }
 
-/// Whoever chooses a lock reads the same page of each, in the same order.
+/// The documentation of every lock has the same sections in the same order.
 #[test]
-fn every_lock_has_its_page() {
+fn lock_documentation_has_the_same_sections() {
     let recipes = root().join("crates/zk-recipes/src");
     for lock in LOCKS {
         let text = fs::read_to_string(recipes.join(lock)).unwrap();
@@ -61,8 +61,8 @@ fn every_lock_has_its_page() {
 }
 
 #[test]
-fn nothing_is_left_unfinished() {
-    // Put together here, so that this file keeps its own rule.
+fn sources_have_no_todo_unimplemented_or_dbg() {
+    // The names are assembled here, so that this file obeys its own rule.
     let macros = ["todo", "unimplemented", "dbg"].map(|name| format!("{name}!"));
     check(|file, report| {
         for (number, line) in file.lines() {
@@ -95,10 +95,10 @@ fn tests_do_not_sleep() {
 }
 
 #[test]
-fn the_pure_parts_touch_nothing_outside() {
+fn pure_modules_use_no_clock_thread_or_socket() {
     check(|file, report| {
         let pure = PURE_FOLDERS.iter().any(|folder| file.path.starts_with(folder));
-        // A test may take one instant to count from.
+        // A test may read the clock once for a starting instant.
         if !pure || file.path.ends_with("/tests.rs") || file.path.contains("/tests/") {
             return;
         }
@@ -117,7 +117,7 @@ fn the_pure_parts_touch_nothing_outside() {
 }
 
 #[test]
-fn arrows_point_down() {
+fn crate_dependencies_point_down() {
     let root = root();
     let members = member_names(&root);
     let mut report = Report::default();
@@ -130,7 +130,7 @@ fn arrows_point_down() {
         };
         for (number, section, line) in dependency_lines(&manifest) {
             for member in members.iter().filter(|member| has_word(line, member)) {
-                // The in-memory server stands in for the real one, below everything.
+                // Development dependencies may include the in-memory server, which replaces the real one.
                 let tool = section == "dev-dependencies" && DEV_ONLY.contains(&member.as_str());
                 if member != name && !allowed.contains(&member.as_str()) && !tool {
                     let problem =
@@ -143,7 +143,7 @@ fn arrows_point_down() {
     report.finish();
 }
 
-/// Runs `rule` over every Rust file of the repository.
+/// Runs `rule` on every Rust file of the repository.
 fn check(rule: impl Fn(&File, &mut Report)) {
     let root = root();
     let mut paths = Vec::new();
@@ -152,7 +152,7 @@ fn check(rule: impl Fn(&File, &mut Report)) {
     assert!(!paths.is_empty(), "no Rust files under {}", root.display());
     let mut report = Report::default();
     for path in paths {
-        // A file may go away while an editor or a build is at work.
+        // A file may disappear while an editor or a build is running.
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };
@@ -164,7 +164,7 @@ fn check(rule: impl Fn(&File, &mut Report)) {
 }
 
 struct File {
-    /// Relative to the root of the workspace.
+    /// The path relative to the root of the workspace.
     path: String,
     text: String,
 }
@@ -223,8 +223,8 @@ fn member_names(root: &Path) -> Vec<String> {
     names.chain(["zk-tests".to_owned(), "zk-benches".to_owned()]).collect()
 }
 
-/// Returns the lines of a manifest that name a dependency, with number and kind of section. The
-/// header of a section is one of them, because it may carry the name.
+/// Returns the lines of a manifest that name a dependency, with the line's number and kind of section. They
+/// include the headers of sections, which may contain the name.
 fn dependency_lines(manifest: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     let mut section = "";
     (1..).zip(manifest.lines()).filter_map(move |(number, line)| {
@@ -237,7 +237,7 @@ fn dependency_lines(manifest: &str) -> impl Iterator<Item = (usize, &str, &str)>
     })
 }
 
-/// Splits at `//`, unless it is the one of an address such as `tcp://`.
+/// Splits a line at `//`, unless that belongs to an address such as `tcp://`.
 fn split_comment(line: &str) -> (&str, &str) {
     let start = line.match_indices("//").map(|(at, _)| at).find(|at| !line[..*at].ends_with(':'));
     line.split_at(start.unwrap_or(line.len()))
@@ -251,7 +251,7 @@ fn comment_of(line: &str) -> &str {
     split_comment(line).1
 }
 
-/// A call of any function named so, however its path was imported, but not of a method.
+/// Returns whether the code calls a function of this name, by any path, but no method.
 fn sleeps(code: &str) -> bool {
     let name = "sleep";
     word_starts(code, name)
@@ -262,7 +262,7 @@ fn has_word(text: &str, word: &str) -> bool {
     word_starts(text, word).next().is_some()
 }
 
-/// Returns where `word` stands in `text` by itself, not as a part of a longer name.
+/// Returns the offsets of `word` in `text` as a separate word, not as a part of a longer name.
 fn word_starts<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let part_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     text.match_indices(word).map(|(at, _)| at).filter(move |&at| {
@@ -270,7 +270,7 @@ fn word_starts<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> 
     })
 }
 
-/// What each crate of the product may name. The rest of the house hangs below or beside them.
+/// Allowed dependencies of the product's crates on crates of the workspace. Other crates are unrestricted.
 const MAY_DEPEND_ON: [(&str, &[&str]); 4] = [
     ("zk-proto", &[]),
     ("zk-session-core", &["zk-proto"]),
@@ -278,7 +278,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 4] = [
     ("zk-recipes", &["zk-session"]),
 ];
 
-/// What every crate may name among its development dependencies.
+/// Additional development dependencies that these crates may have.
 const DEV_ONLY: [&str; 1] = ["zk-testing"];
 
 const PURE_FOLDERS: [&str; 2] = ["crates/zk-proto/src/", "crates/zk-session-core/src/"];

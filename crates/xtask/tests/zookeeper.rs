@@ -1,4 +1,4 @@
-//! The harness itself, against real ZooKeeper servers.
+//! Tests of the harness, against real ZooKeeper servers.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use xtask::poll::poll;
 use xtask::zookeeper::{Ensemble, ErrorKind, Mode, Settings, Standalone, or_skip};
 
 #[test]
-fn a_standalone_server_survives_a_kill_with_address_and_data() {
+fn standalone_server_restarts_with_same_address_and_data() {
     let Some(zk) = or_skip(Standalone::start()) else {
         return;
     };
@@ -40,7 +40,7 @@ fn settings_reach_the_server() {
 }
 
 #[test]
-fn a_paused_server_accepts_and_says_nothing() {
+fn paused_server_does_not_reply() {
     let Some(zk) = or_skip(Standalone::start()) else {
         return;
     };
@@ -48,14 +48,14 @@ fn a_paused_server_accepts_and_says_nothing() {
     zk.four_letter("ruok").unwrap_err();
     zk.resume().unwrap();
     zk.await_serving().unwrap();
-    // A paused server can be killed all the same.
+    // A paused server can be killed, too.
     zk.pause().unwrap();
     zk.kill();
     assert_eq!(zk.pause().unwrap_err().kind(), ErrorKind::Failed);
 }
 
 #[test]
-fn a_dropped_server_leaves_no_process_and_no_files() {
+fn dropped_server_leaves_no_process_and_no_files() {
     let Some(zk) = or_skip(Standalone::start()) else {
         return;
     };
@@ -70,13 +70,13 @@ fn a_dropped_server_leaves_no_process_and_no_files() {
 }
 
 #[test]
-fn a_server_outlives_the_thread_that_started_it() {
+fn server_outlives_the_thread_that_started_it() {
     let started = thread::spawn(Standalone::start).join().unwrap();
     let Some(zk) = or_skip(started) else { return };
     assert_eq!(zk.four_letter("ruok").unwrap(), "imok");
 }
 
-/// Runs this same test in a child process, which ends by a signal while its server runs.
+/// Runs itself in a child process, which a signal terminates while its server runs.
 #[test]
 fn a_server_dies_with_a_killed_test_process() {
     if let Some(report) = std::env::var_os(CHILD) {
@@ -101,7 +101,7 @@ fn a_server_dies_with_a_killed_test_process() {
 }
 
 #[test]
-fn an_ensemble_on_loopback_elects_and_elects_again() {
+fn loopback_ensemble_elects_a_new_leader_after_a_kill() {
     let Some(ensemble) = or_skip(Ensemble::start(3, 500)) else {
         return;
     };
@@ -120,7 +120,7 @@ fn an_ensemble_on_loopback_elects_and_elects_again() {
 }
 
 #[test]
-fn a_cut_follower_keeps_its_clients_while_the_leader_drops_it() {
+fn follower_cut_from_its_leader_stays_reachable() {
     let Some(ensemble) = or_skip(Ensemble::in_namespaces(500)) else {
         return;
     };
@@ -136,19 +136,19 @@ fn a_cut_follower_keeps_its_clients_while_the_leader_drops_it() {
     await_synced("2");
 
     ensemble.cut_from_leader(follower).unwrap();
-    // It has not noticed yet, so it answers as before.
+    // The follower has not detected the cut, so it replies as before.
     let status = ensemble.server(follower).status().unwrap().unwrap();
     assert_eq!(status.mode, Mode::Follower);
     await_synced("1");
     assert!(ensemble.server(leader).is_leader().unwrap());
-    // Clients still reach the follower, which has lost its leader and says so.
+    // Clients still reach the follower after it lost its leader.
     ensemble.server(follower).four_letter("ruok").unwrap();
 
     ensemble.heal().unwrap();
     ensemble.await_serving().unwrap();
     assert_ne!(ensemble.follower().unwrap(), ensemble.leader().unwrap());
 
-    // One way is enough: the leader still sends, and no acknowledgement arrives.
+    // A cut in one direction suffices: the leader still sends, but receives no acknowledgement.
     let (leader, follower) = (ensemble.leader().unwrap(), ensemble.follower().unwrap());
     ensemble.cut_one_way(follower, leader).unwrap();
     await_synced("1");
@@ -157,7 +157,7 @@ fn a_cut_follower_keeps_its_clients_while_the_leader_drops_it() {
 }
 
 #[test]
-fn reconfigured_server_reads_new_settings_at_its_restart() {
+fn reconfigured_server_reads_new_settings_after_restart() {
     let Some(ensemble) = or_skip(Ensemble::start(3, 500)) else {
         return;
     };
@@ -172,5 +172,6 @@ fn reconfigured_server_reads_new_settings_at_its_restart() {
 /// Longer than any of the waits takes on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Names the file in which the child of `a_server_dies_with_a_killed_test_process` reports.
+/// Environment variable with the file to which the child of `a_server_dies_with_a_killed_test_process`
+/// reports.
 const CHILD: &str = "ZK_HARNESS_CHILD_REPORT";

@@ -4,8 +4,9 @@
 //! cargo run -p zk-proto --example decode_exchange [file]
 //! ```
 //!
-//! Without an argument it reads the recording of multi in `tests/golden`, where the others are too.
-//! Replies do not say what they answer: like a client, it remembers the operation of each number.
+//! Without an argument it reads the recording of multi in `tests/golden`, the folder of all recordings. A
+//! reply does not contain its operation. Like a client, the program maps each request number to its
+//! operation.
 
 #![allow(dead_code, reason = "the tests use more of the modules that this shares with them")]
 

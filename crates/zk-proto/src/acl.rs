@@ -1,4 +1,4 @@
-//! Who may do what with a node.
+//! Access control lists: the permissions of users on a node.
 //!
 //! ```text
 //! ACL  perms: int, scheme: ustring, id: ustring      (in ZooKeeper's source: perms, Id)
@@ -31,21 +31,21 @@ use crate::{
     },
 };
 
-/// The list that permits everything to everybody.
+/// ACL that grants all permissions to everybody: ZooKeeper's `OPEN_ACL_UNSAFE`.
 pub const OPEN_ACL: &[Acl] = &[Acl::open()];
 
-/// One entry of a node's access control list.
+/// Entry of a node's access control list.
 ///
-/// An entry is valid only if the server knows its scheme and takes the id for one of it; else it
-/// refuses the whole list with [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL), like an empty one.
-/// The constructors do not check the id: which ones are valid is up to the server's providers.
+/// A server accepts an entry if it knows the scheme and the scheme accepts the id. Otherwise it rejects the
+/// whole list with [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL), as it does an empty list. The constructors
+/// do not check the id, because the server's authentication providers decide about it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acl {
-    /// What the entry permits.
+    /// The permissions that the entry grants.
     pub perms: Perms,
-    /// How `id` is to be understood: `world`, `auth`, `digest`, `ip`, `x509` or `sasl`.
+    /// The scheme of `id`: `world`, `auth`, `digest`, `ip`, `x509` or `sasl`.
     pub scheme: Cow<'static, str>,
-    /// Whom the entry permits it.
+    /// The identity that gets the permissions.
     pub id: Cow<'static, str>,
 }
 
@@ -53,60 +53,63 @@ impl Acl {
     /// Length of the shortest entry on the wire, in bytes: both strings empty.
     pub const LEN_MIN: usize = 3 * INT_LEN;
 
-    /// The entry that permits everything to everybody: `world:anyone`.
+    /// Returns the entry that grants all permissions to everybody: `world:anyone`.
     #[must_use]
     pub const fn open() -> Self {
         Self::world(Perms::ALL)
     }
 
-    /// The entry for everybody: `world:anyone`.
+    /// Returns an entry for everybody: `world:anyone`.
     #[must_use]
     pub const fn world(perms: Perms) -> Self {
         Self { perms, scheme: Cow::Borrowed("world"), id: Cow::Borrowed("anyone") }
     }
 
-    /// The entry for whoever sends it. The server replaces it by one for each identity that the
-    /// connection has proved (`digest`, `x509`, `sasl`), and refuses it if there is none.
+    /// Returns an entry for the identities of the connection that sends it.
+    ///
+    /// The server replaces the entry by one for each authenticated identity of the connection (`digest`,
+    /// `x509`, `sasl`). It rejects the entry if the connection has none.
     #[must_use]
     pub const fn auth(perms: Perms) -> Self {
         Self { perms, scheme: Cow::Borrowed("auth"), id: Cow::Borrowed("") }
     }
 
-    /// The entry for who knows `password`: [`digest_id`] says how it is told.
+    /// Returns an entry for the user who authenticates with `password`. [`digest_id`] computes the id.
     ///
-    /// Such a connection proves itself with an [`AuthPacket`](crate::AuthPacket) of the scheme
-    /// `digest` and the credential `user:password`.
+    /// A connection authenticates with an [`AuthPacket`](crate::AuthPacket) of the scheme `digest` and the
+    /// credential `user:password`.
     #[must_use]
     pub fn digest(perms: Perms, user: &str, password: &str) -> Self {
         Self { perms, scheme: Cow::Borrowed("digest"), id: digest_id(user, password).into() }
     }
 
-    /// The entry for the connections from an address, or from a network such as `10.0.0.0/8`.
-    /// Servers before 3.9 take no IPv6 here.
+    /// Returns an entry for connections from an address, or from a network such as `10.0.0.0/8`. Servers
+    /// before 3.9 accept no IPv6 here.
     #[must_use]
     pub fn ip(perms: Perms, network: impl Into<Cow<'static, str>>) -> Self {
         Self { perms, scheme: Cow::Borrowed("ip"), id: network.into() }
     }
 
-    /// The entry for who holds the certificate of a subject, e.g. `CN=alice,O=Example`. The server
-    /// must have TLS set up.
+    /// Returns an entry for the client whose certificate has this subject, e.g. `CN=alice,O=Example`. The
+    /// server must have TLS set up.
     #[must_use]
     pub fn x509(perms: Perms, subject: impl Into<Cow<'static, str>>) -> Self {
         Self { perms, scheme: Cow::Borrowed("x509"), id: subject.into() }
     }
 
-    /// The entry for who has proved to be `user` with SASL, e.g. `alice` or `alice@EXAMPLE.ORG`.
-    /// The server must have SASL set up.
+    /// Returns an entry for a user authenticated by SASL, e.g. `alice` or `alice@EXAMPLE.ORG`. The server
+    /// must have SASL set up.
     #[must_use]
     pub fn sasl(perms: Perms, user: impl Into<Cow<'static, str>>) -> Self {
         Self { perms, scheme: Cow::Borrowed("sasl"), id: user.into() }
     }
 }
 
-/// The id of a `digest` ACL entry: the user's name, a colon, and the base64 of the SHA-1 of
-/// `user:password` (`DigestAuthenticationProvider.generateDigest` in ZooKeeper's source).
+/// Returns the id of a `digest` ACL entry.
 ///
-/// As for the server, the name ends at its first colon.
+/// The id is the user's name, a colon, and the base64 of the SHA-1 of `user:password`, as in
+/// `DigestAuthenticationProvider.generateDigest` in ZooKeeper's source. The name ends at its first colon, as
+/// on the server.
 ///
 /// ```
 /// use zk_proto::acl::digest_id;
@@ -121,8 +124,10 @@ pub fn digest_id(user: &str, password: &str) -> String {
     id
 }
 
-/// The id that a server gives to who authenticates by the scheme `digest` with these credentials:
-/// that of [`digest_id`], if there is a colon between user and password.
+/// Returns the id that a server gives to a client that authenticates by the scheme `digest` with this
+/// credential.
+///
+/// It equals [`digest_id`] if a colon separates user and password.
 ///
 /// ```
 /// assert_eq!(zk_proto::credential_id("u:p"), zk_proto::digest_id("u", "p"));
@@ -152,18 +157,18 @@ impl<'a> Decode<'a> for Acl {
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let perms = Perms(r.i32("acl.perms")?);
-        // A null scheme is no malformed record to a server but an invalid ACL, like any scheme it
-        // does not know; so it reads as the empty one.
+        // For a server, a null scheme is an invalid ACL, like any unknown scheme, and no malformed record.
+        // Null therefore reads as empty.
         let scheme = r.opt_text("acl.scheme")?.unwrap_or_default().into_owned();
         let id = r.text("acl.id")?.into_owned();
         Ok(Self { perms, scheme: scheme.into(), id: id.into() })
     }
 }
 
-/// A set of permissions.
+/// Set of permissions.
 ///
-/// Servers store and return any bits, so unknown ones are kept. `Debug` prints names, `Display` the
-/// letters of ZooKeeper's shell.
+/// Servers store and return any bits, so unknown bits are kept. `Debug` prints names, `Display` the letters
+/// of ZooKeeper's shell.
 ///
 /// ```
 /// use zk_proto::Perms;
@@ -178,27 +183,27 @@ impl<'a> Decode<'a> for Acl {
 pub struct Perms(pub i32);
 
 impl Perms {
-    /// Reading data and listing children.
+    /// Permission to read data and list children.
     pub const READ: Self = Self(1);
-    /// Setting data.
+    /// Permission to set data.
     pub const WRITE: Self = Self(2);
-    /// Creating children.
+    /// Permission to create children.
     pub const CREATE: Self = Self(4);
-    /// Deleting children.
+    /// Permission to delete children.
     pub const DELETE: Self = Self(8);
-    /// Setting the ACL.
+    /// Permission to set the ACL.
     pub const ADMIN: Self = Self(16);
-    /// All five.
+    /// All five permissions.
     pub const ALL: Self = Self(31);
 
-    /// Whether all of `other` is in this set.
+    /// Returns whether this set contains all of `other`.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// The permissions in the order in which ZooKeeper's shell prints them.
+/// Permissions in the order in which ZooKeeper's shell prints them.
 const NAMES: [(Perms, &str, char); 5] = [
     (Perms::CREATE, "CREATE", 'c'),
     (Perms::DELETE, "DELETE", 'd'),
@@ -213,7 +218,7 @@ impl Perms {
         held.map(|(_, name, letter)| (name, letter))
     }
 
-    /// The bits that have no name.
+    /// Returns the bits without a name.
     const fn unknown(self) -> i32 {
         self.0 & !Self::ALL.0
     }

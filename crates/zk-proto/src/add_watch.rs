@@ -1,4 +1,4 @@
-//! Setting persistent watches, and asking for watches and removing them.
+//! Persistent watches, and requests that check for watches and remove them.
 //!
 //! ```text
 //! AddWatchRequest       path: ustring, mode: int
@@ -7,7 +7,7 @@
 //! RemoveWatchesRequest  path: ustring, type: int
 //! ```
 //!
-//! The replies to the last two have no body. One-shot watches are set by the requests that read:
+//! The replies to checkWatches and removeWatches have no body. One-shot watches are set by the read requests:
 //! exists, getData, getChildren and getChildren2.
 //!
 //! ```
@@ -35,16 +35,17 @@ use crate::{
     },
 };
 
-/// Sets a watch that stays. Needs a server of 3.6.0 or newer; an older one closes the connection.
+/// Request to set a watch that stays after it fires. Needs a server of 3.6.0 or newer; an older one closes
+/// the connection.
 ///
-/// The node need not exist, and nothing is asked of its ACL until something happens to it. Before
-/// 3.9.0 a server remembers one kind of watch per path and connection, the last one asked for
+/// The node need not exist. The server checks no ACL when it sets the watch, only when an event occurs on the
+/// node. Before 3.9.0 a server keeps one kind of watch per path and connection: the last one set
 /// (ZOOKEEPER-4466).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddWatch<'a> {
-    /// The path.
+    /// The path to watch.
     pub path: Cow<'a, str>,
-    /// What is watched.
+    /// The kind of watch.
     pub mode: AddWatchMode,
 }
 
@@ -81,7 +82,7 @@ impl Request for AddWatch<'_> {
     }
 }
 
-/// The watch is set.
+/// Reply to [`AddWatch`]: the watch is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddWatchReply {
     /// A second code besides the header's; servers always send [`ErrorCode::OK`].
@@ -106,21 +107,23 @@ impl<'a> Decode<'a> for AddWatchReply {
     }
 }
 
-/// Asks whether this connection has a watch, and changes nothing. Needs a server of 3.5.0 or newer.
-/// Refused with [`NO_WATCHER`](crate::ErrorCode::NO_WATCHER) if it has none.
+/// Request to check whether this connection has a watch. Needs a server of 3.5.0 or newer.
+///
+/// A server rejects it with [`NO_WATCHER`](crate::ErrorCode::NO_WATCHER) if the connection has no such watch.
 pub type CheckWatches<'a> = WatchesRequest<'a, { OpCode::CheckWatches.code() }>;
 
-/// Removes this connection's watches. Needs a server of 3.5.0 or newer. Refused with
-/// [`NO_WATCHER`](crate::ErrorCode::NO_WATCHER) if there are none: of a one-shot watch that means
-/// as well that it has fired, and the notification may be on its way.
+/// Request to remove this connection's watches. Needs a server of 3.5.0 or newer.
+///
+/// A server rejects it with [`NO_WATCHER`](crate::ErrorCode::NO_WATCHER) if the connection has no such watch.
+/// For a one-shot watch that can also mean that the watch has fired and its notification is still in flight.
 pub type RemoveWatches<'a> = WatchesRequest<'a, { OpCode::RemoveWatches.code() }>;
 
-/// The body that checkWatches and removeWatches share; `OP` is the opcode it goes with.
+/// Body of checkWatches and removeWatches requests; `OP` is the opcode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchesRequest<'a, const OP: i32> {
-    /// The path that is watched.
+    /// The watched path.
     pub path: Cow<'a, str>,
-    /// Which of its watches are meant.
+    /// The kind of watch to check or remove.
     pub watcher_type: WatcherType,
 }
 

@@ -1,10 +1,10 @@
-//! Adding an identity to a connection.
+//! Authentication of a connection by scheme and credential.
 //!
 //! ```text
 //! AuthPacket  type: int, scheme: ustring, auth: buffer
 //! ```
 //!
-//! The reply has no body. What a server takes for which scheme is said at [`Acl`](crate::Acl).
+//! The reply has no body. [`Acl`](crate::Acl) describes the schemes.
 
 use std::{borrow::Cow, fmt};
 
@@ -19,11 +19,13 @@ use crate::{
     },
 };
 
-/// Adds an identity to the connection (not to the session: it has to be sent again after every
-/// reconnect, before the watches are re-armed). Send it with [`xid::AUTH`](crate::xid::AUTH).
+/// Request to add an identity to the connection. Send it with [`xid::AUTH`](crate::xid::AUTH).
 ///
-/// The reply may overtake replies to earlier requests. A refusal is the error
-/// [`AUTH_FAILED`](crate::ErrorCode::AUTH_FAILED), after which the server closes the connection.
+/// The identity belongs to the connection, not to the session. The client has to send it again after every
+/// reconnect, before it re-registers its watches.
+///
+/// The reply may overtake replies to earlier requests. A server rejects the request with
+/// [`AUTH_FAILED`](crate::ErrorCode::AUTH_FAILED) and then closes the connection.
 ///
 /// ```
 /// use zk_proto::AuthPacket;
@@ -39,9 +41,9 @@ use crate::{
 pub struct AuthPacket<'a> {
     /// Always 0; servers ignore it.
     pub auth_type: i32,
-    /// The kind of credential, e.g. `digest`. Null reads as empty: both are unknown schemes.
+    /// The kind of credential, e.g. `digest`. Null reads as empty: servers know neither as a scheme.
     pub scheme: Cow<'a, str>,
-    /// The credential; for `digest` the text `user:password`.
+    /// The credential; for `digest` it is the text `user:password`.
     pub auth: Option<Cow<'a, [u8]>>,
 }
 
@@ -78,7 +80,7 @@ impl Request for AuthPacket<'_> {
     }
 }
 
-/// Shows everything but the credential.
+/// Prints all fields except the credential.
 impl fmt::Debug for AuthPacket<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthPacket")

@@ -8,7 +8,7 @@ pub(crate) fn push_base64(bytes: &[u8], out: &mut String) {
         let byte = |at: usize| group.get(at).copied().unwrap_or(0);
         let (a, b, c) = (byte(0), byte(1), byte(2));
         let sextets = [a >> 2, (a << 4 | b >> 4) & 63, (b << 2 | c >> 6) & 63, c & 63];
-        // One byte fills two digits, two fill three; the rest is padding.
+        // One byte fills two digits, two bytes fill three. The rest is padding.
         for (at, sextet) in sextets.into_iter().enumerate() {
             let digit = if at <= group.len() { ALPHABET[usize::from(sextet)] } else { b'=' };
             out.push(char::from(digit));
@@ -20,9 +20,9 @@ pub(crate) fn push_base64(bytes: &[u8], out: &mut String) {
 mod tests {
     use super::*;
 
-    /// Section 10 of RFC 4648.
+    /// Test vectors of RFC 4648, section 10.
     #[test]
-    fn the_vectors_of_the_rfc() {
+    fn encoding_matches_the_rfc_vectors() {
         for (bytes, expected) in [
             ("", ""),
             ("f", "Zg=="),
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn every_digit() {
+    fn encoding_uses_the_standard_alphabet() {
         let mut out = String::new();
         push_base64(&[0xfb, 0xff, 0xbf, 0x00, 0x10, 0x83], &mut out);
         assert_eq!(out, "+/+/ABCD");

@@ -1,8 +1,8 @@
-//! The names of a node's children, as they came.
+//! List of the names of a node's children, in the order of the server.
 //!
-//! A contended lock lists its node on every acquire, and the list may be thousands of names long.
-//! So a list is one slice of the frame it came in: decoding checks every length once and allocates
-//! nothing, and iterating walks the bytes.
+//! Contenders of a lock list its node on every acquire, and the list may have thousands of names. The list is
+//! therefore one slice of the frame it was received in. Decoding checks every length once and allocates
+//! nothing. Iterating walks the bytes.
 //!
 //! ```text
 //! children  vector<ustring>, in the replies to getChildren and getChildren2
@@ -29,20 +29,20 @@ use crate::wire::{
     writer::{self, INT_LEN, wire_len},
 };
 
-/// A list of child names that shares the memory of the frame it came in.
+/// List of child names that shares the memory of its frame.
 ///
-/// In the server's order, which is that of a hash table. Equal lists have the same names in the
-/// same order.
+/// The names are in the server's order, which is that of a hash table. Two lists are equal if they have the
+/// same names in the same order.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct ChildList {
-    /// The encoded names, each with its length prefix, one after the other. Always `count` whole
-    /// ones: only [`Decode`] and [`from_names`](Self::from_names) make lists.
+    /// The encoded names, one after the other, each with its length prefix. There are always `count` complete
+    /// names, because only [`Decode`] and [`from_names`](Self::from_names) construct lists.
     bytes: Bytes,
     count: usize,
 }
 
 impl ChildList {
-    /// A list of the given names, in their order. For servers and tests.
+    /// Creates a list of the given names, in their order. For servers and tests.
     pub fn from_names(names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
         let mut bytes = BytesMut::new();
         let mut count = 0;
@@ -53,47 +53,47 @@ impl ChildList {
         Self { bytes: bytes.freeze(), count }
     }
 
-    /// The number of names.
+    /// Returns the number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are no names.
+    /// Returns whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The names as the server sent them.
+    /// Iterates over the raw names in the server's order.
     #[must_use]
     pub fn iter(&self) -> ChildIter<'_> {
         ChildIter { rest: &self.bytes, left: self.count }
     }
 
-    /// The names with their places, by which [`name_at`](Self::name_at) finds them again.
+    /// Iterates over the names with their byte offsets, for use with [`name_at`](Self::name_at).
     pub(crate) fn places(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let mut names = self.iter();
         std::iter::from_fn(move || {
-            // A frame's length is an i32, so that every place in it fits.
+            // A frame's length is an i32, so every offset in it fits.
             let place = u32::try_from(self.bytes.len() - names.rest.len()).ok()?;
             names.next().map(|name| (place, name))
         })
     }
 
-    /// The name at a place that [`places`](Self::places) gave.
+    /// Returns the name at an offset that [`places`](Self::places) returned.
     pub(crate) fn name_at(&self, place: u32) -> &[u8] {
         let rest = usize::try_from(place).ok().and_then(|place| self.bytes.get(place..));
         rest.and_then(|rest| ChildIter { rest, left: 1 }.next()).unwrap_or_default()
     }
 
-    /// The names as text; what is not UTF-8 is replaced, see [`decode_text`].
+    /// Iterates over the names as text. Invalid UTF-8 is replaced, see [`decode_text`].
     pub fn names(&self) -> impl ExactSizeIterator<Item = Cow<'_, str>> {
         self.iter().map(decode_text)
     }
 
-    /// A name as a value of its own that shares the list's memory. `raw` is one of
-    /// [`iter`](Self::iter); anything else is copied.
+    /// Returns a name as [`Bytes`] that share the list's memory. `raw` should be an item of
+    /// [`iter`](Self::iter); any other slice is copied.
     #[must_use]
     pub fn name_bytes(&self, raw: &[u8]) -> Bytes {
         let (whole, part) = (self.bytes.as_ptr_range(), raw.as_ptr_range());
@@ -129,7 +129,7 @@ impl<'a> Decode<'a> for ChildList {
     }
 }
 
-/// Goes over the names once more, slowly, for the place and the cause.
+/// Returns the offset and cause of a decoding failure. Reads the names a second time, one by one.
 #[cold]
 fn what_is_wrong(r: &mut Reader<'_>, count: usize) -> DecodeError {
     for _ in 0..count {
@@ -158,7 +158,7 @@ impl fmt::Debug for ChildList {
     }
 }
 
-/// Iterates the raw names of a [`ChildList`].
+/// Iterator over the raw names of a [`ChildList`].
 #[derive(Debug, Clone)]
 pub struct ChildIter<'a> {
     rest: &'a [u8],
@@ -169,7 +169,7 @@ impl<'a> Iterator for ChildIter<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        // A list holds `count` whole names, so this ends exactly with the count.
+        // A list holds `count` complete names, so the bytes end exactly with the count.
         let (name, rest) = split_buffer(self.rest)?;
         self.rest = rest;
         self.left = self.left.saturating_sub(1);

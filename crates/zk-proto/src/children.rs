@@ -1,4 +1,4 @@
-//! Listing a node's children.
+//! Requests that list a node's children.
 //!
 //! ```text
 //! GetChildrenRequest, GetChildren2Request  path: ustring, watch: boolean
@@ -32,15 +32,14 @@ use crate::{
     wire::{Decode, DecodeError, Encode, Reader},
 };
 
-/// Lists a node's children. Every server knows it.
+/// Request to list a node's children. All server versions support it.
 ///
-/// A server refuses it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
-/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+/// A server rejects it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetChildren<'a> {
     /// The path of the parent.
     pub path: Cow<'a, str>,
-    /// Whether to leave a one-shot watch for changes of the list and for deletion of the parent.
+    /// Whether to set a one-shot watch for changes of the list and for deletion of the parent.
     pub watch: bool,
 }
 
@@ -72,15 +71,14 @@ impl Request for GetChildren<'_> {
     }
 }
 
-/// Lists a node's children and asks for its Stat. Needs a server of 3.3 or newer.
+/// Request to list a node's children and return its Stat. Needs a server of 3.3 or newer.
 ///
-/// A server refuses it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
-/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+/// A server rejects it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetChildren2<'a> {
     /// The path of the parent.
     pub path: Cow<'a, str>,
-    /// Whether to leave a one-shot watch for changes of the list and for deletion of the parent.
+    /// Whether to set a one-shot watch for changes of the list and for deletion of the parent.
     pub watch: bool,
 }
 
@@ -112,10 +110,10 @@ impl Request for GetChildren2<'_> {
     }
 }
 
-/// A node's children and Stat.
+/// Children and Stat of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildrenReply {
-    /// The names of the children, in no useful order: servers list them by hash.
+    /// The names of the children, in the order of the server's hash table.
     pub children: ChildList,
     /// The Stat of the parent.
     pub stat: Stat,

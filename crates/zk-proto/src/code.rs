@@ -1,7 +1,7 @@
-//! The codes a server answers with: the int `err` of a reply header and of a multi's results.
+//! Error codes of a server: the int `err` of reply headers and of the results of a multi.
 //!
-//! The list is that of `KeeperException.Code` in ZooKeeper's source, with the codes that only
-//! clients make, and four that only the C client has (`zookeeper.h`): -9, -15, -116 and -117.
+//! The list is that of `KeeperException.Code` in ZooKeeper's source, including the codes that only clients
+//! produce. Four codes exist only in the C client (`zookeeper.h`): -9, -15, -116 and -117.
 //!
 //! ```
 //! use zk_proto::ErrorCode;
@@ -12,15 +12,15 @@
 
 use std::fmt;
 
-/// The outcome of an operation, as the wire writes it.
+/// Outcome of an operation, as the number on the wire.
 ///
-/// A plain number with names for the known ones, so that a code of a newer server is carried along
-/// and not lost. `Debug` prints the name.
+/// The known codes have constants. Unknown codes of newer servers are kept as they are. `Debug` prints the
+/// name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub i32);
 
 impl ErrorCode {
-    /// Whether the operation succeeded.
+    /// Returns whether the operation succeeded.
     #[must_use]
     pub const fn is_ok(self) -> bool {
         self.0 == Self::OK.0
@@ -48,7 +48,7 @@ macro_rules! codes {
         impl ErrorCode {
             $($(#[$doc])* pub const $constant: Self = Self($code);)*
 
-            /// The name ZooKeeper gives the code; `None` for an unknown one.
+            /// Returns ZooKeeper's name for the code, or `None` for an unknown code.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self {
@@ -65,36 +65,35 @@ codes! {
     OK = 0, "OK";
     /// Marks a range of codes; never sent.
     SYSTEM_ERROR = -1, "SystemError";
-    /// In a failed multi: this operation was not attempted because an earlier one failed.
+    /// In a failed multi: the operation was not attempted, because an earlier one failed.
     RUNTIME_INCONSISTENCY = -2, "RuntimeInconsistency";
     /// Never sent.
     DATA_INCONSISTENCY = -3, "DataInconsistency";
-    /// Made by clients: the connection was lost; the operation may have been applied.
+    /// Produced by clients: the connection was lost; the operation may have been applied.
     CONNECTION_LOSS = -4, "ConnectionLoss";
     /// The server could not read the request, or failed while processing it.
     MARSHALLING_ERROR = -5, "MarshallingError";
-    /// The server does not know the operation (it then closes the connection), or has it switched
-    /// off.
+    /// The server does not know the operation and closes the connection, or has the operation disabled.
     UNIMPLEMENTED = -6, "Unimplemented";
-    /// Made by clients: no answer in time; the operation may have been applied.
+    /// Produced by clients: no reply in time; the operation may have been applied.
     OPERATION_TIMEOUT = -7, "OperationTimeout";
-    /// A malformed path, or flags, time to live or reconfiguration the server refuses.
+    /// The server rejects the path, the flags, the time to live or the reconfiguration.
     BAD_ARGUMENTS = -8, "BadArguments";
-    /// Made by clients: the handle cannot be used.
+    /// Produced by clients: the handle cannot be used.
     INVALID_STATE = -9, "InvalidState";
-    /// The session went away while the request was under way. Fatal to the session.
+    /// The session ended while the request was being processed. Fatal to the session.
     UNKNOWN_SESSION = -12, "UnknownSession";
     /// Reconfiguration: no quorum of the new members is in sync.
     NEW_CONFIG_NO_QUORUM = -13, "NewConfigNoQuorum";
     /// Another reconfiguration is under way.
     RECONFIG_IN_PROGRESS = -14, "ReconfigInProgress";
-    /// Made by clients: the TLS connection failed.
+    /// Produced by clients: the TLS connection failed.
     SSL_CONNECTION_ERROR = -15, "SSLConnectionError";
     /// Marks a range of codes; never sent.
     API_ERROR = -100, "APIError";
     /// The node does not exist.
     NO_NODE = -101, "NoNode";
-    /// The ACL does not permit it.
+    /// The ACL does not permit the operation.
     NO_AUTH = -102, "NoAuth";
     /// The version is not the expected one.
     BAD_VERSION = -103, "BadVersion";
@@ -108,30 +107,30 @@ codes! {
     SESSION_EXPIRED = -112, "SessionExpired";
     /// Never sent.
     INVALID_CALLBACK = -113, "InvalidCallback";
-    /// An ACL that is empty, or names an unknown scheme or an invalid id.
+    /// The ACL is empty, or has an unknown scheme or an invalid id.
     INVALID_ACL = -114, "InvalidACL";
-    /// Authentication was refused; the server closes the connection. Fatal to the client.
+    /// Authentication failed; the server closes the connection. Fatal to the client.
     AUTH_FAILED = -115, "AuthFailed";
-    /// Made by clients: the handle is being closed.
+    /// Produced by clients: the handle is being closed.
     CLOSING = -116, "Closing";
-    /// Made by clients: there is nothing to process.
+    /// Produced by clients: there is nothing to process.
     NOTHING = -117, "Nothing";
-    /// The session is served through another connection now; not applied.
+    /// Another connection serves the session now; the operation was not applied.
     SESSION_MOVED = -118, "SessionMoved";
-    /// A write on a read-only server; not applied.
+    /// A write was sent to a read-only server; it was not applied.
     NOT_READ_ONLY = -119, "NotReadOnly";
     /// A local session cannot have ephemeral nodes.
     EPHEMERAL_ON_LOCAL_SESSION = -120, "EphemeralOnLocalSession";
-    /// There is no such watch.
+    /// The connection has no such watch.
     NO_WATCHER = -121, "NoWatcher";
-    /// Made by clients: no answer in time; the operation may have been applied.
+    /// Produced by clients: no reply in time; the operation may have been applied.
     REQUEST_TIMEOUT = -122, "RequestTimeout";
-    /// Reconfiguration is switched off.
+    /// Reconfiguration is disabled.
     RECONFIG_DISABLED = -123, "ReconfigDisabled";
-    /// The server demands authentication first; it closes the connection.
+    /// The server requires SASL authentication first; it closes the connection.
     SESSION_CLOSED_REQUIRE_SASL_AUTH = -124, "SessionClosedRequireSaslAuth";
     /// A hard quota would be exceeded.
     QUOTA_EXCEEDED = -125, "QuotaExceeded";
-    /// The server dropped the request unexecuted because it is overloaded; not applied.
+    /// The server is overloaded and dropped the request; it was not applied.
     THROTTLED_OP = -127, "ThrottledOp";
 }

@@ -1,4 +1,4 @@
-//! The connect exchange: the first frame each way, without headers.
+//! Connect exchange: the first frame in each direction, without headers.
 //!
 //! ```text
 //! ConnectRequest   protocolVersion: int, lastZxidSeen: long, timeOut: int, sessionId: long,
@@ -7,9 +7,9 @@
 //!                  [, readOnly: boolean]
 //! ```
 //!
-//! The last byte is there since 3.4; a server leaves it out if the client did. A server that does
-//! not serve the client sends no response: it closes the connection, and one kind of read-only server
-//! sends a bare reply header first ([`ConnectReply::Refused`]).
+//! The last byte exists since 3.4; a server omits it if the client does. A server that does not serve the
+//! client sends no response and closes the connection. One kind of read-only server sends a bare reply header
+//! before it closes ([`ConnectReply::Refused`]).
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};
@@ -41,29 +41,30 @@ use crate::{
     },
 };
 
-/// Length of the password of a new session: this many zero bytes.
+/// Length of a session's password. The request for a new session has this many zero bytes.
 pub const PASSWORD_LEN: usize = 16;
 
-/// Asks for a new session, or to go on with an existing one.
+/// Request to open a new session, or to resume an existing one.
 ///
-/// The client must write nothing more until the answer is there: the server closes right after a
-/// rejection, unread bytes would turn that close into a reset, and the rejection could be lost
+/// The client must not send anything else before the response. The server closes the connection right after a
+/// rejection. Unread bytes would turn that close into a reset, which could drop the rejection
 /// (ZOOKEEPER-1702).
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConnectRequest {
     /// Always 0.
     pub protocol_version: i32,
-    /// The highest zxid seen in replies of this session, 0 at first. A server that is behind it
-    /// closes the connection without an answer, so that a client never goes back in time.
+    /// The highest zxid seen in replies of this session, 0 at first. A server that is behind it closes the
+    /// connection without a response. A client therefore never sees an older state.
     pub last_zxid_seen: i64,
-    /// The session timeout asked for, in milliseconds; at a reconnect too, not the negotiated one.
+    /// The requested session timeout, in milliseconds. A reconnect also sends the requested timeout, not the
+    /// negotiated one.
     pub timeout_ms: i32,
-    /// The session to go on with; 0 for a new one.
+    /// The session to resume; 0 for a new one.
     pub session_id: i64,
     /// The session's password; [`PASSWORD_LEN`] zero bytes for a new session. Null reads as empty.
     pub password: Bytes,
-    /// Whether a read-only server will do. `None` leaves the byte out, as clients before 3.4 did;
-    /// the server then leaves it out of its answer.
+    /// Whether a read-only server is acceptable. `None` omits the byte, as clients before 3.4 do; the server
+    /// then omits it from its response.
     pub read_only: Option<bool>,
 }
 
@@ -96,7 +97,7 @@ impl<'a> Decode<'a> for ConnectRequest {
     }
 }
 
-/// Shows everything but the password: whoever has it can take the session over.
+/// Prints all fields except the password, which is enough to take the session over.
 impl fmt::Debug for ConnectRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectRequest")
@@ -109,18 +110,18 @@ impl fmt::Debug for ConnectRequest {
     }
 }
 
-/// The server's answer to a [`ConnectRequest`]; read it with [`ConnectReply::parse`].
+/// Response of a server to a [`ConnectRequest`]; decode it with [`ConnectReply::parse`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConnectResponse {
     /// Always 0.
     pub protocol_version: i32,
     /// The negotiated session timeout in milliseconds; 0 (or less) rejects the session.
     pub timeout_ms: i32,
-    /// The session; 0 in a rejection.
+    /// The session's id; 0 in a rejection.
     pub session_id: i64,
     /// The session's password, opaque to a client. Null reads as empty.
     pub password: Bytes,
-    /// Whether the server is read-only; `None` from servers before 3.4, which do not say.
+    /// Whether the server is read-only; `None` if it omits the byte, as servers before 3.4 do.
     pub read_only: Option<bool>,
 }
 
@@ -151,7 +152,7 @@ impl<'a> Decode<'a> for ConnectResponse {
     }
 }
 
-/// Shows everything but the password: whoever has it can take the session over.
+/// Prints all fields except the password, which is enough to take the session over.
 impl fmt::Debug for ConnectResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectResponse")
@@ -163,27 +164,27 @@ impl fmt::Debug for ConnectResponse {
     }
 }
 
-/// What the first frame from a server says.
+/// First frame of a server on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectReply {
-    /// The session is there.
+    /// The session is open.
     Accepted(ConnectResponse),
-    /// The session cannot be gone on with: unknown, expired, closing, or a wrong password.
+    /// The server rejects the session: it is unknown, expired or closing, or its password is wrong.
     Rejected,
-    /// This server does not serve this client; try another one. A read-only server without local
-    /// sessions answers so ([`ErrorCode::NOT_READ_ONLY`]) when asked for a new session.
+    /// This server does not serve this client; try another one. A read-only server without local sessions
+    /// rejects a new session this way, with [`ErrorCode::NOT_READ_ONLY`].
     Refused(ErrorCode),
 }
 
 impl ConnectReply {
-    /// Reads the first frame from a server.
+    /// Parses the first frame of a server.
     ///
-    /// A frame of exactly 16 bytes is a [`ReplyHeader`]: the shortest connect response has 20. A
-    /// timeout of 0 or less is a rejection, which is the Java client's test.
+    /// A frame of exactly 16 bytes is a [`ReplyHeader`], as the shortest connect response has 20 bytes. A
+    /// timeout of 0 or less means a rejection; the Java client uses the same test.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if the frame is neither.
+    /// [`DecodeError`] if the frame is neither a reply header nor a connect response.
     pub fn parse(frame: &Bytes) -> Result<Self, DecodeError> {
         if frame.len() == ReplyHeader::LEN {
             return Ok(Self::Refused(ReplyHeader::from_frame(frame)?.err));
@@ -193,7 +194,7 @@ impl ConnectReply {
     }
 }
 
-/// Bytes of the password and the read-only byte, which end both records.
+/// Returns the length of the password and the read-only byte, which end both records.
 fn trailer_len(password: &Bytes, read_only: Option<bool>) -> usize {
     writer::buffer_len(Some(password)) + read_only.map_or(0, |_| BOOL_LEN)
 }
@@ -205,7 +206,7 @@ fn put_trailer(out: &mut BytesMut, password: &Bytes, read_only: Option<bool>) {
     }
 }
 
-/// Reads the read-only byte if it is there: peers before 3.4 do not send it.
+/// Reads the read-only byte, if present. Peers before 3.4 do not send it.
 fn read_only_byte(r: &mut Reader<'_>) -> Result<Option<bool>, DecodeError> {
     if r.remaining() == 0 { Ok(None) } else { r.bool("readOnly").map(Some) }
 }

@@ -1,4 +1,4 @@
-//! Creating nodes.
+//! Requests that create nodes.
 //!
 //! ```text
 //! CreateRequest    path: ustring, data: buffer, acl: vector<ACL>, flags: int
@@ -6,7 +6,7 @@
 //! Create2Response  path: ustring, stat: Stat       to create2, createContainer, createTTL
 //! ```
 //!
-//! The four operations differ in their opcode, not in their request; only createTTL appends a field
+//! The four operations have different opcodes and the same request. Only createTTL appends a field
 //! ([`create_ttl`](crate::create_ttl)).
 //!
 //! ```
@@ -41,34 +41,37 @@ use crate::{
     },
 };
 
-/// Creates a node and returns its path. Every server knows it.
+/// Request to create a node and return its path. All server versions support it.
 pub type Create<'a> = CreateRequest<'a, { OpCode::Create.code() }>;
 
-/// Creates a node and returns its path and Stat. Needs a server of 3.5.0 or newer.
+/// Request to create a node and return its path and Stat. Needs a server of 3.5.0 or newer.
 pub type Create2<'a> = CreateRequest<'a, { OpCode::Create2.code() }>;
 
-/// Creates a container and returns its path and Stat. Needs a server of 3.5.1 or newer.
+/// Request to create a container and return its path and Stat. Needs a server of 3.5.1 or newer.
 ///
-/// The operation makes it a container; of the mode the server only uses whether it is sequential.
-/// The Java client sends [`CreateMode::Container`].
+/// The opcode makes the node a container. The server reads from the mode only whether it is sequential. The
+/// Java client sends [`CreateMode::Container`].
 pub type CreateContainer<'a> = CreateRequest<'a, { OpCode::CreateContainer.code() }>;
 
-/// The body that the create operations share; `OP` is the opcode it goes with.
+/// Body of the create requests; `OP` is the opcode.
 ///
-/// A server refuses it with, in the order of its checks:
-/// [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) for a path that is not absolute,
-/// [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL), [`NO_NODE`](crate::ErrorCode::NO_NODE) and
-/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH) about the parent, `BAD_ARGUMENTS` for any other illegal
-/// path, [`NODE_EXISTS`](crate::ErrorCode::NODE_EXISTS),
-/// [`NO_CHILDREN_FOR_EPHEMERALS`](crate::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS) and
-/// [`QUOTA_EXCEEDED`](crate::ErrorCode::QUOTA_EXCEEDED) (`PrepRequestProcessor` in its source).
+/// A server rejects the request with one of these errors, in the order of its checks (`PrepRequestProcessor`
+/// in ZooKeeper's source):
+///
+/// * [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) for a path that is not absolute,
+/// * [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL),
+/// * [`NO_NODE`](crate::ErrorCode::NO_NODE) and [`NO_AUTH`](crate::ErrorCode::NO_AUTH) for the parent,
+/// * `BAD_ARGUMENTS` for any other illegal path,
+/// * [`NODE_EXISTS`](crate::ErrorCode::NODE_EXISTS),
+/// * [`NO_CHILDREN_FOR_EPHEMERALS`](crate::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS),
+/// * [`QUOTA_EXCEEDED`](crate::ErrorCode::QUOTA_EXCEEDED).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateRequest<'a, const OP: i32> {
-    /// The path; a server appends ten digits if the mode is sequential.
+    /// The path; the server appends ten digits if the mode is sequential.
     pub path: Cow<'a, str>,
-    /// The data. `None` is null, which a server keeps apart from empty.
+    /// The data. `None` is null, which a server distinguishes from empty.
     pub data: Option<Cow<'a, [u8]>>,
-    /// The access control list; a server refuses an empty one.
+    /// The access control list; a server rejects an empty one.
     pub acl: Cow<'a, [Acl]>,
     /// The kind of node.
     pub mode: CreateMode,
@@ -132,7 +135,7 @@ impl Request for CreateContainer<'_> {
     }
 }
 
-/// The path of the node that was created: the reply to [`Create`].
+/// Reply to [`Create`]: the path of the created node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatePathReply {
     /// The path, with the sequence number if there is one.
@@ -157,12 +160,13 @@ impl<'a> Decode<'a> for CreatePathReply {
     }
 }
 
-/// The node that was created, with its Stat.
+/// Reply to [`Create2`], [`CreateContainer`] and [`CreateTtl`](crate::CreateTtl): path and Stat of the
+/// created node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateReply {
-    /// Its path, with the sequence number if there is one.
+    /// The path, with the sequence number if there is one.
     pub path: String,
-    /// Its Stat.
+    /// The node's Stat.
     pub stat: Stat,
 }
 

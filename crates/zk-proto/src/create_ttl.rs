@@ -1,4 +1,5 @@
-//! Creating nodes that the server removes when nothing has happened to them for a while.
+//! Request that creates a node with a time to live. The server deletes such a node after a period without
+//! changes.
 //!
 //! ```text
 //! CreateTTLRequest  path: ustring, data: buffer, acl: vector<ACL>, flags: int, ttl: long
@@ -37,31 +38,32 @@ use crate::{
     },
 };
 
-/// The flags of a node with a time to live, and of one with a sequence number too.
+/// Flags of a node with a time to live, without and with a sequence number.
 const WITH_TTL: i32 = 5;
 const SEQUENTIAL_WITH_TTL: i32 = 6;
 
-/// Creates a node with a time to live and returns its path and Stat. Needs a server of 3.5.3 or
-/// newer, started with `zookeeper.extendedTypesEnabled=true`.
+/// Request to create a node with a time to live and return its path and Stat.
 ///
-/// A type of its own, so that the operation can never go out with the flags of another kind of
-/// node: such a request passes the checks of a 3.8.0 or 3.9.5 server and then ends its process,
-/// which cannot start again from its log.
+/// It needs a server of 3.5.3 or newer that runs with `zookeeper.extendedTypesEnabled=true`.
 ///
-/// Besides what refuses the other create operations there are
-/// [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED) from a server without extended types, and
-/// [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) for a time to live out of range.
+/// It is a separate type, so that the operation is never sent with the flags of another kind of node. Such a
+/// request passes the checks of a 3.8.0 or 3.9.5 server and then terminates its process. The server cannot
+/// restart from its log afterwards.
+///
+/// The errors are those of the other create operations. In addition, a server without extended types returns
+/// [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED). A time to live out of range is rejected with
+/// [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateTtl<'a> {
-    /// The path; a server appends ten digits if `sequential`.
+    /// The path; the server appends ten digits if `sequential` is set.
     pub path: Cow<'a, str>,
-    /// The data. `None` is null, which a server keeps apart from empty.
+    /// The data. `None` is null, which a server distinguishes from empty.
     pub data: Option<Cow<'a, [u8]>>,
-    /// The access control list; a server refuses an empty one.
+    /// The access control list; a server rejects an empty one.
     pub acl: Cow<'a, [Acl]>,
     /// Whether the server appends a sequence number to the name.
     pub sequential: bool,
-    /// The time to live in milliseconds, 1 to 2^40 - 1; anything else is refused by the server.
+    /// The time to live in milliseconds, 1 to 2^40 - 1. The server rejects any other value.
     pub ttl_ms: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Reading and replacing a node's data.
+//! Requests that read and replace a node's data.
 //!
 //! ```text
 //! GetDataRequest   path: ustring, watch: boolean
@@ -7,7 +7,7 @@
 //! SetDataResponse  stat: Stat
 //! ```
 //!
-//! A null buffer (length -1) and an empty one (length 0) are different values, to a server too.
+//! A null buffer (length -1) and an empty buffer (length 0) are different values, for a server too.
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};
@@ -36,15 +36,15 @@ use crate::{
     },
 };
 
-/// Asks for a node's data and Stat.
+/// Request to read a node's data and Stat.
 ///
-/// A server refuses it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
+/// A server rejects it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
 /// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetData<'a> {
     /// The path.
     pub path: Cow<'a, str>,
-    /// Whether to leave a one-shot watch for change of data and deletion. None is set if the node
+    /// Whether to set a one-shot watch for data changes and deletion. The server sets no watch if the node
     /// does not exist.
     pub watch: bool,
 }
@@ -77,13 +77,13 @@ impl Request for GetData<'_> {
     }
 }
 
-/// A node's data and Stat.
+/// Data and Stat of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataReply {
-    /// The data, sharing the memory of the frame it came in. `None` is null, which a server keeps
-    /// apart from empty.
+    /// The data, which shares the memory of its frame. `None` is null, which a server distinguishes from
+    /// empty.
     ///
-    /// A small piece keeps the whole frame alive; copy what is to be kept for long.
+    /// Even a small slice keeps the whole frame allocated. Copy data that is stored for long.
     pub data: Option<Bytes>,
     /// The node's Stat.
     pub stat: Stat,
@@ -108,9 +108,9 @@ impl<'a> Decode<'a> for DataReply {
     }
 }
 
-/// Replaces a node's data and returns its new Stat.
+/// Request to replace a node's data and return its new Stat.
 ///
-/// A server refuses it with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
+/// A server rejects it with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
 /// [`NO_NODE`](crate::ErrorCode::NO_NODE), [`NO_AUTH`](crate::ErrorCode::NO_AUTH),
 /// [`QUOTA_EXCEEDED`](crate::ErrorCode::QUOTA_EXCEEDED) or
 /// [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION).
@@ -118,9 +118,9 @@ impl<'a> Decode<'a> for DataReply {
 pub struct SetData<'a> {
     /// The path.
     pub path: Cow<'a, str>,
-    /// The new data. `None` is null, which a server keeps apart from empty.
+    /// The new data. `None` is null, which a server distinguishes from empty.
     pub data: Option<Cow<'a, [u8]>>,
-    /// The version the data to be replaced must have; -1 for any.
+    /// The version that the current data must have; -1 for any version.
     pub version: i32,
 }
 

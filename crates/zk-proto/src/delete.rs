@@ -1,4 +1,4 @@
-//! Deleting nodes.
+//! Request that deletes a node.
 //!
 //! ```text
 //! DeleteRequest  path: ustring, version: int
@@ -19,11 +19,11 @@ use crate::{
     },
 };
 
-/// Deletes a node that has no children.
+/// Request to delete a node that has no children.
 ///
-/// A server refuses it with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path, or one of
-/// its own nodes), [`NO_NODE`](crate::ErrorCode::NO_NODE),
-/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH) (about the parent),
+/// A server rejects it with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path is illegal or
+/// reserved by the server), [`NO_NODE`](crate::ErrorCode::NO_NODE),
+/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH) (for the parent),
 /// [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION) or
 /// [`NOT_EMPTY`](crate::ErrorCode::NOT_EMPTY).
 ///
@@ -38,7 +38,7 @@ use crate::{
 pub struct Delete<'a> {
     /// The path.
     pub path: Cow<'a, str>,
-    /// The version its data must have; -1 for any.
+    /// The version that the node's data must have; -1 for any version.
     pub version: i32,
 }
 

@@ -1,4 +1,4 @@
-//! Counting everything below a node.
+//! Request that counts all descendants of a node.
 //!
 //! ```text
 //! GetAllChildrenNumberRequest   path: ustring
@@ -18,11 +18,11 @@ use crate::{
     },
 };
 
-/// Counts all descendants of a node. Needs a server of 3.6.0 or newer; an older one closes the
+/// Request to count all descendants of a node. Needs a server of 3.6.0 or newer; an older one closes the
 /// connection.
 ///
-/// The server walks its whole tree for it. It refuses with [`NO_NODE`](crate::ErrorCode::NO_NODE)
-/// or [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+/// The server walks its whole tree to count them. It rejects the request with
+/// [`NO_NODE`](crate::ErrorCode::NO_NODE) or [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
 ///
 /// ```
 /// use zk_proto::{GetAllChildrenNumber, OpCode, Request};
@@ -64,10 +64,10 @@ impl Request for GetAllChildrenNumber<'_> {
     }
 }
 
-/// How many descendants a node has.
+/// Number of descendants of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllChildrenNumberReply {
-    /// Children, their children, and so on; without the node itself.
+    /// All descendants at all levels, without the node itself.
     pub total: i32,
 }
 

@@ -1,4 +1,4 @@
-//! Listing the session's own ephemeral nodes.
+//! Request that lists the session's ephemeral nodes.
 //!
 //! ```text
 //! GetEphemeralsRequest   prefixPath: ustring
@@ -18,10 +18,10 @@ use crate::{
     },
 };
 
-/// Lists the paths of the ephemeral nodes that this session owns. Needs a server of 3.6.0 or newer;
-/// an older one closes the connection.
+/// Request to list the paths of this session's ephemeral nodes. Needs a server of 3.6.0 or newer; an older
+/// one closes the connection.
 ///
-/// No ACL is asked, and the error is none but that of the connection.
+/// The server checks no ACL. The only possible errors are those of the connection.
 ///
 /// ```
 /// use zk_proto::{GetEphemerals, Request};
@@ -31,8 +31,8 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetEphemerals<'a> {
-    /// What the paths have to begin with, as text: `/a` is a prefix of `/ab`. Empty and `/` stand
-    /// for all. Null reads as empty.
+    /// Prefix of the paths, compared as text: `/a` is a prefix of `/ab`. An empty prefix and `/` match all
+    /// paths. Null reads as empty.
     pub prefix: Cow<'a, str>,
 }
 
@@ -63,7 +63,7 @@ impl Request for GetEphemerals<'_> {
     }
 }
 
-/// The paths of a session's ephemeral nodes, in no useful order: servers list them by hash.
+/// Paths of a session's ephemeral nodes, in the order of the server's hash table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EphemeralsReply {
     /// The paths, from the root of the server's tree.

@@ -1,4 +1,4 @@
-//! Asking whether a node exists.
+//! Request that checks whether a node exists.
 //!
 //! ```text
 //! ExistsRequest   path: ustring, watch: boolean
@@ -16,11 +16,11 @@ use crate::{
     wire::{Decode, DecodeError, Encode, Reader},
 };
 
-/// Asks for a node's Stat.
+/// Request to check whether a node exists and return its Stat.
 ///
-/// A missing node is the error [`NO_NODE`](crate::ErrorCode::NO_NODE); a watch asked for is set
-/// all the same, and fires when the node is created. Servers from 3.8.4 and 3.9.2 on also refuse
-/// with [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+/// A server rejects it with [`NO_NODE`](crate::ErrorCode::NO_NODE) if the node does not exist. In that case
+/// it still sets the requested watch, which fires when the node is created. Servers from 3.8.4 and 3.9.2 on
+/// also return [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
 ///
 /// ```
 /// use zk_proto::{Exists, OpCode, Request};
@@ -33,7 +33,7 @@ use crate::{
 pub struct Exists<'a> {
     /// The path.
     pub path: Cow<'a, str>,
-    /// Whether to leave a one-shot watch for creation, change of data, and deletion.
+    /// Whether to set a one-shot watch for creation, data changes and deletion.
     pub watch: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Frames: a four-byte length, then that many bytes of payload, both ways.
+//! Frames: a four-byte length and that many bytes of payload, in both directions.
 //!
 //! ```text
 //! request       length: int, RequestHeader [, body]
@@ -35,28 +35,28 @@ use crate::{
     },
 };
 
-/// The longest payload a server accepts by default: its `jute.maxbuffer`, just under 1 MiB.
+/// The longest payload that a server accepts by default: its `jute.maxbuffer`, just under 1 MiB.
 ///
-/// A server closes the connection of whoever sends more, without a reply, and every retry would end
-/// the same way. So check [`request_frame_len`] before sending.
+/// A server closes the connection after a longer request, without a reply. Every retry fails in the same way.
+/// Check [`request_frame_len`] before sending.
 pub const FRAME_LEN_MAX_SERVER: usize = 0xf_ffff;
 
-/// The longest payload a client should accept by default: 16 MiB.
+/// The longest payload that a client should accept by default: 16 MiB.
 ///
-/// A server has no limit on what it sends: the children of one node have been seen to fill 2 MB
-/// past its own limit for requests. 16 MiB is a list of about 280,000 lock contenders, more than
-/// one node can serve, and still an amount of memory a client survives.
+/// A server has no limit for its replies. A list of children has been observed to take 2 MB more than the
+/// server's own limit for requests. The limit of 16 MiB equals a list of about 280,000 lock contenders, which
+/// is more than one node can serve. A client can still afford that amount of memory.
 pub const FRAME_LEN_MAX_CLIENT: usize = 16 * 1024 * 1024;
 
-/// Takes one whole frame off the front of `buf` and returns its payload, sharing `buf`'s memory.
+/// Splits the first complete frame off `buf` and returns its payload, which shares `buf`'s memory.
 ///
-/// `Ok(None)`: more bytes are needed; `buf` is untouched. The length is checked against `max`
-/// (payload bytes) as soon as its four bytes are there, before the payload is waited for. Never
-/// reserves: how much to read ahead is the caller's business.
+/// `Ok(None)` means that more bytes are needed; `buf` is unchanged. The length is compared with `max`
+/// (payload bytes) as soon as its four bytes have arrived, before the payload arrives. The function never
+/// reserves memory: the caller decides how much to read ahead.
 ///
 /// # Errors
 ///
-/// [`FrameError`] if the length is negative or above `max`. The stream cannot be read any further.
+/// [`FrameError`] if the length is negative or greater than `max`. The rest of the stream cannot be decoded.
 pub fn split_frame(buf: &mut BytesMut, max: usize) -> Result<Option<Bytes>, FrameError> {
     let Some(prefix) = buf.first_chunk::<INT_LEN>() else {
         return Ok(None);
@@ -73,20 +73,22 @@ pub fn split_frame(buf: &mut BytesMut, max: usize) -> Result<Option<Bytes>, Fram
     Ok(Some(buf.split_to(len).freeze()))
 }
 
-/// Appends a request as a frame: length, header, body. Reserves once, exactly.
+/// Appends a request as a frame: length, header, body. Reserves the exact size once.
 pub fn encode_request<R: Request>(xid: i32, request: &R, out: &mut BytesMut) {
     begin_frame(request_frame_len(request), out);
     RequestHeader { xid, op: R::OP.code() }.encode(out);
     request.encode(out);
 }
 
-/// The payload length of a request's frame in bytes: header and body, without the four bytes of
-/// the length itself. This is what a server compares with its limit ([`FRAME_LEN_MAX_SERVER`]).
+/// Returns the payload length of a request's frame in bytes.
+///
+/// The payload is header and body, without the four bytes of the length itself. A server compares this number
+/// with its limit ([`FRAME_LEN_MAX_SERVER`]).
 pub fn request_frame_len<R: Request>(request: &R) -> usize {
     RequestHeader::LEN + request.encoded_len()
 }
 
-/// Appends a reply, or a notification, as a frame: length, header, body if any. For servers.
+/// Appends a reply or a notification as a frame: length, header, optional body. For servers.
 pub fn encode_reply<E: Encode + ?Sized>(
     header: &ReplyHeader,
     body: Option<&E>,
@@ -99,16 +101,16 @@ pub fn encode_reply<E: Encode + ?Sized>(
     }
 }
 
-/// Appends a bare record as a frame: the connect exchange, which has no headers.
+/// Appends a record without header as a frame, for the connect exchange.
 pub fn encode_record<E: Encode>(record: &E, out: &mut BytesMut) {
     begin_frame(record.encoded_len(), out);
     record.encode(out);
 }
 
-/// Overwrites the xid of a request encoded earlier. `frame` starts at its length prefix.
+/// Replaces the xid of an encoded request. `frame` starts at its length prefix.
 ///
-/// For requests that were queued while there was no connection: the numbers of a connection follow
-/// the order of sending. A slice too short to hold a request is left as it is.
+/// Use it for requests that were queued without a connection, because the xids of a connection follow the
+/// order of sending. A slice too short for a request stays unchanged.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -127,19 +129,19 @@ pub fn patch_xid(frame: &mut [u8], xid: i32) {
     }
 }
 
-/// Makes room for a whole frame and writes its length prefix.
+/// Reserves space for a whole frame and appends its length prefix.
 fn begin_frame(payload_len: usize, out: &mut BytesMut) {
     out.reserve(INT_LEN + payload_len);
     out.put_i32(wire_len(payload_len));
 }
 
-/// The length in front of a frame is not one to read on from. The connection has to be closed.
-/// `Debug` prints the same line as `Display`.
+/// Invalid length prefix of a frame. The connection has to be closed. `Debug` prints the same line as
+/// `Display`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
     /// The length is negative.
     NegativeLength(i32),
-    /// The frame is longer than accepted.
+    /// The frame is longer than the limit.
     TooLong {
         /// Payload bytes announced.
         len: usize,

@@ -1,4 +1,4 @@
-//! The headers of ordinary requests and replies.
+//! Headers of ordinary requests and replies.
 //!
 //! ```text
 //! RequestHeader  xid: int, type: int
@@ -30,13 +30,13 @@ use crate::{
     },
 };
 
-/// What stands before every request except the connect record.
+/// Header of every request except the connect request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// The request's number; see [`xid`](crate::xid).
+    /// The number of the request; see [`xid`](crate::xid).
     pub xid: i32,
-    /// The operation, as [`OpCode::code`](crate::OpCode::code) gives it. Raw, because a server has
-    /// to answer opcodes it does not know.
+    /// The operation, as returned by [`OpCode::code`](crate::OpCode::code). It is a raw number, because a
+    /// server has to reply to unknown opcodes too.
     pub op: i32,
 }
 
@@ -44,7 +44,7 @@ impl RequestHeader {
     /// Length on the wire, in bytes.
     pub const LEN: usize = 2 * INT_LEN;
 
-    /// Reads the header of a request frame and returns it with the body behind it.
+    /// Splits a request frame into its header and its body.
     ///
     /// # Errors
     ///
@@ -73,20 +73,22 @@ impl<'a> Decode<'a> for RequestHeader {
     }
 }
 
-/// What stands before every reply and notification except the connect response.
+/// Header of every reply and notification except the connect response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ReplyHeader {
-    /// The number of the request answered, or one of the fixed numbers of [`xid`](crate::xid).
+    /// The number of the request, or one of the fixed numbers of [`xid`](crate::xid).
     pub xid: i32,
-    /// The last zxid the answering server had applied when it built the reply.
+    /// The last zxid that the server had applied when it built the reply.
     ///
-    /// Only worth remembering when positive and not on a notification: it is 0 in auth replies, -1
-    /// for unimplemented operations and for notifications of servers before 3.9, and from 3.9 on
-    /// the events of one transaction all carry its zxid, so that remembering the first would lose
-    /// the others if the connection broke in between.
+    /// A client should store it only if it is positive and the frame is no notification:
+    ///
+    /// * It is 0 in auth replies.
+    /// * It is -1 for unimplemented operations, and in notifications of servers before 3.9.
+    /// * From 3.9 on, all notifications of one transaction carry its zxid. A client that stored the first one
+    ///   would miss the others if the connection broke in between.
     pub zxid: i64,
-    /// How the operation ended. Unless it is [`ErrorCode::OK`], ignore what follows the header:
-    /// usually there is nothing, but some error replies have a body that means nothing.
+    /// The outcome of the operation. Unless it is [`ErrorCode::OK`], ignore the bytes after the header. Most
+    /// error replies have no body; some have one without meaning.
     pub err: ErrorCode,
 }
 
@@ -94,7 +96,7 @@ impl ReplyHeader {
     /// Length on the wire, in bytes.
     pub const LEN: usize = 2 * INT_LEN + LONG_LEN;
 
-    /// Reads the header of a reply frame and returns it with the body behind it.
+    /// Splits a reply frame into its header and its body.
     ///
     /// # Errors
     ///

@@ -1,35 +1,40 @@
-//! The ZooKeeper client protocol: bytes to records and back.
+//! ZooKeeper client protocol: encoding and decoding of all its records.
 //!
-//! No IO, no clock, no async. Every record is written and read in both directions, so that the same
-//! crate serves a client, an in-memory server and the tests of either.
+//! The crate does no IO, reads no clock and has no async code. Every record has an encoder and a decoder. The
+//! same crate therefore serves a client, an in-memory server and the tests of both.
 //!
 //! * [`wire`]: the jute primitives, as a cursor ([`Reader`]) and as append functions.
-//! * [`frame`]: length-prefixed frames in and out of a byte buffer.
-//! * [`connect`], [`header`], [`xid`]: what surrounds the requests of a connection.
-//! * [`op`], [`code`], [`mode`], [`acl`], [`stat`], [`path`]: the vocabulary.
-//! * One module per family of requests, each request beside its reply: [`create`], [`create_ttl`],
-//!   [`delete`], [`exists`], [`data`], [`node_acl`], [`children`], [`descendants`], [`ephemerals`],
-//!   [`sync`], [`multi`], [`add_watch`], [`set_watches`], [`session`], [`auth`], [`sasl`],
-//!   [`who_am_i`], [`reconfig`]; what watches report is in [`watch`].
+//! * [`frame`]: length-prefixed frames, read from and written to a byte buffer.
+//! * [`connect`], [`header`], [`xid`]: the connect exchange, the headers of requests and replies, and request
+//!   numbers.
+//! * [`op`], [`code`], [`mode`], [`acl`], [`stat`], [`path`]: the types that the records share.
+//! * One module per family of requests, each with its replies: [`create`], [`create_ttl`], [`delete`],
+//!   [`exists`], [`data`], [`node_acl`], [`children`], [`descendants`], [`ephemerals`], [`sync`], [`multi`],
+//!   [`add_watch`], [`set_watches`], [`session`], [`auth`], [`sasl`], [`who_am_i`], [`reconfig`].
+//! * [`watch`]: the notifications that watches send.
 //!
-//! The records are those of `zookeeper.jute` in ZooKeeper's source, under the names they have
-//! there; the text of each module begins with their layouts. `boolean` is one byte, `int` four,
-//! `long` eight; `buffer` and `ustring` have their length in front, an `int`, and `vector` its count.
+//! The records are those of `zookeeper.jute` in ZooKeeper's source, under the same names. The documentation
+//! of each module begins with the layouts of its records. A `boolean` takes one byte, an `int` four, a `long`
+//! eight. A `buffer` and a `ustring` start with their length, a `vector` with its count; both are an `int`.
 //!
-//! # What a peer can do to this crate
+//! # Untrusted input
 //!
-//! Nothing but get an error back. No input panics, and what is done with one takes time in proportion
-//! to its length (sorting: times the logarithm of the number of names). What a decoder has allocated
-//! at one time is in proportion to the bytes that have really arrived, whatever they announce:
-//! nothing for a list of children, less than ten times as much for most others, and at most twelve
-//! times as much for the results of a multi, where nine bytes can stand for one.
+//! Malformed input produces an error and never a panic. Processing takes time in proportion to the length of
+//! the input; sorting takes that times the logarithm of the number of names. At any time, a decoder's
+//! allocations are in proportion to the bytes that have arrived, whatever lengths and counts the input
+//! announces:
+//!
+//! * nothing for a list of children,
+//! * less than ten times the input for most other records,
+//! * at most twelve times the input for the results of a multi, where nine bytes can encode one result.
 //!
 //! # Examples
 //!
-//! `cargo run -p zk-proto --example decode_exchange` prints an exchange between the Java client and a
-//! real server, record by record; any of `tests/golden`, if it is named.
+//! `cargo run -p zk-proto --example decode_exchange` prints an exchange between the Java client and a real
+//! server, record by record. With the path of another file of `tests/golden` as its argument, it prints that
+//! file.
 //!
-//! A request as a client sends it, and the reply as it reads it:
+//! Encodes a request as a client does, and decodes the reply:
 //!
 //! ```
 //! use bytes::BytesMut;

@@ -1,7 +1,7 @@
-//! Kinds of nodes to create: the int `flags` of the create operations.
+//! Kinds of nodes: the int `flags` of the create operations.
 //!
-//! Nodes with a time to live have a request of their own, [`CreateTtl`](crate::CreateTtl), so that
-//! their flags (5 and 6) cannot go out with another opcode, nor the flags here with that one.
+//! Nodes with a time to live have a separate request, [`CreateTtl`](crate::CreateTtl). Their flags (5 and 6)
+//! can therefore not be sent with another opcode, and the flags here not with createTTL.
 //!
 //! ```
 //! use zk_proto::CreateMode;
@@ -11,26 +11,27 @@
 //! assert_eq!(CreateMode::from_flags(99), None);
 //! ```
 
-/// What kind of node to create.
+/// Kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CreateMode {
-    /// Stays until deleted.
+    /// The node exists until it is deleted.
     Persistent,
-    /// Ends with the session that creates it; cannot have children.
+    /// The server deletes the node when its session ends; the node cannot have children.
     Ephemeral,
-    /// Stays until deleted; the server appends a sequence number to the name.
+    /// The node exists until it is deleted; the server appends a sequence number to its name.
     PersistentSequential,
-    /// Ends with the session; the server appends a sequence number to the name.
+    /// The server deletes the node when its session ends, and appends a sequence number to its name.
     EphemeralSequential,
-    /// Removed by the server some time after its last child went. Only
-    /// [`CreateContainer`](crate::CreateContainer) makes one: with the other create operations
-    /// these flags make a plain persistent node that is never removed.
+    /// The server deletes the node some time after its last child was deleted.
+    ///
+    /// Outside of a multi, only [`CreateContainer`](crate::CreateContainer) creates a container. With the
+    /// other create operations, these flags create a persistent node that is never deleted automatically.
     Container,
 }
 
 impl CreateMode {
-    /// The number on the wire. Not a bit mask.
+    /// Returns the number on the wire. It is not a bit mask.
     #[must_use]
     pub const fn flags(self) -> i32 {
         match self {
@@ -42,8 +43,8 @@ impl CreateMode {
         }
     }
 
-    /// The mode of a number on the wire; `None` for the time-to-live modes (5, 6) and for numbers
-    /// no server knows.
+    /// Returns the mode for a number on the wire. Returns `None` for the time-to-live modes (5, 6) and for
+    /// numbers that no server knows.
     #[must_use]
     pub const fn from_flags(flags: i32) -> Option<Self> {
         match flags {
@@ -56,13 +57,13 @@ impl CreateMode {
         }
     }
 
-    /// Whether the server appends a sequence number to the name.
+    /// Returns whether the server appends a sequence number to the name.
     #[must_use]
     pub const fn is_sequential(self) -> bool {
         matches!(self, Self::PersistentSequential | Self::EphemeralSequential)
     }
 
-    /// Whether the node ends with the session that creates it.
+    /// Returns whether the node is deleted when its session ends.
     #[must_use]
     pub const fn is_ephemeral(self) -> bool {
         matches!(self, Self::Ephemeral | Self::EphemeralSequential)

@@ -1,4 +1,4 @@
-//! Reading and replacing a node's ACL.
+//! Requests that read and replace a node's ACL.
 //!
 //! ```text
 //! GetACLRequest   path: ustring
@@ -31,10 +31,10 @@ use crate::{
     },
 };
 
-/// Asks for a node's ACL and Stat.
+/// Request to read a node's ACL and Stat.
 ///
-/// It takes the permission to read or to administrate. A server refuses it with
-/// [`NO_NODE`](crate::ErrorCode::NO_NODE) or [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+/// It needs the permission READ or ADMIN. A server rejects it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
+/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetAcl<'a> {
     /// The path.
@@ -68,10 +68,10 @@ impl Request for GetAcl<'_> {
     }
 }
 
-/// A node's ACL and Stat.
+/// ACL and Stat of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclReply {
-    /// The ACL. To who may not administrate the node, servers show `x` for the hash of a digest.
+    /// The ACL. Without the permission ADMIN, a client gets `x` instead of the hash of a digest.
     pub acl: Vec<Acl>,
     /// The node's Stat.
     pub stat: Stat,
@@ -104,18 +104,18 @@ impl<'a> Decode<'a> for AclReply {
     }
 }
 
-/// Replaces a node's ACL and returns its new Stat. No watch fires.
+/// Request to replace a node's ACL and return its new Stat. No watch fires.
 ///
-/// A server refuses it with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
+/// A server rejects it with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
 /// [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL), [`NO_NODE`](crate::ErrorCode::NO_NODE),
 /// [`NO_AUTH`](crate::ErrorCode::NO_AUTH) or [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAcl<'a> {
     /// The path.
     pub path: Cow<'a, str>,
-    /// The new ACL; a server refuses an empty one.
+    /// The new ACL; a server rejects an empty one.
     pub acl: Cow<'a, [Acl]>,
-    /// How often the ACL must have been set so far ([`Stat::aversion`]); -1 for any.
+    /// The version that the current ACL must have ([`Stat::aversion`]); -1 for any version.
     pub aversion: i32,
 }
 

@@ -1,4 +1,4 @@
-//! The operations a client may ask for.
+//! Operations that a client may request.
 //!
 //! ```
 //! use zk_proto::OpCode;
@@ -9,12 +9,14 @@
 //! assert!(!OpCode::GetChildren2.is_write());
 //! ```
 
-/// An operation, by its number on the wire.
+/// Operation, with its number on the wire.
 ///
-/// Left out on purpose: createSession (-10), which a server answers with a bare connect response
-/// that confuses the stream, and deleteContainer (20), which belongs to the server's own reaper and
-/// which no server checks against an ACL. A server answers an opcode it does not know with
-/// `Unimplemented` and closes the connection, so sending one that is too new costs the connection.
+/// Two operations are omitted on purpose. A server replies to createSession (-10) with a bare connect
+/// response, which breaks the stream. deleteContainer (20) belongs to the server's own container manager, and
+/// no server checks it against an ACL.
+///
+/// A server replies to an unknown opcode with `Unimplemented` and closes the connection. An operation that is
+/// too new for the server therefore costs the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(i32)]
 #[non_exhaustive]
@@ -23,66 +25,66 @@ pub enum OpCode {
     Create = 1,
     /// Deletes a node.
     Delete = 2,
-    /// Asks for a node's Stat.
+    /// Reads a node's Stat.
     Exists = 3,
-    /// Asks for a node's data and Stat.
+    /// Reads a node's data and Stat.
     GetData = 4,
     /// Replaces a node's data.
     SetData = 5,
-    /// Asks for a node's ACL.
+    /// Reads a node's ACL.
     GetAcl = 6,
     /// Replaces a node's ACL; the version compared is the ACL's.
     SetAcl = 7,
     /// Lists a node's children, without its Stat.
     GetChildren = 8,
-    /// Brings the server up to date with the leader, for the reads that follow.
+    /// Makes the server catch up with the leader, for the following reads.
     Sync = 9,
-    /// Shows that the session is alive.
+    /// Keeps the session alive.
     Ping = 11,
     /// Lists a node's children, with its Stat. Since 3.3.
     GetChildren2 = 12,
-    /// Compares a node's version. Only inside a multi: alone, some servers close the connection and
-    /// others never answer.
+    /// Checks a node's version. It is only valid inside a multi: alone, some servers close the connection and
+    /// others never reply.
     Check = 13,
-    /// A transaction of several operations. Since 3.4.
+    /// Applies several operations as a transaction. Since 3.4.
     Multi = 14,
     /// Creates a node; the reply has a Stat. Since 3.5.0.
     Create2 = 15,
     /// Changes the members of the ensemble. Since 3.5.0.
     Reconfig = 16,
-    /// Asks whether a watch is set. Since 3.5.0.
+    /// Checks whether a watch is set. Since 3.5.0.
     CheckWatches = 17,
     /// Removes watches. Since 3.5.0.
     RemoveWatches = 18,
-    /// Creates a container: a node the server removes some time after its last child went. It is
-    /// this opcode that makes it one, not the flags. Since 3.5.1.
+    /// Creates a container: a node that the server deletes some time after its last child was deleted. The
+    /// opcode makes the node a container, and the flags do not. Since 3.5.1.
     CreateContainer = 19,
     /// Creates a node with a time to live. Since 3.5.3, off by default.
     CreateTtl = 21,
-    /// Several reads in one request. Since 3.6.0.
+    /// Sends several reads in one request. Since 3.6.0.
     MultiRead = 22,
     /// Adds an identity to the connection.
     Auth = 100,
-    /// Re-arms one-shot watches after a reconnect.
+    /// Re-registers one-shot watches after a reconnect.
     SetWatches = 101,
-    /// One step of a SASL exchange. Since 3.4.
+    /// Performs one step of a SASL exchange. Since 3.4.
     Sasl = 102,
-    /// Lists the session's own ephemeral nodes. Since 3.6.0.
+    /// Lists the session's ephemeral nodes. Since 3.6.0.
     GetEphemerals = 103,
     /// Counts all descendants of a node. Since 3.6.0.
     GetAllChildrenNumber = 104,
-    /// Re-arms watches, persistent ones too, after a reconnect. Since 3.6.0.
+    /// Re-registers watches, including persistent ones, after a reconnect. Since 3.6.0.
     SetWatches2 = 105,
     /// Sets a persistent watch. Since 3.6.0.
     AddWatch = 106,
     /// Lists the identities of the connection. Since 3.7.0.
     WhoAmI = 107,
-    /// Ends the session.
+    /// Closes the session.
     CloseSession = -11,
 }
 
 impl OpCode {
-    /// Every operation, by number.
+    /// All operations, ordered by number.
     pub const ALL: [Self; 29] = [
         Self::CloseSession,
         Self::Create,
@@ -115,19 +117,19 @@ impl OpCode {
         Self::WhoAmI,
     ];
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     #[must_use]
     pub const fn code(self) -> i32 {
         self as i32
     }
 
-    /// The operation of a number, if a client may send it.
+    /// Returns the operation for a number, or `None` if a client may not send it.
     #[must_use]
     pub fn from_code(code: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|op| op.code() == code)
     }
 
-    /// The name, as ZooKeeper spells it.
+    /// Returns ZooKeeper's name of the operation.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -163,8 +165,8 @@ impl OpCode {
         }
     }
 
-    /// Whether the operation takes a zxid, that is, goes through the leader and may change
-    /// something. After a lost connection these are the ones whose outcome is unknown.
+    /// Returns whether the operation takes a zxid, i.e. goes through the leader and may change the state.
+    /// After a connection loss, the outcome of such an operation is unknown.
     #[must_use]
     pub const fn is_write(self) -> bool {
         matches!(

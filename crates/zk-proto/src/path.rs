@@ -1,4 +1,4 @@
-//! Paths of nodes: which are legal, and how they come apart.
+//! Node paths: validation, parent and name.
 //!
 //! ```
 //! use zk_proto::path::{PathErrorKind, file_name, parent, validate_path};
@@ -18,33 +18,35 @@ use std::{error::Error, fmt};
 
 use crate::shown::Shown;
 
-/// Checks a path by the rules of the server's `validatePath`, which are the Java client's too.
+/// Checks a path by the rules of the server's `validatePath`, which the Java client shares.
 ///
-/// A path starts with `/`, does not end with one (except the root), has no empty component and none
-/// that is `.` or `..`, and no character in U+0000–U+001F, U+007F–U+009F, U+E000–U+F8FF or
-/// U+FFF0–U+FFFF, nor any beyond U+FFFF (in Java those are surrogates, which are refused). There is
-/// no limit on the length but the frame's.
+/// * A path starts with `/` and does not end with `/`, except for the root.
+/// * No component is empty, `.` or `..`.
+/// * No character is in U+0000–U+001F, U+007F–U+009F, U+E000–U+F8FF or U+FFF0–U+FFFF.
+/// * No character is beyond U+FFFF. Java represents these as surrogates, which are rejected.
+///
+/// Only the frame limits the length of a path.
 ///
 /// # Errors
 ///
-/// [`PathError`]: the first violation, from the left.
+/// [`PathError`] for the leftmost violation.
 pub fn validate_path(path: &str) -> Result<(), PathError> {
     if path == "/" { Ok(()) } else { check(path, NameEnd::AsGiven) }
 }
 
-/// Checks a path that the server will append a sequence number to.
+/// Checks a path to which the server appends a sequence number.
 ///
-/// The rules hold for the name with the number. So the last component may be empty (`/a/` makes
+/// The rules apply to the name with the number. The last component may therefore be empty (`/a/` becomes
 /// `/a/0000000000`), `.` or `..`.
 ///
 /// # Errors
 ///
-/// [`PathError`]: the first violation, from the left.
+/// [`PathError`] for the leftmost violation.
 pub fn validate_sequential_path(path: &str) -> Result<(), PathError> {
     check(path, NameEnd::NumberFollows)
 }
 
-/// The path of the parent; `None` for the root and for what does not start with `/`.
+/// Returns the parent's path, or `None` for the root and for a path that does not start with `/`.
 #[must_use]
 pub fn parent(path: &str) -> Option<&str> {
     match path.rsplit_once('/')? {
@@ -55,20 +57,20 @@ pub fn parent(path: &str) -> Option<&str> {
     }
 }
 
-/// The last component: what the node is called in its parent. Empty for the root.
+/// Returns the last component, which is the node's name in its parent. It is empty for the root.
 #[must_use]
 pub fn file_name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// A path is not legal. `Debug` prints the same line as `Display`.
+/// Violation of a path rule. `Debug` prints the same line as `Display`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PathError {
-    /// Which rule it breaks.
+    /// The violated rule.
     pub kind: PathErrorKind,
-    /// Where, in bytes from its start: the illegal character, or the start of the component.
+    /// The offset in the path, in bytes, of the illegal character or of the illegal component.
     pub offset: usize,
-    /// The path as messages show it, see [`Shown`].
+    /// The path as printed in messages, see [`Shown`].
     path: Box<str>,
 }
 
@@ -77,26 +79,26 @@ impl PathError {
         Self { kind, offset, path: Shown(path).to_string().into() }
     }
 
-    /// The path, on one line and shortened to [`SHOWN_MAX`](crate::SHOWN_MAX) characters.
+    /// Returns the path on one line, shortened to [`SHOWN_MAX`](crate::SHOWN_MAX) characters.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 }
 
-/// The rule that a path breaks.
+/// Rule that a path violates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathErrorKind {
-    /// It does not start with `/`.
+    /// The path does not start with `/`.
     NotAbsolute,
-    /// It ends with `/`.
+    /// The path ends with `/`.
     TrailingSlash,
-    /// It has nothing between two slashes.
+    /// The path has nothing between two slashes.
     EmptyComponent,
-    /// It has a component `.` or `..`.
+    /// The path has a component `.` or `..`.
     RelativeComponent,
-    /// It has a character that is not allowed.
+    /// The path has a character that is not allowed.
     IllegalCharacter(char),
 }
 
@@ -134,7 +136,7 @@ impl fmt::Display for PathErrorKind {
 
 impl Error for PathError {}
 
-/// Whether the last component is whole.
+/// State of the last component: complete, or to be followed by a sequence number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NameEnd {
     AsGiven,
@@ -159,8 +161,8 @@ fn check(path: &str, end: NameEnd) -> Result<(), PathError> {
     Ok(())
 }
 
-/// What nearly every path is, and told in one pass over it: ASCII without control characters,
-/// slashes only in front of names, and no name that begins with a dot.
+/// Returns whether the path is legal by a simple one-pass check, as nearly every path is: ASCII without
+/// control characters, slashes only in front of names, and no name that begins with a dot.
 fn is_plain(path: &str) -> bool {
     let mut before = 0;
     let is_plain = path.bytes().all(|byte| {
@@ -170,8 +172,8 @@ fn is_plain(path: &str) -> bool {
     is_plain && path.starts_with('/') && before != b'/'
 }
 
-/// Checks one component; an error's offset is within it. An empty component is reported where its
-/// first character would be: at the slash after it, or at the end of the path.
+/// Checks one component. An error's offset is relative to the component. For an empty component it is that of
+/// the following slash, or of the end of the path.
 fn check_component(
     component: &str,
     is_last: bool,

@@ -1,4 +1,4 @@
-//! Changing the members of an ensemble.
+//! Request that changes the members of an ensemble.
 //!
 //! ```text
 //! ReconfigRequest  joiningServers, leavingServers, newMembers: ustring, curConfigId: long
@@ -27,38 +27,39 @@ use crate::{
     },
 };
 
-/// Changes the members of the ensemble, and returns the new configuration and the Stat of the node
-/// that holds it, `/zookeeper/config`. Needs a server of 3.5.0 or newer.
+/// Request to change the members of the ensemble. Needs a server of 3.5.0 or newer.
 ///
-/// Either some servers join and some leave, or the whole list is replaced. A server refuses it with
-/// [`RECONFIG_DISABLED`](crate::ErrorCode::RECONFIG_DISABLED) (the default),
-/// [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED) (it runs alone),
-/// [`NO_AUTH`](crate::ErrorCode::NO_AUTH) (about `/zookeeper/config`),
-/// [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION),
-/// [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (what a server is written as),
-/// [`RECONFIG_IN_PROGRESS`](crate::ErrorCode::RECONFIG_IN_PROGRESS) or
-/// [`NEW_CONFIG_NO_QUORUM`](crate::ErrorCode::NEW_CONFIG_NO_QUORUM).
+/// The reply has the new configuration and the Stat of its node, `/zookeeper/config`.
+///
+/// A request either lists joining and leaving servers, or replaces the whole list. A server rejects it with
+///
+/// * [`RECONFIG_DISABLED`](crate::ErrorCode::RECONFIG_DISABLED) (the default),
+/// * [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED) (a standalone server),
+/// * [`NO_AUTH`](crate::ErrorCode::NO_AUTH) (for `/zookeeper/config`),
+/// * [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION),
+/// * [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the text of a server),
+/// * [`RECONFIG_IN_PROGRESS`](crate::ErrorCode::RECONFIG_IN_PROGRESS) or
+/// * [`NEW_CONFIG_NO_QUORUM`](crate::ErrorCode::NEW_CONFIG_NO_QUORUM).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reconfig<'a> {
     /// Servers to add or change, separated by commas, each as
     /// `server.<id>=<host>:<port>:<port>[:<role>];<client port>`.
     pub joining: Option<Cow<'a, str>>,
-    /// The ids of servers to remove, separated by commas. A server passes over those it does not
-    /// know.
+    /// The ids of servers to remove, separated by commas. A server ignores unknown ids.
     pub leaving: Option<Cow<'a, str>>,
     /// The whole list of servers, instead of the other two.
     pub new_members: Option<Cow<'a, str>>,
-    /// The version of the configuration to be changed; [`ANY_CONFIG`](Self::ANY_CONFIG) for
-    /// whichever there is.
+    /// The version that the current configuration must have; [`ANY_CONFIG`](Self::ANY_CONFIG) for any
+    /// version.
     pub from_config: i64,
 }
 
 impl Reconfig<'_> {
-    /// Whichever configuration there is.
+    /// Any version of the configuration.
     pub const ANY_CONFIG: i64 = -1;
 }
 
-/// Changes nothing, whichever configuration there is.
+/// Returns a request without changes, for any version of the configuration.
 impl Default for Reconfig<'_> {
     fn default() -> Self {
         Self { joining: None, leaving: None, new_members: None, from_config: Self::ANY_CONFIG }

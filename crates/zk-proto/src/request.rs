@@ -1,4 +1,4 @@
-//! What every request has in common.
+//! Trait of all requests.
 
 use std::borrow::Cow;
 
@@ -12,9 +12,9 @@ use crate::{
     },
 };
 
-/// A request: the body a client sends, which operation it is, and what comes back.
+/// Request: the body that a client sends, its opcode, and the type of its reply.
 ///
-/// The reply's type follows from the request's, so a body is decoded by type and not by guessing:
+/// The reply's type follows from the request's type, so the caller never guesses the type of a body:
 ///
 /// ```
 /// use bytes::Bytes;
@@ -33,14 +33,14 @@ pub trait Request: Encode {
     /// The operation.
     const OP: OpCode;
 
-    /// The body of the reply if the operation succeeds.
+    /// The body of a successful reply.
     type Reply: for<'a> Decode<'a>;
 
-    /// The path the operation is about, if it is about one.
+    /// Returns the path of the request's node, or `None` if the request has no single node.
     fn path(&self) -> Option<&str>;
 }
 
-/// Bytes of the body `{path, watch}`, which exists, getData and getChildren2 share.
+/// Returns the length of the body `{path, watch}`, which exists, getData, getChildren and getChildren2 share.
 pub(crate) fn path_watch_len(path: &str) -> usize {
     writer::text_len(path) + BOOL_LEN
 }

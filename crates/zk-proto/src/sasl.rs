@@ -1,14 +1,15 @@
-//! Proving an identity step by step.
+//! SASL authentication, step by step.
 //!
 //! ```text
 //! GetSASLRequest   token: buffer
 //! SetSASLResponse  token: buffer
 //! ```
 //!
-//! Nothing else may be on the wire meanwhile: the exchange goes between the connect exchange and
-//! everything else, and its replies may overtake others. What is in the tokens is the mechanism's
-//! business. With DIGEST-MD5 the client begins with an empty token, the server answers with a
-//! challenge, the client with a response, and the server with its own proof.
+//! No other request may be in flight during the exchange. It takes place after the connect exchange and
+//! before all other requests. Its replies may overtake others.
+//!
+//! The mechanism defines the tokens. With DIGEST-MD5 the client begins with an empty token. The server
+//! replies with a challenge, the client with a response, and the server with its own proof.
 
 use std::{borrow::Cow, fmt};
 
@@ -20,12 +21,12 @@ use crate::{
     wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, writer},
 };
 
-/// One step of a SASL exchange. Needs a server of 3.4 or newer.
+/// Request with one step of a SASL exchange. Needs a server of 3.4 or newer.
 ///
-/// The token cannot be null: to that a server answers by closing the connection. A refusal is the
-/// error [`AUTH_FAILED`](crate::ErrorCode::AUTH_FAILED), or
-/// [`SESSION_CLOSED_REQUIRE_SASL_AUTH`](crate::ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) from a
-/// server that demands the exchange, after which the server closes the connection.
+/// The token cannot be null, because a server closes the connection for a null token. A server rejects a step
+/// with [`AUTH_FAILED`](crate::ErrorCode::AUTH_FAILED). A server that requires SASL uses
+/// [`SESSION_CLOSED_REQUIRE_SASL_AUTH`](crate::ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) instead. After
+/// either error the server closes the connection.
 ///
 /// ```
 /// use zk_proto::Sasl;
@@ -35,7 +36,7 @@ use crate::{
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sasl<'a> {
-    /// What the mechanism has to say; may be empty.
+    /// The mechanism's token; may be empty.
     pub token: Cow<'a, [u8]>,
 }
 
@@ -70,18 +71,18 @@ impl Request for Sasl<'_> {
     }
 }
 
-/// Shows the length of the token alone: it proves an identity.
+/// Prints the length of the token only, because the token proves an identity.
 impl fmt::Debug for Sasl<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sasl").field("token_len", &self.token.len()).finish_non_exhaustive()
     }
 }
 
-/// The server's half of a step.
+/// Reply of the server to one step.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SaslReply {
-    /// What the mechanism has to say. `None`, with no error in the header, comes from a server
-    /// that is not set up for SASL or goes on without it: the exchange has failed, waiting would not end.
+    /// The mechanism's token. `None`, without an error in the header, comes from a server that has no SASL
+    /// set up or continues without it. The exchange has failed then, and no further reply follows.
     pub token: Option<Bytes>,
 }
 
@@ -103,7 +104,7 @@ impl<'a> Decode<'a> for SaslReply {
     }
 }
 
-/// Shows the length of the token alone.
+/// Prints the length of the token only.
 impl fmt::Debug for SaslReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SaslReply")

@@ -1,6 +1,6 @@
 //! Requests about the session itself: ping and closeSession.
 //!
-//! Neither the requests nor the replies have a body; each is a header alone.
+//! Requests and replies have no body, only a header.
 //!
 //! ```
 //! use zk_proto::{CloseSession, OpCode, Ping, Request, request_frame_len};
@@ -17,7 +17,7 @@ use crate::{
     wire::{Decode, DecodeError, Encode, Reader},
 };
 
-/// Shows the server that the client is there. Send it with [`xid::PING`](crate::xid::PING).
+/// Request that keeps the session alive. Send it with [`xid::PING`](crate::xid::PING).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ping;
 
@@ -46,8 +46,8 @@ impl Request for Ping {
     }
 }
 
-/// Ends the session and with it its ephemeral nodes. The server closes the connection after its
-/// reply.
+/// Request to close the session, which deletes its ephemeral nodes. The server closes the connection after
+/// its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloseSession;
 

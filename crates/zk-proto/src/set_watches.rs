@@ -1,14 +1,16 @@
-//! Re-arming watches after a reconnect.
+//! Re-registration of watches after a reconnect.
 //!
 //! ```text
 //! SetWatches   relativeZxid: long, dataWatches, existWatches, childWatches: vector<ustring>
 //! SetWatches2  the same, then persistentWatches, persistentRecursiveWatches: vector<ustring>
 //! ```
 //!
-//! The replies have no body. A server keeps watches per connection, so they are gone with it, and
-//! what happened meanwhile has to be found out: the server compares each node with `relative_zxid`.
-//! One-shot watches of what has changed since are reported at once, before the reply and whatever
-//! the ACL says; the rest is armed. Persistent watches are armed, and what they missed is lost.
+//! The replies have no body.
+//!
+//! A server keeps watches per connection, so they are lost with the connection. At the re-registration, the
+//! server compares each node with `relative_zxid`. A one-shot watch fires at once if its node has changed
+//! since, before the reply and regardless of the ACL. All other one-shot watches are set. Persistent watches
+//! are set, and the events they missed are lost.
 //!
 //! Split long lists: the whole request has to fit a frame.
 //!
@@ -40,14 +42,14 @@ use crate::{
     },
 };
 
-/// Re-arms one-shot watches on a new connection. Every server knows it.
+/// Request to re-register one-shot watches on a new connection. All server versions support it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct SetWatches<'a> {
-    /// The highest zxid the client has seen.
+    /// The highest zxid that the client has seen.
     pub relative_zxid: i64,
-    /// Paths watched with getData, or with exists on a node that was there.
+    /// Paths watched with getData, or with exists on an existing node.
     pub data: Vec<Cow<'a, str>>,
-    /// Paths watched with exists on a node that was not there.
+    /// Paths watched with exists on a missing node.
     pub exist: Vec<Cow<'a, str>>,
     /// Paths watched with getChildren.
     pub child: Vec<Cow<'a, str>>,
@@ -102,15 +104,17 @@ impl Request for SetWatches<'_> {
     }
 }
 
-/// Re-arms watches of all kinds on a new connection. Needs a server of 3.6.0 or newer; an older one
-/// closes the connection, so use [`SetWatches`] while there are no persistent ones.
+/// Request to re-register watches of all kinds on a new connection.
+///
+/// It needs a server of 3.6.0 or newer; an older one closes the connection. Use [`SetWatches`] if there are
+/// no persistent watches.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct SetWatches2<'a> {
-    /// The highest zxid the client has seen.
+    /// The highest zxid that the client has seen.
     pub relative_zxid: i64,
-    /// Paths watched with getData, or with exists on a node that was there.
+    /// Paths watched with getData, or with exists on an existing node.
     pub data: Vec<Cow<'a, str>>,
-    /// Paths watched with exists on a node that was not there.
+    /// Paths watched with exists on a missing node.
     pub exist: Vec<Cow<'a, str>>,
     /// Paths watched with getChildren.
     pub child: Vec<Cow<'a, str>>,

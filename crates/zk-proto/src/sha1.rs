@@ -1,11 +1,11 @@
-//! SHA-1 (RFC 3174), for the ids of digest ACLs alone: it protects nothing by today's measure, but
-//! it is what servers compare.
+//! SHA-1 (RFC 3174), only for the ids of digest ACLs. SHA-1 is insecure by today's standards, but servers
+//! compare these hashes.
 
-/// Bytes of a hash.
+/// Length of a hash, in bytes.
 const HASH_LEN: usize = 20;
 const BLOCK_LEN: usize = 64;
 
-/// The hash of all `parts`, one after the other.
+/// Returns the hash of the concatenated `parts`.
 pub(crate) fn sha1(parts: &[&[u8]]) -> [u8; HASH_LEN] {
     let mut message = parts.concat();
     let bits = u64::try_from(message.len()).unwrap_or(u64::MAX).wrapping_mul(8);
@@ -63,9 +63,9 @@ mod tests {
         hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Section 7.3 of RFC 3174, and the empty message.
+    /// Test vectors of RFC 3174, section 7.3, and the empty message.
     #[test]
-    fn the_vectors_of_the_rfc() {
+    fn hash_matches_the_rfc_vectors() {
         let long = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
         let ten = "0123456701234567012345670123456701234567012345670123456701234567".repeat(10);
         for (message, expected) in [
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_one_message() {
+    fn hash_of_parts_equals_hash_of_their_concatenation() {
         let whole: Vec<u8> = (0..=255).collect();
         for at in [0, 1, 55, 56, 63, 64, 65, 119, 120, 256] {
             let (left, right) = whole.split_at(at);
@@ -88,9 +88,9 @@ mod tests {
         }
     }
 
-    /// The padding takes one block more from 56 bytes on.
+    /// From 56 bytes on, the padding takes one more block.
     #[test]
-    fn lengths_around_the_end_of_a_block() {
+    fn hash_is_correct_around_a_block_boundary() {
         for (len, expected) in [
             (55, "c1c8bbdc22796e28c0e15163d20899b65621d65a"),
             (56, "c2db330f6083854c99d4b5bfb6e8f29f201be699"),

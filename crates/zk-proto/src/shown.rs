@@ -1,13 +1,15 @@
-//! Text of others, such as a path, in a message that is one line to read.
+//! Output of untrusted text, such as a path, in a one-line message.
 
 use std::fmt::{self, Write};
 
-/// The most characters of a path that a message shows. A path may be as long as a frame, and a
-/// line is to be read.
+/// The maximum number of characters of a path in a message. A path may be as long as a frame, and a message
+/// should stay readable.
 pub const SHOWN_MAX: usize = 240;
 
-/// Shows a text in one line: control characters escaped, and of more than [`SHOWN_MAX`] characters
-/// only the beginning and the end, which names the node.
+/// Text printed on one line.
+///
+/// Control characters are escaped. Of more than [`SHOWN_MAX`] characters, only the beginning and the end are
+/// printed, because the end has the name of the node.
 ///
 /// ```
 /// use zk_proto::{SHOWN_MAX, Shown};

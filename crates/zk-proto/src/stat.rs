@@ -1,4 +1,4 @@
-//! What a server knows about a node besides its data.
+//! Metadata of a node.
 //!
 //! ```text
 //! Stat  czxid, mzxid, ctime, mtime: long, version, cversion, aversion: int,
@@ -14,7 +14,7 @@ use crate::wire::{
     writer::{INT_LEN, LONG_LEN},
 };
 
-/// A node's metadata. `Debug` prints zxids and the session id in hexadecimal.
+/// Metadata of a node. `Debug` prints zxids and the session id in hexadecimal.
 ///
 /// ```
 /// use zk_proto::Stat;
@@ -27,26 +27,26 @@ use crate::wire::{
 pub struct Stat {
     /// The zxid of the transaction that created the node.
     pub czxid: i64,
-    /// The zxid of the transaction that last set its data.
+    /// The zxid of the transaction that last set the node's data.
     pub mzxid: i64,
-    /// When it was created, in milliseconds since 1970 by the server's clock.
+    /// Time of creation, in milliseconds since 1970 by the server's clock.
     pub ctime_ms: i64,
-    /// When its data was last set, in milliseconds since 1970 by the server's clock.
+    /// Time at which the node's data was last set, in milliseconds since 1970 by the server's clock.
     pub mtime_ms: i64,
-    /// How often its data was set; wraps around.
+    /// Number of times the node's data was set; wraps around.
     pub version: i32,
-    /// Changes to the list of its children; wraps around.
+    /// Number of changes to the list of the node's children; wraps around.
     pub cversion: i32,
-    /// How often its ACL was set; wraps around.
+    /// Number of times the node's ACL was set; wraps around.
     pub aversion: i32,
-    /// The session that owns the node if it is ephemeral, else 0 (also for containers and nodes
-    /// with a time to live).
+    /// The session that owns an ephemeral node. It is 0 for all other nodes, including containers and nodes
+    /// with a time to live.
     pub ephemeral_owner: i64,
-    /// Length of its data in bytes.
+    /// Length of the node's data in bytes.
     pub data_length: i32,
-    /// Number of its children.
+    /// Number of the node's children.
     pub num_children: i32,
-    /// The zxid of the transaction that last changed the list of its children.
+    /// The zxid of the transaction that last changed the list of the node's children.
     pub pzxid: i64,
 }
 
@@ -54,7 +54,7 @@ impl Stat {
     /// Length on the wire, in bytes.
     pub const LEN: usize = 6 * LONG_LEN + 5 * INT_LEN;
 
-    /// Whether the node ends with a session.
+    /// Returns whether the node is ephemeral.
     #[must_use]
     pub const fn is_ephemeral(&self) -> bool {
         self.ephemeral_owner != 0

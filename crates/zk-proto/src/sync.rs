@@ -1,4 +1,4 @@
-//! Catching up with the leader.
+//! Request that makes a server catch up with the leader.
 //!
 //! ```text
 //! SyncRequest   path: ustring
@@ -15,11 +15,11 @@ use crate::{
     wire::{Decode, DecodeError, Encode, Reader, writer},
 };
 
-/// Brings the answering server up to date with the leader.
+/// Request to bring the server up to date with the leader.
 ///
-/// Orders later reads *on the same connection* behind what the leader knew; it is no transaction,
-/// and a leader that has just been deposed may still answer it. The path does not matter: a server
-/// checks nothing about it and echoes it.
+/// Later reads *on the same connection* see at least the leader's state at the sync. It is no transaction,
+/// and a leader that was just deposed may still reply to it. The server ignores the path and returns it
+/// unchanged.
 ///
 /// ```
 /// use zk_proto::{Decode, Encode, Sync, SyncReply};
@@ -33,7 +33,7 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sync<'a> {
-    /// The path, to be echoed. Null reads as empty.
+    /// The path that the server returns. Null reads as empty.
     pub path: Cow<'a, str>,
 }
 
@@ -64,10 +64,10 @@ impl Request for Sync<'_> {
     }
 }
 
-/// The server has caught up.
+/// Reply to [`Sync`]: the server has caught up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncReply {
-    /// The path of the request; null if that was.
+    /// The path of the request; null if that was null.
     pub path: Option<String>,
 }
 

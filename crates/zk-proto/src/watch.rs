@@ -1,4 +1,4 @@
-//! What watches report, and the numbers that say which watches are meant.
+//! Watch notifications, event types, and kinds of watches.
 //!
 //! ```text
 //! WatcherEvent  type: int, state: int, path: ustring
@@ -33,15 +33,14 @@ use crate::wire::{
     writer::{self, INT_LEN},
 };
 
-/// A notification: the body of a frame numbered [`xid::NOTIFICATION`](crate::xid::NOTIFICATION).
+/// Notification: the body of a frame with the number [`xid::NOTIFICATION`](crate::xid::NOTIFICATION).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatcherEvent {
-    /// What happened.
+    /// The type of the event.
     pub event_type: EventType,
-    /// The state of the session, of little use: on the wire always
-    /// [`SYNC_CONNECTED`](KeeperState::SYNC_CONNECTED).
+    /// The state of the session. On the wire it is always [`SYNC_CONNECTED`](KeeperState::SYNC_CONNECTED).
     pub state: KeeperState,
-    /// The path of the node it happened to.
+    /// The path of the node.
     pub path: String,
 }
 
@@ -69,18 +68,17 @@ impl<'a> Decode<'a> for WatcherEvent {
     }
 }
 
-/// What happened to a watched node. A plain number, so that an unknown one can be passed over.
-/// `Display` and `Debug` print the name.
+/// Type of an event on a watched node, as the number on the wire.
 ///
-/// Servers send the four that begin with `NODE`. The others are how clients tell their own watchers
-/// about themselves.
+/// A client can ignore an unknown number. `Display` and `Debug` print the name. Servers send the four types
+/// that begin with `NODE`. Clients use the others for events of their own, such as a removed watch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EventType(pub i32);
 
-/// The state of a session as a notification gives it. A plain number, like [`EventType`].
+/// State of a session in a notification, as the number on the wire.
 ///
-/// Servers only ever send [`SYNC_CONNECTED`](Self::SYNC_CONNECTED); the others are how clients tell
-/// their watchers about the session.
+/// Servers only send [`SYNC_CONNECTED`](Self::SYNC_CONNECTED). Clients use the other states to notify their
+/// watchers of session events.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeeperState(pub i32);
 
@@ -90,7 +88,7 @@ macro_rules! names {
         impl $type {
             $($(#[$doc])* pub const $constant: Self = Self($code);)*
 
-            /// The name ZooKeeper gives the number; `None` for an unknown one.
+            /// Returns ZooKeeper's name for the number, or `None` for an unknown number.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self {
@@ -118,45 +116,45 @@ macro_rules! names {
 }
 
 names! { EventType:
-    /// Made by clients: the state of the session changed; there is no path. The C client calls it
-    /// the session event.
+    /// Produced by clients: the state of the session changed; there is no path. The C client names it session
+    /// event.
     NONE = -1, "None";
-    /// Made by the C client: a watch was not set.
+    /// Produced by the C client: a watch was not set.
     NOT_WATCHING = -2, "NotWatching";
     /// The node was created.
     NODE_CREATED = 1, "NodeCreated";
     /// The node was deleted.
     NODE_DELETED = 2, "NodeDeleted";
-    /// The node's data was set, perhaps to what it was.
+    /// The node's data was set, possibly to the same value.
     NODE_DATA_CHANGED = 3, "NodeDataChanged";
     /// A child of the node was created or deleted.
     NODE_CHILDREN_CHANGED = 4, "NodeChildrenChanged";
-    /// Made by clients: a watch for data or existence was removed.
+    /// Produced by clients: a watch for data or existence was removed.
     DATA_WATCH_REMOVED = 5, "DataWatchRemoved";
-    /// Made by clients: a watch for children was removed.
+    /// Produced by clients: a watch for children was removed.
     CHILD_WATCH_REMOVED = 6, "ChildWatchRemoved";
-    /// Made by clients: a persistent watch, recursive or not, was removed.
+    /// Produced by clients: a persistent watch, recursive or not, was removed.
     PERSISTENT_WATCH_REMOVED = 7, "PersistentWatchRemoved";
 }
 
 names! { KeeperState:
     /// Never used.
     UNKNOWN = -1, "Unknown";
-    /// Made by clients: there is no connection.
+    /// Produced by clients: there is no connection.
     DISCONNECTED = 0, "Disconnected";
     /// Never used.
     NO_SYNC_CONNECTED = 1, "NoSyncConnected";
     /// Connected to a server of the quorum: the only state servers send.
     SYNC_CONNECTED = 3, "SyncConnected";
-    /// Made by clients: authentication was refused; there will be no further connection.
+    /// Produced by clients: authentication failed; the client does not reconnect.
     AUTH_FAILED = 4, "AuthFailed";
-    /// Made by clients: connected to a server that has no quorum.
+    /// Produced by clients: connected to a server that has no quorum.
     CONNECTED_READ_ONLY = 5, "ConnectedReadOnly";
-    /// Made by clients: the SASL exchange succeeded.
+    /// Produced by clients: the SASL exchange succeeded.
     SASL_AUTHENTICATED = 6, "SaslAuthenticated";
-    /// Made by clients since 3.6: the client was closed.
+    /// Produced by clients since 3.6: the client was closed.
     CLOSED = 7, "Closed";
-    /// Made by clients: the session has expired; there will be no further connection.
+    /// Produced by clients: the session has expired; the client does not reconnect.
     EXPIRED = -112, "Expired";
 }
 
@@ -175,13 +173,13 @@ macro_rules! codes {
         }
 
         impl $type {
-            /// The number on the wire.
+            /// Returns the number on the wire.
             #[must_use]
             pub const fn code(self) -> i32 {
                 self as i32
             }
 
-            /// What a number on the wire stands for; `None` for one that no server knows.
+            /// Returns the value for a number on the wire, or `None` for a number that no server knows.
             #[must_use]
             pub const fn from_code(code: i32) -> Option<Self> {
                 match code {
@@ -194,10 +192,10 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Which watches on a path [`CheckWatches`](crate::CheckWatches) and
-    /// [`RemoveWatches`](crate::RemoveWatches) mean.
+    /// Kind of watches that [`CheckWatches`](crate::CheckWatches) and [`RemoveWatches`](crate::RemoveWatches)
+    /// select.
     ///
-    /// Before 3.9.0 the first two match watches of any mode.
+    /// Before 3.9.0 the first two kinds match watches of any mode.
     WatcherType:
     /// One-shot watches for the list of children.
     Children = 1,
@@ -205,7 +203,7 @@ codes! {
     Data = 2,
     /// All watches.
     Any = 3,
-    /// Persistent watches that are not recursive. Since 3.9.0; an older server answers
+    /// Persistent watches that are not recursive. Since 3.9.0; an older server replies with
     /// [`MARSHALLING_ERROR`](crate::ErrorCode::MARSHALLING_ERROR).
     Persistent = 4,
     /// Persistent recursive watches. Since 3.9.0, like [`Persistent`](Self::Persistent).
@@ -213,11 +211,11 @@ codes! {
 }
 
 codes! {
-    /// What an [`AddWatch`](crate::AddWatch) watches.
+    /// Scope of an [`AddWatch`](crate::AddWatch).
     AddWatchMode:
     /// The node, and the list of its children.
     Persistent = 0,
-    /// The node and all below it. Lists of children are not reported, each creation and deletion
-    /// is.
+    /// The node and all its descendants. The watch reports each creation and deletion, and no changes to
+    /// lists of children.
     PersistentRecursive = 1,
 }

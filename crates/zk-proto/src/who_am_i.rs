@@ -1,4 +1,4 @@
-//! Asking who one is to the server.
+//! Request that lists the identities of the connection.
 //!
 //! ```text
 //! whoAmI          no body
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// Lists the identities of the connection. Needs a server of 3.7.0 or newer; an older one closes
+/// Request to list the identities of the connection. Needs a server of 3.7.0 or newer; an older one closes
 /// the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WhoAmI;
@@ -58,7 +58,7 @@ impl Request for WhoAmI {
     }
 }
 
-/// The identities of a connection, in no order: always its address, and what it has proved.
+/// Identities of a connection, unordered: always its address, and all authenticated identities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WhoAmIReply {
     /// The identities.
@@ -83,17 +83,17 @@ impl<'a> Decode<'a> for WhoAmIReply {
     }
 }
 
-/// One identity of a connection.
+/// Identity of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClientInfo {
-    /// How it was proved: `ip`, `digest`, `sasl`, `x509` or `super`.
+    /// The authentication scheme: `ip`, `digest`, `sasl`, `x509` or `super`.
     pub scheme: String,
-    /// Who it is; of a digest the name alone, without the hash. Null reads as empty.
+    /// The user; for a digest only the name, without the hash. Null reads as empty.
     pub user: String,
 }
 
 impl ClientInfo {
-    /// Length of the shortest one on the wire, in bytes: both strings empty.
+    /// Length of the shortest identity on the wire, in bytes: both strings empty.
     pub const LEN_MIN: usize = 2 * INT_LEN;
 }
 

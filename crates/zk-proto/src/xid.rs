@@ -1,7 +1,7 @@
-//! Request numbers: what a client puts on a request and finds on its reply.
+//! Request numbers: a client numbers its requests, and the server repeats the number in the reply.
 //!
-//! Ordinary requests count up from [`FIRST`]; a few fixed numbers below zero mark replies that
-//! belong to no ordinary request.
+//! Ordinary requests count up from [`FIRST`]. A few fixed numbers mark frames that belong to no ordinary
+//! request.
 //!
 //! ```
 //! use zk_proto::xid;
@@ -10,22 +10,24 @@
 //! assert_eq!(xid::next(i32::MAX - 1), xid::FIRST);
 //! ```
 
-/// A watch notification; sent by servers only, its body is a [`WatcherEvent`](crate::WatcherEvent).
+/// Watch notification. Only servers send it; its body is a [`WatcherEvent`](crate::WatcherEvent).
 pub const NOTIFICATION: i32 = -1;
-/// A ping. The server answers with this number whatever the ping carried.
+/// Ping. The server replies with this number whatever number the ping has.
 pub const PING: i32 = -2;
-/// An auth packet. The server echoes what it gets; the Java and C clients use this number.
+/// Auth packet. The server returns the request's number; the Java and C clients use this one.
 pub const AUTH: i32 = -4;
-/// A setWatches, as the C client numbers it. The server echoes what it gets.
+/// setWatches request of the C client. The server returns the request's number.
 pub const SET_WATCHES: i32 = -8;
-/// The first ordinary number of a connection.
+/// First ordinary number of a connection.
 pub const FIRST: i32 = 1;
-/// The last ordinary number before the count starts over, the same as in the Java client: it never
-/// uses `i32::MAX` nor lets the count run into the fixed numbers below zero (ZOOKEEPER-3253).
+/// Last ordinary number before the count restarts, as in the Java client.
+///
+/// The Java client never uses `i32::MAX`, and its count never reaches the fixed numbers below zero
+/// (ZOOKEEPER-3253).
 pub const LAST: i32 = i32::MAX - 1;
 
-/// The ordinary number after `xid`; [`FIRST`] after [`LAST`], and after anything that is not an
-/// ordinary number.
+/// Returns the ordinary number after `xid`. Returns [`FIRST`] after [`LAST`], and after any number that is
+/// not ordinary.
 #[must_use]
 pub const fn next(xid: i32) -> i32 {
     if xid >= FIRST && xid < LAST { xid + 1 } else { FIRST }

@@ -1,4 +1,4 @@
-//! What is allocated where it matters, counted.
+//! Allocations of encoding, decoding, ranking and sorting.
 
 use allocation_counter::measure;
 use bytes::BytesMut;
@@ -11,7 +11,7 @@ use zk_proto::{
 const MUTEX: KeyRule<'static> = KeyRule::new(&["lock-"]);
 
 fn reply(len: u32, foreign: bool) -> (bytes::Bytes, String) {
-    // A stride without a common factor: every number once, in no order that matters here.
+    // The stride has no common factor with the modulus, so every number occurs once.
     let name = |n: u32| format!("_c_0b7f36dc-3cc2-4b57-9c3e-{n:012x}-lock-{n:010}");
     let mut names: Vec<String> =
         (0..len).map(|n| name((n.wrapping_mul(7919) + 13) % len.next_power_of_two())).collect();
@@ -27,7 +27,7 @@ fn reply(len: u32, foreign: bool) -> (bytes::Bytes, String) {
 }
 
 #[test]
-fn a_list_costs_no_allocation_per_child() {
+fn child_list_allocates_nothing_per_child() {
     for len in [1, 1_000, 100_000] {
         let (frame, own) = reply(len, true);
         let decoding = measure(|| drop(ChildrenReply::from_frame(&frame).unwrap()));
@@ -49,7 +49,7 @@ fn a_list_costs_no_allocation_per_child() {
 }
 
 #[test]
-fn names_without_a_number_are_sorted_with_one_allocation_more() {
+fn sorting_unnumbered_names_allocates_twice() {
     let names = (0..1_000).map(|n| format!("_c_0b7f36dc-lock--{n:09}"));
     let children = ChildList::from_names(names);
     let sorting = measure(|| assert_eq!(children.sorted(MUTEX).iter().count(), 1_000));
@@ -58,7 +58,7 @@ fn names_without_a_number_are_sorted_with_one_allocation_more() {
 }
 
 #[test]
-fn a_list_of_well_formed_names_is_sorted_with_one_allocation() {
+fn sorting_numbered_names_allocates_once() {
     let (frame, _) = reply(1_000, false);
     let ChildrenReply { children, .. } = ChildrenReply::from_frame(&frame).unwrap();
     let sorting = measure(|| drop(children.sorted(MUTEX)));
@@ -68,8 +68,8 @@ fn a_list_of_well_formed_names_is_sorted_with_one_allocation() {
 
 #[test]
 fn multi_reply_takes_at_most_12_bytes_of_memory_per_byte() {
-    // The shortest result has nine bytes on the wire. A vector that grows has the most room to spare
-    // right behind a power of two.
+    // The shortest result has nine bytes on the wire. A growing vector has the most spare capacity just above
+    // a power of two.
     let path = |len| MultiResult::Created { path: "/".repeat(len), stat: None };
     let stat = || MultiResult::Set(Stat::default());
     for kind in [MultiResult::Deleted, path(0), path(1), path(1_000), stat()] {
@@ -85,7 +85,7 @@ fn multi_reply_takes_at_most_12_bytes_of_memory_per_byte() {
 }
 
 #[test]
-fn requests_are_encoded_without_an_allocation_once_the_buffer_has_grown() {
+fn request_encoding_into_a_grown_buffer_allocates_nothing() {
     let create = Create2 {
         path: "/locks/_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-".into(),
         data: Some(b"10.0.0.1"[..].into()),

@@ -1,4 +1,4 @@
-//! Lists of children: one slice of a frame, walked in place.
+//! Tests of lists of children, which are slices of a frame.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::encoded;
 use zk_proto::{ChildList, Decode, DecodeErrorKind};
 
 #[test]
-fn a_decoded_list_is_a_slice_of_its_frame() {
+fn decoded_list_shares_the_memory_of_its_frame() {
     let frame = encoded(&ChildList::from_names(["b", "", "lock-0000000001"]));
     let list = ChildList::from_frame(&frame).unwrap();
     assert_eq!((list.len(), list.is_empty()), (3, false));
@@ -18,7 +18,7 @@ fn a_decoded_list_is_a_slice_of_its_frame() {
 }
 
 #[test]
-fn iterators_know_how_much_is_left() {
+fn iterator_length_counts_down_to_zero() {
     let list = ChildList::from_names(["a", "b", "c"]);
     let mut names = list.iter();
     for left in (0..3).rev() {
@@ -30,7 +30,7 @@ fn iterators_know_how_much_is_left() {
 }
 
 #[test]
-fn a_name_of_another_list_is_copied() {
+fn name_bytes_copies_a_name_of_another_list() {
     let (list, other) = (ChildList::from_names(["a"]), Bytes::from_static(b"other"));
     assert_eq!(list.name_bytes(&other), other);
     assert_eq!(list.name_bytes(b""), "");
@@ -38,7 +38,7 @@ fn a_name_of_another_list_is_copied() {
 }
 
 #[test]
-fn names_need_not_be_utf_8() {
+fn names_with_invalid_utf8_are_kept() {
     let list = ChildList::from_names([&b"a\xff"[..]]);
     assert!(list.names().eq(["a\u{fffd}"]));
     assert!(list.iter().eq([b"a\xff"]));
@@ -46,7 +46,7 @@ fn names_need_not_be_utf_8() {
 }
 
 #[test]
-fn a_lying_count_is_an_error() {
+fn wrong_count_is_an_error() {
     let honest = encoded(&ChildList::from_names(["aaaa", "bbbb"]));
     for (count, kind) in [
         (3, DecodeErrorKind::Truncated { needed: 4, remaining: 0 }),
@@ -61,7 +61,7 @@ fn a_lying_count_is_an_error() {
 }
 
 #[test]
-fn a_null_name_is_an_error() {
+fn null_name_is_an_error() {
     let mut out = BytesMut::new();
     out.put_i32(1);
     out.put_i32(-1);

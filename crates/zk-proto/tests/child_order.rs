@@ -1,4 +1,4 @@
-//! The order of contenders, against the obvious way of finding it and against Curator's rules.
+//! Tests of the order of contenders, against a naive implementation and against Curator's rules.
 
 use proptest::prelude::*;
 use zk_proto::{ChildList, Key, KeyRule, Rank, is_lock_name};
@@ -12,7 +12,7 @@ fn sorted(names: &[&str], rule: KeyRule<'_>) -> Vec<String> {
 }
 
 #[test]
-fn the_key_is_the_text_after_the_last_lock_name_or_the_whole_name() {
+fn key_is_the_text_after_the_last_lock_name() {
     assert_eq!(MUTEX.key(b"_c_uuid-lock-0000000042"), Key::Number(42));
     assert_eq!(MUTEX.key(b"lock-lock-0000000007"), Key::Number(7));
     assert_eq!(MUTEX.key(b"lock-1-lock-x"), Key::Text(b"x"));
@@ -24,7 +24,7 @@ fn the_key_is_the_text_after_the_last_lock_name_or_the_whole_name() {
 }
 
 #[test]
-fn both_lock_names_of_a_read_write_lock_are_stripped_one_after_the_other() {
+fn key_of_a_read_write_lock_follows_both_lock_names() {
     assert_eq!(READ_WRITE.key(b"_c_a-__READ__0000000001"), Key::Number(1));
     assert_eq!(READ_WRITE.key(b"_c_a-__WRIT__0000000001"), Key::Number(1));
     assert_eq!(READ_WRITE.key(b"__WRIT__a__READ__b"), Key::Text(b"b"));
@@ -34,18 +34,18 @@ fn both_lock_names_of_a_read_write_lock_are_stripped_one_after_the_other() {
 }
 
 #[test]
-fn a_lock_name_that_runs_into_another_hides_it() {
+fn overlapping_lock_names_are_keyed_as_by_curator() {
     let key = b"WRIT__0000000001";
     assert_eq!(READ_WRITE.key(b"_c_a-__READ__WRIT__0000000001"), Key::Text(key));
     assert_eq!(READ_WRITE.key(b"__READ__WRIT__0000000001"), Key::Text(key));
-    // The other way round the second is looked for first.
+    // In the opposite order, the second lock name is searched for first.
     assert_eq!(READ_WRITE.key(b"__WRIT__READ__0000000001"), Key::Number(1));
     assert_eq!(READ_WRITE.key(b"x__WRIT__0000000001"), Key::Number(1));
 }
 
 #[test]
-fn numbers_beyond_31_bits_are_in_the_order_of_their_text() {
-    // S6: a server that has counted too far writes these. They come first, as in Curator.
+fn numbers_beyond_31_bits_sort_by_their_text() {
+    // S6: a server writes such names after its counter exceeds 31 bits. They sort first, as in Curator.
     assert_eq!(
         sorted(
             &["lock-0000000001", "lock--2147483648", "lock--000000005", "lock-2147483647"],
@@ -56,22 +56,21 @@ fn numbers_beyond_31_bits_are_in_the_order_of_their_text() {
 }
 
 #[test]
-fn foreign_children_are_sorted_in_but_are_nobodys_predecessor() {
+fn foreign_children_are_sorted_but_never_a_predecessor() {
     // L8 (CURATOR-43): a persistent child `0` must not block the lock.
     let names = ["zzz", "_c_a-lock-0000000005", "0", "_c_b-latch-0000000001"];
     assert_eq!(sorted(&names, MUTEX), ["0", names[1], names[3], "zzz"]);
     let list = ChildList::from_names(names);
     let first = Rank { position: 0, predecessor: None, second: None, has_others: true };
     assert_eq!(list.rank(b"_c_a-lock-0000000005", MUTEX), Some(first));
-    // A bare number sorts as one and is still no contender.
+    // A bare number sorts as a number and still is no contender.
     let list = ChildList::from_names(["0000000001", "_c_a-lock-0000000005"]);
     assert_eq!(list.rank(b"_c_a-lock-0000000005", MUTEX), Some(first));
 }
 
-/// One create by anybody makes such a name. Looked through again for each contender, it would keep
-/// this test busy for minutes.
+/// Any client can create such a name. If every comparison searched it again, this test would run for minutes.
 #[test]
-fn a_name_of_a_megabyte_is_looked_through_once() {
+fn megabyte_names_are_searched_once() {
     let numbered = |number: u32| format!("_c_a-lock-{number:010}");
     let (first, middle) = ("lock-".repeat(200_000), "z".repeat(1 << 20));
     let last = middle.clone() + "z";
@@ -88,7 +87,7 @@ fn a_name_of_a_megabyte_is_looked_through_once() {
 }
 
 #[test]
-fn every_name_a_contender_may_have_counts() {
+fn names_with_a_lock_name_count_as_contenders() {
     for other in ["lock-0000000004", "x-lock-0000000004", "_c_a-lock-0000000004", "lock-0"] {
         let list = ChildList::from_names([other, "_c_b-lock-0000000005"]);
         let rank = list.rank(b"_c_b-lock-0000000005", MUTEX).unwrap();
@@ -98,8 +97,8 @@ fn every_name_a_contender_may_have_counts() {
 }
 
 #[test]
-fn equal_keys_stay_in_the_servers_order() {
-    // A read node made by a downgrade bears the number of its write node (CURATOR-276).
+fn equal_keys_keep_the_order_of_the_server() {
+    // A read node created by a downgrade has the number of its write node (CURATOR-276).
     let (write, read) = ("_c_b-__WRIT__0000000003", "_c_a-__READ__0000000003");
     let other = "_c_c-__READ__0000000004";
     for names in [[write, read, other], [read, write, other]] {
@@ -114,8 +113,8 @@ fn equal_keys_stay_in_the_servers_order() {
 }
 
 #[test]
-fn who_is_not_listed_has_no_rank() {
-    // C3: a node that was deleted meanwhile, or is not known yet to this server.
+fn unlisted_node_has_no_rank() {
+    // C3: the node was deleted meanwhile, or this server has not applied its creation yet.
     let list = ChildList::from_names(["_c_a-lock-0000000005"]);
     assert_eq!(list.rank(b"_c_b-lock-0000000005", MUTEX), None);
     assert_eq!(ChildList::default().rank(b"x", MUTEX), None);
@@ -123,14 +122,14 @@ fn who_is_not_listed_has_no_rank() {
 }
 
 #[test]
-fn names_ahead_that_are_all_named_need_no_further_question() {
+fn all_named_is_true_with_at_most_two_ahead() {
     let names = ["lock-0000000001", "lock-0000000002", "lock-0000000003", "lock-0000000004"];
     let list = ChildList::from_names(names);
     let named = |name: &str| list.rank(name.as_bytes(), MUTEX).unwrap().all_named();
     assert_eq!(names.map(named), [true, true, true, false]);
 }
 
-/// Curator's way, said plainly.
+/// Curator's algorithm, literally.
 fn curator_key(name: &str, lock_names: &[&str]) -> String {
     lock_names.iter().fold(name.to_owned(), |rest, lock_name| match rest.rfind(lock_name) {
         Some(at) => rest[at + lock_name.len()..].to_owned(),
@@ -156,7 +155,7 @@ fn a_name() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn sorting_agrees_with_curators_way(
+    fn sorting_agrees_with_curators_algorithm(
         names in prop::collection::vec(a_name(), 0..60),
         read_write in any::<bool>(),
     ) {
@@ -192,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn the_nearest_ahead_agrees_with_sorting(
+    fn nearest_ahead_agrees_with_sorting(
         names in prop::collection::btree_set(a_name(), 1..40).prop_map(Vec::from_iter).prop_shuffle(),
         read_write in any::<bool>(),
     ) {
@@ -211,7 +210,7 @@ proptest! {
 }
 
 #[test]
-fn a_lock_name_that_could_be_part_of_the_number_is_refused() {
+fn lock_name_of_digits_only_is_rejected() {
     for name in ["", "1", "0123456789"] {
         assert!(!is_lock_name(name));
         let rule = std::panic::catch_unwind(|| KeyRule::new(&[name]).key(b"x"));
@@ -222,7 +221,7 @@ fn a_lock_name_that_could_be_part_of_the_number_is_refused() {
 }
 
 #[test]
-fn a_rule_may_be_made_of_a_name_that_is_no_constant() {
+fn rule_accepts_a_lock_name_computed_at_run_time() {
     for name in ["lock-", "job 7 of many-"] {
         let rule = KeyRule::named(name);
         assert_eq!(rule, KeyRule::new(&[name]));

@@ -1,4 +1,4 @@
-//! Frames come off a stream whole, however the stream is cut, and never beyond the limit.
+//! Tests of framing: frames are split correctly however the stream arrives, and never exceed the limit.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn prefixed(len: i32) -> BytesMut {
 }
 
 #[test]
-fn a_length_out_of_bounds_is_an_error_as_soon_as_it_is_there() {
+fn invalid_length_is_an_error_before_the_payload_arrives() {
     for len in [-1, -5, i32::MIN] {
         assert_eq!(split_frame(&mut prefixed(len), 100), Err(FrameError::NegativeLength(len)));
     }
@@ -27,7 +27,7 @@ fn a_length_out_of_bounds_is_an_error_as_soon_as_it_is_there() {
 }
 
 #[test]
-fn waiting_reserves_nothing_and_changes_nothing() {
+fn incomplete_frame_reserves_nothing_and_changes_nothing() {
     let mut buf = prefixed(0xf_ffff);
     let capacity = buf.capacity();
     assert_eq!(split_frame(&mut buf, FRAME_LEN_MAX_SERVER), Ok(None));
@@ -35,7 +35,7 @@ fn waiting_reserves_nothing_and_changes_nothing() {
 }
 
 #[test]
-fn an_empty_frame_is_a_frame() {
+fn empty_frame_is_a_frame() {
     assert_eq!(split_frame(&mut prefixed(0), 0), Ok(Some(Bytes::new())));
 }
 
@@ -43,7 +43,7 @@ proptest! {
     #![proptest_config(support::config())]
 
     #[test]
-    fn frames_do_not_depend_on_how_the_stream_is_cut(
+    fn frames_are_independent_of_read_boundaries(
         payloads in vec(vec(any::<u8>(), 0..30), 0..6),
         piece_len in 1_usize..20,
     ) {
@@ -64,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn any_stream_ends_or_waits(bytes in vec(any::<u8>(), 0..60)) {
+    fn split_frame_never_exceeds_the_limit_on_random_bytes(bytes in vec(any::<u8>(), 0..60)) {
         let mut buf = BytesMut::from(&bytes[..]);
         while let Ok(Some(frame)) = split_frame(&mut buf, 60) {
             prop_assert!(frame.len() <= 60);
@@ -73,7 +73,7 @@ proptest! {
 }
 
 #[test]
-fn the_xid_of_a_queued_request_can_be_set_when_it_is_sent() {
+fn patch_xid_sets_the_xid_of_a_queued_request() {
     let request = Delete { path: "/a".into(), version: 3 };
     let (mut queued, mut sent) = (BytesMut::new(), BytesMut::new());
     encode_request(0, &request, &mut queued);

@@ -1,7 +1,7 @@
-//! Every recorded frame is read, and comes back byte for byte.
+//! Decodes and re-encodes every recorded frame, and compares the bytes.
 //!
-//! The recordings are of the Java client and a real server: see `golden/README.md`. What the frames
-//! say is for the files `golden_*.rs`.
+//! The recordings are of the Java client and a real server: see `golden/README.md`. The files `golden_*.rs`
+//! test the contents of the frames.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
@@ -24,7 +24,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// All recordings, by the names of their files, which are more than these.
+/// Returns all recordings by file name; their number exceeds 30.
 fn recordings() -> Vec<(String, Vec<Exchange>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder()).unwrap() {
@@ -39,7 +39,7 @@ fn recordings() -> Vec<(String, Vec<Exchange>)> {
     all
 }
 
-/// The payload, after checking that the length prefix is its length.
+/// Returns the payload after checking the length prefix.
 fn payload(frame: &Frame) -> Bytes {
     let mut wire = frame.wire.clone();
     let payload = split_frame(&mut wire, FRAME_LEN_MAX_SERVER).unwrap().unwrap();
@@ -54,18 +54,18 @@ enum Kind {
     Notification,
 }
 
-/// A frame taken apart.
+/// A frame, split into its parts.
 struct Part {
     kind: Kind,
     xid: i32,
-    /// The operation that it asks for or answers, if it is one of this crate's.
+    /// The operation of the request or reply, if this crate has it.
     op: Option<OpCode>,
     header: Bytes,
     body: Bytes,
 }
 
 impl Part {
-    /// Reads the body as what it should be. `None`: there is nothing that it should be.
+    /// Decodes the body as its expected type. Returns `None` if no type is expected.
     fn read(&self) -> Option<Result<Recoded, DecodeError>> {
         match self.kind {
             Kind::Request => codec::request(self.op?, &self.body),
@@ -98,7 +98,7 @@ fn parts(exchange: &Exchange) -> Vec<Part> {
 }
 
 #[test]
-fn every_operation_has_been_recorded_both_ways() {
+fn recordings_have_every_operation_in_both_directions() {
     let (mut sent, mut answered) = (HashSet::new(), HashSet::new());
     for (name, exchanges) in recordings().iter().filter(|(name, _)| name != "connect") {
         for part in exchanges.iter().flat_map(parts) {
@@ -108,7 +108,7 @@ fn every_operation_has_been_recorded_both_ways() {
                 Kind::Reply(err) if err.is_ok() => answered.extend(own),
                 _ => {}
             }
-            // It is never sent alone.
+            // A check is never sent alone.
             if name == "check" && part.kind == Kind::Request {
                 let multi = Multi::from_frame(&part.body).unwrap();
                 sent.extend(multi.ops.iter().map(MultiOp::op));
@@ -124,7 +124,7 @@ fn every_operation_has_been_recorded_both_ways() {
 }
 
 #[test]
-fn ordinary_frames_come_back_byte_for_byte() {
+fn ordinary_frames_re_encode_to_the_same_bytes() {
     let mut count = 0;
     for (name, exchanges) in recordings() {
         if ["connect", "liberal", "refused"].contains(&name.as_str()) {
@@ -152,7 +152,7 @@ fn ordinary_frames_come_back_byte_for_byte() {
 }
 
 #[test]
-fn connect_frames_come_back_byte_for_byte() {
+fn connect_frames_re_encode_to_the_same_bytes() {
     let mut replies = Vec::new();
     for exchange in recording::read(&folder().join("connect.txt")) {
         let [request, reply] = &exchange.frames[..] else {
@@ -183,9 +183,9 @@ fn connect_frames_come_back_byte_for_byte() {
     assert_eq!((rejected, replies.contains(&refused)), (1, true));
 }
 
-/// What other peers may write, and this crate would not: read all the same, as what is meant.
+/// Frames of other peers that this crate decodes but encodes differently.
 #[test]
-fn liberal_frames_are_read_and_written_differently() {
+fn liberal_frames_decode_and_re_encode_differently() {
     for exchange in recording::read(&folder().join("liberal.txt")) {
         let mut different = 0;
         for mut part in parts(&exchange) {
@@ -195,20 +195,20 @@ fn liberal_frames_are_read_and_written_differently() {
             let twice = part.read().unwrap().unwrap();
             assert_eq!((once.shown, &part.body), (twice.shown, &twice.bytes));
         }
-        // The reply with this is written as Java writes it.
+        // This crate encodes the reply in this exchange like Java.
         let is_java = exchange.title.contains("U+1F600 in UTF-8");
         assert_eq!(different > 0, !is_java, "{}", exchange.title);
     }
 }
 
-/// What a server does not take for a request is none here either, and its answer is an error.
+/// Requests that a server rejects as malformed do not decode here either, and the reply is an error.
 #[test]
-fn refused_frames_are_no_requests() {
+fn refused_frames_do_not_decode() {
     for exchange in recording::read(&folder().join("refused.txt")) {
         for part in parts(&exchange) {
             let read = part.read().and_then(Result::ok);
             assert!(read.is_none(), "{}: {read:?}", exchange.title);
-            // Whatever stands behind the header: to a malformed multiRead there is something.
+            // The reply to a malformed multiRead has bytes after its header, so only the header is checked.
             if let Kind::Reply(err) = part.kind {
                 let said = exchange.title.strip_prefix("by hand: ").unwrap();
                 assert!(said.starts_with(err.name().unwrap()), "{said}: {err}");
@@ -217,9 +217,9 @@ fn refused_frames_are_no_requests() {
     }
 }
 
-/// Cut short anywhere, a recorded body is an error and no other record.
+/// Every proper prefix of a recorded body is an error.
 #[test]
-fn recorded_bodies_cut_short_are_errors() {
+fn truncated_recorded_bodies_are_errors() {
     for (name, exchanges) in recordings() {
         if name == "connect" || name == "liberal" {
             continue;

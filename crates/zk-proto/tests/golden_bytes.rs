@@ -1,4 +1,4 @@
-//! Bytes written down by hand from the protocol's definition, field by field.
+//! Frames assembled by hand from the protocol's definition, field by field.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn frame(text: &str) -> Bytes {
 }
 
 #[test]
-fn connect_request() {
+fn connect_request_matches_the_definition() {
     let mut request = ConnectRequest {
         protocol_version: 0,
         last_zxid_seen: 0x0000_0001_0000_0002,
@@ -49,7 +49,7 @@ fn connect_request() {
 }
 
 #[test]
-fn a_null_password_reads_as_empty() {
+fn null_password_decodes_as_empty() {
     let bytes = frame("00000000 0000000000000000 00000001 0000000000000000 ffffffff");
     let request = ConnectRequest::from_frame(&bytes).unwrap();
     assert!(request.password.is_empty());
@@ -57,7 +57,7 @@ fn a_null_password_reads_as_empty() {
 }
 
 #[test]
-fn connect_response() {
+fn connect_response_matches_the_definition() {
     let mut response = ConnectResponse {
         protocol_version: 0,
         timeout_ms: 4_000,
@@ -84,7 +84,7 @@ fn connect_response() {
 }
 
 #[test]
-fn rejected_and_refused() {
+fn connect_reply_distinguishes_rejected_from_refused() {
     let rejected = frame(
         "00000000                                     // protocolVersion
          00000000                                     // timeOut
@@ -103,7 +103,7 @@ fn rejected_and_refused() {
 }
 
 #[test]
-fn create2_request() {
+fn create2_request_matches_the_definition() {
     let request = Create2 {
         path: "/l/x-".into(),
         data: Some(b"hi"[..].into()),
@@ -131,7 +131,7 @@ fn create2_request() {
 }
 
 #[test]
-fn get_children2_reply() {
+fn get_children2_reply_matches_the_definition() {
     let header = ReplyHeader { xid: 5, zxid: 0x1_0000_001c, err: ErrorCode::OK };
     let reply = ChildrenReply {
         children: ChildList::from_names(["b", "x-0000000007"]),
@@ -178,7 +178,7 @@ fn get_children2_reply() {
 }
 
 #[test]
-fn notification() {
+fn notification_matches_the_definition() {
     let header = ReplyHeader { xid: xid::NOTIFICATION, zxid: -1, err: ErrorCode::OK };
     let event = WatcherEvent {
         event_type: EventType::NODE_DELETED,
@@ -203,7 +203,7 @@ fn notification() {
 }
 
 #[test]
-fn error_reply() {
+fn error_reply_matches_the_definition() {
     let header = ReplyHeader { xid: 6, zxid: 0x1d, err: ErrorCode::NO_NODE };
     let mut out = BytesMut::new();
     encode_reply::<()>(&header, None, &mut out);
@@ -213,7 +213,7 @@ fn error_reply() {
 }
 
 #[test]
-fn set_watches_request() {
+fn set_watches_request_matches_the_definition() {
     let request = SetWatches {
         relative_zxid: 7,
         data: vec!["/a".into()],

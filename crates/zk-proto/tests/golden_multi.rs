@@ -1,7 +1,7 @@
-//! What the recorded multis say.
+//! Contents of the recorded multis.
 //!
-//! Zxids, times and session ids are those of the day of the recording: what is expected of them is
-//! how they hang together. See `golden/README.md`.
+//! Zxids, times and session ids are those of the recording. The tests check only how these values relate to
+//! each other. See `golden/README.md`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
@@ -11,7 +11,7 @@ use support::golden::{data, exchange, fresh, reply, request};
 use zk_proto::*;
 
 #[test]
-fn transactions() {
+fn recorded_transactions_decode() {
     let exchange = exchange("multi", "every kind");
     let acl = || OPEN_ACL.into();
     let ops: [MultiOp<'_>; 6] = [
@@ -56,7 +56,7 @@ fn transactions() {
     assert_eq!(*stat, fresh(header.zxid, stat, 0, 0));
     assert_eq!((set.czxid, set.mzxid, set.num_children), (header.zxid, header.zxid, 2));
 
-    // 3.8.0 answers to a create2 as to a create.
+    // 3.8.0 replies to a create2 as to a create.
     let (_, read) = multi_reply("multi", "create2");
     assert_eq!(read.results, [MultiResult::Created { path: "/h2".into(), stat: None }]);
     let (_, read) = multi_reply("multi", "of nothing");
@@ -64,7 +64,7 @@ fn transactions() {
 }
 
 #[test]
-fn transactions_rolled_back() {
+fn recorded_failed_transactions_decode() {
     let (header, read) = multi_reply("multi", "rolled back");
     assert!(header.err.is_ok());
     let codes = [ErrorCode::OK, ErrorCode::BAD_VERSION, ErrorCode::RUNTIME_INCONSISTENCY];
@@ -76,7 +76,7 @@ fn transactions_rolled_back() {
 }
 
 #[test]
-fn several_reads() {
+fn recorded_multi_read_decodes() {
     let exchange = exchange("multiRead", "");
     let ops: [MultiReadOp<'_>; 3] = [
         GetData { path: "/g/plain".into(), watch: false }.into(),

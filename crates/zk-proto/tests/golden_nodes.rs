@@ -1,7 +1,7 @@
-//! What the recorded frames about nodes say, operation by operation.
+//! Contents of the recorded frames about nodes, operation by operation.
 //!
-//! Zxids, times and session ids are those of the day of the recording: what is expected of them is
-//! how they hang together. See `golden/README.md`.
+//! Zxids, times and session ids are those of the recording. The tests check only how these values relate to
+//! each other. See `golden/README.md`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use support::golden::{data, exchange, fresh, reply_to, request};
 use zk_proto::*;
 
-/// The session that the operations were recorded in.
+/// Returns the session in which the operations were recorded.
 fn session() -> ConnectResponse {
     let connect = exchange("connect", "new ZooKeeper");
     match ConnectReply::parse(&connect.frames[1].payload()) {
@@ -21,7 +21,7 @@ fn session() -> ConnectResponse {
 }
 
 #[test]
-fn create() {
+fn recorded_creates_decode() {
     for (part, path, data, mode, created) in [
         ("/g/plain", "/g/plain", data("hello"), CreateMode::Persistent, "/g/plain"),
         ("/g/null", "/g/null", None, CreateMode::Persistent, "/g/null"),
@@ -38,7 +38,7 @@ fn create() {
 }
 
 #[test]
-fn creates_with_a_stat() {
+fn recorded_creates_with_a_stat_decode() {
     let acl = || OPEN_ACL.into();
     let mode = CreateMode::Ephemeral;
     let (zxid, reply) = reply_to!(
@@ -94,7 +94,7 @@ fn creates_with_a_stat() {
 }
 
 #[test]
-fn reading_and_writing() {
+fn recorded_data_operations_decode() {
     let path = || "/g/plain".into();
     let (_, stat) = reply_to!("exists", "/g/plain", Exists { path: path(), watch: false });
     assert_eq!(stat, fresh(stat.czxid, &stat, 0, 5));
@@ -124,7 +124,7 @@ fn reading_and_writing() {
 }
 
 #[test]
-fn listing() {
+fn recorded_lists_decode() {
     let (_, list) =
         reply_to!("getChildren", "/g/box", GetChildren { path: "/g/box".into(), watch: true });
     assert!(list.names().eq(["a", "b"]));
@@ -147,7 +147,7 @@ fn listing() {
 }
 
 #[test]
-fn access() {
+fn recorded_acl_operations_decode() {
     let (_, open) = reply_to!("getACL", "getACL(/g,", GetAcl { path: "/g".into() });
     assert_eq!(open.acl, OPEN_ACL);
 
@@ -159,7 +159,7 @@ fn access() {
         SetAcl { path: "/g/acl".into(), acl: acl[..].into(), aversion: 0 }
     );
     assert_eq!((stat.aversion, stat.version), (1, 0));
-    // The server has put in who was authenticated, and hashed as `Acl::digest` does.
+    // The server replaced `auth` by the authenticated user, and hashed the password as `Acl::digest` does.
     let (_, reply) = reply_to!("getACL", "/g/acl", GetAcl { path: "/g/acl".into() });
     let alice = Acl::digest(Perms::ALL, "alice", "secret");
     assert_eq!(reply.acl, [alice, Acl::world(Perms::READ), network]);

@@ -1,7 +1,7 @@
-//! What the recorded frames about sessions, identities and watches say.
+//! Contents of the recorded frames about sessions, identities and watches.
 //!
-//! Zxids, times and session ids are those of the day of the recording: what is expected of them is
-//! how they hang together. See `golden/README.md`.
+//! Zxids, times and session ids are those of the recording. The tests check only how these values relate to
+//! each other. See `golden/README.md`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
@@ -12,7 +12,7 @@ use support::golden::{data, exchange, reply, reply_to, request};
 use zk_proto::{connect::PASSWORD_LEN, *};
 
 #[test]
-fn connecting() {
+fn recorded_connects_decode() {
     let connect = exchange("connect", "new ZooKeeper");
     let request = ConnectRequest::from_frame(&connect.frames[0].payload()).unwrap();
     let new = ConnectRequest {
@@ -44,7 +44,7 @@ fn connecting() {
 }
 
 #[test]
-fn identities() {
+fn recorded_authentications_decode() {
     let _ = reply_to!(
         "auth",
         "alice",
@@ -83,13 +83,13 @@ fn identities() {
 }
 
 #[test]
-fn a_server_without_sasl_says_nothing() {
+fn server_without_sasl_replies_with_a_null_token() {
     let (_, reply) = reply_to!("sasl", "without SASL", Sasl { token: Cow::Borrowed(b"") });
     assert_eq!(reply.token, None);
 }
 
 #[test]
-fn watches() {
+fn recorded_watch_operations_decode() {
     let watcher_type = WatcherType::Data;
     reply_to!("checkWatches", "", CheckWatches { path: "/g/plain".into(), watcher_type }).1;
     let watcher_type = WatcherType::Any;
@@ -111,7 +111,7 @@ fn watches() {
         ("setWatches", "", EventType::NODE_DATA_CHANGED, "/w/data"),
         ("setWatches2", "", EventType::NODE_CREATED, "/w/later"),
     ] {
-        // The notification comes before the reply that shows its effect.
+        // The notification precedes the reply that shows its effect.
         let exchange = exchange(file, part);
         assert_eq!(exchange.frames.len(), 3);
         let (header, body) = ReplyHeader::split(&exchange.frames[1].payload()).unwrap();
@@ -122,7 +122,7 @@ fn watches() {
 }
 
 #[test]
-fn watches_armed_again() {
+fn recorded_set_watches_decode() {
     let body = request(&exchange("setWatches", ""), OpCode::SetWatches);
     let mut armed = SetWatches::from_frame(&body).unwrap();
     let reconnect = exchange("connect", "(setWatches)").frames[0].payload();
@@ -140,7 +140,7 @@ fn watches_armed_again() {
 }
 
 #[test]
-fn members_of_an_ensemble() {
+fn recorded_reconfigurations_decode() {
     let (_, changed) = reply_to!(
         "reconfig",
         "no server 9",
@@ -159,7 +159,7 @@ fn members_of_an_ensemble() {
 }
 
 #[test]
-fn signs_of_life_and_the_end() {
+fn recorded_ping_and_close_session_decode() {
     for (file, xid, op) in
         [("ping", xid::PING, OpCode::Ping), ("closeSession", 0, OpCode::CloseSession)]
     {
@@ -171,9 +171,9 @@ fn signs_of_life_and_the_end() {
     }
 }
 
-/// The names of the errors are those of the titles, which are the Java client's.
+/// The names of the errors are those of the titles, which the Java client printed.
 #[test]
-fn errors() {
+fn recorded_errors_have_the_java_names() {
     for name in [
         "NoNode",
         "BadVersion",
@@ -194,7 +194,7 @@ fn errors() {
 }
 
 #[test]
-fn strings_that_are_no_utf_8() {
+fn recorded_strings_with_invalid_utf8_decode() {
     let smile = "u\u{1f600}:x";
     let by_java = exchange("liberal", "/g/acl");
     let set = request(&by_java, OpCode::SetAcl);
@@ -213,7 +213,7 @@ fn strings_that_are_no_utf_8() {
 }
 
 #[test]
-fn null_is_empty_where_nothing_else_makes_sense() {
+fn recorded_null_paths_decode_as_empty() {
     let body = request(&exchange("liberal", "sync(null)"), OpCode::Sync);
     assert_eq!(Sync::from_frame(&body).unwrap().path, "");
     let echo = reply(&exchange("liberal", "sync(null)")).1;

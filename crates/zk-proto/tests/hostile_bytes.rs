@@ -1,4 +1,4 @@
-//! Nothing a peer sends panics, and what is accepted is a record like any other.
+//! Decoding of arbitrary bytes: it never panics, and an accepted record round-trips like any other.
 
 mod support;
 
@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use support::{encoded, for_all_records};
 use zk_proto::*;
 
-/// Lengths and counts that a careless decoder trips over.
+/// Lengths and counts that a careless decoder mishandles.
 const EXTREMES: [i32; 6] = [i32::MAX, i32::MIN, -1, -2, 0x00ff_ffff, 0];
 
 macro_rules! any_bytes {
@@ -56,7 +56,7 @@ macro_rules! any_bytes {
 
 for_all_records!(any_bytes);
 
-/// Bytes, and small integers in sequence: the latter get past the first length.
+/// Random bytes, or small integers in sequence, which get past the first length.
 fn random_bytes() -> impl Strategy<Value = Vec<u8>> {
     let words = vec(-2..6_i32, 0..40)
         .prop_map(|words| words.into_iter().flat_map(i32::to_be_bytes).collect());
@@ -76,19 +76,19 @@ proptest! {
     #![proptest_config(support::config())]
 
     #[test]
-    fn the_first_frame_from_a_server(bytes in random_bytes()) {
+    fn connect_reply_parse_does_not_panic_on_random_bytes(bytes in random_bytes()) {
         let _ = ConnectReply::parse(&Bytes::from(bytes));
     }
 
     #[test]
-    fn headers(bytes in random_bytes()) {
+    fn header_split_succeeds_if_the_frame_is_long_enough(bytes in random_bytes()) {
         let bytes = Bytes::from(bytes);
         prop_assert_eq!(RequestHeader::split(&bytes).is_ok(), bytes.len() >= RequestHeader::LEN);
         prop_assert_eq!(ReplyHeader::split(&bytes).is_ok(), bytes.len() >= ReplyHeader::LEN);
     }
 
     #[test]
-    fn paths(path: String) {
+    fn path_functions_do_not_panic_on_random_text(path: String) {
         let _ = (validate_path(&path), validate_sequential_path(&path));
         let _ = (path::parent(&path), path::file_name(&path));
     }

@@ -1,4 +1,4 @@
-//! Lengths and counts are believed only as far as the bytes are there.
+//! Lengths and counts are checked against the bytes that have arrived.
 
 mod support;
 
@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use support::encoded;
 use zk_proto::{DecodeErrorKind::*, *};
 
-/// A count, then `rest` bytes of ones.
+/// Returns a count, followed by `rest` bytes with value 1.
 fn counted(count: i32, rest: usize) -> Bytes {
     let mut out = BytesMut::new();
     out.put_i32(count);
@@ -19,7 +19,7 @@ fn ints(frame: &Bytes) -> Result<Vec<i32>, DecodeError> {
 }
 
 #[test]
-fn a_count_beyond_the_frame_is_refused_before_anything_is_read_or_reserved() {
+fn oversized_count_is_rejected_before_reading_elements() {
     let frame = counted(i32::MAX, 20);
     let mut calls = 0;
     let error = Reader::new(&frame, "test")
@@ -35,14 +35,14 @@ fn a_count_beyond_the_frame_is_refused_before_anything_is_read_or_reserved() {
 }
 
 #[test]
-fn an_honest_count_reserves_what_it_needs() {
+fn valid_count_reserves_the_exact_capacity() {
     let list = ints(&counted(5, 20)).unwrap();
     assert_eq!((list.len(), list.capacity()), (5, 5));
 }
 
 #[test]
-fn elements_longer_than_the_shortest_end_with_the_frame() {
-    // Room for five elements of four bytes, but the strings claim 0x01010101 bytes each.
+fn element_beyond_the_frame_is_truncated() {
+    // The frame has room for five elements of four bytes, but each string announces 0x01010101 bytes.
     let frame = counted(5, 20);
     let error = Reader::new(&frame, "test").vector("texts", 4, |r| r.text("text")).unwrap_err();
     assert_eq!(error.kind, Truncated { needed: 0x0101_0101, remaining: 16 });
@@ -50,14 +50,14 @@ fn elements_longer_than_the_shortest_end_with_the_frame() {
 }
 
 #[test]
-fn elements_of_no_length_do_not_make_a_count_free() {
+fn count_is_limited_for_elements_of_zero_length() {
     let frame = counted(i32::MAX, 20);
     let error = Reader::new(&frame, "test").vector("units", 0, |_| Ok(())).unwrap_err();
     assert_eq!(error.kind, CountTooLarge { count: 0x7fff_ffff, room: 20 });
 }
 
 #[test]
-fn a_negative_count_is_empty() {
+fn negative_count_decodes_as_empty() {
     for count in [-1, -2, -5, i32::MIN] {
         assert_eq!(ints(&counted(count, 20)), Ok(vec![]));
         let frame = counted(count, 0);
@@ -68,7 +68,7 @@ fn a_negative_count_is_empty() {
 }
 
 #[test]
-fn lengths_of_buffers() {
+fn buffer_lengths_are_checked() {
     let read = |len, rest| Reader::new(&counted(len, rest), "test").buffer("data");
     assert_eq!(read(-1, 4), Ok(None));
     assert_eq!(read(0, 4), Ok(Some(Bytes::new())));
@@ -85,7 +85,7 @@ fn lengths_of_buffers() {
 }
 
 #[test]
-fn lengths_of_strings() {
+fn string_lengths_are_checked() {
     let read = |len, rest| {
         let frame = counted(len, rest);
         Reader::new(&frame, "test").text("path").map(|text| text.into_owned())
@@ -96,21 +96,21 @@ fn lengths_of_strings() {
 }
 
 #[test]
-fn any_byte_but_zero_is_true() {
+fn nonzero_byte_decodes_as_true() {
     for (byte, value) in [(0, false), (1, true), (7, true), (0xff, true)] {
         assert_eq!(Reader::new(&Bytes::from(vec![byte]), "test").bool("watch"), Ok(value));
     }
 }
 
 #[test]
-fn data_shares_the_memory_of_the_frame() {
+fn decoded_data_shares_the_memory_of_the_frame() {
     let frame = encoded(&DataReply { data: Some("payload".into()), stat: Stat::default() });
     let data = DataReply::from_frame(&frame).unwrap().data.unwrap();
     assert_eq!(data.as_ptr(), frame[4..].as_ptr());
 }
 
 #[test]
-fn create_flags_that_are_no_mode_are_told_apart() {
+fn unknown_create_flags_are_reported() {
     let request = Create2 {
         path: "/a".into(),
         data: None,
@@ -127,9 +127,9 @@ fn create_flags_that_are_no_mode_are_told_apart() {
     }
 }
 
-/// A server lets these through its checks and then ends its process.
+/// A server accepts such a request in its checks and then terminates its process.
 #[test]
-fn a_time_to_live_does_not_go_with_flags_of_another_kind() {
+fn create_ttl_rejects_flags_of_other_modes() {
     let request = CreateTtl {
         path: "/a".into(),
         data: None,
@@ -148,7 +148,7 @@ fn a_time_to_live_does_not_go_with_flags_of_another_kind() {
 }
 
 #[test]
-fn a_null_vector_can_be_told_from_an_empty_one() {
+fn opt_vector_distinguishes_null_from_empty() {
     for (count, expected) in [(-1, None), (-5, Some(vec![])), (0, Some(vec![])), (1, Some(vec![7]))]
     {
         let bytes = [i32::to_be_bytes(count), 7_i32.to_be_bytes()].concat();

@@ -1,5 +1,4 @@
-//! Multi: its end is what says `done`, its length what the frame holds, its entries what a server
-//! takes.
+//! Tests of multi: the end marker `done`, lists bounded by their frame, and the allowed operations.
 
 mod support;
 
@@ -13,7 +12,7 @@ fn frame(text: &str) -> Bytes {
 }
 
 #[test]
-fn an_error_result_does_not_end_the_list() {
+fn error_result_does_not_end_the_list() {
     let reply = frame(
         "ffffffff 00 00000000 00000000    // an error of code 0
          ffffffff 00 ffffff99 ffffff99    // BadVersion
@@ -27,7 +26,7 @@ fn an_error_result_does_not_end_the_list() {
 }
 
 #[test]
-fn the_end_ends_the_list_whatever_its_type() {
+fn done_header_ends_the_list_whatever_its_type() {
     for end in ["0000000d 01 00000000", "ffffffff 07 ffffffff", "00000063 01 7fffffff"] {
         let end = frame(end);
         assert!(Multi::from_frame(&end).unwrap().ops.is_empty());
@@ -39,15 +38,15 @@ fn the_end_ends_the_list_whatever_its_type() {
 }
 
 #[test]
-fn without_an_end_it_is_cut_short() {
+fn list_without_an_end_is_truncated() {
     let endless = frame("0000000d 00 00000000  0000000d 00 00000000");
     let error = MultiReply::from_frame(&endless).unwrap_err();
     assert_eq!((error.kind, error.offset), (Truncated { needed: 4, remaining: 0 }, 18));
 }
 
-/// As 3.7.2 and 3.8.2 answer to a create2, and older servers to a createContainer.
+/// 3.7.2 and 3.8.2 send a Stat for a create2, and older servers for a createContainer.
 #[test]
-fn a_created_node_comes_with_or_without_its_stat() {
+fn created_result_decodes_with_and_without_stat() {
     let bare = frame("00000001 00 00000000 00000002 2f61  ffffffff 01 ffffffff");
     let path = || "/a".to_owned();
     let results = vec![MultiResult::Created { path: path(), stat: None }];
@@ -70,7 +69,7 @@ fn a_created_node_comes_with_or_without_its_stat() {
 }
 
 #[test]
-fn other_operations_are_none_of_a_multi() {
+fn multi_rejects_operations_it_does_not_support() {
     // setACL, deleteContainer, multi, getData, createSession.
     for code in [7, 20, 14, 4, -10, -1, i32::MIN] {
         let header = [&i32::to_be_bytes(code)[..], &[0; 200]].concat().into();
@@ -92,18 +91,18 @@ fn other_operations_are_none_of_a_multi() {
     }
 }
 
-/// The flags of another kind of node would end the server's process.
+/// Flags of another kind of node would terminate the server's process.
 #[test]
-fn a_time_to_live_in_a_multi_has_its_own_flags() {
+fn create_ttl_in_a_multi_rejects_other_flags() {
     let request =
         frame("00000015 00 ffffffff 00000001 2f ffffffff 00000000 00000000 ffffffffffffffff");
     let error = Multi::from_frame(&request).unwrap_err();
     assert_eq!(error.kind, UnknownCreateFlags(0));
 }
 
-/// A frame of the smallest entries there are makes no more than a small multiple of itself.
+/// A frame with entries of the smallest size takes at most 32 times its length in memory.
 #[test]
-fn entries_take_no_more_than_a_small_multiple_of_their_bytes() {
+fn smallest_entries_take_bounded_memory() {
     let count = 10_000;
     let mut bytes = hex("0000000d 00 00000000").repeat(count);
     bytes.extend(hex("ffffffff 01 ffffffff"));
@@ -114,7 +113,7 @@ fn entries_take_no_more_than_a_small_multiple_of_their_bytes() {
 }
 
 #[test]
-fn operations_are_borrowed_or_owned_and_the_same() {
+fn borrowed_and_owned_operations_are_equal() {
     let ops: [MultiOp<'_>; 7] = [
         Create { path: "/1".into(), data: None, acl: OPEN_ACL.into(), mode: CreateMode::Container }
             .into(),
@@ -173,7 +172,7 @@ fn operations_are_borrowed_or_owned_and_the_same() {
 }
 
 #[test]
-fn a_multi_is_encoded_without_an_allocation() {
+fn multi_encoding_allocates_nothing() {
     let mut out = BytesMut::with_capacity(4096);
     let mut round = |xid| {
         out.clear();
@@ -189,7 +188,7 @@ fn a_multi_is_encoded_without_an_allocation() {
 }
 
 #[test]
-fn errors_that_blame_nobody_are_no_success() {
+fn results_with_ok_errors_only_are_a_failure() {
     let failure = |codes: &[ErrorCode]| {
         let results = codes.iter().map(|code| MultiResult::Error(*code)).collect();
         MultiReply { results }.failure()

@@ -1,5 +1,5 @@
-//! The bugs of the other Rust clients' decoders, each by its number in the list of what was seen
-//! of them: K of `zookeeper-client` 0.11, A of `zookeeper-async` 5.0.
+//! Regression tests for decoder bugs of other Rust clients. Each has the bug's number in our list: K for
+//! `zookeeper-client` 0.11, A for `zookeeper-async` 5.0.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use zk_proto::{ChildrenReply, DataReply, Decode, FrameError, WatcherEvent, split_frame};
@@ -12,7 +12,7 @@ fn children_with_count(count: i32) -> Bytes {
 }
 
 #[test]
-fn k7_a_count_of_two_billion_is_refused_before_anything_is_made_for_it() {
+fn k7_oversized_count_is_rejected_without_allocation() {
     let frame = children_with_count(i32::MAX);
     let made = allocation_counter::measure(|| {
         assert!(ChildrenReply::from_frame(&frame).is_err());
@@ -21,7 +21,7 @@ fn k7_a_count_of_two_billion_is_refused_before_anything_is_made_for_it() {
 }
 
 #[test]
-fn k8_a_body_that_is_too_short_is_an_error_at_every_length() {
+fn k8_truncated_body_is_an_error_at_every_length() {
     let mut whole = BytesMut::new();
     whole.put_i32(3);
     whole.put_slice(b"abc");
@@ -34,7 +34,7 @@ fn k8_a_body_that_is_too_short_is_an_error_at_every_length() {
 }
 
 #[test]
-fn k9_a_frame_beyond_the_maximum_is_refused_by_its_length_alone() {
+fn k9_oversized_frame_is_rejected_by_its_length() {
     for len in [1_000_001, i32::MAX, -1, i32::MIN] {
         let mut buffer = BytesMut::new();
         buffer.put_i32(len);
@@ -45,9 +45,9 @@ fn k9_a_frame_beyond_the_maximum_is_refused_by_its_length_alone() {
 }
 
 #[test]
-fn a6_a_negative_count_and_text_that_is_none_are_no_panic() {
+fn a6_negative_count_and_invalid_utf8_do_not_panic() {
     for count in [-1, -2, i32::MIN] {
-        // As Java has it: a vector that is null is one without anything in it.
+        // As in Java, a null vector reads as an empty one.
         let reply = ChildrenReply::from_frame(&children_with_count(count)).unwrap();
         assert!(reply.children.is_empty(), "{count}");
     }

@@ -1,4 +1,4 @@
-//! The server's path rules, at their borders.
+//! Tests of the server's path rules, at their boundaries.
 
 use zk_proto::{
     PathError,
@@ -13,14 +13,14 @@ fn broken(path: &str) -> Option<(PathErrorKind, usize)> {
 }
 
 #[test]
-fn legal() {
+fn legal_paths_pass() {
     for path in ["/", "/a", "/a/b", "/...", "/a..b/.c", "/ ", "/zookeeper/foo", "/-0000000001"] {
         assert_eq!(broken(path), None, "{path}");
     }
 }
 
 #[test]
-fn illegal_shapes_say_which_rule_and_where() {
+fn illegal_path_error_has_rule_and_offset() {
     for (path, kind, offset) in [
         ("", NotAbsolute, 0),
         ("a", NotAbsolute, 0),
@@ -41,7 +41,7 @@ fn illegal_shapes_say_which_rule_and_where() {
 }
 
 #[test]
-fn the_alphabet_has_these_borders() {
+fn character_rules_hold_at_range_boundaries() {
     let legal = [' ', '~', '\u{a0}', '\u{d7ff}', '\u{f900}', '\u{ffef}', '\\', ':', '*', 'é', '中'];
     let illegal = [
         '\0',
@@ -68,7 +68,7 @@ fn the_alphabet_has_these_borders() {
 }
 
 #[test]
-fn a_sequential_name_is_checked_with_its_number() {
+fn sequential_path_is_checked_with_its_number() {
     for path in ["/", "/a/", "/a/.", "/a/..", "/a/lock-"] {
         assert_eq!(validate_sequential_path(path), Ok(()), "{path}");
     }
@@ -84,7 +84,7 @@ fn a_sequential_name_is_checked_with_its_number() {
 }
 
 #[test]
-fn errors_name_the_path_in_one_line() {
+fn path_error_shows_the_path_in_one_line() {
     for (path, text) in [
         ("locks/a", r#"path "locks/a" does not start with '/' (at byte 0)"#),
         ("/a/", r#"path "/a/" ends with '/' (at byte 3)"#),
@@ -97,7 +97,7 @@ fn errors_name_the_path_in_one_line() {
 }
 
 #[test]
-fn errors_shorten_long_paths() {
+fn path_error_shortens_a_long_path() {
     let path = format!("/{}//{}", "ä".repeat(10_000), "z".repeat(10_000));
     let error = validate_path(&path).unwrap_err();
     assert_eq!(error.path().chars().count(), SHOWN_MAX);
@@ -106,7 +106,7 @@ fn errors_shorten_long_paths() {
 }
 
 #[test]
-fn parents_and_names() {
+fn parent_and_file_name_split_a_path() {
     for (path, up, name) in [
         ("/", None, ""),
         ("/a", Some("/"), "a"),

@@ -1,4 +1,4 @@
-//! Every request goes out under its own opcode, and says which path it is about.
+//! Opcode and path of every request.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
@@ -17,7 +17,7 @@ fn sent<R: Request>(request: &R) -> (i32, Option<&str>) {
 }
 
 #[test]
-fn opcodes_and_paths() {
+fn requests_have_their_opcode_and_path() {
     let (acl, data, mode) = (|| OPEN_ACL.into(), None, CreateMode::Persistent);
     let path = || "/a".into();
     let about = Some("/a");
@@ -59,7 +59,7 @@ fn opcodes_and_paths() {
 }
 
 #[test]
-fn numbers_that_stand_for_nothing_are_errors() {
+fn unknown_watch_modes_and_types_are_errors() {
     let path = [0, 0, 0, 1, b'/'];
     for number in [-1, 2, 6, i32::MAX] {
         let frame = [&path[..], &number.to_be_bytes()].concat().into();
@@ -75,16 +75,16 @@ fn numbers_that_stand_for_nothing_are_errors() {
     }
 }
 
-/// It would close the connection.
+/// A null token would make the server close the connection.
 #[test]
-fn a_null_token_is_no_step() {
+fn null_sasl_token_is_an_error() {
     let null = support::encoded(&SaslReply { token: None });
     let error = Sasl::from_frame(&null).unwrap_err();
     assert_eq!(error.to_string(), "GetSASLRequest.token at byte 0: null buffer");
 }
 
 #[test]
-fn errors_read_well() {
+fn decode_error_kinds_print_their_cause() {
     for (kind, text) in [
         (DecodeErrorKind::NullText, "null string"),
         (DecodeErrorKind::NegativeLength(-3), "negative length -3"),

@@ -1,4 +1,4 @@
-//! Every record comes back from its own bytes, and its length is the announced one.
+//! Round trip of every record: it decodes from its own bytes, and has the announced length.
 
 mod support;
 
@@ -31,7 +31,7 @@ proptest! {
 
     /// A newer peer may have appended fields.
     #[test]
-    fn bytes_behind_a_record_are_ignored(
+    fn bytes_after_a_record_are_ignored(
         reply in support::children_reply(),
         behind in proptest::collection::vec(any::<u8>(), 0..9),
     ) {
@@ -41,7 +41,7 @@ proptest! {
     }
 
     #[test]
-    fn a_request_frame_fills_a_buffer_of_the_announced_length_and_does_not_move_it(
+    fn request_frame_has_the_announced_length(
         xid: i32,
         request in support::create2(),
     ) {
@@ -58,7 +58,7 @@ proptest! {
     }
 
     #[test]
-    fn a_reply_frame_splits_into_header_and_body(
+    fn reply_frame_splits_into_header_and_body(
         header in support::reply_header(),
         reply in support::data_reply(),
     ) {

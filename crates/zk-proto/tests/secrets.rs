@@ -1,9 +1,9 @@
-//! What opens a session or proves an identity is never printed.
+//! Passwords, credentials and tokens never appear in `Debug` output.
 
 use zk_proto::{AuthPacket, ConnectReply, ConnectRequest, ConnectResponse, Sasl, SaslReply};
 
 #[test]
-fn debug_output_has_no_passwords() {
+fn debug_output_has_no_passwords_or_tokens() {
     let password = bytes::Bytes::from_static(b"OPENSESAME");
     let request = ConnectRequest {
         protocol_version: 0,
@@ -31,6 +31,6 @@ fn debug_output_has_no_passwords() {
     let text = format!("{request:?} {response:?} {auth:?} {reply:?} {request:#?} {auth:#?}");
     let text = format!("{text} {step:?} {proof:?} {step:#?} {proof:#?}");
     assert!(text.contains("session_id: 0x3") && text.contains("digest"));
-    // Neither as text nor as a list of numbers ("OP" is 79, 80).
+    // The password appears neither as text nor as a list of numbers ("OP" is 79, 80).
     assert!(!text.contains("OPENSESAME") && !text.contains("79, 80"));
 }

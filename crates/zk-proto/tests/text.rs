@@ -1,4 +1,4 @@
-//! No string is an error: Java writes CESU-8, and a broken id must not cost the whole reply.
+//! Decoding of strings never fails: Java writes CESU-8, and a broken id must not cost the whole reply.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use zk_proto::wire::decode_text;
 
 mod support;
 
-/// As Java writes it: every UTF-16 unit by itself.
+/// Encodes like Java: every UTF-16 unit separately.
 fn cesu8(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for unit in text.encode_utf16() {
@@ -23,7 +23,7 @@ fn cesu8(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn surrogate_pairs_become_the_character_they_stand_for() {
+fn surrogate_pair_decodes_as_one_character() {
     assert_eq!(cesu8("\u{1f600}"), b"\xed\xa0\xbd\xed\xb8\x80");
     assert_eq!(decode_text(b"u\xed\xa0\xbd\xed\xb8\x80:x"), "u\u{1f600}:x");
     for c in ['\u{10000}', '\u{103ff}', '\u{10400}', '\u{10ffff}'] {
@@ -32,19 +32,19 @@ fn surrogate_pairs_become_the_character_they_stand_for() {
 }
 
 #[test]
-fn real_utf_8_is_borrowed_even_beyond_the_first_plane() {
+fn valid_utf8_is_borrowed() {
     assert!(matches!(decode_text("/é/\u{1f600}".as_bytes()), Cow::Borrowed("/é/\u{1f600}")));
     assert!(matches!(decode_text(b"a\0b"), Cow::Borrowed("a\0b")));
 }
 
 #[test]
-fn other_broken_bytes_are_replaced() {
+fn invalid_bytes_are_replaced() {
     for (bytes, text) in [
         (&b"\xff"[..], "\u{fffd}"),
         (b"a\x80b", "a\u{fffd}b"),
-        // Cut off inside a character.
+        // The text ends inside a character.
         (b"a\xe2\x82", "a\u{fffd}"),
-        // A high surrogate alone, at the end and before text: one character, as in Java.
+        // An unpaired high surrogate, at the end and before text: one character, as in Java.
         (b"\xed\xa0\xbd", "\u{fffd}"),
         (b"\xed\xa0\xbdabc", "\u{fffd}abc"),
         // A low surrogate before a high one.
@@ -60,13 +60,13 @@ proptest! {
     #![proptest_config(support::config())]
 
     #[test]
-    fn what_java_writes_is_what_was_meant(text: String) {
+    fn java_encoding_decodes_to_the_original_text(text: String) {
         let written = cesu8(&text);
         prop_assert_eq!(decode_text(&written), text);
     }
 
     #[test]
-    fn any_bytes_give_a_text_of_bounded_length(bytes: Vec<u8>) {
+    fn decoded_text_has_bounded_length(bytes: Vec<u8>) {
         let text = decode_text(&bytes);
         prop_assert!(text.len() <= 3 * bytes.len());
         if let Ok(valid) = str::from_utf8(&bytes) {

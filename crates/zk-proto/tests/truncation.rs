@@ -1,4 +1,4 @@
-//! A record cut short anywhere is an error that says so.
+//! Every proper prefix of a record is an error with the right position.
 
 mod support;
 
@@ -17,7 +17,7 @@ macro_rules! every_prefix_is_an_error {
                     for len in 0..bytes.len() {
                         let prefix = bytes.slice(..len);
                         match <$record>::from_frame(&prefix) {
-                            // The connect records are whole without their last byte, too.
+                            // The connect records are complete without their last byte, too.
                             Ok(read) => prop_assert_eq!(encoded(&read), prefix),
                             Err(error) => names_the_cut(&error, len)?,
                         }
@@ -43,9 +43,9 @@ fn names_the_cut(error: &DecodeError, len: usize) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The one prefix that is whole: the form without the read-only byte.
+/// The only valid prefix is the form without the read-only byte.
 #[test]
-fn only_the_connect_records_may_lack_their_last_byte() {
+fn connect_request_is_complete_without_its_last_byte() {
     let request = ConnectRequest {
         protocol_version: 0,
         last_zxid_seen: 0,

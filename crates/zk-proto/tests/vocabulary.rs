@@ -1,4 +1,4 @@
-//! Opcodes, error codes and modes against the protocol's tables.
+//! Tests of opcodes, error codes and modes against the protocol's tables.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ fn opcodes_are_those_a_client_may_send() {
     for op in OpCode::ALL {
         assert_eq!(OpCode::from_code(op.code()), Some(op));
     }
-    // createSession, error, notification, deleteContainer, and one of the future.
+    // createSession, error, notification, deleteContainer, and an opcode of a future version.
     for code in [-10, -1, 0, 20, 108, i32::MIN, i32::MAX] {
         assert_eq!(OpCode::from_code(code), None);
     }
@@ -25,7 +25,7 @@ fn opcodes_are_those_a_client_may_send() {
 }
 
 #[test]
-fn writes_are_what_takes_a_zxid() {
+fn writes_are_the_operations_with_a_zxid() {
     let writes: Vec<&str> =
         OpCode::ALL.iter().filter(|op| op.is_write()).map(|op| op.name()).collect();
     assert_eq!(
@@ -45,7 +45,7 @@ fn writes_are_what_takes_a_zxid() {
     );
 }
 
-/// `KeeperException.Code` of ZooKeeper 3.9, and what `zookeeper.h` has besides.
+/// `KeeperException.Code` of ZooKeeper 3.9, and the additional codes of `zookeeper.h`.
 const CODES: [(ErrorCode, i32, &str); 36] = [
     (ErrorCode::OK, 0, "OK"),
     (ErrorCode::SYSTEM_ERROR, -1, "SystemError"),
@@ -109,7 +109,7 @@ fn codes_print_with_name_and_number() {
 }
 
 #[test]
-fn modes() {
+fn create_modes_match_their_flags() {
     for (flags, sequential, ephemeral) in
         [(0, false, false), (1, false, true), (2, true, false), (3, true, true), (4, false, false)]
     {
@@ -123,7 +123,7 @@ fn modes() {
 }
 
 #[test]
-fn event_types() {
+fn event_types_have_their_names() {
     let names: Vec<_> = (-3..=8).map(|code| EventType(code).name().unwrap_or("-")).collect();
     assert_eq!(
         names,
@@ -145,7 +145,7 @@ fn event_types() {
 }
 
 #[test]
-fn states() {
+fn keeper_states_have_their_names() {
     let names: Vec<_> = (-2..=8).map(|code| KeeperState(code).name().unwrap_or("-")).collect();
     assert_eq!(
         names,
@@ -167,7 +167,7 @@ fn states() {
 }
 
 #[test]
-fn watcher_types_and_modes() {
+fn watcher_types_and_add_watch_modes_have_their_codes() {
     for (code, watcher_type) in [
         (1, WatcherType::Children),
         (2, WatcherType::Data),
@@ -202,11 +202,11 @@ fn permissions_are_bits() {
 }
 
 #[test]
-fn acl_entries() {
+fn acl_constructors_set_scheme_and_id() {
     for (acl, scheme, id) in [
         (Acl::world(Perms::READ), "world", "anyone"),
         (Acl::auth(Perms::READ), "auth", ""),
-        // As the server's own tool prints it.
+        // The id is that of the server's own tool.
         (Acl::digest(Perms::READ, "super", "test"), "digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="),
         (Acl::ip(Perms::READ, "10.0.0.0/8"), "ip", "10.0.0.0/8"),
         (Acl::x509(Perms::READ, "CN=alice"), "x509", "CN=alice"),
@@ -217,9 +217,9 @@ fn acl_entries() {
     assert_eq!(OPEN_ACL, [Acl::world(Perms::ALL)]);
 }
 
-/// The hash is of all that is sent, the name ends at the first colon of it.
+/// The hash covers the whole credential; the name ends at its first colon.
 #[test]
-fn a_digest_is_split_where_the_server_splits_it() {
+fn digest_id_splits_the_user_at_the_first_colon() {
     let hash = digest_id("a", "b:c").split_once(':').unwrap().1.to_owned();
     assert_eq!(digest_id("a:b", "c"), format!("a:{hash}"));
     assert_eq!(digest_id("", "").split_once(':').unwrap().0, "");

@@ -1,5 +1,5 @@
-//! Replays files and folders through a target: `replay TARGET [FILE|FOLDER]…`. Without a file it
-//! takes the target's corpus, without a target all corpora.
+//! Replays files and folders through a target: `replay TARGET [FILE|FOLDER]…`. Without a file it uses the
+//! target's corpus, without a target all corpora.
 
 use std::process::ExitCode;
 

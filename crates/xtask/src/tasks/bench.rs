@@ -14,10 +14,10 @@ pub(crate) fn handoff(arguments: &[String]) -> Result<(), Failure> {
     step(&mut command)
 }
 
-/// Counts what the processor is asked to do on the paths that a lock takes through the library.
+/// Counts the instructions of a lock's code paths through the library.
 ///
-/// Each path is gone through so often and twice as often: the difference is without what comes
-/// before and after.
+/// Each path runs a fixed number of times and twice that number. The difference excludes set-up and
+/// tear-down.
 pub(crate) fn instructions() -> Result<(), Failure> {
     let package = ["--package", "zk-benches", "--bin", "core_paths"];
     let mut build = cargo(&["build", "--quiet", "--release"]);
@@ -33,7 +33,7 @@ pub(crate) fn instructions() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Instructions of the whole process, and what it says of allocations.
+/// Returns the instructions of the whole process, and the allocations that it printed.
 fn count(path: &str, times: u32) -> Result<(u64, String), Failure> {
     let program = target_folder().join("release/core_paths");
     let mut command = Command::new("valgrind");
@@ -52,12 +52,12 @@ fn count(path: &str, times: u32) -> Result<(u64, String), Failure> {
     }
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target folder.
 fn target_folder() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from)
 }
 
-/// How often each path is gone through.
+/// Number of iterations of each path.
 const PATHS: [(&str, u32); 6] = [
     ("encode-create", 10_000),
     ("decode-list-10", 10_000),

@@ -1,9 +1,9 @@
-//! `cargo xtask ci`: everything a change must pass.
+//! `cargo xtask ci`: all checks that a change must pass.
 
 use super::{Failure, cargo, conform, fuzz, sim, step, test, timing};
 use crate::poll;
 
-/// Runs the steps, ends at the first that fails, and prints how long each took.
+/// Runs the steps up to the first failure, and prints the duration of each.
 pub(crate) fn run() -> Result<(), Failure> {
     let start = poll::now();
     let result = run_steps();
@@ -13,7 +13,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// In order of cost.
+/// Runs the steps in order of cost.
 fn run_steps() -> Result<(), Failure> {
     step(&mut cargo(&["fmt", "--all", "--check"]))?;
     step(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;

@@ -2,12 +2,12 @@
 
 use super::{Failure, cargo, step};
 
-/// Runs the comparison; it reads `arguments` itself.
+/// Runs the comparison; the program parses `arguments` itself.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     step(conform().args(arguments))
 }
 
-/// Compares what a change must not break. A missing ZooKeeper is a failure.
+/// Runs the comparison for `ci`. A missing ZooKeeper is a failure.
 pub(crate) fn run_without_skips() -> Result<(), Failure> {
     step(conform().env("CI", "true"))
 }

@@ -1,5 +1,4 @@
-//! `cargo xtask fuzz`: runs the targets under `fuzz/`, or replays their corpora where there is no
-//! fuzzer.
+//! `cargo xtask fuzz`: runs the targets under `fuzz/`, or replays their corpora if no fuzzer is available.
 
 mod corpora;
 mod libfuzzer;
@@ -17,17 +16,17 @@ use super::{Failure, cargo, step, timing, workspace_root};
 
 pub(crate) use self::corpora::{check, test};
 
-/// What to fuzz, and for how long.
+/// Targets to fuzz, and the time for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Seconds for each target.
     pub(crate) secs: u32,
-    /// Names of targets; all if there are none.
+    /// Names of targets; all targets if empty.
     pub(crate) targets: Vec<String>,
 }
 
 impl Plan {
-    /// Ten seconds for each target, to see that it still runs.
+    /// Returns a plan of ten seconds for each target, to check that it still runs.
     pub(crate) fn smoke() -> Self {
         Self { secs: 10, targets: Vec::new() }
     }
@@ -39,7 +38,7 @@ impl Default for Plan {
     }
 }
 
-/// Fuzzes, two targets at a time. Fails if one of them does.
+/// Fuzzes, two targets at a time. Fails if one of them fails.
 pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
     let targets = chosen(&plan.targets)?;
     let toolchain = match Toolchain::find_or_install() {
@@ -61,13 +60,13 @@ pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
     }
 }
 
-/// Takes target after target off the list, with as many threads as run at a time.
+/// Runs all targets, on as many threads as targets may run at a time.
 fn run_all(toolchain: &Toolchain, targets: Vec<String>, secs: u32) -> Vec<String> {
     let waiting = Mutex::new(VecDeque::from(targets));
     let failures = Mutex::new(Vec::new());
     let work = || {
         loop {
-            // Taken in a statement of its own, so that the lock is not held while the target runs.
+            // A separate statement, so that the mutex is not locked while the target runs.
             let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(target) = next else { return };
             match libfuzzer::run(toolchain, &target, secs) {
@@ -96,7 +95,7 @@ fn replay(targets: &[String]) -> Result<(), Failure> {
     targets.iter().try_for_each(|target| step(cargo(&line).arg(target)))
 }
 
-/// The targets that `names` choose, or all.
+/// Returns the targets in `names`, or all targets.
 fn chosen(names: &[String]) -> Result<Vec<String>, Failure> {
     let folder = workspace_root().join("fuzz/fuzz_targets");
     let failure = |error: io::Error| Failure::task(format!("{}: {error}", folder.display()));
@@ -116,7 +115,7 @@ fn chosen(names: &[String]) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// Targets that run at a time: more would only share the cores of a small machine.
+/// Number of targets that run at a time. More would only share the cores of a small machine.
 const JOBS: usize = 2;
 
 #[cfg(test)]
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_targets_are_found_and_others_are_not() {
+    fn known_targets_are_found_and_others_rejected() {
         let all = chosen(&[]).unwrap();
         assert!(all.len() > 8 && all.contains(&"frames".to_owned()), "{all:?}");
         let one = vec!["frames".to_owned()];

@@ -5,9 +5,10 @@ use std::process::Command;
 
 use super::{Failure, build_and_run, cargo, step, workspace_root};
 
-/// Runs the simulation, with `arguments` for it. Planted faults are compiled in only where they are
-/// asked for, into a target folder of their own. With all of them asked for, those of the lease's
-/// rule are run against its model of the servers, too.
+/// Runs the simulation with `arguments`.
+///
+/// Planted faults are compiled in only if `arguments` request them, into a separate target folder. If they
+/// request all faults, those of the lease's rule also run against its model of the servers.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let wants_help = arguments.iter().any(|word| matches!(word.as_str(), "-h" | "--help"));
     let has_planted = !wants_help && arguments.iter().any(|word| is_planted(word));
@@ -32,12 +33,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     build_and_run(cargo, &["--release", "--package", "zk-sim"], arguments)
 }
 
-/// What every change must pass: seeds in which nothing may go wrong.
+/// Runs the seeds that every change must pass without a failure.
 pub(crate) fn check() -> Result<(), Failure> {
     run(&["--seeds".to_owned(), CI_SEEDS.to_owned()])
 }
 
-/// Rejects the name of a planted fault that does not exist, before the build that takes minutes.
+/// Rejects an unknown name of a planted fault before the build, which takes minutes.
 pub(crate) fn check_fault_names(arguments: &[String]) -> Result<(), Failure> {
     for (nth, word) in arguments.iter().enumerate().filter(|(_, word)| is_planted(word)) {
         let next = || arguments.get(nth + 1).map(String::as_str).filter(|it| !it.starts_with('-'));
@@ -56,8 +57,8 @@ fn is_planted(word: &str) -> bool {
     word == "--planted" || word.starts_with("--planted=")
 }
 
-/// Returns the names of all planted faults, from the source that lists them. The lists exist only
-/// in the build with planted faults, and xtask depends on no crate.
+/// Returns the names of all planted faults, parsed from the source code. The lists exist only in a build with
+/// planted faults, and xtask depends on no crate of the workspace.
 fn fault_names() -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     for file in ["crates/zk-recipes/src/planted.rs", "crates/zk-session-core/src/planted.rs"] {
@@ -79,11 +80,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fault_names_are_those_of_both_lists() {
+    fn fault_names_include_both_lists() {
         let names = fault_names().unwrap();
         assert_eq!(names.first().map(String::as_str), Some("DeletionNotTold"));
         assert_eq!(names.last().map(String::as_str), Some("LostAnswerAwaited"));
-        // Not for the simulation: only the model of the lease finds it.
+        // The simulation does not have this fault. Only the model of the lease detects it.
         assert!(!names.contains(&"LeaseFromAnswer".to_owned()));
     }
 }

@@ -7,8 +7,8 @@ use std::process::Command;
 use super::{Failure, cargo, fuzz, step, timing};
 use crate::zookeeper::{Distribution, Error, Privilege, ensure_namespace_tools};
 
-/// Runs the tests that `arguments` select, or all of them. Without ZooKeeper the tests that need it
-/// skip themselves.
+/// Runs the tests that `arguments` select, or all of them. Without ZooKeeper, the tests that need it are
+/// skipped.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Err(error) = set_up() {
         println!("==> tests against real servers will be skipped: {error}");
@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if arguments.is_empty() { fuzz::test() } else { Ok(()) }
 }
 
-/// Runs all tests, those that wait beside those that compute. A missing ZooKeeper is a failure.
+/// Runs all tests. Tests that wait run in parallel with tests that compute. A missing ZooKeeper is a failure.
 pub(crate) fn run_without_skips() -> Result<(), Failure> {
     set_up()?;
     step(&mut cargo(&["test", "--workspace", "--all-targets", "--no-run"]))?;
@@ -35,8 +35,8 @@ fn set_up() -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the arguments of each `cargo test` to run: two unless `arguments` say what to run,
-/// because `--all-targets` leaves the examples in the documentation out.
+/// Returns the arguments of each `cargo test` to run. Without a selection in `arguments` there are two runs,
+/// because `--all-targets` omits the examples in the documentation.
 fn plan(arguments: &[String]) -> Vec<Vec<String>> {
     let options = arguments.split(|word| word == "--").next().unwrap_or_default();
     let selects = |names: &[&str]| {
@@ -80,18 +80,18 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_targets_and_documentation() {
+    fn empty_selection_runs_targets_and_documentation() {
         assert_eq!(planned(""), ["test --workspace --all-targets", "test --workspace --doc"]);
     }
 
     #[test]
-    fn a_selection_is_passed_on_as_it_is() {
+    fn target_selection_is_passed_on_unchanged() {
         assert_eq!(planned("--test tidy"), ["test --workspace --test tidy"]);
         assert_eq!(planned("-p xtask --doc"), ["test -p xtask --doc"]);
     }
 
     #[test]
-    fn a_filter_narrows_both_runs() {
+    fn filter_applies_to_both_runs() {
         assert_eq!(
             planned("parse -- --nocapture --test"),
             [

@@ -1,4 +1,4 @@
-//! How long the steps of a task take, and the table of it.
+//! Durations of the steps of a task, and their table.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -7,18 +7,18 @@ use std::time::Duration;
 use crate::poll;
 use crate::process::children_cpu_time;
 
-/// A step that has ended.
+/// A completed step.
 struct Row {
     name: String,
     wall: Duration,
-    /// Processor time of the processes that ended meanwhile, user and system.
+    /// Processor time, user and system, of the processes that ended during the step.
     cpu: Duration,
 }
 
-/// The steps of this process, in the order in which they ended.
+/// The steps of this process, ordered by their ends.
 static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
 
-/// Does the work, and remembers how long it took.
+/// Runs `work` and records its duration.
 pub(super) fn timed<T>(name: &str, work: impl FnOnce() -> T) -> (T, Duration) {
     let (start, cpu_before) = (poll::now(), children_cpu_time());
     let result = work();
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timed_step_counts_the_processor_time_of_its_children() {
+    fn timed_step_includes_processor_time_of_children() {
         let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
         let ((), wall) = timed("busy", || {
             assert!(Command::new("sh").args(["-c", busy]).status().unwrap().success());

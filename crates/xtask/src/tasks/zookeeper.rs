@@ -1,4 +1,4 @@
-//! `cargo xtask zookeeper`: one server in the background, for trying things out.
+//! `cargo xtask zookeeper`: one server in the background, for development.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) fn start(port: Option<u16>) -> Result<(), Failure> {
         return already_running(&running, port);
     }
     let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port.unwrap_or(DEFAULT_PORT));
-    // Said now and plainly; the server itself would say it in the middle of a long log.
+    // Checked first for a clear message. The server itself would report it in the middle of a long log.
     if let Err(error) = TcpListener::bind(address) {
         return Err(Failure::task(format!(
             "cannot listen on {address}: {error}; another port: `--port PORT`"
@@ -59,7 +59,7 @@ pub(crate) fn start(port: Option<u16>) -> Result<(), Failure> {
     }
 }
 
-/// Stops the server and waits until it is gone.
+/// Stops the server and waits until its process has ended.
 pub(crate) fn stop() -> Result<(), Failure> {
     let place = Place::in_workspace();
     let Some(running) = place.running() else {
@@ -74,7 +74,7 @@ pub(crate) fn stop() -> Result<(), Failure> {
     }
 }
 
-/// Says whether the server runs, and what it is.
+/// Prints whether the server runs, with its address, process id, version and mode.
 pub(crate) fn status() -> Result<(), Failure> {
     let Some(running) = Place::in_workspace().running() else {
         return Err(Failure::task("not running; `cargo xtask zookeeper start` starts it"));
@@ -104,12 +104,12 @@ fn already_running(running: &Running, port: Option<u16>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The folder that holds everything of the background server.
+/// Folder with all files of the background server.
 struct Place {
     folder: PathBuf,
 }
 
-/// A server process that an earlier command started.
+/// Server process that an earlier command started.
 struct Running {
     pid: u32,
     address: SocketAddrV4,
@@ -124,7 +124,7 @@ impl Place {
         self.folder.join("log")
     }
 
-    /// Holds the process id and the address of the server, on one line.
+    /// Returns the path of the file with the process id and the address of the server, on one line.
     fn pid_file(&self) -> PathBuf {
         self.folder.join("pid")
     }
@@ -147,7 +147,7 @@ impl Place {
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failure)?)
             .stderr(log)
-            // Outlives this command, and the Ctrl-C of the terminal it was typed in.
+            // The server outlives this command, and a Ctrl-C in its terminal.
             .process_group(0)
             .spawn()
             .map_err(failure)?;
@@ -160,12 +160,12 @@ impl Place {
         let text = fs::read_to_string(self.pid_file()).ok()?;
         let (pid, address) = text.trim().split_once(' ')?;
         let running = Running { pid: pid.parse().ok()?, address: address.parse().ok()? };
-        // After a reboot the process id may be a stranger's.
+        // After a reboot, another process may have the process id.
         let ours = process::command_line_mentions(running.pid, &self.folder.to_string_lossy());
         (ours && process::is_alive(running.pid)).then_some(running)
     }
 
-    /// Asks the server to end, insists if it does not, and tells whether it is gone.
+    /// Terminates the server, kills it if it does not end, and returns whether it has ended.
     fn end(&self, running: &Running) -> bool {
         let gone =
             || poll(STOP_LIMIT, || (!process::is_alive(running.pid)).then_some(())).is_some();
@@ -174,7 +174,7 @@ impl Place {
             gone()
         });
         if ended {
-            // Left behind it would only be ignored.
+            // A leftover file would be ignored.
             let _ = fs::remove_file(self.pid_file());
         }
         ended

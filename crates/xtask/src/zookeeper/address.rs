@@ -1,11 +1,14 @@
-//! Addresses on loopback that no other process uses.
+//! Loopback addresses that no other process uses.
 //!
-//! The servers of a test process listen at an address from 127.64.0.1 up that the process id
-//! spells, and on ports that are counted up. Against `127.0.0.1` and ports picked by the kernel
-//! this has three merits: two test processes cannot collide; the port of a killed server stays free
-//! until its restart, because outgoing connections on loopback start at 127.0.0.1; and for the same
-//! reason a client that retries while its server is down cannot connect to itself, as it will
-//! sooner or later on a port from the ephemeral range.
+//! The servers of a test process listen at an address from 127.64.0.1 up, which encodes the process id. Their
+//! ports are counted up. Compared with `127.0.0.1` and ports of the kernel's choice, this has three
+//! advantages:
+//!
+//! * Two test processes cannot collide.
+//! * The port of a killed server stays free until its restart, because outgoing connections on loopback start
+//!   at 127.0.0.1.
+//! * For the same reason, a client that retries while its server is down cannot connect to itself. On a port
+//!   of the ephemeral range this happens sooner or later.
 
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::process;
@@ -13,7 +16,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::Error;
 
-/// Takes the next free port at the address of this process.
+/// Returns the next free port at the address of this process.
 pub(super) fn next() -> Result<SocketAddrV4, Error> {
     let host = host_of(process::id());
     for _ in FIRST_PORT..LAST_PORT {
@@ -23,7 +26,7 @@ pub(super) fn next() -> Result<SocketAddrV4, Error> {
             })
             .unwrap_or(FIRST_PORT);
         let address = SocketAddrV4::new(host, port);
-        // Passes over ports that somebody holds on all addresses, and own servers after a wrap.
+        // Skips ports that another process uses on all addresses, and ports of own servers after a wrap.
         if TcpListener::bind(address).is_ok() {
             return Ok(address);
         }
@@ -31,8 +34,10 @@ pub(super) fn next() -> Result<SocketAddrV4, Error> {
     Err(Error::failed(format!("no free port at {host}")))
 }
 
-/// Process ids on Linux have at most 22 bits. The last number is never 0 or 255: Java takes an
-/// address that ends in 255 for that of a broadcast and does not listen on it.
+/// Returns the address for a process id, which has at most 22 bits on Linux.
+///
+/// The last number is never 0 or 255. Java treats an address that ends in 255 as a broadcast address and does
+/// not listen on it.
 fn host_of(pid: u32) -> Ipv4Addr {
     let (rest, low) = (pid / 254, pid % 254 + 1);
     let [_, high, middle, _] = (rest << 8).to_be_bytes();
@@ -42,7 +47,7 @@ fn host_of(pid: u32) -> Ipv4Addr {
 
 static NEXT_PORT: AtomicU16 = AtomicU16::new(FIRST_PORT);
 
-/// Below the ephemeral range of Linux (32768 and up).
+/// The ports are below the ephemeral range of Linux (32768 and up).
 const FIRST_PORT: u16 = 20_000;
 const LAST_PORT: u16 = 32_000;
 
@@ -51,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_spells_the_process_id() {
+    fn host_encodes_the_process_id() {
         assert_eq!(host_of(1), Ipv4Addr::new(127, 64, 0, 2));
         assert_eq!(host_of(254), Ipv4Addr::new(127, 64, 1, 1));
         let hosts: std::collections::BTreeSet<_> = (0..1 << 22).map(host_of).collect();
@@ -62,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn two_calls_give_two_ports() {
+    fn consecutive_ports_differ() {
         let (one, two) = (next().unwrap(), next().unwrap());
         assert_eq!(one.ip(), two.ip());
         assert_ne!(one.port(), two.port());

@@ -1,4 +1,4 @@
-//! Where the ZooKeeper server's jars and a Java to run them come from.
+//! Search for the ZooKeeper server's jars and for a Java to run them.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use super::Error;
 use super::install::{self, Privilege};
 use crate::process;
 
-/// A ZooKeeper server that can be run here: a Java and a class path.
+/// ZooKeeper server that can run on this machine: a Java and a class path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
     java: PathBuf,
@@ -20,23 +20,25 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Finds ZooKeeper: `ZOOKEEPER_HOME` if that is set (an unpacked distribution, or a folder of
-    /// jars), else Debian's package `zookeeper`. Java is `JAVA_HOME`'s, else the one on the `PATH`.
+    /// Finds ZooKeeper and Java.
+    ///
+    /// ZooKeeper is `ZOOKEEPER_HOME` if that is set (an unpacked distribution, or a folder of jars), else
+    /// Debian's package `zookeeper`. Java is `JAVA_HOME`'s, else the one on the `PATH`.
     ///
     /// # Errors
-    /// Of kind [`ErrorKind::Missing`](super::ErrorKind::Missing), with what to do, if there is none.
+    /// [`ErrorKind::Missing`](super::ErrorKind::Missing), with instructions, if one of them is missing.
     pub fn find() -> Result<Self, Error> {
         let (class_path, origin) = find_jars().map_err(Absent::explain)?;
         let java = find_java().map_err(Absent::explain)?;
         Ok(Self { java, class_path, origin })
     }
 
-    /// Finds ZooKeeper like [`Distribution::find`], or installs what is missing of it with
-    /// `apt-get`, if there is one and the rights suffice.
+    /// Finds ZooKeeper like [`Distribution::find`], and installs missing packages with `apt-get`, if that
+    /// exists and the rights suffice.
     ///
     /// # Errors
-    /// Of kind [`ErrorKind::Missing`](super::ErrorKind::Missing), with what to do, if there is none
-    /// and it cannot be installed.
+    /// [`ErrorKind::Missing`](super::ErrorKind::Missing), with instructions, if a package is missing and
+    /// cannot be installed.
     pub fn find_or_install(privilege: Privilege) -> Result<Self, Error> {
         let mut packages = Vec::new();
         for absent in [find_jars().err(), find_java().err()].into_iter().flatten() {
@@ -48,34 +50,34 @@ impl Distribution {
         if !packages.is_empty()
             && let Err(why) = install::install(&packages, privilege)
         {
-            // Not the last word: apt-get also fails over packages that have nothing to do with ours.
+            // The result of the search decides, because apt-get also fails for unrelated packages.
             return Self::find().map_err(|missing| Error::missing(format!("{missing} ({why})")));
         }
         Self::find()
     }
 
-    /// Returns the distribution that the tests of this process use, found or installed once.
+    /// Returns the distribution for the tests of this process, found or installed once.
     ///
     /// # Errors
-    /// As [`Distribution::find_or_install`], and the same every time.
+    /// Like [`Distribution::find_or_install`], with the same result every time.
     pub fn shared() -> Result<&'static Self, Error> {
         static SHARED: OnceLock<Result<Distribution, Error>> = OnceLock::new();
         SHARED.get_or_init(|| Self::find_or_install(Privilege::Own)).as_ref().map_err(Clone::clone)
     }
 
-    /// Returns the Java that runs servers.
+    /// Returns the path of the Java that runs servers.
     pub fn java(&self) -> &Path {
         &self.java
     }
 
-    /// Returns the class path of ZooKeeper, which has its client in it.
+    /// Returns the class path of ZooKeeper, which includes its client.
     pub fn class_path(&self) -> &OsStr {
         &self.class_path
     }
 
     /// Returns the command that runs a server with the configuration files in `folder`.
     pub(crate) fn command(&self, folder: &Path, jvm_flags: &[String]) -> Vec<OsString> {
-        // The folder comes first, so that its logging configuration wins over any in the jars.
+        // The folder is first in the class path, so that its logging configuration overrides any in the jars.
         let mut class_path = folder.as_os_str().to_owned();
         class_path.push(":");
         class_path.push(&self.class_path);
@@ -95,7 +97,7 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// What is not there, and whether a package would bring it.
+/// Missing part of a distribution, and the package that provides it.
 enum Absent {
     Package { name: &'static str, what: &'static str },
     Misconfigured(String),
@@ -127,8 +129,8 @@ fn find_jars() -> Result<(OsString, String), Absent> {
         let what = "no ZooKeeper here";
         return Err(Absent::Package { name: ZOOKEEPER_PACKAGE, what });
     }
-    // The manifest of the jar names the jars it needs. It names no backend for the log, without
-    // which a server that fails to start would do so in silence.
+    // The manifest of the jar lists the required jars, but no logging backend. Without a backend, a server
+    // that fails to start prints no reason.
     let mut class_path = jar.into_os_string();
     let logger = Path::new(DEBIAN_JARS).join("slf4j-simple.jar");
     if logger.is_file() {
@@ -147,7 +149,7 @@ fn jars_of_home(home: &Path) -> Result<(OsString, String), Absent> {
             home.display()
         )));
     };
-    // Absolute, because servers run in folders of their own. Java itself expands the star.
+    // The path is absolute, because every server runs in its own folder. Java itself expands the star.
     let folder = folder.canonicalize().unwrap_or(folder);
     let origin = format!("ZooKeeper in {}", folder.display());
     Ok((folder.join("*").into_os_string(), origin))
@@ -158,7 +160,7 @@ fn holds_server(folder: &Path) -> bool {
         .is_ok_and(|entries| entries.flatten().any(|entry| is_server_jar(&entry.file_name())))
 }
 
-/// `zookeeper.jar` or `zookeeper-3.9.3.jar`, but not `zookeeper-jute-3.9.3.jar`.
+/// Returns whether the name is `zookeeper.jar` or `zookeeper-3.9.3.jar`, but not `zookeeper-jute-3.9.3.jar`.
 fn is_server_jar(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let Some(rest) = name.strip_prefix("zookeeper").and_then(|rest| rest.strip_suffix(".jar"))
@@ -196,13 +198,13 @@ const JVM_FLAGS: [&str; 9] = [
     "-Xmx128m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    // Leaves a file in the folder for temporary files when the server is killed.
+    // Prevents a file that would stay in the folder for temporary files when the server is killed.
     "-XX:-UsePerfData",
     "-Djava.net.preferIPv4Stack=true",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
     "-Dzookeeper.jmx.log4j.disable=true",
-    // A test's data need not outlive the machine, and a sync costs more than all else in a write.
+    // Test data need not survive a crash of the machine, and a sync takes longer than the rest of a write.
     "-Dzookeeper.forceSync=no",
 ];
 
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_is_told_from_its_companions() {
+    fn server_jar_is_distinguished_from_other_jars() {
         for name in ["zookeeper.jar", "zookeeper-3.9.3.jar"] {
             assert!(is_server_jar(OsStr::new(name)), "{name}");
         }

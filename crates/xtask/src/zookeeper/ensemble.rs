@@ -1,4 +1,4 @@
-//! Several servers that replicate one tree.
+//! Ensembles: several servers that replicate one tree.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use super::settings::{Member, Membership};
 use super::{Distribution, Error, Mode, Settings, address};
 use crate::poll::poll;
 
-/// An ensemble of servers, each a process of its own.
+/// Ensemble of servers, each in its own process.
 ///
 /// Dropping it kills the servers and removes their data and network.
 #[derive(Debug)]
 pub struct Ensemble {
-    // Declared before the network, because servers must be gone when their namespaces go.
+    // Declared before the network, because the servers must end before their namespaces are removed.
     servers: Vec<Server>,
     members: Vec<Member>,
     network: Option<Network>,
@@ -24,18 +24,19 @@ impl Ensemble {
     /// Starts `count` servers on loopback and waits until all of them serve.
     ///
     /// # Errors
-    /// If there is no ZooKeeper, or the servers do not all come to serve.
+    /// If there is no ZooKeeper, or if not all servers serve in time.
     pub fn start(count: usize, tick_ms: u32) -> Result<Self, Error> {
         Self::on_loopback(count, &Settings::default().tick_ms(tick_ms))
     }
 
-    /// Starts three servers, each in a network namespace of its own, and waits until all of them
-    /// serve. The links between them can be cut one by one, and clients still reach them all.
+    /// Starts three servers, each in its own network namespace, and waits until all of them serve.
+    ///
+    /// Each link between them can be cut separately, and clients still reach all of them.
     ///
     /// # Errors
-    /// Of kind [`ErrorKind::Unsupported`](super::ErrorKind::Unsupported) if this process is not
-    /// root, or `ip netns` or `iptables` is missing and cannot be installed, or does not work here;
-    /// otherwise as [`Ensemble::start`].
+    /// [`ErrorKind::Unsupported`](super::ErrorKind::Unsupported) if this process is not root. It is also the
+    /// error if `ip netns` or `iptables` does not work here, or is missing and cannot be installed. All other
+    /// errors are those of [`Ensemble::start`].
     pub fn in_namespaces(tick_ms: u32) -> Result<Self, Error> {
         Self::with_namespaces(&Settings::default().tick_ms(tick_ms))
     }
@@ -54,7 +55,7 @@ impl Ensemble {
     }
 
     pub(super) fn with_namespaces(settings: &Settings) -> Result<Self, Error> {
-        // Asked first, because a network takes work to set up.
+        // Checked first, because the set-up of a network is expensive.
         Distribution::shared()?;
         let network = Network::create(NAMESPACED_SERVERS)?;
         let members: Vec<Member> = (0..NAMESPACED_SERVERS)
@@ -96,7 +97,7 @@ impl Ensemble {
     /// Returns the server at `index`, counted from 0; its ZooKeeper id is one more.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If `index` is out of range.
     pub fn server(&self, index: usize) -> &Server {
         &self.servers[index]
     }
@@ -112,18 +113,18 @@ impl Ensemble {
         addresses.join(",")
     }
 
-    /// Waits until every server serves, as after [`Ensemble::heal`].
+    /// Waits until every server serves, for example after [`Ensemble::heal`].
     ///
     /// # Errors
-    /// As [`Server::await_serving`].
+    /// Like [`Server::await_serving`].
     pub fn await_serving(&self) -> Result<(), Error> {
         self.servers.iter().try_for_each(|server| server.await_serving().map(drop))
     }
 
-    /// Waits until exactly one server says that it leads, and returns its index.
+    /// Waits until exactly one server is in the mode `leader`, and returns its index.
     ///
     /// # Errors
-    /// If that does not come to pass within half a minute.
+    /// If there is no such server within 30 s.
     pub fn leader(&self) -> Result<usize, Error> {
         poll(ELECTION_LIMIT, || {
             let leaders = self.in_mode(Mode::Leader);
@@ -132,29 +133,30 @@ impl Ensemble {
         .ok_or_else(|| Error::failed("the ensemble has no leader, or more than one"))
     }
 
-    /// Waits until a server says that it follows, and returns the index of the first that does.
+    /// Waits until a server is in the mode `follower`, and returns the index of the first one.
     ///
     /// # Errors
-    /// If that does not come to pass within half a minute.
+    /// If there is no such server within 30 s.
     pub fn follower(&self) -> Result<usize, Error> {
         poll(ELECTION_LIMIT, || self.in_mode(Mode::Follower).first().copied())
             .ok_or_else(|| Error::failed("the ensemble has no follower"))
     }
 
-    /// Cuts the link between the server at `index` and the leader, in both directions. Packets are
-    /// dropped without a word, so both ends believe in their connections until they time out.
-    /// Clients still reach both, and so does the third server.
+    /// Cuts the link between the server at `index` and the leader, in both directions.
+    ///
+    /// Packets are dropped silently, so both ends keep their connections open until they time out. Clients
+    /// and the third server still reach both.
     ///
     /// # Errors
-    /// If the ensemble is not in namespaces, has no leader, or `index` is the leader's.
+    /// If the ensemble is not in namespaces, has no leader, or if `index` is the leader's.
     pub fn cut_from_leader(&self, index: usize) -> Result<(), Error> {
         self.cut(index, self.leader()?)
     }
 
-    /// Cuts the link between two servers as [`Ensemble::cut_from_leader`] does.
+    /// Cuts the link between two servers, like [`Ensemble::cut_from_leader`].
     ///
     /// # Errors
-    /// If the ensemble is not in namespaces, or both are the same server.
+    /// If the ensemble is not in namespaces, or if both indices are equal.
     pub fn cut(&self, one: usize, other: usize) -> Result<(), Error> {
         if one == other {
             return Err(Error::failed(format!("server {one} has no link to itself")));
@@ -163,8 +165,8 @@ impl Ensemble {
         self.cut_one_way(other, one)
     }
 
-    /// Drops the packets that the server at `from` sends to the server at `to`. Packets in the
-    /// other direction still arrive.
+    /// Drops the packets from the server at `from` to the server at `to`. Packets in the other direction
+    /// still arrive.
     ///
     /// # Errors
     /// If the ensemble is not in namespaces.
@@ -172,8 +174,8 @@ impl Ensemble {
         self.network()?.cut_one_way(from, to)
     }
 
-    /// Writes the configuration of the server at `index` again. The server reads it at its next
-    /// start; JVM flags stay as they are.
+    /// Rewrites the configuration of the server at `index`. The server reads it at its next start. JVM flags
+    /// do not change.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -183,7 +185,7 @@ impl Ensemble {
         settings.write(self.servers[index].folder(), member.client, Some(&membership))
     }
 
-    /// Restores every link. Waits for nothing: see [`Ensemble::await_serving`].
+    /// Restores every link. It does not wait: see [`Ensemble::await_serving`].
     ///
     /// # Errors
     /// If the ensemble is not in namespaces.
@@ -197,7 +199,7 @@ impl Ensemble {
         })
     }
 
-    /// A server that does not answer is in no mode.
+    /// Returns the indices of the servers in a mode. A server that does not reply is in no mode.
     fn in_mode(&self, mode: Mode) -> Vec<usize> {
         let is_in_mode =
             |server: &Server| matches!(server.status(), Ok(Some(status)) if status.mode == mode);
@@ -205,8 +207,8 @@ impl Ensemble {
     }
 }
 
-/// The smallest ensemble that survives the loss of a server.
+/// Size of the smallest ensemble that tolerates the loss of a server.
 const NAMESPACED_SERVERS: usize = 3;
 
-/// With a tick of 2 s a silent leader is given up after 10 s.
+/// With a tick of 2 s, followers drop a silent leader after 10 s.
 const ELECTION_LIMIT: Duration = Duration::from_secs(30);

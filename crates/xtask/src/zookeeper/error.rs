@@ -1,24 +1,24 @@
-//! What can go wrong with a real server.
+//! Errors of real servers.
 
 use std::fmt;
 use std::io;
 
-/// Why a server could not be had, or did not do what it was asked.
+/// Failure to find, start or control a real server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
 }
 
-/// The classes of [`Error`], by what the caller can do about them.
+/// Kinds of [`Error`], by the caller's possible reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// ZooKeeper or Java is not on this machine and could not be installed.
+    /// ZooKeeper or Java is missing and cannot be installed.
     Missing,
-    /// This machine cannot do what was asked, for want of rights or of a kernel feature.
+    /// This machine lacks the rights or the kernel feature for the call.
     Unsupported,
-    /// A server or a tool was there and did not do what it should.
+    /// A server or a tool exists and failed.
     Failed,
 }
 
@@ -35,12 +35,13 @@ impl Error {
         Self { kind: ErrorKind::Failed, message: message.into() }
     }
 
-    /// Says what was being done when an operating system call failed; made for `map_err`.
+    /// Returns a function that converts an operating system error, for `map_err`. `doing` describes the
+    /// failed action.
     pub(crate) fn io(doing: impl fmt::Display) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::failed(format!("{doing}: {error}"))
     }
 
-    /// Returns the class of this error.
+    /// Returns the kind of this error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

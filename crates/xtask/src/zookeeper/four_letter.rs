@@ -1,4 +1,4 @@
-//! ZooKeeper's four-letter commands: one short question per TCP connection, answered in text.
+//! ZooKeeper's four-letter commands: one short command per TCP connection, with a reply in text.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -6,38 +6,38 @@ use std::time::Duration;
 
 use super::Error;
 
-/// Asks the server at `address` the four-letter `command`, for example `srvr`.
+/// Sends the four-letter `command`, for example `srvr`, to the server at `address` and returns the reply.
 ///
 /// # Errors
-/// If the server does not accept the connection or does not answer within two seconds, as when it
-/// is dead, paused or cut off.
+/// If the server does not accept the connection or does not reply within two seconds. This happens while the
+/// server is killed, paused or disconnected.
 pub fn four_letter(address: SocketAddr, command: &str) -> Result<String, Error> {
     let doing = || format!("asking {address} for `{command}`");
     let mut stream =
         TcpStream::connect_timeout(&address, ANSWER_LIMIT).map_err(Error::io(doing()))?;
     stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(Error::io(doing()))?;
     stream.write_all(command.as_bytes()).map_err(Error::io(doing()))?;
-    // Nothing follows; harmless if the server has closed already.
+    // No bytes follow. An error is harmless, as the server may have closed already.
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(Error::io(doing()))?;
     Ok(answer)
 }
 
-/// What a serving server says of itself under `srvr`.
+/// Status of a serving server, from its reply to `srvr`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// For example `3.8.0`.
+    /// The version, for example `3.8.0`.
     pub version: String,
-    /// The part the server plays.
+    /// The server's mode.
     pub mode: Mode,
 }
 
-/// The part a serving server plays.
+/// Mode of a serving server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
-    /// One server by itself.
+    /// A single server.
     Standalone,
     /// The server that orders the writes of an ensemble.
     Leader,
@@ -50,15 +50,15 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns ZooKeeper's own word for the mode.
+    /// Returns ZooKeeper's name for the mode.
     pub fn as_str(self) -> &'static str {
         MODES.iter().find(|(_, mode)| *mode == self).map_or("unknown", |(word, _)| word)
     }
 }
 
 impl Status {
-    /// Reads the answer to `srvr`; `None` if the server is up but not serving, as while it has no
-    /// quorum.
+    /// Parses the reply to `srvr`. Returns `None` if the server is up but does not serve, for example without
+    /// a quorum.
     pub fn parse(srvr: &str) -> Option<Self> {
         let version = value(srvr, "Zookeeper version: ")?;
         let end = version.find(['-', ',']).unwrap_or(version.len());
@@ -80,7 +80,7 @@ const MODES: [(&str, Mode); 5] = [
     ("read-only", Mode::ReadOnly),
 ];
 
-/// Long for a loaded machine, short against the deadlines that are built from several questions.
+/// Long enough for a loaded machine, and short compared with the deadlines that include several commands.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_serving_server_tells_version_and_mode() {
+    fn status_of_a_serving_server_has_version_and_mode() {
         let srvr = "Zookeeper version: 3.8.0-5a02a05, built on 2022\nLatency min/avg/max: 0/0.0/0\n\
                     Zxid: 0x0\nMode: follower\nNode count: 5\n";
         let status = Status::parse(srvr).unwrap();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_quorum_has_no_status() {
+    fn status_is_none_without_a_quorum() {
         let answer = "This ZooKeeper instance is not currently serving requests\n";
         assert_eq!(Status::parse(answer), None);
     }

@@ -1,4 +1,4 @@
-//! Debian packages, installed when they are missing and this process may do so.
+//! Installation of missing Debian packages, if the rights suffice.
 
 use std::env;
 use std::fs::File;
@@ -8,18 +8,18 @@ use std::process::{Command, Stdio};
 use super::Error;
 use crate::process;
 
-/// Whose rights an installation may use.
+/// Rights that an installation may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
-    /// Only what this process has: for tests, which must not reach for more than they were given.
+    /// Only the rights of this process: for tests, which must not use more than that.
     Own,
-    /// Also `sudo`, where it asks for no password: for commands that a person typed.
+    /// Also `sudo`, if it needs no password: for commands that a person entered.
     Sudo,
 }
 
-/// Runs `apt-get` so that `packages` are there afterwards, and says so on standard error.
+/// Installs `packages` with `apt-get`, and prints a line on standard error.
 ///
-/// `Err` tells in one line why that is not possible.
+/// The error is the reason of the failure, in one line.
 pub(super) fn install(packages: &[&str], privilege: Privilege) -> Result<(), String> {
     let wanted = packages.join(" ");
     let by_hand = format!("install {wanted} by hand");
@@ -29,12 +29,12 @@ pub(super) fn install(packages: &[&str], privilege: Privilege) -> Result<(), Str
     let Some(prefix) = rights(privilege) else {
         return Err(format!("not root: run `apt-get install {wanted}` as root"));
     };
-    // apt-get gives up when somebody else holds its locks, so parallel tests queue up here.
+    // apt-get fails if another process holds its locks, so parallel tests wait here for each other.
     let lock = lock_file("zk-xtask-apt").map_err(|error| format!("{error}; {by_hand}"))?;
 
     eprintln!("xtask: installing {wanted} with apt-get");
-    // Without fresh lists a new container knows no packages; with an unreachable mirror the lists
-    // at hand may still do, so only the second step decides.
+    // Without fresh lists, a new container knows no packages. With an unreachable mirror, the present lists
+    // may suffice. Therefore only the second step decides.
     if !apt_get(&apt, prefix, &["update", "-q"]) {
         eprintln!("xtask: `apt-get update` failed; trying with the package lists at hand");
     }
@@ -46,10 +46,10 @@ pub(super) fn install(packages: &[&str], privilege: Privilege) -> Result<(), Str
     if done { Ok(()) } else { Err(format!("`apt-get install {wanted}` failed: {by_hand}")) }
 }
 
-/// Opens a file for `name` in the folder for temporary files and waits for the lock on it, which
-/// lasts as long as the file is open.
+/// Opens a lock file in the folder for temporary files and waits for its lock, which lasts as long as the
+/// file is open.
 pub(super) fn lock_file(name: &str) -> Result<File, Error> {
-    // A file of another user's could not be opened.
+    // The name includes the user id, because a file of another user cannot be opened.
     let user = process::user_id().unwrap_or_default();
     let path = env::temp_dir().join(format!("{name}-{user}.lock"));
     let doing = || format!("locking {}", path.display());
@@ -63,7 +63,7 @@ pub(super) fn lock_file(name: &str) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Returns what to put before a command to run it as root, or `None` if that cannot be had.
+/// Returns the prefix of a command to run it as root, or `None` if that is not possible.
 fn rights(privilege: Privilege) -> Option<&'static [&'static str]> {
     if process::is_root() {
         return Some(&[]);

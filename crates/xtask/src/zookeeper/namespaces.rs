@@ -1,5 +1,4 @@
-//! A small network of its own for an ensemble: one network namespace per server, joined by a
-//! bridge, with links that can be cut.
+//! Network for an ensemble: one network namespace per server, joined by a bridge, with links that can be cut.
 //!
 //! ```text
 //!   this process, 10.88.K.1 on bridge zkbK
@@ -7,9 +6,10 @@
 //!   zkKs0: 10.88.K.10  zkKs1: ...11    zkKs2: ...12
 //! ```
 //!
-//! Nothing leaves the machine: no address of the bridge is routed anywhere. Names carry K, which is
-//! claimed by making the bridge, so parallel runs keep apart. The bridge's alias names the process
-//! that made it; what a killed process has left behind is removed by the next that comes here.
+//! Packets stay on the machine, because no address of the bridge is routed elsewhere. All names contain the
+//! number K. A process claims K by creating the bridge, so parallel runs do not collide. The bridge's alias
+//! contains the id of that process. The next process that creates a network removes the networks of killed
+//! processes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,7 +21,7 @@ use super::Error;
 use super::install::{self, Privilege};
 use crate::process;
 
-/// A bridge and the namespaces behind it. Dropping it removes both.
+/// Bridge and its namespaces. Dropping it removes both.
 #[derive(Debug)]
 pub(super) struct Network {
     tools: Tools,
@@ -30,12 +30,12 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Makes a network of `hosts` namespaces.
+    /// Creates a network of `hosts` namespaces.
     pub(super) fn create(hosts: usize) -> Result<Self, Error> {
         let tools = ensure_tools(Privilege::Own)?;
         let hosts = u8::try_from(hosts).unwrap_or(HOSTS_MAX).min(HOSTS_MAX);
 
-        // One process at a time claims a number, so none sweeps away another's half-made network.
+        // Only one process at a time claims a number, so that none removes the incomplete network of another.
         let lock = install::lock_file("zk-xtask-namespaces")?;
         tools.sweep();
         let number = (NUMBER_MIN..=NUMBER_MAX)
@@ -46,7 +46,7 @@ impl Network {
         tools
             .ip(&["link", "add", "name", &bridge(number), "type", "bridge"])
             .map_err(|error| Error::unsupported(error.to_string()))?;
-        // Owned from here on: a failure below removes what there is.
+        // From here on, dropping `network` after a failure removes all created parts.
         let network = Self { tools, number, hosts };
         let owner = format!("{OWNER_PREFIX}{}", std::process::id());
         network.tools.ip(&["link", "set", "dev", &bridge(number), "alias", &owner])?;
@@ -71,14 +71,13 @@ impl Network {
         wrapped
     }
 
-    /// Drops the packets that one namespace sends to another. The receiver drops them, so the
-    /// sender sees no error.
+    /// Drops the packets from one namespace to another. The receiver drops them, so the sender gets no error.
     pub(super) fn cut_one_way(&self, from: usize, to: usize) -> Result<(), Error> {
         let from = self.host(from).to_string();
         self.iptables(to, &["-A", "INPUT", "-s", &from, "-j", "DROP"])
     }
 
-    /// Undoes every cut.
+    /// Removes every cut.
     pub(super) fn heal(&self) -> Result<(), Error> {
         self.indices().try_for_each(|index| self.iptables(index, &["-F", "INPUT"]))
     }
@@ -100,7 +99,7 @@ impl Network {
             self.tools.ip(&["-n", &namespace, "address", "add", &address, "dev", "eth0"])?;
             self.tools.ip(&["-n", &namespace, "link", "set", "eth0", "up"])?;
             self.tools.ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
-            // Finds out now, not in the middle of a test, whether the kernel can filter.
+            // Checks early, before the test, whether the kernel can filter packets.
             self.iptables(index, &["-F", "INPUT"])?;
         }
         Ok(())
@@ -146,7 +145,7 @@ pub(crate) fn ensure_tools(privilege: Privilege) -> Result<Tools, Error> {
     Ok(Tools { ip, iptables })
 }
 
-/// The programs that make and change networks.
+/// Programs that create and change networks.
 #[derive(Clone, Debug)]
 pub(crate) struct Tools {
     ip: PathBuf,
@@ -164,7 +163,7 @@ impl Tools {
         Err(Error::failed(format!("{} failed: {}", line(), said.trim())))
     }
 
-    /// Removes the networks whose makers are gone.
+    /// Removes the networks of ended processes.
     fn sweep(&self) {
         for number in NUMBER_MIN..=NUMBER_MAX {
             let alias = fs::read_to_string(format!("/sys/class/net/{}/ifalias", bridge(number)));
@@ -177,11 +176,11 @@ impl Tools {
         }
     }
 
-    /// Removes everything with `number` in its name, of which some may be missing.
+    /// Removes everything with `number` in its name, even if a part is missing.
     fn remove(&self, number: u8) {
         for index in 0..usize::from(HOSTS_MAX) {
             if fs::exists(format!("/run/netns/{}", namespace(number, index))).unwrap_or(false) {
-                // The port outlives the namespace for as long as a process in there does.
+                // The port exists until the last process in the namespace ends.
                 let _ = self.ip(&["link", "delete", &port(number, index)]);
                 let _ = self.ip(&["netns", "delete", &namespace(number, index)]);
             }
@@ -202,10 +201,10 @@ fn namespace(number: u8, index: usize) -> String {
     format!("zk{number}s{index}")
 }
 
-/// What the alias of a bridge starts with; the process id follows.
+/// Prefix of a bridge's alias; the process id follows.
 const OWNER_PREFIX: &str = "xtask process ";
 
-/// Container tools hand out 10.88.0.0/16 from below.
+/// Container tools allocate 10.88.0.0/16 from its start.
 const NUMBER_MIN: u8 = 100;
 const NUMBER_MAX: u8 = 250;
 

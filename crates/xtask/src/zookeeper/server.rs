@@ -1,4 +1,4 @@
-//! One server process: its address, its folder, and what can be done to it.
+//! Server process, with its address, its folder and the operations on it.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use super::{Error, Mode, Status, four_letter};
 use crate::poll::poll;
 use crate::process::{is_alive, state};
 
-/// A server that a test runs: alone in a [`Standalone`](super::Standalone), or one of an
+/// Server of a test: the only one of a [`Standalone`](super::Standalone), or one of an
 /// [`Ensemble`](super::Ensemble).
 ///
 /// Dropping it kills the server and removes its data.
@@ -28,17 +28,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes a server of `command`, which reads its configuration in `folder`. Does not start it.
+    /// Creates a server that runs `command` with the configuration in `folder`. It does not start the server.
     pub(super) fn new(address: SocketAddrV4, folder: PathBuf, command: Vec<OsString>) -> Self {
         Self { address, folder, command, running: Mutex::new(None) }
     }
 
-    /// Returns where clients connect to, as `host:port`.
+    /// Returns the address for clients, as `host:port`.
     pub fn connect_string(&self) -> String {
         self.address.to_string()
     }
 
-    /// Returns where clients connect to.
+    /// Returns the address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address.into()
     }
@@ -48,16 +48,16 @@ impl Server {
         self.running().as_ref().map(Watchdog::server_pid)
     }
 
-    /// Starts the server without waiting for it to serve; does nothing if it runs.
+    /// Starts the server without waiting until it serves; does nothing if it runs.
     ///
     /// # Errors
-    /// If no process could be started.
+    /// If the process cannot be started.
     pub fn launch(&self) -> Result<(), Error> {
         let mut running = self.running();
         if running.as_ref().is_some_and(Watchdog::is_alive) {
             return Ok(());
         }
-        // One that has ended by itself: told to end, its watchdog leaves the folder alone.
+        // The previous server has ended by itself. After the order to end, its watchdog keeps the folder.
         if let Some(ended) = running.take() {
             ended.end();
         }
@@ -68,7 +68,8 @@ impl Server {
     /// Waits until the server serves clients.
     ///
     /// # Errors
-    /// If it ends instead, or does not serve within a minute. The end of its log is in the message.
+    /// If the server ends, or does not serve within a minute. The message contains the end of the server's
+    /// log.
     pub fn await_serving(&self) -> Result<Status, Error> {
         let failed = |what: &str| {
             let log = log_tail(&self.log());
@@ -85,60 +86,61 @@ impl Server {
         .unwrap_or_else(|| Err(failed("does not serve")))
     }
 
-    /// Kills the server with SIGKILL and waits until it is gone. Its data and address stay.
+    /// Kills the server with SIGKILL and waits until it has ended. Its data and address stay.
     pub fn kill(&self) {
         if let Some(watchdog) = self.running().take() {
             watchdog.end();
         }
     }
 
-    /// Kills the server if it runs, starts it with the same data and address, and waits until it
-    /// serves. In an ensemble that takes a quorum; see [`Server::launch`] for starting without.
+    /// Kills the server if it runs, starts it with the same data and address, and waits until it serves.
+    ///
+    /// In an ensemble it only serves with a quorum; [`Server::launch`] starts a server without waiting.
     ///
     /// # Errors
-    /// As [`Server::await_serving`].
+    /// Like [`Server::await_serving`].
     pub fn restart(&self) -> Result<(), Error> {
         self.kill();
         self.launch()?;
         self.await_serving().map(drop)
     }
 
-    /// Stops the server with SIGSTOP: connections stay open and nothing answers.
+    /// Stops the server with SIGSTOP: its connections stay open, and it does not reply.
     ///
     /// # Errors
-    /// If it does not run.
+    /// If the server does not run.
     pub fn pause(&self) -> Result<(), Error> {
         self.signal_and_await("STOP", |state| state == 'T')
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     ///
     /// # Errors
-    /// If it does not run.
+    /// If the server does not run.
     pub fn resume(&self) -> Result<(), Error> {
         self.signal_and_await("CONT", |state| state != 'T')
     }
 
-    /// Asks the server a four-letter command, for example `srvr` or `mntr`.
+    /// Sends a four-letter command, for example `srvr` or `mntr`, and returns the reply.
     ///
     /// # Errors
-    /// If it does not answer, as while it is dead or paused.
+    /// If the server does not reply, for example while it is killed or paused.
     pub fn four_letter(&self, command: &str) -> Result<String, Error> {
         four_letter(self.address(), command)
     }
 
-    /// Asks the server for its version and mode; `None` while it does not serve.
+    /// Returns the server's version and mode, or `None` while it does not serve.
     ///
     /// # Errors
-    /// If it does not answer, as while it is dead or paused.
+    /// If the server does not reply, for example while it is killed or paused.
     pub fn status(&self) -> Result<Option<Status>, Error> {
         Ok(Status::parse(&self.four_letter("srvr")?))
     }
 
-    /// Tells whether the server says that it leads an ensemble.
+    /// Returns whether the server is in the mode `leader`.
     ///
     /// # Errors
-    /// If it does not answer, as while it is dead or paused.
+    /// If the server does not reply, for example while it is killed or paused.
     pub fn is_leader(&self) -> Result<bool, Error> {
         Ok(self.status()?.is_some_and(|status| status.mode == Mode::Leader))
     }
@@ -162,7 +164,8 @@ impl Server {
         self.folder.join("log")
     }
 
-    /// A panic elsewhere leaves the process handle as good as it was.
+    /// Locks the process handle. A panic of another thread does not invalidate the handle, so poisoning is
+    /// ignored.
     fn running(&self) -> MutexGuard<'_, Option<Watchdog>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -171,12 +174,13 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.running().take());
-        // Gone already if the server ran until now; what cannot be removed is no test's concern.
+        // The folder is already removed if the server ran until now. A failed removal does not affect the
+        // test.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Makes an empty folder for the files of one server.
+/// Creates an empty folder for the files of one server.
 pub(super) fn fresh_folder() -> Result<PathBuf, Error> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let pid = process::id();
@@ -185,7 +189,7 @@ pub(super) fn fresh_folder() -> Result<PathBuf, Error> {
         let folder = env::temp_dir().join(format!("zk-server-{pid}-{count}"));
         match fs::create_dir(&folder) {
             Ok(()) => return Ok(folder),
-            // Left behind by an earlier process of this id.
+            // An earlier process with this id left the folder behind.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
                 return Err(Error::io(format_args!("making {}", folder.display()))(error));
@@ -194,7 +198,7 @@ pub(super) fn fresh_folder() -> Result<PathBuf, Error> {
     }
 }
 
-/// Returns the end of a log, which is where a server says why it gave up.
+/// Returns the end of a log, where a server prints the reason of its failure.
 pub(crate) fn log_tail(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -1,4 +1,4 @@
-//! How a server is configured: what a test may choose, and the files that follow from it.
+//! Configuration of a server: the settings of a test, and the resulting files.
 
 use std::fs;
 use std::net::SocketAddrV4;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::{Ensemble, Error, Standalone};
 
-/// What a test may choose about its servers.
+/// Settings of the servers of a test.
 ///
-/// Defaults: `tickTime` 2000 ms, no limit on connections per client, every four-letter command and
-/// TTL nodes enabled, no admin server, no forced sync.
+/// Defaults: `tickTime` 2000 ms, no limit on connections per client, all four-letter commands and TTL nodes
+/// enabled, no admin server, no forced sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     tick_ms: u32,
@@ -24,39 +24,39 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Sets ZooKeeper's unit of time. Sessions may ask for 2 to 20 ticks, and expire with a
-    /// precision of one.
+    /// Sets ZooKeeper's `tickTime`. Sessions may request 2 to 20 ticks, and expire with a precision of one
+    /// tick.
     #[must_use]
     pub fn tick_ms(mut self, tick_ms: u32) -> Self {
         self.tick_ms = tick_ms;
         self
     }
 
-    /// Sets how often the server looks for empty containers and outlived TTL nodes; a minute if
-    /// not set.
+    /// Sets the interval at which the server checks for empty containers and expired TTL nodes. The default
+    /// is one minute.
     #[must_use]
     pub fn container_check_ms(self, interval_ms: u32) -> Self {
         self.jvm_flag(format!("-Dznode.container.checkIntervalMs={interval_ms}"))
     }
 
-    /// Adds a line to the configuration file; it wins over the line of the harness with that key.
+    /// Adds a line to the configuration file. It overrides a line of the harness with the same key.
     #[must_use]
     pub fn config(mut self, key: &str, value: &str) -> Self {
         self.lines.push(format!("{key}={value}"));
         self
     }
 
-    /// Adds an argument for the JVM, such as `-Dzookeeper.skipACL=yes`.
+    /// Adds an argument for the JVM, for example `-Dzookeeper.skipACL=yes`.
     #[must_use]
     pub fn jvm_flag(mut self, flag: impl Into<String>) -> Self {
         self.jvm_flags.push(flag.into());
         self
     }
 
-    /// Starts one server by itself.
+    /// Starts a standalone server.
     ///
     /// # Errors
-    /// If there is no ZooKeeper, or it does not come to serve.
+    /// If there is no ZooKeeper, or if the server does not serve in time.
     pub fn start(&self) -> Result<Standalone, Error> {
         Standalone::with(self)
     }
@@ -64,15 +64,15 @@ impl Settings {
     /// Starts `count` servers on loopback as one ensemble.
     ///
     /// # Errors
-    /// If there is no ZooKeeper, or the servers do not all come to serve.
+    /// If there is no ZooKeeper, or if not all servers serve in time.
     pub fn start_ensemble(&self, count: usize) -> Result<Ensemble, Error> {
         Ensemble::on_loopback(count, self)
     }
 
-    /// Starts three servers as one ensemble, each in a network namespace of its own.
+    /// Starts three servers as one ensemble, each in its own network namespace.
     ///
     /// # Errors
-    /// As [`Ensemble::in_namespaces`].
+    /// Like [`Ensemble::in_namespaces`].
     pub fn start_in_namespaces(&self) -> Result<Ensemble, Error> {
         Ensemble::with_namespaces(self)
     }
@@ -81,7 +81,7 @@ impl Settings {
         &self.jvm_flags
     }
 
-    /// Writes everything a server at `client` reads at its start into `folder`.
+    /// Writes all files that a server at `client` reads at its start into `folder`.
     pub(crate) fn write(
         &self,
         folder: &Path,
@@ -102,7 +102,7 @@ impl Settings {
             "4lw.commands.whitelist=*".to_owned(),
         ];
         match membership {
-            // The client address is part of the server's line then.
+            // The server's line contains the client address in this case.
             Some(membership) => lines.extend(membership.members.iter().map(Member::line)),
             None => {
                 lines.push(format!("clientPortAddress={}", client.ip()));
@@ -113,8 +113,8 @@ impl Settings {
         lines.push(String::new());
 
         write(&folder.join(CONFIG_FILE), &lines.join("\n"))?;
-        // For the log backends that ZooKeeper has come with: to standard output, from INFO up.
-        // Without them one backend logs nothing and the other every packet.
+        // For the two logging backends of ZooKeeper's releases: log to standard output, from INFO up. Without
+        // these files, one backend logs nothing and the other every packet.
         write(&folder.join("logback.xml"), LOGBACK)?;
         write(&folder.join("log4j.properties"), LOG4J)?;
         if let Some(membership) = membership {
@@ -124,14 +124,14 @@ impl Settings {
     }
 }
 
-/// The ensemble that a server belongs to.
+/// Ensemble that a server belongs to.
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(crate) own_id: usize,
     pub(crate) members: Vec<Member>,
 }
 
-/// One server of an ensemble, as all of them know it.
+/// Server of an ensemble, as in the configuration of all members.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) id: usize,
@@ -151,7 +151,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(Error::io(format_args!("writing {}", path.display())))
 }
 
-/// The name of ZooKeeper's configuration file in a server's folder.
+/// Name of ZooKeeper's configuration file in a server's folder.
 pub(crate) const CONFIG_FILE: &str = "zoo.cfg";
 
 const LOGBACK: &str = r#"<configuration>

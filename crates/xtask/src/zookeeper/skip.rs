@@ -1,18 +1,18 @@
-//! When a test against real servers may be skipped.
+//! Rule for skipping tests against real servers.
 
 use std::env;
 use std::io::{self, Write};
 
 use super::{Error, ErrorKind};
 
-/// Unwraps the result of starting servers; `None` means: skip this test.
+/// Unwraps the result of starting servers; returns `None` if the test should be skipped.
 ///
-/// A machine without ZooKeeper, or one that cannot do what the test needs, skips with a printed
-/// line. Anything else that went wrong is a failure.
+/// The test is skipped, with a printed line, on a machine without ZooKeeper or without a feature that the
+/// test needs. Any other error is a failure.
 ///
 /// # Panics
-/// If a server was found but failed, and also if ZooKeeper is missing while `CI=true`: a green run
-/// there must mean that these tests ran.
+/// If a server was found but failed. Also if ZooKeeper is missing while `CI=true`, so that a successful run
+/// there includes these tests.
 pub fn or_skip<T>(started: Result<T, Error>) -> Option<T> {
     let error = match started {
         Ok(servers) => return Some(servers),
@@ -23,8 +23,8 @@ pub fn or_skip<T>(started: Result<T, Error>) -> Option<T> {
         ErrorKind::Missing if in_ci => panic!("CI=true needs a real ZooKeeper: {error}"),
         ErrorKind::Missing | ErrorKind::Unsupported => {
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Past the capture of the test runner, which would swallow the line of a test that
-            // passes, and a skip must not go unseen.
+            // Written to `stderr` directly, because the test runner hides the captured output of a passing
+            // test. A skip must be visible.
             let _ = writeln!(io::stderr(), "SKIPPED {test}: {error}");
             None
         }

@@ -1,13 +1,13 @@
-//! One server by itself.
+//! Standalone server.
 
 use std::ops::Deref;
 
 use super::server::{Server, fresh_folder};
 use super::{Distribution, Error, Settings, address};
 
-/// A ZooKeeper server by itself, with fresh data, at an address that nobody else uses.
+/// Standalone ZooKeeper server with fresh data, at an address that no other process uses.
 ///
-/// It is used as the [`Server`] that it is. Dropping it kills the server and removes its data.
+/// It dereferences to [`Server`]. Dropping it kills the server and removes its data.
 #[derive(Debug)]
 pub struct Standalone {
     server: Server,
@@ -17,12 +17,12 @@ impl Standalone {
     /// Starts a server with the defaults of [`Settings`] and waits until it serves.
     ///
     /// # Errors
-    /// If there is no ZooKeeper, or it does not come to serve.
+    /// If there is no ZooKeeper, or if the server does not serve in time.
     pub fn start() -> Result<Self, Error> {
         Self::with(&Settings::default())
     }
 
-    /// Returns settings to change before [`Settings::start`].
+    /// Returns the default settings, to be changed before [`Settings::start`].
     pub fn builder() -> Settings {
         Settings::default()
     }
@@ -32,7 +32,7 @@ impl Standalone {
         let client = address::next()?;
         let folder = fresh_folder()?;
         let command = distribution.command(&folder, settings.jvm_flags());
-        // Before the folder is filled, because from here on it has an owner that removes it.
+        // Created before the folder's files, so that an early return removes the folder.
         let server = Server::new(client, folder.clone(), command);
         settings.write(&folder, client, None)?;
         server.launch()?;

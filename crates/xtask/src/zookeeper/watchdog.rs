@@ -1,9 +1,11 @@
-//! A server process that dies with the process that started it.
+//! Server process that ends with the process that started it.
 //!
-//! The server is started by a small shell script, which then reads a pipe whose other end this
-//! process holds. When this process ends, by whatever signal, the kernel closes the pipe, and the
-//! script kills the server. (The kernel's own means for that, the parent death signal, fires when
-//! the *thread* that started the child ends, which in a test run is long before the process does.)
+//! A small shell script starts the server and then reads from a pipe. This process holds the other end of the
+//! pipe. When this process ends, by whatever signal, the kernel closes the pipe, and the script kills the
+//! server.
+//!
+//! The kernel's own mechanism, the parent death signal, is not usable. It fires when the *thread* that
+//! started the child ends, which in a test run is long before the end of the process.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use super::Error;
 use crate::process;
 
-/// A running server and the script that watches over it.
+/// Running server and the script that kills it at the end of this process.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     script: Child,
@@ -22,7 +24,8 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts `command`, which logs to `log`; should this process end early, `folder` is removed.
+    /// Starts `command`, which logs to `log`. When this process ends, the script removes `folder`, unless
+    /// [`end`](Self::end) was called before.
     pub(super) fn spawn(command: &[OsString], folder: &Path, log: &Path) -> Result<Self, Error> {
         let mut script = Command::new("sh")
             .args(["-c", SCRIPT, "zk-watchdog"])
@@ -31,14 +34,14 @@ impl Watchdog {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Out of reach of the terminal's Ctrl-C, which must not end the script alone.
+            // In a separate process group, because the terminal's Ctrl-C must not end the script alone.
             .process_group(0)
             .spawn()
             .map_err(Error::io("starting sh"))?;
 
         let mut first_line = String::new();
         if let Some(output) = script.stdout.take() {
-            // An error leaves the line empty, and that is reported below.
+            // After an error the line stays empty, which is reported below.
             let _ = BufReader::new(output).read_line(&mut first_line);
         }
         let Ok(server_pid) = first_line.trim().parse() else {
@@ -54,20 +57,20 @@ impl Watchdog {
         self.server_pid
     }
 
-    /// Tells whether the server has not ended.
+    /// Returns whether the server is running.
     pub(super) fn is_alive(&self) -> bool {
         process::is_alive(self.server_pid)
     }
 
-    /// Has the script send `signal` to the server. The script has not reaped the server yet, so
-    /// its process id cannot have passed to a stranger.
+    /// Makes the script send `signal` to the server. The script has not reaped the server, so no other
+    /// process can have its process id.
     pub(super) fn signal(&mut self, signal: &str) -> Result<(), Error> {
         self.order(signal)
     }
 
-    /// Kills the server and waits until it is gone, but keeps its folder.
+    /// Kills the server and waits until it has ended, but keeps its folder.
     pub(super) fn end(mut self) {
-        // If the script does not hear this it has ended, and the server with it.
+        // If the script cannot receive the order, the script and the server have ended.
         let _ = self.order("end");
     }
 
@@ -86,8 +89,8 @@ impl Drop for Watchdog {
     }
 }
 
-/// Arguments: the server's folder, its log, and the command. Says the server's process id, then
-/// obeys one order per line: `end`, or the name of a signal.
+/// Arguments: the server's folder, its log, and the command. The script prints the server's process id. Then
+/// it executes one order per line: `end`, or the name of a signal.
 const SCRIPT: &str = r#"
 folder=$1 log=$2
 shift 2

@@ -1,9 +1,10 @@
-//! Ten digits to a number and back, eight of them at a time.
+//! Conversion between ten ASCII digits and a number, eight digits at a time.
 
-/// The digits of a sequence number.
+/// Number of digits of a sequence number.
 pub(super) const DIGITS: usize = 10;
 
-/// The number, if these are digits and it fits. A larger one was not written by a server.
+/// Parses ten digits as a `u32`. Returns `None` for any other byte and for a larger number, which no server
+/// writes.
 pub(super) fn parse(text: &[u8; DIGITS]) -> Option<u32> {
     let [high, low @ ..] = text;
     let [next, rest @ ..] = low;
@@ -15,12 +16,12 @@ pub(super) fn parse(text: &[u8; DIGITS]) -> Option<u32> {
     u32::try_from(leading * 100_000_000 + parse_eight(*rest)?).ok()
 }
 
-/// Eight digits in one word: first that each byte is one, then neighbours are joined three times.
+/// Parses eight digits in one word: checks that each byte is a digit, then joins neighbours three times.
 fn parse_eight(text: [u8; 8]) -> Option<u64> {
     const HIGH_NIBBLES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
     const ZEROS: u64 = 0x3030_3030_3030_3030;
     let word = u64::from_le_bytes(text);
-    // A byte is a digit if its high nibble is 3, and stays so when 6 is added.
+    // A byte is a digit if its high nibble is 3 and still is 3 after adding 6.
     let shifted = word.wrapping_add(0x0606_0606_0606_0606);
     if word & HIGH_NIBBLES != ZEROS || shifted & HIGH_NIBBLES != ZEROS {
         return None;
@@ -31,7 +32,7 @@ fn parse_eight(text: [u8; 8]) -> Option<u64> {
     Some(fours.wrapping_mul(10_000 * 0x1_0000_0000 + 1) >> 32)
 }
 
-/// The digits of a number.
+/// Formats a number as ten digits.
 pub(super) fn write(mut number: u32) -> [u8; DIGITS] {
     let mut text = [b'0'; DIGITS];
     for digit in text.iter_mut().rev() {
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_fit_are_read_and_others_are_not() {
+    fn parse_accepts_u32_only() {
         assert_eq!(parse(b"0000000000"), Some(0));
         assert_eq!(parse(b"2147483647"), Some(i32::MAX.unsigned_abs()));
         assert_eq!(parse(b"4294967295"), Some(u32::MAX));
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_that_is_no_digit_is_noticed_in_every_place() {
+    fn parse_rejects_non_digits_at_every_position() {
         for place in 0..DIGITS {
             for byte in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
                 let mut text = *b"0123456789";
@@ -69,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(number in any::<u32>()) {
+        fn parse_reverses_write(number in any::<u32>()) {
             let text = write(number);
             prop_assert_eq!(String::from_utf8_lossy(&text), format!("{number:010}"));
             prop_assert_eq!(parse(&text), Some(number));

@@ -1,10 +1,8 @@
-//! The order of contenders: who is ahead of whom among the children of a lock, without copying a
-//! name.
+//! Curator's order of the children of a lock, computed without copying a name.
 //!
-//! Curator orders children by the text that follows the lock name in theirs, which normally is a
-//! sequence number of ten digits. [`KeyRule`] says which text that is, [`ChildList::rank`] finds one
-//! contender's place in a single pass over the frame, and [`ChildList::sorted`] puts all of them in
-//! order as one number each.
+//! Curator orders children by the part of the name after the lock name, normally a sequence number of ten
+//! digits. A [`KeyRule`] extracts that part. Then [`ChildList::rank`] finds one contender's position in a
+//! single pass over the frame. [`ChildList::sorted`] sorts all children, as one number each.
 //!
 //! ```
 //! use zk_proto::{ChildList, KeyRule};
@@ -39,7 +37,7 @@ pub use sort::SortedChildren;
 use digits::{DIGITS, parse, write};
 use suffix::Suffixes;
 
-/// Whether a [`KeyRule`] can be made of a lock name: it has something that is not a digit.
+/// Returns whether a [`KeyRule`] accepts this lock name: it must contain a character that is not a digit.
 #[must_use]
 pub const fn is_lock_name(name: &str) -> bool {
     let mut at = 0;
@@ -52,11 +50,13 @@ pub const fn is_lock_name(name: &str) -> bool {
     false
 }
 
-/// What the names of nodes under Curator's protection start with.
+/// Prefix of names of nodes created with Curator's protection.
 const PROTECTED: &[u8] = b"_c_";
 
-/// Which part of a child's name decides its place: what follows the last occurrence of each of
-/// these lock names, one after the other; the whole name where none occurs.
+/// Rule that extracts the sort key from a child's name.
+///
+/// The key is the part after the last occurrence of a lock name. With several lock names, each one is
+/// searched for in the rest after the previous one. If no lock name occurs, the key is the whole name.
 ///
 /// A mutex has one lock name, `lock-`. A read-write lock has two of the same length, `__READ__` and
 /// `__WRIT__`, and both of its sides use both.
@@ -66,7 +66,7 @@ pub struct KeyRule<'a> {
     suffixes: Option<Suffixes>,
 }
 
-/// One is kept by itself, so that a rule can be made of a text that is not a constant.
+/// Lock names of a rule. A single name is stored directly, so that it need not be a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockNames<'a> {
     One(&'a str),
@@ -74,11 +74,11 @@ enum LockNames<'a> {
 }
 
 impl<'a> KeyRule<'a> {
-    /// A rule. Of several lock names, none may hold another or a dash.
+    /// Creates a rule. No lock name may contain another one. If there are several, none may contain a dash.
     ///
     /// # Panics
-    /// If a lock name is empty, or nothing but digits: where it ends and the number begins could
-    /// not be told. For a constant, that is when it is compiled.
+    /// If a lock name is empty or consists of digits only. The end of such a lock name and the start of the
+    /// sequence number would be ambiguous. In a constant, the panic is a compile error.
     #[must_use]
     pub const fn new(lock_names: &'a [&'a str]) -> Self {
         let mut at = 0;
@@ -93,10 +93,10 @@ impl<'a> KeyRule<'a> {
         }
     }
 
-    /// A rule of one lock name.
+    /// Creates a rule with one lock name.
     ///
     /// # Panics
-    /// As [`new`](Self::new); see [`is_lock_name`].
+    /// Like [`new`](Self::new); see [`is_lock_name`].
     #[must_use]
     pub const fn named(lock_name: &'a str) -> Self {
         assert!(is_lock_name(lock_name), "a lock name holds something beside digits");
@@ -111,13 +111,13 @@ impl<'a> KeyRule<'a> {
         }
     }
 
-    /// The key of a name.
+    /// Returns the sort key of a name.
     #[must_use]
     pub fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
         self.find(name).0
     }
 
-    /// The key of a name, and where in it the key begins, if that is text.
+    /// Returns the sort key of a name and, for a text key, its offset in the name.
     fn find<'n>(&self, name: &'n [u8]) -> (Key<'n>, usize) {
         if let Some(number) = self.number(name) {
             return (Key::Number(number), 0);
@@ -126,11 +126,11 @@ impl<'a> KeyRule<'a> {
         (Key::of_text(name.get(start..).unwrap_or_default()), start)
     }
 
-    /// Whether the name can be that of a contender: it holds a lock name, or is protected as
-    /// Curator's nodes are.
+    /// Returns whether the name can belong to a contender: it contains a lock name, or has the prefix of
+    /// Curator's protection.
     ///
-    /// Curator itself counts every child, so that a foreign `0` blocks its locks for ever
-    /// (CURATOR-43). Leaving out what no contender can bear as its name is as safe.
+    /// Curator itself counts every child, so a foreign `0` blocks its locks forever (CURATOR-43). Skipping a
+    /// name that no contender can have is equally safe.
     #[must_use]
     pub fn is_contender(&self, name: &[u8]) -> bool {
         self.number(name).is_some()
@@ -138,8 +138,8 @@ impl<'a> KeyRule<'a> {
             || self.lock_names().iter().any(|lock_name| last(name, lock_name.as_bytes()).is_some())
     }
 
-    /// The number of a name that ends in a lock name and ten digits, as nearly all do. No lock name
-    /// can occur after that one, so what is left is the key.
+    /// Returns the sequence number of a name that ends in a lock name and ten digits, as nearly all names do.
+    /// No lock name can occur after the digits, so the number is the key.
     fn number(&self, name: &[u8]) -> Option<u32> {
         let (front, digits) = name.split_last_chunk::<DIGITS>()?;
         let named = match self.suffixes.and_then(|suffixes| suffixes.end(front)) {
@@ -149,9 +149,11 @@ impl<'a> KeyRule<'a> {
         if named && self.stands_apart(front) { parse(digits) } else { None }
     }
 
-    /// Whether no other lock name runs into the one that `front` ends in, as in `__READ__WRIT__`,
-    /// where Curator finds the first of them and so not the second. In the names that it makes itself
-    /// there is a dash before the lock name, or nothing; any others are looked at the long way.
+    /// Returns whether no other lock name overlaps the one that `front` ends in.
+    ///
+    /// In `__READ__WRIT__`, Curator finds the first lock name and so misses the second. In names that Curator
+    /// creates, the lock name follows a dash or starts the name. Any other name takes the slow path,
+    /// [`text_start`](Self::text_start).
     fn stands_apart(&self, front: &[u8]) -> bool {
         let several = self.lock_names().len() > 1;
         !several
@@ -161,7 +163,7 @@ impl<'a> KeyRule<'a> {
             })
     }
 
-    /// Where the text that decides begins, the long way. It goes on to the end of the name.
+    /// Returns the offset of a text key, which extends to the end of the name.
     fn text_start(&self, name: &[u8]) -> usize {
         self.lock_names().iter().fold(0, |start, lock_name| {
             let rest = name.get(start..).unwrap_or_default();
@@ -170,8 +172,8 @@ impl<'a> KeyRule<'a> {
     }
 }
 
-/// Where the last occurrence begins. Names may be as long as a frame, so only the places where the
-/// first byte stands are compared.
+/// Returns the offset of the last occurrence. Names may be as long as a frame, so only the positions of the
+/// first byte are compared.
 fn last(name: &[u8], wanted: &[u8]) -> Option<usize> {
     let first = wanted.first()?;
     let mut ends = name.len().checked_sub(wanted.len())? + 1;
@@ -184,13 +186,13 @@ fn last(name: &[u8], wanted: &[u8]) -> Option<usize> {
     }
 }
 
-/// What decides a child's place. Ordered as Curator orders: as text.
+/// Sort key of a child. Keys are ordered as text, as in Curator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key<'a> {
-    /// Ten digits, as a server appends them. Ten digits are in the order of their numbers.
+    /// Ten digits, as a server appends them. Their order as text is that of their numbers.
     Number(u32),
-    /// Anything else: names of foreign nodes, and the numbers of a server that has counted beyond
-    /// 31 bits, such as `-000000005`.
+    /// Any other text: a name of a foreign node, or the number of a server whose counter exceeds 31 bits,
+    /// such as `-000000005`.
     Text(&'a [u8]),
 }
 

@@ -1,4 +1,4 @@
-//! The nearest contender ahead of a certain kind, in one pass and without an allocation.
+//! Search for the nearest contender of a certain kind ahead of another, in one pass and without allocation.
 
 use std::cmp::Ordering;
 
@@ -6,12 +6,12 @@ use super::{Key, KeyRule};
 use crate::child_list::ChildList;
 
 impl ChildList {
-    /// The last of those children ahead of `own` that are `wanted`, or `None` in it if there is
-    /// none: whom a reader waits for, where only writers are in its way. `None` at all if `own` is
-    /// not in the list.
+    /// Returns the nearest child ahead of `own` that is `wanted`, or `Some(None)` if there is none. Returns
+    /// `None` if `own` is not in the list.
     ///
-    /// What is ahead is decided as by [`rank`](Self::rank), except that it is left to `wanted` which
-    /// names count.
+    /// A reader uses it to find the nearest writer ahead, the only contender it has to wait for.
+    ///
+    /// The order is that of [`rank`](Self::rank), except that `wanted` alone decides which names count.
     ///
     /// ```
     /// use zk_proto::{ChildList, KeyRule};
@@ -32,13 +32,13 @@ impl ChildList {
         wanted: impl Fn(&[u8]) -> bool,
     ) -> Option<Option<&[u8]>> {
         let own_key = rule.key(own);
-        // As in `rank`: for nearly every name it comes down to two comparisons of numbers.
+        // As in `rank`, nearly every name costs only two comparisons of numbers.
         let own_number = match own_key {
             Key::Number(number) => number,
             Key::Text(_) => 0,
         };
         let mut nearest: Option<(Key<'_>, &[u8])> = None;
-        let mut floor = 0; // no number below this one is the nearest
+        let mut floor = 0; // the nearest number is at least this one
         let mut present = false;
         for name in self {
             let number = rule.number(name);
@@ -46,7 +46,7 @@ impl ChildList {
                 && number != own_number
                 && matches!(own_key, Key::Number(_))
             {
-                // Whether floor <= number < own_number, as one branch.
+                // True if floor <= number < own_number, as one branch.
                 let is_nearer = number.wrapping_sub(floor) < own_number.wrapping_sub(floor);
                 let key = Key::Number(number);
                 if is_nearer && nearest.is_none_or(|(other, _)| key >= other) && wanted(name) {
@@ -60,7 +60,7 @@ impl ChildList {
                     present = true;
                     false
                 }
-                // Of equal keys the one that is listed first is ahead.
+                // Of equal keys, the first in the list is ahead.
                 Ordering::Equal => !present,
                 order => order == Ordering::Less,
             };
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_is_behind_the_nearest_writer_only() {
+    fn reader_waits_for_the_nearest_writer() {
         let names = [
             "d__READ__0000000005",
             "c__WRIT__0000000004",
@@ -105,13 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_is_not_in_the_way() {
+    fn writer_behind_a_reader_is_ignored() {
         let names = ["a__READ__0000000001", "b__WRIT__0000000002"];
         assert_eq!(nearest(&names, names[0]), Some(None));
     }
 
     #[test]
-    fn of_equal_keys_the_first_listed_is_ahead() {
+    fn equal_keys_are_ordered_by_list_position() {
         let (read, write) = ("a__READ__0000000001", "b__WRIT__0000000001");
         assert_eq!(nearest(&[write, read], read), Some(Some(write)));
         assert_eq!(nearest(&[read, write], read), Some(None));

@@ -1,27 +1,27 @@
-//! One contender's place, in one pass over the list and without an allocation.
+//! Position of one contender, found in one pass over the list and without allocation.
 
 use std::cmp::Ordering;
 
 use super::{Key, KeyRule};
 use crate::child_list::ChildList;
 
-/// Where a contender stands among the others.
+/// Position of a contender among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rank<'a> {
-    /// How many contenders are ahead; the holder of a mutex has none.
+    /// Number of contenders ahead; 0 for the holder of a mutex.
     pub position: usize,
-    /// The nearest one ahead.
+    /// The nearest contender ahead.
     pub predecessor: Option<&'a [u8]>,
-    /// The one ahead of that.
+    /// The second nearest contender ahead.
     pub second: Option<&'a [u8]>,
-    /// True if a name in the list does not end in a lock name of the rule and a number. It may also be
-    /// true for a name in which one lock name runs into another.
+    /// True if a name in the list does not end in a lock name of the rule and a number. It may also be true
+    /// for a name in which two lock names overlap.
     pub has_others: bool,
 }
 
 impl Rank<'_> {
-    /// Whether the two that are named are all there are ahead, so that nothing needs to be asked
-    /// when they have gone.
+    /// Returns whether `predecessor` and `second` are all contenders ahead. In that case no request is needed
+    /// after both are deleted.
     #[must_use]
     pub fn all_named(&self) -> bool {
         self.position <= 2
@@ -29,15 +29,15 @@ impl Rank<'_> {
 }
 
 impl ChildList {
-    /// The place of `own`, or `None` if it is not in the list. Names that no contender can have are
-    /// left out; see [`KeyRule::is_contender`].
+    /// Returns the position of `own`, or `None` if it is not in the list. Names that no contender can have
+    /// are skipped; see [`KeyRule::is_contender`].
     ///
-    /// Of children with equal keys the one that the server lists first is ahead, as with Curator.
+    /// Of children with equal keys, the first in the server's list is ahead, as in Curator.
     #[must_use]
     pub fn rank(&self, own: &[u8], rule: KeyRule<'_>) -> Option<Rank<'_>> {
         let own_key = rule.key(own);
-        // Nearly every name ends in a number, and nearly none of them is among the two nearest:
-        // for those it comes down to two comparisons of numbers.
+        // Nearly every name ends in a number, and nearly none is among the two nearest. Such a name costs
+        // only two comparisons of numbers.
         let own_number = match own_key {
             Key::Number(number) => number,
             Key::Text(_) => 0,
@@ -51,9 +51,9 @@ impl ChildList {
                 && matches!(own_key, Key::Number(_))
             {
                 ahead.count += usize::from(number < own_number);
-                // Whether floor <= number < own_number, as one branch that is nearly never
-                // taken: in a list without order, `number < own_number` is a coin toss that
-                // costs more than all the rest.
+                // True if floor <= number < own_number, as one branch that is nearly never taken. In an
+                // unordered list, a branch on `number < own_number` is mispredicted half the time, which
+                // costs more than the rest of the loop.
                 if number.wrapping_sub(ahead.floor) < own_number.wrapping_sub(ahead.floor) {
                     ahead.note(Key::Number(number), name);
                 }
@@ -81,15 +81,15 @@ impl ChildList {
     }
 }
 
-/// Those ahead: how many, and the two nearest.
+/// Contenders ahead: their number, and the two nearest.
 #[derive(Default)]
 struct Ahead<'a> {
     count: usize,
     nearest: Option<(Key<'a>, &'a [u8])>,
     second: Option<(Key<'a>, &'a [u8])>,
-    /// No number below this one is among the two nearest.
+    /// Lower bound for the numbers of the two nearest.
     floor: u32,
-    /// Some name has no number.
+    /// Whether a name has no number.
     has_others: bool,
 }
 

@@ -1,29 +1,31 @@
-//! All children in order, as one number each.
+//! Sorting of all children, as one number each.
 
 use super::{Key, KeyRule};
 use crate::child_list::ChildList;
 
-/// The children of a list in Curator's order.
+/// Children of a list in Curator's order.
 ///
-/// Two allocations at most, whatever the length of the list: eight bytes for every name with a
-/// sequence number, and the same for the others if there are any. Every name is searched for the
-/// lock names once, while sorting: iterating looks at no more than ten bytes of a key.
+/// Sorting allocates at most twice, whatever the length of the list. One allocation takes eight bytes for
+/// each name. The other takes the same for each name from the first one without a sequence number on. Sorting
+/// searches every name for the lock names once. Iterating compares at most ten bytes of a key.
 #[derive(Debug, Clone)]
 pub struct SortedChildren<'a> {
     list: &'a ChildList,
-    /// The sequence number above the place in the list: sorting the words sorts the children, and
-    /// leaves those with the same number in the server's order.
+    /// The sequence number above the name's offset in the list. Sorting these words sorts the children and
+    /// keeps the server's order among equal numbers.
     numbered: Vec<u64>,
-    /// The others, in order.
+    /// The children with text keys, in order.
     others: Vec<Other>,
 }
 
-/// A child whose key is no number. The key is remembered, and not looked for again in each
-/// comparison: anybody may put a name of megabytes between thousands of contenders.
+/// Child with a text key.
+///
+/// The key's offset is stored, so that comparisons need not search for it again. Any client may create a name
+/// of megabytes among thousands of contenders.
 #[derive(Debug, Clone, Copy)]
 struct Other {
     place: u32,
-    /// Where in the name the key begins, which goes on to its end.
+    /// Offset of the key in the name. The key extends to the end of the name.
     key_start: u32,
 }
 
@@ -35,7 +37,7 @@ impl Other {
 }
 
 impl ChildList {
-    /// Sorts all children, foreign ones included, as Curator does.
+    /// Sorts all children as Curator does, including foreign ones.
     #[must_use]
     pub fn sorted<'a>(&'a self, rule: KeyRule<'a>) -> SortedChildren<'a> {
         let mut numbered = Vec::with_capacity(self.len());
@@ -49,7 +51,7 @@ impl ChildList {
                     if others.is_empty() {
                         others.reserve_exact(self.len() - numbered.len());
                     }
-                    // It fits, as every place does: a frame's length is an i32.
+                    // The offset fits, because a frame's length is an i32.
                     others.push(Other { place, key_start: u32::try_from(start).unwrap_or(0) });
                 }
             }
@@ -61,19 +63,19 @@ impl ChildList {
 }
 
 impl<'a> SortedChildren<'a> {
-    /// The number of children.
+    /// Returns the number of children.
     #[must_use]
     pub fn len(&self) -> usize {
         self.numbered.len() + self.others.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no children.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The raw names, in order.
+    /// Iterates over the raw names, in order.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone {
         let Self { list, numbered, others } = self;
         let list = *list;

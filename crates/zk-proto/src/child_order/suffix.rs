@@ -1,25 +1,26 @@
-//! Whether a name ends, before its digits, in a lock name: one comparison of words for the lock
-//! names there are, instead of one of slices for each child.
+//! Fast check whether a name ends, before its digits, in a lock name. It compares one word with all lock
+//! names, instead of one slice per lock name and child.
 
-/// The longest lock name that fits a word; `__READ__` has this length.
+/// Length of the longest lock name that fits a word; `__READ__` has this length.
 const WORD: usize = 8;
 
-/// A lock name in the low bytes of a word.
+/// Lock name in the low bytes of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Suffix {
     pattern: u64,
     mask: u64,
 }
 
-/// What no word ends in.
+/// Pattern that matches no word.
 const NEVER: Suffix = Suffix { pattern: 1, mask: 0 };
 
-/// The lock names of a rule, of which no lock has more than two.
+/// Lock names of a rule. Every lock of Curator has at most two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Suffixes([Suffix; 2]);
 
 impl Suffixes {
-    /// `None` for lock names that do not fit, which are then compared as slices.
+    /// Returns `None` if a lock name does not fit or there are more than two. The caller then compares
+    /// slices.
     pub(super) const fn new(lock_names: &[&str]) -> Option<Self> {
         match lock_names {
             [one] => match suffix(one.as_bytes()) {
@@ -34,7 +35,7 @@ impl Suffixes {
         }
     }
 
-    /// Whether `text` ends in one of the lock names; `None` if it is too short to tell this way.
+    /// Returns whether `text` ends in one of the lock names, or `None` if `text` is shorter than a word.
     pub(super) fn end(&self, text: &[u8]) -> Option<bool> {
         let word = u64::from_be_bytes(*text.last_chunk::<WORD>()?);
         let [one, two] = self.0;
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_a_word_is_left_to_others() {
+    fn long_or_numerous_lock_names_are_not_supported() {
         assert!(Suffixes::new(&["lock-"]).is_some());
         assert!(Suffixes::new(&["__READ__", "__WRIT__"]).is_some());
         assert!(Suffixes::new(&["too-long-"]).is_none());
@@ -76,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_comparing_slices(
+        fn end_agrees_with_slice_comparison(
             names in prop::collection::vec("[ab]{1,8}", 1..=2),
             text in "[ab]{8,20}",
         ) {

@@ -1,4 +1,4 @@
-//! What stands before every entry of a multi and behind the last, both ways.
+//! Header of every entry of a multi and of its end, in both directions.
 
 use bytes::{BufMut, BytesMut};
 
@@ -10,17 +10,17 @@ use crate::{
     },
 };
 
-/// The type of an error result, and of the end.
+/// Type of an error result and of the end.
 pub(super) const NO_TYPE: i32 = -1;
 
-/// The header of an entry.
+/// Header of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MultiHeader {
     /// The opcode of an operation, or the type of a result.
     pub(super) entry_type: i32,
-    /// Whether the list ends here.
+    /// Whether this header ends the list.
     done: bool,
-    /// -1 in a request and at the end. The code of an error result, which its body repeats.
+    /// The code of an error result, which its body repeats; -1 in a request and at the end.
     err: i32,
 }
 
@@ -30,12 +30,12 @@ impl MultiHeader {
 
     const END: Self = Self { entry_type: NO_TYPE, done: true, err: -1 };
 
-    /// Before an operation of a request.
+    /// Returns the header of an operation.
     pub(super) const fn op(code: i32) -> Self {
         Self { entry_type: code, done: false, err: -1 }
     }
 
-    /// Before a result.
+    /// Returns the header of a result.
     pub(super) const fn result(result_type: i32, err: ErrorCode) -> Self {
         Self { entry_type: result_type, done: false, err: err.0 }
     }
@@ -61,12 +61,12 @@ impl<'a> Decode<'a> for MultiHeader {
     }
 }
 
-/// Bytes [`put_list`] appends.
+/// Returns the number of bytes that [`put_list`] appends.
 pub(super) fn list_len<T: Encode>(entries: &[T]) -> usize {
     entries.iter().map(Encode::encoded_len).sum::<usize>() + MultiHeader::LEN
 }
 
-/// Appends entries, which write their own headers, and the end.
+/// Appends the entries, which include their headers, and the end.
 pub(super) fn put_list<T: Encode>(out: &mut BytesMut, entries: &[T]) {
     for entry in entries {
         entry.encode(out);
@@ -74,11 +74,11 @@ pub(super) fn put_list<T: Encode>(out: &mut BytesMut, entries: &[T]) {
     MultiHeader::END.encode(out);
 }
 
-/// Reads entries up to the end. `body` gets the type of each, and where its header began.
+/// Reads entries up to the end. `body` receives the type of each entry and the offset of its header.
 ///
-/// The list has no count in front. Entries are read twice, the first time to count them: a vector
-/// that grows takes up to three times its length, and the entries are long already. What is
-/// allocated is bounded by the frame, as every entry takes a header of its bytes.
+/// The list has no count in front, so entries are read twice, the first time to count them. A growing vector
+/// would take up to three times the length of long entries. The frame bounds the allocation, because every
+/// entry takes a header of its bytes.
 pub(super) fn read_list<'a, T>(
     r: &mut Reader<'a>,
     mut body: impl FnMut(&mut Reader<'a>, i32, usize) -> Result<T, DecodeError>,
@@ -95,7 +95,7 @@ pub(super) fn read_list<'a, T>(
     Ok(entries)
 }
 
-/// Reads the next entry; `None` is the end.
+/// Reads the next entry; returns `None` at the end.
 fn read_entry<'a, T>(
     r: &mut Reader<'a>,
     body: &mut impl FnMut(&mut Reader<'a>, i32, usize) -> Result<T, DecodeError>,

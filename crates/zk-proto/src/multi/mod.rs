@@ -1,4 +1,4 @@
-//! Several operations in one request: the transaction multi, and multiRead.
+//! Requests with several operations: the transaction multi, and multiRead.
 //!
 //! ```text
 //! multi, multiRead  for each operation: MultiHeader with its opcode, its request record
@@ -18,11 +18,11 @@
 //! | getChildren | `vector<ustring>` children |
 //! | -1 | int err |
 //!
-//! The lists end with the header that says `done`. Not with the type -1: errors have that too. No
-//! count is sent, so a list is as long as its frame has bytes for.
+//! Only the header with `done` set ends a list. The type -1 does not, because errors have it too. No count is
+//! sent, so the frame alone bounds the length of a list.
 //!
-//! The reply's own error is [`OK`](crate::ErrorCode::OK) even if the transaction was rolled back:
-//! see [`MultiReply::failure`]. An error there is about the whole request, mostly
+//! The reply's own error is [`OK`](crate::ErrorCode::OK) even if the transaction was rolled back; see
+//! [`MultiReply::failure`]. Any other code concerns the whole request and is mostly
 //! [`MARSHALLING_ERROR`](crate::ErrorCode::MARSHALLING_ERROR).
 //!
 //! ```

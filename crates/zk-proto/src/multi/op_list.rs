@@ -2,14 +2,14 @@
 
 use std::{fmt, ops::Deref};
 
-/// The operations of a multi: borrowed by who sends them, owned by who has decoded them.
+/// Operations of a multi: borrowed in a request to send, owned in a decoded one.
 ///
-/// It is used as the slice that it is. (A `Cow` would not do: it cannot be shortened in lifetime.)
+/// It dereferences to a slice. (A `Cow` is not possible, as its lifetime cannot be shortened.)
 #[derive(Clone)]
 pub enum OpList<'a, T> {
-    /// A slice of the sender's, so that nothing is allocated for a request.
+    /// Operations borrowed from the sender, so that a request allocates nothing.
     Borrowed(&'a [T]),
-    /// What came out of a frame.
+    /// Operations decoded from a frame.
     Owned(Vec<T>),
 }
 
@@ -24,14 +24,14 @@ impl<T> Deref for OpList<'_, T> {
     }
 }
 
-/// Shows the operations, whoever owns them.
+/// Prints the operations as a list, whether borrowed or owned.
 impl<T: fmt::Debug> fmt::Debug for OpList<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
 }
 
-/// The same operations are the same list, whoever owns them.
+/// Compares the operations only: a borrowed and an owned list can be equal.
 impl<T: PartialEq> PartialEq for OpList<'_, T> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other

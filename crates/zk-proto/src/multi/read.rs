@@ -1,4 +1,4 @@
-//! Several reads in one request, each with a result of its own.
+//! Requests with several reads, each with its own result.
 
 use bytes::{BufMut, BytesMut};
 
@@ -16,9 +16,9 @@ use crate::{
     wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, writer::INT_LEN},
 };
 
-/// Several reads. Needs a server of 3.6.0 or newer; an older one closes the connection.
+/// Request with several reads. Needs a server of 3.6.0 or newer; an older one closes the connection.
 ///
-/// They are answered one by one, so another client's write may come between two of them.
+/// The server executes the reads one by one, so another client's write may be applied between two of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultiRead<'a> {
     /// The reads, in order.
@@ -26,7 +26,7 @@ pub struct MultiRead<'a> {
 }
 
 impl<'a> MultiRead<'a> {
-    /// A request of these reads, which are not copied.
+    /// Creates a request that borrows these reads.
     #[must_use]
     pub const fn new(ops: &'a [MultiReadOp<'a>]) -> Self {
         Self { ops: OpList::Borrowed(ops) }
@@ -61,20 +61,21 @@ impl Request for MultiRead<'_> {
     }
 }
 
-/// A read of a [`MultiRead`]. There are no others. Servers set no watch, whatever is asked.
+/// Read of a [`MultiRead`]. Servers support no other operations here, and they set no watch even if the
+/// operation has `watch` set.
 ///
-/// Each is made from its request with `into()`.
+/// Each request converts with `into()`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MultiReadOp<'a> {
-    /// Asks for a node's data and Stat.
+    /// Reads a node's data and Stat.
     GetData(GetData<'a>),
     /// Lists a node's children.
     GetChildren(GetChildren<'a>),
 }
 
 impl MultiReadOp<'_> {
-    /// The path it is about.
+    /// Returns the path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -129,7 +130,7 @@ impl<'a> From<GetChildren<'a>> for MultiReadOp<'a> {
     }
 }
 
-/// The results of a [`MultiRead`], in the order of its reads. Any of them may be an error.
+/// Results of a [`MultiRead`], in the order of its reads. Each of them may be an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultiReadReply {
     /// One result for each read.
@@ -154,14 +155,14 @@ impl<'a> Decode<'a> for MultiReadReply {
     }
 }
 
-/// What one read of a [`MultiRead`] gave.
+/// Result of one read of a [`MultiRead`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MultiReadResult {
     /// A node's data and Stat.
     Data(DataReply),
     /// The names of a node's children.
     Children(ChildList),
-    /// The read was refused, e.g. with [`NO_NODE`](ErrorCode::NO_NODE).
+    /// The server rejected the read, e.g. with [`NO_NODE`](ErrorCode::NO_NODE).
     Error(ErrorCode),
 }
 

@@ -1,4 +1,4 @@
-//! What became of a transaction.
+//! Results of a transaction.
 
 use std::borrow::Cow;
 
@@ -15,9 +15,9 @@ use crate::{
     },
 };
 
-/// The results of a [`Multi`](crate::Multi), in the order of its operations.
+/// Results of a [`Multi`](crate::Multi), in the order of its operations.
 ///
-/// Either none of them is an error, or all are: see [`failure`](Self::failure).
+/// Either all results are errors or none is: see [`failure`](Self::failure).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultiReply {
     /// One result for each operation.
@@ -25,11 +25,14 @@ pub struct MultiReply {
 }
 
 impl MultiReply {
-    /// Which operation made the transaction fail, counted from 0, and why; `None` if no result is an
-    /// error, which is success if there is a result for each operation.
+    /// Returns the index of the operation that failed, from 0, and its error. Returns `None` if no result is
+    /// an error.
     ///
-    /// Results that are errors and blame no operation are no server's, and no success either: the
-    /// first of them is then called a [`RUNTIME_INCONSISTENCY`](ErrorCode::RUNTIME_INCONSISTENCY).
+    /// `None` means success if the reply has a result for each operation.
+    ///
+    /// No server sends a reply in which all errors have the code [`OK`](ErrorCode::OK). Such a reply is a
+    /// failure too. The function returns its first error as
+    /// [`RUNTIME_INCONSISTENCY`](ErrorCode::RUNTIME_INCONSISTENCY).
     ///
     /// ```
     /// use zk_proto::{ErrorCode, MultiReply, MultiResult::Error};
@@ -74,25 +77,25 @@ impl<'a> Decode<'a> for MultiReply {
     }
 }
 
-/// What became of one operation of a [`Multi`](crate::Multi).
+/// Result of one operation of a [`Multi`](crate::Multi).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MultiResult {
-    /// A node was created.
+    /// The node was created.
     Created {
-        /// Its path, with the sequence number if there is one.
+        /// The path, with the sequence number if there is one.
         path: String,
-        /// Its Stat right after this operation. Not to a create, unless it is of a container; nor to
-        /// a create2 from a server before 3.7.2 or 3.8.2.
+        /// The node's Stat right after this operation. Servers send none for a create, unless it creates a
+        /// container. Servers before 3.7.2 or 3.8.2 send none for a create2 either.
         stat: Option<Stat>,
     },
-    /// A node was deleted.
+    /// The node was deleted.
     Deleted,
-    /// A node's data was set; its Stat right after this operation.
+    /// The node's data was set. The Stat is that right after this operation.
     Set(Stat),
-    /// A node has the expected version.
+    /// The node has the expected version.
     Checked,
-    /// Nothing was applied: [`OK`](ErrorCode::OK) before the operation that failed, its error at
-    /// it, and [`RUNTIME_INCONSISTENCY`](ErrorCode::RUNTIME_INCONSISTENCY) after it.
+    /// The transaction was not applied. The failed operation has its error, earlier operations have
+    /// [`OK`](ErrorCode::OK), later ones [`RUNTIME_INCONSISTENCY`](ErrorCode::RUNTIME_INCONSISTENCY).
     Error(ErrorCode),
 }
 

@@ -1,4 +1,4 @@
-//! The transaction: all of its operations are applied, or none.
+//! Transaction: the server applies all of its operations, or none.
 
 use std::borrow::Cow;
 
@@ -21,18 +21,18 @@ use crate::{
     },
 };
 
-/// Several writes, of which all are applied or none. Needs a server of 3.4 or newer.
+/// Request with several writes, of which the server applies all or none. Needs a server of 3.4 or newer.
 ///
-/// Later operations see the effect of earlier ones. All take one zxid. The whole request has to fit
-/// a frame; there is no other limit on the number of operations.
+/// Later operations see the effect of earlier ones. All operations share one zxid. The whole request has to
+/// fit a frame, which is the only limit on the number of operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Multi<'a> {
-    /// The operations, in order. None at all is a transaction that succeeds and takes a zxid.
+    /// The operations, in order. A transaction without operations succeeds and takes a zxid.
     pub ops: OpList<'a, MultiOp<'a>>,
 }
 
 impl<'a> Multi<'a> {
-    /// A transaction of these operations, which are not copied.
+    /// Creates a transaction that borrows these operations.
     #[must_use]
     pub const fn new(ops: &'a [MultiOp<'a>]) -> Self {
         Self { ops: OpList::Borrowed(ops) }
@@ -67,16 +67,16 @@ impl Request for Multi<'_> {
     }
 }
 
-/// An operation of a [`Multi`]. There are no others: a server refuses a multi with anything else.
+/// Operation of a [`Multi`]. A server rejects a multi with any other operation.
 ///
-/// Each is made from its request with `into()`.
+/// Each request converts with `into()`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MultiOp<'a> {
-    /// Creates a node. With [`CreateMode::Container`](crate::CreateMode::Container) it is a
-    /// container: here, unlike outside of a multi, servers go by the mode.
+    /// Creates a node. The mode [`CreateMode::Container`](crate::CreateMode::Container) creates a container:
+    /// inside a multi, unlike outside, servers evaluate the mode.
     Create(Create<'a>),
-    /// Creates a node, and returns its Stat. A server before 3.7.2 or 3.8.2 returns none.
+    /// Creates a node and returns its Stat. A server before 3.7.2 or 3.8.2 returns no Stat.
     Create2(Create2<'a>),
     /// Creates a container.
     CreateContainer(CreateContainer<'a>),
@@ -91,7 +91,7 @@ pub enum MultiOp<'a> {
 }
 
 impl MultiOp<'_> {
-    /// Which operation it is.
+    /// Returns the operation's opcode.
     #[must_use]
     pub const fn op(&self) -> OpCode {
         match self {
@@ -105,7 +105,7 @@ impl MultiOp<'_> {
         }
     }
 
-    /// The path it is about.
+    /// Returns the path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -158,7 +158,7 @@ impl<'a> MultiOp<'a> {
     }
 }
 
-/// Makes each request an operation of a multi.
+/// Implements the conversion of each request into an operation of a multi.
 macro_rules! from_requests {
     ($($name:ident)*) => {$(
         impl<'a> From<$name<'a>> for MultiOp<'a> {
@@ -171,22 +171,21 @@ macro_rules! from_requests {
 
 from_requests!(Create Create2 CreateContainer CreateTtl Delete SetData Check);
 
-/// Compares the version of a node's data with the expected one, and so keeps the rest of a
-/// [`Multi`] from being applied to something else.
+/// Check of the version of a node's data. If the version differs, the whole [`Multi`] fails.
 ///
 /// ```text
 /// CheckVersionRequest  path: ustring, version: int
 /// ```
 ///
-/// Not a [`Request`]: sent alone it makes some servers close the connection, and others never
-/// answer. It fails with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
+/// It is not a [`Request`]. Sent alone, it makes some servers close the connection, and others never reply.
+/// It fails with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
 /// [`NO_NODE`](crate::ErrorCode::NO_NODE), [`NO_AUTH`](crate::ErrorCode::NO_AUTH) or
 /// [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check<'a> {
     /// The path.
     pub path: Cow<'a, str>,
-    /// The version its data must have; -1 for any, which checks that the node exists.
+    /// The version that the node's data must have; -1 for any version, which checks that the node exists.
     pub version: i32,
 }
 

@@ -1,52 +1,52 @@
-//! What can be wrong with received bytes, and where.
+//! Decoding errors and their positions.
 
 use std::{error::Error, fmt};
 
-/// Received bytes are not the record they should be.
+/// Failure to decode received bytes as a record.
 ///
-/// Small and `Copy`: it names things, it carries nothing the peer sent except lengths. `Debug`
+/// The error is small and `Copy`. It contains names and numbers, but no text or data of the peer. `Debug`
 /// prints the same line as `Display`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DecodeError {
-    /// The record being read, e.g. `"ReplyHeader"`.
+    /// The decoded record, e.g. `"ReplyHeader"`.
     pub record: &'static str,
-    /// The field being read, e.g. `"zxid"`.
+    /// The decoded field, e.g. `"zxid"`.
     pub field: &'static str,
-    /// Where the read that failed began, in bytes from the start of the frame (for a reply's or a
-    /// request's body: from the end of its header).
+    /// The offset of the failed read, in bytes from the start of the frame. For the body of a reply or
+    /// request, it counts from the end of the header.
     pub offset: usize,
-    /// What is wrong there.
+    /// The cause of the failure.
     pub kind: DecodeErrorKind,
 }
 
-/// What is wrong with a field.
+/// Cause of a decoding failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
     /// The frame ends before the field does.
     Truncated {
-        /// Bytes the field needs from its offset on.
+        /// Bytes that the field needs from its offset on.
         needed: usize,
-        /// Bytes the frame has from there on.
+        /// Bytes that the frame has from its offset on.
         remaining: usize,
     },
     /// A buffer or string length below -1 (-1 is null).
     NegativeLength(i32),
     /// A null string where ZooKeeper never sends one.
     NullText,
-    /// A null buffer where it must not be null.
+    /// A null buffer in a field that must not be null.
     NullBuffer,
     /// A vector announces more elements than the rest of the frame can hold.
     CountTooLarge {
         /// Elements announced.
         count: usize,
-        /// Elements of the smallest possible size that would fit.
+        /// Elements of the smallest possible size that would fit in the rest.
         room: usize,
     },
-    /// Create flags that are not a [`CreateMode`](crate::CreateMode). A server answers these with
-    /// `BadArguments` (or `Unimplemented` for the TTL modes), unlike the other kinds.
+    /// Create flags that are no [`CreateMode`](crate::CreateMode). Unlike for the other causes, a server
+    /// replies with `BadArguments` (or `Unimplemented` for the time-to-live modes).
     UnknownCreateFlags(i32),
-    /// A number that is none of those the field may have. A server answers `MarshallingError`.
+    /// A number that the field cannot have. A server replies with `MarshallingError`.
     UnknownValue(i32),
 }
 

@@ -1,8 +1,8 @@
-//! The jute primitives, and the two traits every record implements.
+//! jute primitives, and the two traits that all records implement.
 //!
-//! jute is ZooKeeper's record format: big-endian integers, length-prefixed buffers and strings,
-//! counted vectors, no padding and no tags. A record is its fields in declared order and nothing
-//! else. [`Reader`] is the cursor over one received frame; [`writer`] holds the append functions.
+//! jute is ZooKeeper's record format: big-endian integers, length-prefixed buffers and strings, counted
+//! vectors, no padding and no tags. A record consists of its fields in declared order. [`Reader`] is the
+//! cursor over a received frame; [`writer`] contains the append functions.
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};
@@ -31,40 +31,39 @@ pub use error::{DecodeError, DecodeErrorKind};
 pub use reader::Reader;
 pub use text::decode_text;
 
-/// A record that can be written to the wire.
+/// Record that can be encoded.
 pub trait Encode {
-    /// The number of bytes [`encode`](Self::encode) appends, exactly.
+    /// Returns the exact number of bytes that [`encode`](Self::encode) appends.
     ///
-    /// Known before anything is written, so that a frame is one reservation and one append.
+    /// The length is available before encoding, so that a frame takes one reservation and one append.
     fn encoded_len(&self) -> usize;
 
     /// Appends the record to `out`: exactly [`encoded_len`](Self::encoded_len) bytes.
     ///
-    /// Never fails. Whether the result fits a server's frame limit is for the caller to check,
-    /// with [`request_frame_len`](crate::request_frame_len), before it encodes.
+    /// Encoding never fails. The caller checks before encoding whether the frame fits the server's limit,
+    /// with [`request_frame_len`](crate::request_frame_len).
     fn encode(&self, out: &mut BytesMut);
 }
 
-/// A record that can be read from a frame that lives for `'a`.
+/// Record that can be decoded from a frame with lifetime `'a`.
 ///
-/// Requests borrow their paths from the frame; replies own what they hold and share the frame's
-/// memory for data, so they implement this for every `'a`.
+/// Requests borrow their paths from the frame. Replies own their contents and share the frame's memory for
+/// data, so they implement this trait for every `'a`.
 pub trait Decode<'a>: Sized {
-    /// The name of the record in ZooKeeper's own definitions; [`DecodeError`] reports it.
+    /// The record's name in ZooKeeper's definitions, which [`DecodeError`] reports.
     const RECORD: &'static str;
 
-    /// Reads the record at the cursor and leaves the cursor behind it.
+    /// Decodes the record at the cursor and moves the cursor behind it.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if the bytes are not such a record. The cursor is then in an unspecified
-    /// place.
+    /// [`DecodeError`] if the bytes are no such record. The position of the cursor is then unspecified.
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError>;
 
-    /// Reads the record from the start of `frame`.
+    /// Decodes the record at the start of `frame`.
     ///
-    /// Bytes behind the record are ignored, as ZooKeeper's server and Java client do: a newer peer
-    /// may have appended fields.
+    /// Bytes after the record are ignored, as in ZooKeeper's server and Java client, because a newer peer may
+    /// append fields.
     ///
     /// # Errors
     ///
@@ -74,7 +73,7 @@ pub trait Decode<'a>: Sized {
     }
 }
 
-/// The body of a reply that has none (delete, ping, setWatches, auth, closeSession).
+/// Empty body of a reply (delete, ping, setWatches, auth, closeSession).
 impl Encode for () {
     fn encoded_len(&self) -> usize {
         0
@@ -83,7 +82,7 @@ impl Encode for () {
     fn encode(&self, _out: &mut BytesMut) {}
 }
 
-/// The body of a reply that has none (delete, ping, setWatches, auth, closeSession).
+/// Empty body of a reply (delete, ping, setWatches, auth, closeSession).
 impl<'a> Decode<'a> for () {
     const RECORD: &'static str = "empty";
 

@@ -1,4 +1,4 @@
-//! The cursor over one received frame.
+//! Cursor over a received frame.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -29,41 +29,41 @@ use super::{
     writer::{BOOL_LEN, INT_LEN, LONG_LEN},
 };
 
-/// The length or count that stands for null.
+/// Length or count that means null.
 const NULL_LEN: i32 = -1;
 
-/// A cursor over one frame.
+/// Cursor over a frame.
 ///
-/// Every read names the field it is for, so that an error says what was being read and where.
-/// Nothing is copied and nothing is allocated before the bytes for it are known to be there.
+/// Every read takes the name of its field, for error messages. The cursor copies nothing, and it allocates
+/// only after a check that the bytes have arrived.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     frame: &'a Bytes,
-    /// What is left of `frame`; always a suffix of it.
+    /// Unread suffix of `frame`.
     rest: &'a [u8],
     record: &'static str,
 }
 
 impl<'a> Reader<'a> {
-    /// A cursor at the start of `frame`; `record` names what is being read, for errors.
+    /// Creates a cursor at the start of `frame`; `record` is the name of the record for errors.
     #[must_use]
     pub fn new(frame: &'a Bytes, record: &'static str) -> Self {
         Self { frame, rest: frame, record }
     }
 
-    /// Bytes not read yet.
+    /// Returns the number of unread bytes.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.frame.len().saturating_sub(self.rest.len())
     }
 
-    /// Reads one byte; any non-zero value is true, as for the server.
+    /// Reads one byte; any non-zero value is true, as in ZooKeeper's server.
     ///
     /// # Errors
     ///
@@ -90,8 +90,8 @@ impl<'a> Reader<'a> {
         self.fixed(field, LONG_LEN, be_i64)
     }
 
-    /// Reads a length-prefixed buffer as a slice that shares the frame's memory. `None` is null
-    /// (length -1), which is not the same as empty.
+    /// Reads a length-prefixed buffer as a slice that shares the frame's memory. `None` is null (length -1),
+    /// which differs from empty.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         self.fixed(field, len, take(len)).map(Some)
     }
 
-    /// Reads a string that must not be null. Its bytes are never an error: see [`decode_text`].
+    /// Reads a string that must not be null. Invalid UTF-8 is no error: see [`decode_text`].
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a string; `None` is null. Its bytes are never an error: see [`decode_text`].
+    /// Reads a string; `None` is null. Invalid UTF-8 is no error: see [`decode_text`].
     ///
     /// # Errors
     ///
@@ -141,16 +141,16 @@ impl<'a> Reader<'a> {
         Ok(self.slice(field)?.map(decode_text))
     }
 
-    /// Reads a counted vector, calling `each` for every element.
+    /// Reads a counted vector and calls `each` for every element.
     ///
-    /// `min_element_len` is the length of the shortest possible element. A count that needs more
-    /// bytes than the frame has left is refused before anything is read or reserved: the format
-    /// itself puts no bound on counts. A negative count is empty: -1 is null, and servers read the
-    /// other ones as empty too.
+    /// `min_element_len` is the length of the shortest possible element. The format does not limit counts. A
+    /// count that needs more bytes than the frame has left is therefore rejected before anything is read or
+    /// reserved. A negative count reads as empty: -1 is null, and servers read all other negative counts as
+    /// empty too.
     ///
     /// # Errors
     ///
-    /// [`DecodeErrorKind::Truncated`], [`DecodeErrorKind::CountTooLarge`], and what `each` returns.
+    /// [`DecodeErrorKind::Truncated`], [`DecodeErrorKind::CountTooLarge`], and the errors of `each`.
     pub fn vector<T>(
         &mut self,
         field: &'static str,
@@ -165,12 +165,14 @@ impl<'a> Reader<'a> {
         Ok(elements)
     }
 
-    /// Reads a counted vector that may be null, which [`vector`](Self::vector) reads as empty: as
-    /// the server does, and does not always treat alike.
+    /// Reads a counted vector that may be null.
+    ///
+    /// [`vector`](Self::vector) reads null as empty, as the server does. But the server does not treat null
+    /// and empty alike for every field.
     ///
     /// # Errors
     ///
-    /// As [`vector`](Self::vector).
+    /// Like [`vector`](Self::vector).
     pub fn opt_vector<T>(
         &mut self,
         field: &'static str,
@@ -182,7 +184,7 @@ impl<'a> Reader<'a> {
         Ok((!is_null).then_some(elements))
     }
 
-    /// Reads a vector's count, bounded by what the rest of the frame can hold.
+    /// Reads a vector's count, and rejects it if the rest of the frame cannot hold the elements.
     pub(crate) fn count(
         &mut self,
         field: &'static str,
@@ -197,18 +199,17 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// The part of the frame from `start` (an earlier [`offset`](Self::offset)) to the cursor,
+    /// Returns the part of the frame from `start` (an earlier [`offset`](Self::offset)) to the cursor,
     /// sharing the frame's memory.
     pub(crate) fn since(&self, start: usize) -> Bytes {
         let end = self.offset();
         self.frame.slice(start.min(end)..end)
     }
 
-    /// Walks over `count` buffers none of which is null, if that many are there; stays where it is
-    /// otherwise.
+    /// Skips `count` non-null buffers and returns true, or returns false without moving the cursor.
     ///
-    /// Hand-written, where everything else here is nom's: a list of children is walked once for
-    /// each reply, and this takes a third of the time per child.
+    /// This function is hand-written, while the others use nom. Every reply with a list of children is walked
+    /// once, and this code takes a third of the time per child.
     pub(crate) fn skip_buffers(&mut self, count: usize) -> bool {
         let mut rest = self.rest;
         for _ in 0..count {
@@ -219,7 +220,7 @@ impl<'a> Reader<'a> {
         true
     }
 
-    /// Runs a parser that fails only for want of its `len` bytes.
+    /// Runs a parser whose only failure is that its `len` bytes are missing.
     fn fixed<T>(
         &mut self,
         field: &'static str,
@@ -239,7 +240,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An error about `field`, whose read began at `offset`.
+    /// Returns an error for `field`, whose read began at `offset`.
     pub(crate) fn error(
         &self,
         field: &'static str,
@@ -250,7 +251,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Takes a length-prefixed buffer that is not null off the front.
+/// Splits a length-prefixed, non-null buffer off the front.
 pub(crate) fn split_buffer(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (prefix, rest) = bytes.split_first_chunk::<INT_LEN>()?;
     let len = usize::try_from(i32::from_be_bytes(*prefix)).ok()?;

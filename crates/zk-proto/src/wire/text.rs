@@ -1,9 +1,8 @@
-//! Strings as Java writes them.
+//! Decoding of strings as Java encodes them.
 //!
-//! A Java peer writes strings char by char over UTF-16, so a character beyond U+FFFF goes out as
-//! CESU-8: two surrogates of three bytes each (U+1F600 as `ed a0 bd ed b8 80`). Paths cannot hold
-//! such characters, but ACL ids and auth ids can, and one stored id must not make a whole reply
-//! unreadable. So nothing in a string is an error here.
+//! Java encodes each UTF-16 unit separately, so a character beyond U+FFFF becomes CESU-8: two surrogates of
+//! three bytes each (U+1F600 as `ed a0 bd ed b8 80`). Paths cannot contain such characters, but ACL ids and
+//! auth ids can. One stored id must not make a whole reply unreadable. Therefore no string is an error here.
 //!
 //! ```
 //! use zk_proto::wire::decode_text;
@@ -17,8 +16,8 @@ use std::{borrow::Cow, str};
 
 /// Decodes a string received from a peer; never fails.
 ///
-/// Valid UTF-8 is borrowed. CESU-8 surrogate pairs become the character they stand for, any other
-/// broken byte sequence becomes U+FFFD. The result is at most three times as long as the input.
+/// Valid UTF-8 is borrowed. A CESU-8 surrogate pair becomes the character it encodes. Any other invalid byte
+/// sequence becomes U+FFFD. The result is at most three times as long as the input.
 #[must_use]
 pub fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(bytes) {
@@ -44,9 +43,9 @@ fn decode_broken(mut rest: &[u8]) -> String {
             rest = after;
         } else {
             text.push(char::REPLACEMENT_CHARACTER);
-            // No error length: the string ends inside a character.
+            // Without an error length, the string ends inside a character.
             let skip = match tail {
-                // A surrogate without its other half is one character.
+                // An unpaired surrogate is one character.
                 [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
                 _ => broken.error_len().unwrap_or(tail.len()),
             };
@@ -55,7 +54,7 @@ fn decode_broken(mut rest: &[u8]) -> String {
     }
 }
 
-/// Takes a CESU-8 surrogate pair off the front: `ed a0..af 80..bf ed b0..bf 80..bf`.
+/// Splits a CESU-8 surrogate pair off the front: `ed a0..af 80..bf ed b0..bf 80..bf`.
 fn split_surrogate_pair(bytes: &[u8]) -> Option<(char, &[u8])> {
     let (pair, after) = bytes.split_first_chunk::<6>()?;
     let [0xed, h1 @ 0xa0..=0xaf, h2 @ 0x80..=0xbf, 0xed, l1 @ 0xb0..=0xbf, l2 @ 0x80..=0xbf] =

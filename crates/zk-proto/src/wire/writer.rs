@@ -1,6 +1,6 @@
-//! Functions that append the jute primitives, and the lengths they append.
+//! Functions that append the jute primitives, and functions that return the appended lengths.
 //!
-//! Integers are written with [`bytes::BufMut`] directly; they are big-endian there as here.
+//! Integers are appended with [`bytes::BufMut`] directly, which is big-endian like jute.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -31,26 +31,25 @@ pub fn put_bool(out: &mut BytesMut, value: bool) {
     out.put_u8(u8::from(value));
 }
 
-/// Bytes [`put_text`] appends.
+/// Returns the number of bytes that [`put_text`] appends.
 #[must_use]
 pub fn text_len(text: &str) -> usize {
     buffer_len(Some(text.as_bytes()))
 }
 
-/// Appends a string as UTF-8, which is what every peer reads (only Java's writer makes CESU-8).
+/// Appends a string as UTF-8, which every peer can decode. Only Java's writer produces CESU-8.
 pub fn put_text(out: &mut BytesMut, text: &str) {
     put_buffer(out, Some(text.as_bytes()));
 }
 
-/// Bytes [`put_java_text`] appends.
+/// Returns the number of bytes that [`put_java_text`] appends.
 #[must_use]
 pub fn java_text_len(text: &str) -> usize {
     // Two surrogates of three bytes each instead of four bytes.
     text_len(text) + 2 * text.chars().filter(|c| *c > '\u{ffff}').count()
 }
 
-/// Appends a string as Java writes it, and so every server: what is beyond the first plane as
-/// CESU-8.
+/// Appends a string as Java and therefore every server does: characters beyond U+FFFF as CESU-8.
 pub fn put_java_text(out: &mut BytesMut, text: &str) {
     out.put_i32(wire_len(java_text_len(text) - INT_LEN));
     let mut buffer = [0; 4];
@@ -67,7 +66,7 @@ pub fn put_java_text(out: &mut BytesMut, text: &str) {
     }
 }
 
-/// Bytes [`put_opt_text`] appends.
+/// Returns the number of bytes that [`put_opt_text`] appends.
 #[must_use]
 pub fn opt_text_len(text: Option<&str>) -> usize {
     buffer_len(text.map(str::as_bytes))
@@ -78,7 +77,7 @@ pub fn put_opt_text(out: &mut BytesMut, text: Option<&str>) {
     put_buffer(out, text.map(str::as_bytes));
 }
 
-/// Bytes [`put_buffer`] appends.
+/// Returns the number of bytes that [`put_buffer`] appends.
 #[must_use]
 pub fn buffer_len(bytes: Option<&[u8]>) -> usize {
     INT_LEN + bytes.map_or(0, <[u8]>::len)
@@ -95,7 +94,7 @@ pub fn put_buffer(out: &mut BytesMut, bytes: Option<&[u8]>) {
     }
 }
 
-/// Bytes [`put_vector`] appends.
+/// Returns the number of bytes that [`put_vector`] appends.
 #[must_use]
 pub fn vector_len<T: Encode>(elements: &[T]) -> usize {
     INT_LEN + elements.iter().map(Encode::encoded_len).sum::<usize>()
@@ -109,15 +108,15 @@ pub fn put_vector<T: Encode>(out: &mut BytesMut, elements: &[T]) {
     }
 }
 
-/// A length as the wire writes it.
+/// Converts a length to its number on the wire.
 ///
-/// Two GiB and more cannot be written; such a length saturates. No peer accepts a frame that large,
-/// so the frame is refused by its own length prefix, which saturates too.
+/// A length of 2 GiB or more does not fit and saturates. No peer accepts a frame that large. The frame's own
+/// length prefix saturates too, so the peer rejects the frame.
 pub(crate) fn wire_len(len: usize) -> i32 {
     i32::try_from(len).unwrap_or(i32::MAX)
 }
 
-/// A string, as an element of a vector.
+/// String as an element of a vector.
 impl Encode for Cow<'_, str> {
     fn encoded_len(&self) -> usize {
         text_len(self)
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn java_writes_two_surrogates() {
+    fn java_text_has_two_surrogates_beyond_u_ffff() {
         let mut out = BytesMut::new();
         put_java_text(&mut out, "u\u{1f600}\u{e9}");
         assert_eq!(out[..], *b"\0\0\0\x09u\xed\xa0\xbd\xed\xb8\x80\xc3\xa9");

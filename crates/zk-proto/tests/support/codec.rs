@@ -1,30 +1,30 @@
-//! Bodies by opcode: read as the type of their operation, and written again.
+//! Bodies by opcode: decoded as the type of their operation, and encoded again.
 
 use std::fmt::Debug;
 
 use bytes::{Bytes, BytesMut};
 use zk_proto::*;
 
-/// A body that was read.
+/// A decoded body.
 #[derive(Debug)]
 pub(crate) struct Recoded {
-    /// The record, for reading and comparing.
+    /// The record as `Debug` text, for comparison.
     pub(crate) shown: String,
-    /// The record, written again.
+    /// The record, encoded again.
     pub(crate) bytes: Bytes,
 }
 
-/// Reads the body of a request. `None`: the operation has no request of its own.
+/// Decodes the body of a request. Returns `None` if the operation has no request.
 pub(crate) fn request(op: OpCode, body: &Bytes) -> Option<Result<Recoded, DecodeError>> {
     Some(both(op)?.0(body))
 }
 
-/// Reads the body of a reply without an error. `None`: the operation has no reply of its own.
+/// Decodes the body of a successful reply. Returns `None` if the operation has no reply.
 pub(crate) fn reply(op: OpCode, body: &Bytes) -> Option<Result<Recoded, DecodeError>> {
     Some(both(op)?.1(body))
 }
 
-/// Reads the body of a notification.
+/// Decodes the body of a notification.
 pub(crate) fn notification(body: &Bytes) -> Result<Recoded, DecodeError> {
     again::<WatcherEvent>(body)
 }
@@ -38,7 +38,7 @@ fn again<'a, T: Decode<'a> + Encode + Debug>(body: &'a Bytes) -> Result<Recoded,
 
 type Recode = fn(&Bytes) -> Result<Recoded, DecodeError>;
 
-/// Declares which request is whose.
+/// Declares the request type of each operation.
 macro_rules! operations {
     ($($op:ident: $request:ty,)*) => {
         fn both(op: OpCode) -> Option<(Recode, Recode)> {

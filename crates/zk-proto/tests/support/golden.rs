@@ -1,4 +1,4 @@
-//! Picks exchanges out of the recordings under `tests/golden`.
+//! Access to single exchanges of the recordings under `tests/golden`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
@@ -9,7 +9,7 @@ use zk_proto::*;
 
 use super::recording::{self, Exchange};
 
-/// The exchange of a file whose title has `part` in it.
+/// Returns the exchange of a file with `part` in its title.
 pub(crate) fn exchange(file: &str, part: &str) -> Exchange {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let exchanges = recording::read(&folder.join(format!("{file}.txt")));
@@ -19,7 +19,7 @@ pub(crate) fn exchange(file: &str, part: &str) -> Exchange {
     found
 }
 
-/// The body of the first request, which is one of `op`.
+/// Returns the body of the first request, which has the opcode `op`.
 pub(crate) fn request(exchange: &Exchange, op: OpCode) -> Bytes {
     let frame = exchange.frames.iter().find(|frame| frame.to_server).unwrap();
     let (header, body) = RequestHeader::split(&frame.payload()).unwrap();
@@ -27,14 +27,14 @@ pub(crate) fn request(exchange: &Exchange, op: OpCode) -> Bytes {
     body
 }
 
-/// Header and body of the last frame, which is a reply.
+/// Returns header and body of the last frame, which is a reply.
 pub(crate) fn reply(exchange: &Exchange) -> (ReplyHeader, Bytes) {
     let frame = exchange.frames.last().unwrap();
     assert!(!frame.to_server);
     ReplyHeader::split(&frame.payload()).unwrap()
 }
 
-/// Checks the first request, and gives the last reply with its zxid.
+/// Checks the first request, and returns the last reply with its zxid.
 macro_rules! reply_to {
     ($file:literal, $part:literal, $request:ident $fields:tt) => {{
         let exchange = support::golden::exchange($file, $part);
@@ -52,7 +52,7 @@ pub(crate) fn data(text: &str) -> Option<Cow<'_, [u8]>> {
     Some(text.as_bytes().into())
 }
 
-/// The Stat of a node that the transaction `zxid` has just created, except for `owner` and `len`.
+/// Returns the Stat of a node that the transaction `zxid` created, with this `owner` and data length `len`.
 pub(crate) fn fresh(zxid: i64, stat: &Stat, owner: i64, len: i32) -> Stat {
     assert!(stat.ctime_ms > 1_500_000_000_000);
     Stat {

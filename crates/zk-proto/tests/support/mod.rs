@@ -1,5 +1,5 @@
-//! What the tests share: one list of all records with a strategy for each, so that a record added
-//! there takes part in every test of records.
+//! Shared parts of the tests. They include one list of all records with a strategy for each, so that every
+//! test of records covers a record added there.
 #![allow(
     dead_code,
     unused_imports,
@@ -20,8 +20,8 @@ use zk_proto::Encode;
 pub(crate) use recording::hex;
 pub(crate) use strategies::*;
 
-/// The same cases on every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` in the environment choose
-/// others.
+/// Returns a configuration with the same cases on every run. `PROPTEST_RNG_SEED` and `PROPTEST_CASES` in the
+/// environment change that.
 pub(crate) fn config() -> Config {
     let mut config = Config { failure_persistence: None, ..Config::default() };
     if config.rng_seed == RngSeed::Random {
@@ -92,7 +92,7 @@ macro_rules! for_all_records {
 }
 pub(crate) use for_all_records;
 
-/// The bytes of a record, after checking that their number is the announced one.
+/// Encodes a record and checks the announced length.
 pub(crate) fn encoded(record: &impl Encode) -> Bytes {
     let mut out = BytesMut::new();
     record.encode(&mut out);

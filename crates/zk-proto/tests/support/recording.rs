@@ -1,13 +1,13 @@
-//! Reads the recordings under `tests/golden`.
+//! Parser of the recordings under `tests/golden`.
 //!
-//! A line that begins with `=` is the title of an exchange, one with `>` or `<` begins a frame to
-//! or from the server, and one with white space goes on with it. All else is for the reader.
+//! A line that begins with `=` is the title of an exchange. A line with `>` or `<` begins a frame to or from
+//! the server, and a line with white space continues it. All other lines are comments.
 
 use std::{fs, path::Path};
 
 use bytes::{Bytes, BytesMut};
 
-/// One or more requests and what came back.
+/// Requests and their replies.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) title: String,
@@ -18,12 +18,12 @@ pub(crate) struct Exchange {
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) to_server: bool,
-    /// All of it, with the length prefix.
+    /// The whole frame, with the length prefix.
     pub(crate) wire: BytesMut,
 }
 
 impl Frame {
-    /// What comes after the length prefix.
+    /// Returns the bytes after the length prefix.
     pub(crate) fn payload(&self) -> Bytes {
         Bytes::copy_from_slice(&self.wire[4..])
     }
@@ -58,7 +58,7 @@ fn parse(text: &str) -> Vec<Exchange> {
     exchanges
 }
 
-/// Bytes from pairs of hex digits; white space, and what follows `//`, is for the reader.
+/// Converts pairs of hex digits into bytes. White space and text after `//` are ignored.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     let digits: Vec<u32> = code.flat_map(str::chars).filter_map(|c| c.to_digit(16)).collect();

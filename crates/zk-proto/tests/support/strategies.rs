@@ -1,4 +1,4 @@
-//! A strategy for each record.
+//! A proptest strategy for each record.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::{collection::vec, option, prelude::*};
 use zk_proto::*;
 
-/// Any text, most of it like a path.
+/// Any text, mostly similar to a path.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     prop_oneof![3 => "(/[a-z0-9_-]{1,12}){1,4}", 1 => any::<String>()]
 }
@@ -102,7 +102,7 @@ pub(crate) fn acl() -> impl Strategy<Value = Acl> {
     })
 }
 
-/// Ids as digest entries have them.
+/// ACL entries of the scheme `digest`.
 pub(crate) fn digest_acl() -> impl Strategy<Value = Acl> {
     (any::<i32>(), text(), text())
         .prop_map(|(perms, user, password)| Acl::digest(Perms(perms), &user, &password))
@@ -198,7 +198,7 @@ pub(crate) fn children_reply() -> impl Strategy<Value = ChildrenReply> {
     (child_list(), stat()).prop_map(|(children, stat)| ChildrenReply { children, stat })
 }
 
-/// Names of any bytes: a server does not promise UTF-8.
+/// Names of arbitrary bytes, because a server does not guarantee UTF-8.
 pub(crate) fn child_list() -> impl Strategy<Value = ChildList> {
     vec(vec(any::<u8>(), 0..20), 0..8).prop_map(ChildList::from_names)
 }

@@ -1,4 +1,4 @@
-//! Seeds that nobody has recorded.
+//! Seeds that are not recorded.
 
 use zk_proto::{ErrorCode, EventType, KeeperState, ReplyHeader, WatcherEvent, encode_reply, xid};
 
@@ -70,7 +70,7 @@ fn notifications(seeds: &mut Seeds) {
     seeds.add("notification", "surrogates", surrogates);
 }
 
-/// Records field by field, and results one by one: as many different ones as there are.
+/// Adds records built field by field, and multi results built one by one, in as many variants as exist.
 fn described(seeds: &mut Seeds) {
     let mut rng = Rng(1);
     for record in 0..51 {
@@ -96,7 +96,7 @@ fn children(seeds: &mut Seeds) {
             seeds.add("children", "names", seed);
         }
     }
-    // More keys than a short sort would keep in order by chance, of which only two are different.
+    // More keys than a short sort would keep in order by chance; only two of them differ.
     let name = |c: u8| [11, 7, c, b'l', b'o', b'c', b'k', b'-', b'x' + c % 3 % 2];
     let same: Vec<u8> = (b'A'..=b'Z').rev().flat_map(name).collect();
     seeds.add("children", "equal", [&[0], &same[..]].concat());
@@ -118,7 +118,7 @@ fn acl_ids(seeds: &mut Seeds) {
         let pair = [&[len], user.as_bytes(), password.as_bytes()].concat();
         seeds.add("acl_ids", "pair", pair);
     }
-    // One block of the hash ends at 55 bytes, and at 119.
+    // The hash's blocks end at 55 and 119 bytes.
     for len in [53, 54, 62, 117, 118, 126] {
         seeds.add("acl_ids", "block", [&[1, b'u'][..], &vec![b'p'; len]].concat());
     }
@@ -171,7 +171,7 @@ impl Rng {
         mixed.to_be_bytes()[0]
     }
 
-    /// Mostly a small number, which as a length leaves something behind it.
+    /// Returns mostly a small number, which leaves bytes after it if it is used as a length.
     fn plain_byte(&mut self) -> u8 {
         match self.byte() {
             byte @ ..200 => byte % 12,
@@ -180,7 +180,7 @@ impl Rng {
     }
 }
 
-/// U+1F600 as Java writes it.
+/// U+1F600 in Java's encoding.
 const JAVA_TEXT: &[u8] = b"\xed\xa0\xbd\xed\xb8\x80";
 
 const PATHS: &[&str] = &[

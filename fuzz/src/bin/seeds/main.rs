@@ -1,8 +1,8 @@
 //! Writes the seed corpora: `cargo run --bin seeds`.
 //!
-//! Seeds come from the recordings of real peers (`crates/zk-proto/tests/golden`) and, where those say
-//! nothing, from a few lines of this program. It replaces the files it once wrote, which begin with
-//! `seed-`, and leaves all others: what fuzzing has found is kept under a name of its own.
+//! Seeds are derived from the recordings of real peers (`crates/zk-proto/tests/golden`). Cases that the
+//! recordings lack are in this program. It replaces the files that begin with `seed-`, which it wrote before,
+//! and keeps all others: inputs that fuzzing found have other names.
 
 mod by_hand;
 mod recorded;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Seeds by target and name, each only once.
+/// Seeds by target and name, without duplicates.
 #[derive(Default)]
 struct Seeds {
     files: BTreeMap<&'static str, BTreeMap<String, Vec<u8>>>,
@@ -58,7 +58,7 @@ impl Seeds {
         files.insert(file_name(name, number.unwrap_or(0)), bytes);
     }
 
-    /// How many there are under a name.
+    /// Returns the number of seeds with a name.
     fn count(&self, target: &str, name: &str) -> usize {
         let prefix = format!("seed-{name}-");
         let files = self.files.get(target).into_iter().flatten();

@@ -57,7 +57,7 @@ fn operations(seeds: &mut Seeds, name: &str, exchange: &Exchange) {
     }
 }
 
-/// A body, for all targets that want one.
+/// Adds a body to all targets that use one.
 fn about(seeds: &mut Seeds, target: &'static str, name: &str, op: i32, body: &Bytes) {
     let Ok(byte) = i8::try_from(op) else { return };
     let selected = [&[byte.cast_unsigned()], &body[..]].concat();
@@ -74,7 +74,7 @@ fn about(seeds: &mut Seeds, target: &'static str, name: &str, op: i32, body: &By
     }
 }
 
-/// What came from the server, in pieces.
+/// Adds the bytes from the server, in pieces.
 fn streams(seeds: &mut Seeds, name: &str, exchange: &Exchange) {
     let from_server = exchange.frames.iter().filter(|frame| !frame.to_server);
     let wire: Vec<u8> = from_server.flat_map(|Frame { wire, .. }| wire.to_vec()).collect();

@@ -1,5 +1,5 @@
-//! What of `fuzz/` needs no fuzzer: it is a workspace of its own, which the steps for the main one
-//! leave out.
+//! Checks of `fuzz/` that need no fuzzer. It is a separate workspace, which the steps for the main one
+//! exclude.
 
 use crate::tasks::{Failure, cargo, step};
 
@@ -8,12 +8,12 @@ pub(crate) fn test() -> Result<(), Failure> {
     step(&mut cargo(&["test", "--quiet", "--manifest-path", MANIFEST]))
 }
 
-/// Formatting and lints.
+/// Checks formatting and lints.
 pub(crate) fn check() -> Result<(), Failure> {
     step(&mut cargo(&["fmt", "--manifest-path", MANIFEST, "--check"]))?;
     let clippy = ["clippy", "--manifest-path", MANIFEST, "--all-targets"];
     step(cargo(&clippy).args(["--", "-D", "warnings"]))
 }
 
-/// Relative to the root of the main workspace.
+/// Manifest of the workspace, relative to the root of the main workspace.
 pub(super) const MANIFEST: &str = "fuzz/Cargo.toml";

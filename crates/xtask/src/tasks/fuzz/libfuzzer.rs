@@ -1,4 +1,4 @@
-//! One run of one target: the command line of libFuzzer, and what it says at the end.
+//! Run of one target: libFuzzer's command line and its final output.
 
 use std::fmt;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 use super::toolchain::Toolchain;
 use crate::tasks::workspace_root;
 
-/// Fuzzes one target. The error says what was found, and how to see it again.
+/// Fuzzes one target. The error has the failure, and the command to replay it.
 pub(super) fn run(toolchain: &Toolchain, target: &str, secs: u32) -> Result<Run, String> {
     let places = Places::of(target);
     for folder in [&places.grown, &places.artifacts] {
@@ -23,7 +23,7 @@ pub(super) fn run(toolchain: &Toolchain, target: &str, secs: u32) -> Result<Run,
         .arg(format!("-timeout={INPUT_MAX_SECS}"))
         .arg(format!("-artifact_prefix={}/", places.artifacts.display()))
         .arg("-print_final_stats=1")
-        // The first folder gets what is found.
+        // libFuzzer writes new inputs to the first folder.
         .args([&places.grown, &places.seeds])
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
@@ -35,7 +35,7 @@ pub(super) fn run(toolchain: &Toolchain, target: &str, secs: u32) -> Result<Run,
         .ok_or_else(|| format!("{target}: libFuzzer ended without its last line"))
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Run {
     target: String,
@@ -43,7 +43,7 @@ pub(super) struct Run {
     executions_per_sec: u64,
     /// Edges of the program that were taken.
     coverage: u64,
-    /// Edges, each with how often it was taken, in steps.
+    /// Edges, each with its number of executions, in ranges.
     features: u64,
     new_units: u64,
 }
@@ -52,7 +52,7 @@ impl Run {
     pub(super) const HEADER: &str =
         "target          executions    exec/s       cov        ft   new inputs";
 
-    /// Reads the last status line, `#123 DONE   cov: 4 ft: 5 corp: …`, and the final statistics.
+    /// Parses the last status line, `#123 DONE   cov: 4 ft: 5 corp: …`, and the final statistics.
     fn read(target: &str, text: &str) -> Option<Self> {
         let last = text.lines().rfind(|line| line.starts_with('#') && line.contains("DONE"))?;
         let words: Vec<&str> = last.split_whitespace().collect();
@@ -86,13 +86,13 @@ impl fmt::Display for Run {
     }
 }
 
-/// Where a target's inputs are.
+/// Folders of a target's inputs.
 struct Places {
-    /// Committed.
+    /// Committed seeds.
     seeds: PathBuf,
-    /// What fuzzing adds on this machine.
+    /// Inputs that fuzzing added on this machine.
     grown: PathBuf,
-    /// What makes the target fail.
+    /// Inputs that make the target fail.
     artifacts: PathBuf,
 }
 
@@ -107,7 +107,7 @@ impl Places {
     }
 }
 
-/// What went wrong: the panic if there was one, the file, and the command that shows it again.
+/// Returns a report: the panic if there was one, the input file, and the command to replay it.
 fn report(target: &str, artifacts: &Path, text: &str) -> String {
     let mut lines = text.lines().skip_while(|line| !is_cause(line));
     let cause: Vec<&str> =
@@ -128,16 +128,16 @@ fn is_cause(line: &str) -> bool {
     line.contains("panicked at") || line.contains("ERROR: ") || line.contains("runtime error")
 }
 
-/// Several times what the fuzzer itself takes, its corpus included.
+/// Several times the memory of the fuzzer itself, including its corpus.
 const MEMORY_MAX_MB: u32 = 512;
 
-/// No input is longer than a few kilobytes, and no decoder needs many times that.
+/// Inputs have at most a few kilobytes, and no decoder needs many times that.
 const ALLOCATION_MAX_MB: u32 = 64;
 
-/// An input that takes so long hangs.
+/// Limit for one input. A slower input counts as a hang.
 const INPUT_MAX_SECS: u32 = 10;
 
-/// Lines of a panic's message that are shown.
+/// Maximum number of lines of a panic's message in a report.
 const CAUSE_LINES: usize = 8;
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ stat::slowest_unit_time_sec:    0
 ";
 
     #[test]
-    fn the_last_lines_say_what_was_done() {
+    fn run_reads_the_final_statistics() {
         let run = Run::read("frames", DONE).unwrap();
         let expected = Run {
             target: "frames".into(),
@@ -171,7 +171,7 @@ stat::slowest_unit_time_sec:    0
     }
 
     #[test]
-    fn a_failure_says_how_to_see_it_again() {
+    fn report_has_cause_input_and_replay_command() {
         let text = "\
 INFO: Loaded 1 modules
 thread '<unnamed>' panicked at src/records.rs:103:13:

@@ -1,4 +1,4 @@
-//! What fuzzing needs: a toolchain that rustup knows, a C++ compiler for libFuzzer, and cargo-fuzz.
+//! Tools that fuzzing needs: a toolchain of rustup, a C++ compiler for libFuzzer, and cargo-fuzz.
 
 use std::env;
 use std::path::PathBuf;
@@ -8,19 +8,20 @@ use super::corpora::MANIFEST;
 use crate::process::find_program;
 use crate::tasks::{cargo, workspace_root};
 
-/// All of it, found.
+/// Toolchain for fuzzing.
 #[derive(Debug)]
 pub(super) struct Toolchain {
-    /// As rustup names it.
+    /// The toolchain's name in rustup.
     name: String,
-    /// What the toolchain compiles for, which is a folder of its output.
+    /// The toolchain's host triple, which is also a folder of its output.
     host: String,
 }
 
 impl Toolchain {
-    /// Finds a toolchain that will do: the one that FUZZ_TOOLCHAIN names, else nightly, else the one
-    /// that runs us, which is as good as long as no sanitizer is wanted. And cargo-fuzz, which is
-    /// installed if it is missing. The error says in a few words what cannot be had.
+    /// Finds a toolchain, and installs cargo-fuzz if it is missing.
+    ///
+    /// The toolchain is that of FUZZ_TOOLCHAIN, else nightly, else the one that runs this program. Without a
+    /// sanitizer, any of them works. The error says in a few words which tool is missing.
     pub(super) fn find_or_install() -> Result<Self, String> {
         let found = match env::var(TOOLCHAIN_VARIABLE) {
             Ok(name) => Self::usable(name)?,
@@ -60,8 +61,10 @@ impl Toolchain {
         Ok(Self { name, host })
     }
 
-    /// The command that builds all targets. Without a sanitizer: they have no unsafe code, and run
-    /// six times as fast.
+    /// Returns the command that builds all targets.
+    ///
+    /// They are built without a sanitizer, because they have no unsafe code and run six times as fast without
+    /// one.
     pub(super) fn build(&self) -> Command {
         let mut command = self.cargo();
         command.args(["fuzz", "build", "--sanitizer=none", "--no-default-features"]);
@@ -70,7 +73,7 @@ impl Toolchain {
         command
     }
 
-    /// The program of a target, once it is built.
+    /// Returns the path of a target's program after the build.
     pub(super) fn program(&self, target: &str) -> PathBuf {
         target_folder().join(&self.host).join("release").join(target)
     }
@@ -86,17 +89,17 @@ impl Toolchain {
     }
 }
 
-/// A compiler.
+/// Properties of a compiler.
 #[derive(Debug, PartialEq, Eq)]
 struct Rustc {
-    /// What it compiles for unless told.
+    /// The host triple.
     host: String,
-    /// The second number of its version.
+    /// The second number of the version.
     minor: u32,
 }
 
 impl Rustc {
-    /// The compiler of a toolchain; `None` if it is not installed.
+    /// Returns the properties of a toolchain's compiler, or `None` if it is not installed.
     fn of(toolchain: &str) -> Option<Self> {
         let mut command = rustup_run(toolchain, "rustc");
         let output = command.arg("-vV").stderr(Stdio::null()).output().ok()?;
@@ -113,7 +116,8 @@ fn minor_of(version: &str) -> Option<u32> {
     version.split('.').nth(1)?.parse().ok()
 }
 
-/// A program of another toolchain than the one that runs us, which left its name in the environment.
+/// Returns a command for a program of another toolchain. It removes the variables that the running toolchain
+/// has set.
 fn rustup_run(name: &str, program: &str) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", name, program]).current_dir(workspace_root());
@@ -129,7 +133,7 @@ fn install_cargo_fuzz(toolchain: &Toolchain) -> bool {
     installed.is_ok_and(|status| status.success()) && toolchain.has_cargo_fuzz()
 }
 
-/// Not that of the other builds, which would wait for one another.
+/// Returns a separate target folder, because builds in the same folder would wait for each other.
 fn target_folder() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => workspace_root().join(folder).join("fuzz"),
@@ -144,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_compiler_says_what_it_is() {
+    fn rustc_version_output_is_parsed() {
         let text = "rustc 1.97.0-nightly (4d1f98451 2026-05-15)\nbinary: rustc\n\
                     host: x86_64-unknown-linux-gnu\nrelease: 1.97.0-nightly\nLLVM version: 22.1.0\n";
         let host = "x86_64-unknown-linux-gnu".to_owned();

@@ -1,9 +1,9 @@
-//! Runs of `cargo test` beside each other.
+//! Parallel runs of `cargo test`.
 //!
-//! The tests against real servers wait most of the time: one after the other they take 330 s, of
-//! which they compute for 110 s. Each file of them is a run of its own here, beside one run of all
-//! other tests. That one computes, with a low priority, so that servers and clients get a processor
-//! when their time has come.
+//! The tests against real servers wait most of the time. One after the other they take 330 s, of which they
+//! compute for 110 s. Here each of their files is a separate run, in parallel with one run of all other
+//! tests. The latter runs with a low priority, so that servers and clients get a processor when they need
+//! one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
@@ -16,19 +16,19 @@ use std::thread;
 use crate::poll;
 use crate::tasks::{Failure, cargo, display, workspace_root};
 
-/// The package of the tests that wait for real servers.
+/// Package of the tests that wait for real servers.
 const WAITING: &str = "tests";
 
-/// Runs that mostly wait, at a time. With more, the start of so many Java machines would keep two
-/// cores busy for longer than a session may take.
+/// Number of waiting runs at a time. With more, starting the Java processes would keep two cores busy for
+/// longer than a session timeout.
 const JOBS: usize = 2;
 
-/// Tests whose sessions last 2 s, and whose holders must not lose a lock earlier than they have to:
-/// no other test against real servers runs beside them.
+/// Tests with sessions of 2 s that check that a lock is not lost too early. No other test against real
+/// servers runs at the same time.
 const ALONE: [&str; 2] = ["chaos_faults", "chaos_reproductions"];
 
-/// Runs all targets of the workspace, which have been built. Fails if one of the runs does; those
-/// that have begun by then are seen to their ends.
+/// Runs all targets of the workspace, which must be built already. Fails if one of the runs fails. After a
+/// failure no further run starts, and the current ones complete.
 pub(super) fn run() -> Result<(), Failure> {
     let Plan { computing, alone, waiting } = Plan::of(&workspace_root())
         .map_err(|error| Failure::task(format!("looking for tests: {error}")))?;
@@ -56,7 +56,7 @@ pub(super) fn run() -> Result<(), Failure> {
     if failures.is_empty() { Ok(()) } else { Err(Failure::task(failures.join("\n"))) }
 }
 
-/// Tests that have not been run yet.
+/// Queue of tests that have not started.
 struct Queue(Mutex<VecDeque<String>>);
 
 impl Queue {
@@ -73,7 +73,7 @@ impl Queue {
     }
 }
 
-/// A run of cargo that gets a processor when nobody else wants it.
+/// Returns a cargo command with a low scheduling priority.
 fn at_low_priority(words: &[String]) -> Command {
     let cargo = cargo(&[]);
     let mut command = Command::new("nice");
@@ -82,7 +82,8 @@ fn at_low_priority(words: &[String]) -> Command {
     command
 }
 
-/// One run. What it prints goes to a file first, so that runs do not mix their lines.
+/// Runs a command and prints its output at the end. The output goes to a file first, so that the lines of
+/// parallel runs do not mix.
 fn run_one(command: &mut Command, log: &str) -> Result<(), String> {
     let name = display(command);
     println!("==> {name}");
@@ -91,12 +92,12 @@ fn run_one(command: &mut Command, log: &str) -> Result<(), String> {
         .map_err(|error| format!("could not run {name}: {error}"))?;
     let took = start.elapsed().as_secs_f64();
     let end = if succeeded { "done in" } else { "FAILED after" };
-    // In one go, so that no other run prints in between.
+    // One `println!`, so that no other run prints in between.
     println!("{output}==> {end} {took:.1} s: {name}");
     if succeeded { Ok(()) } else { Err(format!("failed after {took:.1} s: {name}")) }
 }
 
-/// Tells whether the run succeeded, and what it printed, in the order in which it did.
+/// Returns whether the run succeeded, and its output with standard output and standard error in order.
 fn run_into_file(command: &mut Command, log: &str) -> io::Result<(bool, String)> {
     let folder = workspace_root().join("target/xtask");
     fs::create_dir_all(&folder)?;
@@ -106,12 +107,12 @@ fn run_into_file(command: &mut Command, log: &str) -> io::Result<(bool, String)>
     Ok((status.success(), String::from_utf8_lossy(&fs::read(&path)?).into_owned()))
 }
 
-/// What is run. All runs select the same packages, so that cargo resolves the same features for each
-/// of them and builds nothing again.
+/// Distribution of the tests to runs. All runs select the same packages, so that cargo resolves the same
+/// features for each of them and rebuilds nothing.
 struct Plan {
-    /// The arguments of the run of everything that does not wait.
+    /// The arguments of the run of all tests that do not wait.
     computing: Vec<String>,
-    /// Tests that wait, with no other such test beside them.
+    /// Tests that wait and must not run in parallel with another such test.
     alone: Vec<String>,
     /// Tests that wait.
     waiting: Vec<String>,
@@ -128,7 +129,7 @@ impl Plan {
         let everything = ["test", "--workspace", "--lib", "--bins", "--examples", "--benches"];
         let tests = others.iter().flat_map(|name| ["--test", name]);
         let computing = everything.into_iter().chain(tests).map(str::to_owned).collect();
-        // A name that other packages have, too, is run with theirs.
+        // A name that another package also has runs in that package's run.
         let waiting = &test_names(&root.join(WAITING))? - &others;
         let is_alone = |name: &String| ALONE.contains(&name.as_str());
         let (alone, waiting) = waiting.into_iter().partition(is_alone);
@@ -136,7 +137,7 @@ impl Plan {
     }
 }
 
-/// The folders of the workspace's packages.
+/// Returns the folders of the workspace's packages.
 fn members(root: &Path) -> io::Result<Vec<String>> {
     let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
     let line = manifest.lines().find_map(|line| line.strip_prefix("members = "));
@@ -154,7 +155,7 @@ fn members(root: &Path) -> io::Result<Vec<String>> {
     Ok(members)
 }
 
-/// The test targets of a package, as cargo finds them: files and folders below `tests`.
+/// Returns the test targets of a package, found like cargo does: files and folders below `tests`.
 fn test_names(package: &Path) -> io::Result<BTreeSet<String>> {
     let folder = package.join("tests");
     let mut names = BTreeSet::new();
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_hold_every_test_file_of_the_workspace() {
+    fn plan_has_every_test_file_once() {
         let root = workspace_root();
         let Plan { computing, alone, waiting } = Plan::of(&root).unwrap();
         for option in ["--workspace", "--lib", "--bins", "--examples", "--benches"] {
@@ -197,7 +198,7 @@ mod tests {
         assert!(planned.contains(&"tidy") && planned.contains(&"ensemble"));
     }
 
-    /// Looks for `tests/NAME.rs` and `tests/NAME/main.rs` wherever there is a manifest.
+    /// Finds `tests/NAME.rs` and `tests/NAME/main.rs` in every folder with a manifest.
     fn find_tests(folder: &Path, found: &mut Vec<String>) {
         let is_outside = |name: &str| ["target", "fuzz", "compare"].contains(&name);
         if folder.join("Cargo.toml").is_file() {
