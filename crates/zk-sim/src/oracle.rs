@@ -3,7 +3,7 @@
 //!
 //! | | invariant |
 //! |---|---|
-//! | I1 | no more valid guards than the lock allows: one holder, one writer or many readers, `limit` permits |
+//! | I1 | no more valid guards than the lock allows: one; one writer or many readers; the limit of permits |
 //! | I2 | tokens grow in the order of grants; a valid holder's write is never rejected |
 //! | I3 | a valid guard's node is at the leader, owned by its session; a loss is final and reported |
 //! | I4 | grants are first come, first served; permits, up to the limit |
