@@ -234,10 +234,10 @@ impl AsyncWrite for Wire {
 }
 
 impl Drop for Wire {
-    /// Delivers bytes that were sent before the client closed the connection, and ends the stream.
+    /// Ends the stream, with probability `linger` after the delivery of all bytes that were sent.
     ///
-    /// The bytes may arrive before the server sees the end of the stream. A write of an old
-    /// connection can so arrive after the session has reconnected.
+    /// These bytes may arrive before the server sees the end of the stream. This is how a write of
+    /// an old connection arrives after the session has reconnected.
     ///
     /// A spawned task does this, even if no bytes are left. The client drops its connection while
     /// it holds the lock of its session. The server may then call the oracle, which looks at
