@@ -13,7 +13,7 @@ use crate::raw::{Create, Raw};
 use crate::roster;
 use crate::stats;
 
-/// The place of contests: a server, and the paths on it.
+/// A server for contests. Each contest gets a new path.
 pub(crate) struct Arena {
     address: String,
     paths: usize,
@@ -54,7 +54,7 @@ impl Arena {
         self.paths += 1;
         scenario.job.path = format!("/handoff-{}", self.paths);
         scenario.job.address.clone_from(&self.address);
-        // Each contest opens a session. It is idle between contests, and an older one would expire.
+        // Each contest opens a new session, because an idle one would expire between two contests.
         let mut bookkeeper = Raw::connect(&self.address).map_err(broken)?;
         bookkeeper.create(&scenario.job.path, Create::Persistent);
         bookkeeper.call().map_err(broken)?;
@@ -188,7 +188,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(40);
 /// With a thousand waiters or more, each hand-off takes milliseconds.
 const EACH_LIMIT: Duration = Duration::from_millis(20);
 const QUEUE_LOOK: Duration = Duration::from_millis(5);
-/// Twenty seconds of looks, besides one look for each waiter.
+/// Looks for twenty seconds. Each waiter adds one look.
 const QUEUE_LOOKS_MAX: usize = 4_000;
 const SETTLE: Duration = Duration::from_millis(60);
 const SETTLE_EACH: Duration = Duration::from_micros(200);

@@ -172,7 +172,7 @@ fn job(kind: Kind) -> Job {
 
 /// Numbers of waiters in the hand-off scenarios.
 pub(crate) const WAITERS: [usize; 4] = [2, 10, 100, 1_000];
-/// Most sessions of a scenario. Up to this number, each waiter has a session.
+/// Maximum number of sessions in a hand-off. Up to this number, each waiter has a session.
 const SESSIONS: usize = 20;
 const WARM_HOLDS: usize = 3_000;
 /// Holds in a round.

@@ -111,7 +111,7 @@ fn row(row: &crate::run::Row) -> Value {
     })
 }
 
-/// Returns the commit, with a `+` if the work tree has other changes. Returns `None` without git.
+/// Returns the commit, with a `+` if the work tree has uncommitted changes. Returns `None` without git.
 fn commit() -> Option<String> {
     let git = |words: &[&str]| {
         let output =

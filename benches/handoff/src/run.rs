@@ -185,7 +185,7 @@ impl Run {
                 Err(Loss::Violated(reason)) => {
                     return Err(format!("{} while it warmed up: {reason}", entrant.name));
                 }
-                // The scenarios fail in the same way, and report it.
+                // The contestant fails again in a scenario, which reports it.
                 Err(Loss::Broken(_)) => entrant.process = None,
                 Err(Loss::Skipped(_)) | Ok(_) => {}
             }

@@ -54,7 +54,7 @@ pub(crate) fn of(results: &Results) -> String {
     text
 }
 
-/// Fewest samples with a p99.
+/// Minimum number of samples for a p99.
 const P99_FROM: usize = 100;
 
 fn micros(us: f64) -> String {

@@ -1,5 +1,6 @@
-//! Code paths of a lock through the library, for counting instead of timing: `core_paths PATH
-//! TIMES` runs one of them that many times, without a socket.
+//! Code paths of a lock through the library, for counting instead of timing.
+//!
+//! `core_paths PATH TIMES` runs one of them that many times, without a socket.
 //!
 //! `cargo xtask bench instructions` runs it under callgrind, which counts executed instructions.
 //! Other load on the machine does not disturb the count. The only output is one line: the number of

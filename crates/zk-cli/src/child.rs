@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use crate::failure::Failure;
 
-/// Time that the command has after SIGTERM, before SIGKILL.
+/// Time in which the command may end after SIGTERM, before it gets SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Interval of the check whether all processes of the command have ended.

@@ -163,7 +163,7 @@ fn one_line(message: &str) -> String {
     line
 }
 
-/// Most characters of an error line. A path may be as long as a frame.
+/// Maximum number of characters in an error line. A path may be as long as a frame.
 const LINE_MAX: usize = 2000;
 
 #[cfg(test)]

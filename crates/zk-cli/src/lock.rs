@@ -1,4 +1,4 @@
-//! `zk lock`, `zk semaphore`, `zk multilock`: they run a command only while the lock is held.
+//! `zk lock`, `zk semaphore` and `zk multilock`, which run a command only while the lock is held.
 
 use std::ffi::OsString;
 use std::future::pending;

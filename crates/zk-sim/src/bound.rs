@@ -1,11 +1,13 @@
-//! Earliest time at which a session may expire, computed from what its client can observe. The
-//! oracle holds the model of the servers to this bound, independently of the client under test.
+//! The earliest expiry of a session, computed from the traffic of its client. The oracle holds the
+//! model of the servers to this bound, independently of the client under test.
 //!
-//! The leader has counted a packet by the time it answers a later request. The packet must have
-//! been answered before that request was sent, by at least the longest gap between two flushes of a
-//! follower. That leader expires the session no earlier than one timeout after it was sent. A later
-//! leader expires it no earlier than one timeout after the last request was sent that a quorum
-//! agreed to.
+//! A leader counts a packet as a touch of the session, at the latest when it answers a later request.
+//! This holds if the packet was answered long enough before that request was sent: by the longest gap
+//! between two flushes of a follower, which is a third of the timeout.
+//!
+//! That leader expires the session no earlier than one timeout after the packet was sent. A later
+//! leader may not have the touch. It expires the session no earlier than one timeout after the client
+//! sent the last request that a quorum agreed to.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

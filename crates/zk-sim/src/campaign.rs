@@ -33,7 +33,7 @@ pub struct Summary {
     pub repeated: u64,
     /// Requests of the session workload.
     pub requests: u64,
-    /// Locks granted, and operations on shared values that took effect.
+    /// Locks granted, and successful operations on shared values.
     pub handoffs: u64,
     /// Hand-offs of seeds without the session workload, and the time that those seeds were on a
     /// core.
@@ -88,7 +88,7 @@ impl Campaign {
     }
 }
 
-/// Runs a seed, and repeats one seed in [`REPEAT_EVERY`].
+/// Runs a seed. One seed in [`REPEAT_EVERY`] is run twice.
 fn run_checked(seed: u64, number: u64) -> (Outcome, bool) {
     let mut outcome = run(seed);
     let again = number.is_multiple_of(REPEAT_EVERY);

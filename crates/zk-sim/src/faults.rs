@@ -47,7 +47,7 @@ impl Rules {
     }
 }
 
-/// Most faults of a run that strike at random times.
+/// Maximum number of random faults in a run.
 const STRIKES_MAX: u32 = 200;
 
 /// Injects a random fault again and again.

@@ -62,8 +62,8 @@ pub(crate) fn isolate(world: &Arc<World>, session: i64, time: Duration, rng: &mu
     true
 }
 
-/// Kills a server and restarts it after `time`. If it led, another server is elected after a while,
-/// or none until the restart.
+/// Kills a server and restarts it after `time`. If it led, another server is usually elected
+/// after a while. Otherwise there is no leader until the restart.
 pub(crate) fn kill(world: &Arc<World>, at: usize, time: Duration, rng: &mut Rng) {
     world.oracle().fault("kill server", format_args!("{at} for {time:?}"));
     world.server.kill(at);

@@ -234,7 +234,7 @@ impl AsyncWrite for Wire {
 }
 
 impl Drop for Wire {
-    /// Ends the stream, with probability `linger` after the delivery of all bytes that were sent.
+    /// Ends the stream. With probability `linger`, all bytes in flight are delivered first.
     ///
     /// These bytes may arrive before the server sees the end of the stream. This is how a write of
     /// an old connection arrives after the session has reconnected.

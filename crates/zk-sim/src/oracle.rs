@@ -1,9 +1,9 @@
-//! Invariant checker: it sees the true state of the servers and every guard, and checks after every
+//! The oracle: it sees the servers' true state and every guard, and checks the invariants after every
 //! event.
 //!
 //! | | invariant |
 //! |---|---|
-//! | I1 | no more valid guards than the lock allows: one; one writer or many readers; the limit of permits |
+//! | I1 | no more valid guards than the lock allows: one holder; one writer or readers; all permits |
 //! | I2 | tokens grow in the order of grants; a valid holder's write is never rejected |
 //! | I3 | a valid guard's node is at the leader, owned by its session; a loss is final and reported |
 //! | I4 | grants are first come, first served; permits, up to the limit |
@@ -133,8 +133,10 @@ struct Made {
     denied: bool,
 }
 
-/// Most reconnects in [`CONNECTS_WINDOW`]. The back-off doubles up to one second, each delay is
-/// drawn below the current step, and the back-off resets only after one second of normal service.
+/// Maximum number of reconnects in [`CONNECTS_WINDOW`].
+///
+/// The back-off doubles up to one second, and each delay is drawn below the current step. The
+/// back-off resets only after one second of normal service.
 const CONNECTS_MAX: usize = 60;
 const CONNECTS_WINDOW: Duration = Duration::from_secs(10);
 
@@ -472,14 +474,14 @@ impl Oracle {
         true
     }
 
-    /// Records a revocation notice to a holder. Some client must have requested this node (I13).
+    /// Checks a revocation notice to a holder: some client must have requested the revocation (I13).
     pub(crate) fn was_asked(&mut self, node: &str) {
         if !self.asked_for.contains(node) {
             self.violated("I13", format!("{node}: told to give it up, and nobody asked"));
         }
     }
 
-    /// Records an answer that a node does not exist. The leader must not have the node (I13).
+    /// Checks a reply that a node does not exist: the leader must not have the node (I13).
     pub(crate) fn is_gone(&mut self, node: &str) {
         if self.nodes.contains_key(node) {
             self.violated("I13", format!("{node} is there, and said not to be"));
@@ -490,7 +492,7 @@ impl Oracle {
     pub(crate) fn gave_up(&mut self, attempt: u64, nodes: &[String]) {
         let mut deleted = self.deleted.remove(&attempt).unwrap_or_default();
         deleted.retain(|node| nodes.contains(node));
-        // A node that an operator has deleted is out of order.
+        // An operator may delete a node before its turn, so the order proves nothing.
         let is_exempt = nodes.iter().any(|node| self.operated.contains(node));
         if deleted.len() == nodes.len() && !is_exempt && !deleted.iter().rev().eq(nodes) {
             self.violated("I14", format!("#{attempt} was given up in the order of {deleted:?}"));

@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     /// All other faults, with their weights. One of them strikes every `timed_every`, on average.
     pub(crate) timed: Vec<(Timed, u64)>,
     pub(crate) timed_every: Duration,
-    /// Probability that a session is expired right after it has created a lock node.
+    /// Probability that a session is expired right after it has created an ephemeral node.
     pub(crate) expire_after_create: f64,
     /// Probability that the server of a new holder is isolated. The lock is then held for longer
     /// than the session lasts.

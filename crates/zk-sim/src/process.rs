@@ -24,11 +24,11 @@ struct State {
     frozen_until: Option<Instant>,
     rng: Rng,
     tasks: Vec<AbortHandle>,
-    /// Polls of its tasks since the clock last advanced, with the time of that.
+    /// The time of the last poll, and the number of polls at that time.
     polls: (Instant, u32),
 }
 
-/// Most polls without an advance of the clock. A process that needs more spins.
+/// Maximum number of polls while the clock stands still. A process that exceeds it spins.
 const POLLS_MAX: u32 = 200_000;
 
 impl Process {

@@ -33,7 +33,7 @@ pub struct Outcome {
     pub is_locks_only: bool,
     /// Requests of the session workload.
     pub requests: u64,
-    /// Locks granted, and operations on shared values that took effect.
+    /// Locks granted, and successful operations on shared values.
     pub handoffs: u64,
     /// Time that passed on the virtual clock.
     pub virtual_time: Duration,

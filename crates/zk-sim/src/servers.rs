@@ -9,7 +9,7 @@ use crate::rng::Rng;
 /// Settings of one server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerPlan {
-    /// Unit of session expiry, and of pings to followers, while the server leads.
+    /// The tick by which the server expires sessions and pings its followers, while it leads.
     pub(crate) tick: Duration,
     /// The shortest session timeout that the server grants; `longest` is the longest.
     shortest: Duration,
@@ -20,7 +20,7 @@ impl ServerPlan {
     /// Draws the servers of a seed. In at least half of the seeds they are all the same.
     ///
     /// Every granted timeout is at least two ticks of every server, which is ZooKeeper's default
-    /// minimum. No server grants a client less than half of what another one grants it.
+    /// minimum. The longest timeout that a client is granted is at most twice the shortest one.
     pub(crate) fn draw(seed: u64, count: usize, tick: Duration, asked: &[Duration]) -> Vec<Self> {
         let mut rng = Rng::new(seed ^ 0x6469_6666_6572);
         let same = Self { tick, shortest: tick * 2, longest: tick * 20 };

@@ -17,7 +17,8 @@ pub(crate) struct Trail {
     /// For paths without an event so far: the watch was set after `low`, and not after `high`.
     low: i64,
     high: i64,
-    /// Possible positions in the events of each path: the number of events delivered or skipped.
+    /// Possible positions in the events of each path. A position is the number of events that were
+    /// delivered, or happened before the watch was set.
     told: BTreeMap<Watched, BTreeSet<usize>>,
     /// The zxid up to which events were checked, and the paths to check again.
     checked: i64,

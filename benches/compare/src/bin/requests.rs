@@ -22,9 +22,10 @@
 //! In memory, with the server on the same thread, both ends together take 1.2 to 1.9 us: the kernel
 //! takes the rest. A server answers request by request. A client whose requests follow its replies
 //! is therefore woken for every second one, and makes three system calls each time. `raw` makes one
-//! write for a window and reads; it takes nearly half of the time of `zookeeper-client`. Holding
-//! writes back until a part of the window is unsent changed the ratio of one thread to 0.56 to
-//! 0.67. It also loses a position in the server's queue.
+//! write for a window and then reads. It takes nearly half of the time of `zookeeper-client`.
+//!
+//! If this client holds writes back until a part of the window is unsent, the CPU ratio of one thread
+//! is 0.56 to 0.67. It then loses its position in the server's queue.
 //!
 //! Run: `cargo xtask zookeeper start`, then
 //! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin requests [HOST:PORT]`

@@ -17,7 +17,7 @@ pub(crate) async fn make(world: Arc<World>, client: Client, mut rng: Rng, pause:
         if world.is_draining() {
             return;
         }
-        // The pause grows: early requests show most of what they can, and the lock needs the time.
+        // The pause grows. Early requests find most errors, and the lock needs the time.
         let pause = pause * (1 + count / 4);
         sleep(rng.around(pause) + Duration::from_millis(1)).await;
         let is_over = match rng.below(2) {

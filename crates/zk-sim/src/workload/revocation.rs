@@ -60,7 +60,7 @@ async fn be_asked(seat: &mut Seat, guard: &Arc<Guard>) -> bool {
     judge_told(seat, &node, told)
 }
 
-/// Requests the revocation through the first client that exists and whose session is not over.
+/// Requests the revocation through the first client with a live session.
 async fn ask_for(seat: &Seat, asking: [Option<Client>; 2], node: &str) {
     for client in asking.into_iter().flatten() {
         match revoke(&client, node).await {

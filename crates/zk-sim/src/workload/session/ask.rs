@@ -12,14 +12,14 @@ use crate::history::number_in;
 /// Nodes that all sessions work on, parents first.
 pub(super) const PATHS: [&str; 5] = ["/s", "/s/a", "/s/b", "/s/a/x", "/s/a/y"];
 
-/// Most one-shot watches of a session at a time. Streams are limited to a third of it.
+/// Maximum number of one-shot watches of a session. A third of it is the limit for streams.
 const WATCHES_MAX: usize = 12;
 
-/// Most server list updates of a session. Each may move the session to another server, which counts
-/// as a reconnect.
+/// Maximum number of server list updates of a session. Each may move the session to another server,
+/// which counts as a reconnect.
 const UPDATES_MAX: u64 = 10;
 
-/// Most unanswered requests of a session at a time.
+/// Maximum number of unanswered requests of a session.
 const WINDOW_MAX: usize = 40;
 
 /// A request that was sent.
@@ -250,8 +250,8 @@ impl Worker {
         }
     }
 
-    /// Sends a sync. While faults are active, a replaced leader may answer that does not know of
-    /// its successor.
+    /// Sends a sync. While faults are active, the reply may come from a replaced leader that does not
+    /// know of its successor.
     pub(super) fn sync(&mut self, client: &Client) {
         let calm = self.seat.world.is_draining();
         let newest = calm.then(|| self.seat.world.oracle().history.newest());
