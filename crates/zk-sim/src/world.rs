@@ -82,7 +82,7 @@ impl World {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the notification of new lock nodes.
+    /// Returns the notification of new ephemeral nodes, lock nodes among them.
     pub(crate) fn fresh(&self) -> Arc<Notify> {
         Arc::clone(&self.oracle().fresh)
     }
