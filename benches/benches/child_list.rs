@@ -1,24 +1,24 @@
-//! Lists of children: what a contended lock does with a getChildren2 reply.
+//! Lists of children: the operations of a contended lock on a getChildren2 reply.
 //!
-//! * `touch`: read one byte of each cache line, and understand nothing.
-//! * `decode`: check every length once; the list is a slice of the frame.
-//! * `iterate`: visit every name.
-//! * `rank`: one contender's place, its predecessor and the one before that.
-//! * `sort`: all of them in Curator's order.
-//! * `sort_text`: the same for names whose keys are text: of contenders that come after the number
-//!   2,147,483,647, after which servers count from -2,147,483,648 up (`lock--2147483648`).
-//! * `naive`: what most clients do: a `String` for each name, then a sort that compares the text
+//! * `touch`: reads one byte of each cache line, and parses nothing.
+//! * `decode`: checks every length once; the list is a slice of the frame.
+//! * `iterate`: visits every name.
+//! * `rank`: finds one contender's position, its predecessor and the one before that.
+//! * `sort`: sorts all names in Curator's order.
+//! * `sort_text`: sorts names whose keys are text. Contenders get them after the sequence number
+//!   2,147,483,647, when servers count from -2,147,483,648 up (`lock--2147483648`).
+//! * `naive`: the way of most clients: a `String` for each name, then a sort that compares the text
 //!   after the lock name.
 //!
-//! **The limit.** A name of 55 bytes takes 59 in the frame, so that each child begins in another
-//! cache line: whatever is asked of all children has to touch every line of the list, 5.9 MB for
-//! 100,000. `touch` does that and nothing else, in any order that the processor likes. The lengths
-//! can only be read one after the other, each giving the place of the next, at 3.6 ns a child; this
-//! is what `iterate` measures, and no single pass over names can be faster. `rank` adds the reading
-//! of ten digits and two comparisons, and comes to twice that. `sort` adds the sorting of one word
+//! **The limit.** A name of 55 bytes takes 59 in the frame, so each child begins in another cache
+//! line. Any operation on all children must touch every line of the list, which is 5.9 MB for
+//! 100,000 children. `touch` does only that, in any order that the processor chooses. The lengths
+//! must be read one after the other, because each gives the position of the next, at 3.6 ns a
+//! child. `iterate` measures this, and no single pass over the names can be faster. `rank` also
+//! reads ten digits and makes two comparisons, and takes twice as long. `sort` also sorts one word
 //! for each child.
 //!
-//! Medians of one run, on two virtual cores of a Xeon at 2.3 GHz that had other work too:
+//! Medians of one run, on two virtual cores of a Xeon at 2.3 GHz under other load:
 //!
 //! | children | touch | iterate | decode | rank | sort | sort_text | naive |
 //! |---|---|---|---|---|---|---|---|
@@ -27,9 +27,9 @@
 //! | 10,000 | 4.7 us | 36 us | 37 us | 70 us | 190 us | 1.3 ms | 10.1 ms |
 //! | 100,000 | 0.22 ms | 0.39 ms | 0.45 ms | 0.82 ms | 2.5 ms | 24 ms | 131 ms |
 //!
-//! The targets are 12 us and 40 us for `rank` and `sort` of 1,000, 1.2 ms and 6 ms of 100,000. They
-//! are for random order, as a server lists children. In ascending order every child is for a moment
-//! the nearest one ahead, and `rank` takes about twice as long.
+//! The targets are 12 us and 40 us for `rank` and `sort` of 1,000 children, 1.2 ms and 6 ms of
+//! 100,000. They apply to random order, in which a server lists children. In ascending order every
+//! child is for a moment the nearest one ahead, and `rank` takes about twice as long.
 
 use std::hint::black_box;
 
@@ -75,12 +75,12 @@ fn child_list(c: &mut Criterion) {
     group.finish();
 }
 
-/// Reads a byte of every cache line.
+/// Reads one byte of every cache line.
 fn touch(frame: &bytes::Bytes) -> u64 {
     frame.iter().step_by(64).map(|byte| u64::from(*byte)).sum()
 }
 
-/// `…-lock-0000000042` as `…-lock--214000042`, as long as before.
+/// Rewrites `…-lock-0000000042` as `…-lock--214000042`, which has the same length.
 fn text_key(name: &str) -> String {
     let (front, digits) = name.split_at(name.len() - 10);
     format!("{front}-214{}", &digits[4..])

@@ -1,15 +1,15 @@
-//! Every operation, encoded and decoded, in both directions.
+//! Encoding and decoding of every operation, in both directions.
 //!
-//! * `encode_request`, `decode_reply`: what a client does.
-//! * `decode_request`, `encode_reply`: what a server does, the one in `zk-testing` for example.
+//! * `encode_request`, `decode_reply`: the work of a client.
+//! * `decode_request`, `encode_reply`: the work of a server, for example the one in `zk-testing`.
 //!
-//! The frames are recordings of the Java client and a real server (`tests/golden` of `zk-proto`): for
-//! each operation the first request of its file and the reply to that. Frames are encoded whole,
-//! length prefix and header included, into a buffer that has grown. Decoding begins with the payload
-//! that [`split_frame`](zk_proto::split_frame) gives, and ends when the record has been dropped.
-//! `check` is never sent alone: it is measured in a multi of nothing else.
+//! The frames are recordings of the Java client and a real server (`tests/golden` of `zk-proto`):
+//! the first request in the file of each operation, and its reply. Encoding writes a whole frame,
+//! with length prefix and header, into a buffer that has grown. Decoding begins with the payload
+//! that [`split_frame`](zk_proto::split_frame) returns, and ends when the record has been dropped.
+//! `check` is never sent alone, so it is measured in a multi of nothing else.
 //!
-//! Nanoseconds, medians of one run, the quieter of two, on two virtual cores of a Xeon at 2.3 GHz:
+//! Nanoseconds: medians of the quieter of two runs, on two virtual cores of a Xeon at 2.3 GHz:
 //!
 //! | operation | `encode_request` | `decode_reply` | `decode_request` | `encode_reply` |
 //! |---|---|---|---|---|
@@ -58,7 +58,7 @@ use zk_proto::*;
 #[path = "../../crates/zk-proto/tests/support/recording.rs"]
 mod recording;
 
-/// What is measured of an operation. The frames are without their length prefix.
+/// The measurements of one operation. The frames have no length prefix.
 struct Operation {
     name: &'static str,
     encode_request: fn(&Bytes, &mut Bencher<'_>),
@@ -67,7 +67,7 @@ struct Operation {
     decode_reply: fn(&Bytes) -> bool,
 }
 
-/// Declares whose request is which; the reply follows from it.
+/// Declares the request type of each operation, which determines its reply type.
 macro_rules! operations {
     ($($name:literal: $request:ty,)*) => {
         const OPERATIONS: &[Operation] = &[$(Operation {
@@ -200,7 +200,7 @@ fn decoding(
     group.bench_function(name, |b| b.iter(|| decode(black_box(frame))));
 }
 
-/// The first request of an operation's file, and the reply to it.
+/// Returns the first request in the file of an operation, and its reply.
 fn recorded(name: &str) -> (Bytes, Bytes) {
     let op = if name == "check" { "multi" } else { name };
     let is_asked = |payload: &Bytes| {
@@ -225,13 +225,13 @@ fn recorded(name: &str) -> (Bytes, Bytes) {
     panic!("no {name} is recorded");
 }
 
-/// The connect exchange of a new session.
+/// Returns the connect exchange of a new session.
 fn connect() -> (Bytes, Bytes) {
     let frames = &read("connect")[0].frames;
     (frames[0].payload(), frames[1].payload())
 }
 
-/// The first notification.
+/// Returns the first notification in its file.
 fn notification() -> Bytes {
     let exchanges = read("notification");
     let mut frames = exchanges.iter().flat_map(|exchange| &exchange.frames);

@@ -1,73 +1,77 @@
-//! What the hand-off benchmark and its contestants tell each other, line by line.
+//! Line protocol between the hand-off benchmark and its contestants.
 //!
-//! A contestant is a process. It says `ready`, and for each line `run …` it makes sessions, lets
-//! waiters contend, and answers with a line for each hold and `done`; or with `none REASON`, if it
-//! has no such lock, or `failed REASON`. It judges nothing: latencies and mutual exclusion are worked
-//! out by the benchmark, from what every contestant reports in the same way.
+//! A contestant is a process. It prints `ready`. For each line `run …` it opens sessions and lets
+//! waiters contend, and prints a line for each hold and then `done`. It prints `none REASON` if it
+//! has no such lock, or `failed REASON`. A contestant judges nothing. The benchmark computes
+//! latencies and checks mutual exclusion, from the holds that all contestants report in the same
+//! way.
 
 use std::io::{self, BufRead, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What to contend for, and how.
+/// A contest for a contestant to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The lock.
+    /// The kind of lock.
     pub kind: Kind,
-    /// Where the server listens.
+    /// The address of the server.
     pub address: String,
-    /// The lock's node, which exists.
+    /// The path of the lock. Its node exists.
     pub path: String,
-    /// How many contend, each again as soon as it has released, if [`Job::again`] says so.
+    /// The number of waiters. Each contends again as soon as it has released, if [`Job::again`] is
+    /// set.
     pub waiters: usize,
-    /// How many sessions they share; waiter `i` uses session `i % sessions`.
+    /// The number of sessions that the waiters share; waiter `i` uses session `i % sessions`.
     pub sessions: usize,
-    /// How long each hold lasts.
+    /// The duration of each hold.
     pub hold: Duration,
-    /// After how many holds the contest ends; those who still wait are given up.
+    /// The number of holds after which the contest ends. Remaining waiters are cancelled.
     pub holds: usize,
-    /// The permits of a semaphore; otherwise 1.
+    /// The permits of a semaphore; 1 for other locks.
     pub permits: usize,
-    /// Whether who has released contends again.
+    /// Whether a waiter contends again after its release.
     pub again: bool,
 }
 
-/// The lock that is contended for.
+/// The kind of lock in a contest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A mutual exclusion lock; every waiter is in the queue before the first of them may have it.
+    /// A mutual exclusion lock. Every waiter is in the queue before the first of them acquires the
+    /// lock.
     Handoff,
-    /// The same lock, taken and released by one client alone.
+    /// The same lock, acquired and released by one client alone.
     Uncontended,
-    /// A read-write lock; [`Job::is_shared`] tells who reads.
+    /// A read-write lock; [`Job::is_shared`] selects the readers.
     ReadWrite,
     /// A semaphore.
     Semaphore,
 }
 
-/// One hold; times are nanoseconds since any moment, the same for all holds of a contest.
+/// One hold. Times are nanoseconds since an arbitrary instant, the same for all holds of a contest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hold {
-    /// When the waiter asked for the lock.
+    /// When the waiter called acquire.
     pub call: u64,
     /// When its code ran as the owner.
     pub owner: u64,
     /// When it called release.
     pub release: u64,
-    /// When that call returned.
+    /// When the release call returned.
     pub released: u64,
-    /// The sequence number of its node, by which the server orders the waiters; negative if unknown.
+    /// The sequence number of its node, by which the server orders the waiters; negative if
+    /// unknown.
     pub order: i64,
-    /// Whether it was a reader of a read-write lock.
+    /// Whether it was the hold of a reader of a read-write lock.
     pub shared: bool,
 }
 
-/// Why there are no holds.
+/// The reason why a contest has no holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The contestant has no such lock.
     None(String),
-    /// It has, and it did not work.
+    /// The contest failed.
     Failed(String),
 }
 
@@ -85,13 +89,13 @@ impl Kind {
 }
 
 impl Job {
-    /// Tells whether the hold number `turn` of a waiter is a reader's: nine of ten are.
+    /// Returns true if hold number `turn` of a waiter is a reader's. Nine of ten are.
     #[must_use]
     pub fn is_shared(&self, waiter: usize, turn: usize) -> bool {
         self.kind == Kind::ReadWrite && !(waiter + 7 * turn).is_multiple_of(10)
     }
 
-    /// The line of a job.
+    /// Formats the job as a line.
     #[must_use]
     pub fn to_line(&self) -> String {
         format!(
@@ -108,7 +112,7 @@ impl Job {
         )
     }
 
-    /// The job of a line; `None` if it is none.
+    /// Parses a line. Returns `None` if it is not a job.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
@@ -132,14 +136,14 @@ impl Job {
 }
 
 impl Hold {
-    /// The line of a hold.
+    /// Formats the hold as a line.
     #[must_use]
     pub fn to_line(&self) -> String {
         let Self { call, owner, release, released, order, shared } = self;
         format!("hold {call} {owner} {release} {released} {order} {}", u8::from(*shared))
     }
 
-    /// The hold of a line; `None` if it is none.
+    /// Parses a line. Returns `None` if it is not a hold.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
@@ -158,13 +162,13 @@ impl Hold {
 }
 
 impl Refusal {
-    /// The contestant has no such lock.
+    /// Returns the refusal of a contestant that has no such lock.
     #[must_use]
     pub fn none(reason: &str) -> Self {
         Self::None(reason.to_owned())
     }
 
-    /// The line of a refusal.
+    /// Formats the refusal as a line.
     #[must_use]
     pub fn to_line(&self) -> String {
         let (word, reason) = match self {
@@ -174,7 +178,7 @@ impl Refusal {
         format!("{word} {}", reason.replace('\n', " "))
     }
 
-    /// The refusal of a line; `None` if it is none.
+    /// Parses a line. Returns `None` if it is not a refusal.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         match line.split_once(' ')? {
@@ -185,15 +189,15 @@ impl Refusal {
     }
 }
 
-/// Anything that goes wrong in a contestant is a failure of the run.
+/// Makes every error in a contestant a failure of the run.
 impl<E: std::error::Error> From<E> for Refusal {
     fn from(error: E) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-/// Where waiters write their holds down. Whoever waits for the end of the contest is told once, and
-/// not of every hold: to wake a thread takes longer than some of what is measured.
+/// List of the holds of a contest. It reports only the last hold to the task that waits for the end
+/// of the contest, because waking a thread takes longer than some of the measured times.
 #[derive(Debug)]
 pub struct Board {
     holds: Mutex<Vec<Hold>>,
@@ -201,55 +205,55 @@ pub struct Board {
 }
 
 impl Board {
-    /// An empty one, for the holds of a job.
+    /// Creates an empty board for the holds of a job.
     #[must_use]
     pub fn new(job: &Job) -> Self {
         Self { holds: Mutex::new(Vec::with_capacity(job.holds)), wanted: job.holds }
     }
 
-    /// Writes a hold down; true for the one with which there are enough.
+    /// Adds a hold. Returns true for the hold that completes the contest.
     pub fn add(&self, hold: Hold) -> bool {
         let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
         holds.push(hold);
         holds.len() == self.wanted
     }
 
-    /// Takes all that has been written down.
+    /// Takes all holds.
     #[must_use]
     pub fn take(&self) -> Vec<Hold> {
         std::mem::take(&mut *self.holds.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The sequence number at the end of a node's name or path; negative if there is none.
+/// Returns the sequence number at the end of a node's name or path; negative if there is none.
 #[must_use]
 pub fn sequence_of(node: &str) -> i64 {
     node.len().checked_sub(10).and_then(|at| node.get(at..)?.parse().ok()).unwrap_or(-1)
 }
 
-/// Counts the nanoseconds of a contest.
+/// The clock of a contest, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Instant);
 
 impl Clock {
-    /// Starts at nought.
+    /// Starts the clock at zero.
     #[must_use]
     #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
-/// Answers the jobs on standard input until it ends.
+/// Runs the jobs on standard input until it ends, and prints their outcomes.
 ///
 /// # Errors
-/// Those of standard input and output.
+/// Returns an error of standard input or output.
 pub fn serve(mut run: impl FnMut(&Job) -> Result<Vec<Hold>, Refusal>) -> io::Result<()> {
     let mut output = io::BufWriter::new(io::stdout().lock());
     writeln!(output, "ready")?;
@@ -279,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_give_back_what_they_were_made_of() {
+    fn jobs_holds_and_refusals_round_trip_through_lines() {
         let job = Job {
             kind: Kind::ReadWrite,
             address: "127.0.0.1:2181".to_owned(),
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences_are_the_last_ten_digits() {
+    fn sequence_number_is_the_last_ten_digits() {
         assert_eq!(sequence_of("/a/_c_0-lock-0000000012"), 12);
         assert_eq!(sequence_of("0000000012"), 12);
         assert_eq!(sequence_of("lock-12"), -1);
@@ -310,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_of_ten_holds_read() {
+    fn read_write_job_has_nine_shared_holds_of_ten() {
         let line = "run read-write a:1 /a 20 20 0 100 1 1";
         let job = Job::parse(line).unwrap();
         let reads = (0..20)

@@ -1,4 +1,4 @@
-//! What the benchmarks share: inputs that are the same on every machine.
+//! Common parts of the benchmarks: inputs that are the same on every machine.
 
 #![forbid(unsafe_code)]
 
@@ -7,11 +7,11 @@ pub mod contest;
 use bytes::{Bytes, BytesMut};
 use zk_proto::{ChildList, ChildrenReply, Encode, Stat};
 
-/// The numbers of children that lists are measured at.
+/// Lengths of the lists of children.
 pub const LIST_LENGTHS: [u32; 4] = [10, 1_000, 10_000, 100_000];
 
-/// Curator's names, 55 bytes each, of the sequence numbers 0 to `len - 1` in random order: a server
-/// lists children by hash.
+/// Returns names as Curator creates them, 55 bytes each, with the sequence numbers 0 to `len - 1`
+/// in random order. A server lists children by hash.
 #[must_use]
 pub fn curator_names(len: u32) -> Vec<String> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -34,7 +34,7 @@ pub fn curator_names(len: u32) -> Vec<String> {
     numbers.into_iter().map(name).collect()
 }
 
-/// The record of a getChildren2 reply with these names.
+/// Encodes the record of a getChildren2 reply with these names.
 #[must_use]
 pub fn children_reply(names: &[String]) -> Bytes {
     let num_children = i32::try_from(names.len()).unwrap_or(i32::MAX);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_curators_and_all_different() {
+    fn curator_names_are_distinct_and_in_random_order() {
         let names = curator_names(1000);
         assert!(names.iter().all(|name| name.len() == 55), "{}", names[0]);
         let distinct: std::collections::BTreeSet<_> = names.iter().collect();

@@ -1,12 +1,12 @@
-//! The same getChildren2 reply, read by several clients.
+//! Comparison of clients that read the same getChildren2 reply.
 //!
-//! The other clients do not publish their decoders, so each is measured whole: a call over loopback
-//! to a server that answers with bytes made beforehand. The contestants take turns, call by call;
-//! what is compared are medians of one run. `raw` is a blocking socket that reads the bytes and does
-//! nothing with them: nobody can be faster.
+//! The other clients do not publish their decoders, so the benchmark measures each client as a
+//! whole: a call over loopback to a server that answers with prepared bytes. The contestants take
+//! turns, call by call, and the table compares medians of one run. `raw` is a blocking socket that
+//! reads the bytes and does nothing with them: no client can be faster.
 //!
-//! One run, in microseconds, on two virtual cores of a Xeon at 2.3 GHz that had other work too (which is
-//! why reading six megabytes took `raw` anything from 4 to 7 ms; the ratios go with it):
+//! One run, in microseconds, on two virtual cores of a Xeon at 2.3 GHz under other load. Because of
+//! that load, `raw` took 4 to 7 ms to read six megabytes, and the ratios vary with it:
 //!
 //! | children | `raw` | this | this, ranked | zookeeper-client | zookeeper-async |
 //! |---|---|---|---|---|---|
@@ -55,7 +55,7 @@ async fn race(address: &str, names: &[String]) -> Result<Vec<Duration>, Box<dyn 
     let this = Client::connect(address).await?;
     let client = zookeeper_client::Client::connect(address).await?;
     let timeout = Duration::from_secs(10);
-    // This one gives up on frames beyond its buffer; then there is nothing to measure.
+    // This client fails on frames larger than its buffer. Then there is nothing to measure.
     let other = zookeeper_async::ZooKeeper::connect(address, timeout, |_| {}).await?;
     let mut times = vec![Vec::new(); CONTESTANTS.len()];
     for _ in 0..rounds {
@@ -87,7 +87,7 @@ async fn race(address: &str, names: &[String]) -> Result<Vec<Duration>, Box<dyn 
         .collect())
 }
 
-/// A socket that reads and does not look.
+/// A socket that reads replies without parsing them.
 struct Raw {
     stream: TcpStream,
     buffer: Vec<u8>,

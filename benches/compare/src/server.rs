@@ -1,4 +1,4 @@
-//! A server that knows one answer.
+//! A server with one prepared list of children.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use zk_benches::children_reply;
 use zk_proto::{ConnectResponse, ErrorCode, ReplyHeader, encode_record, encode_reply};
 
-/// Serves until the process ends; returns the connect string.
+/// Starts the server, which runs until the process ends. Returns the connect string.
 pub fn start(names: &[String]) -> std::io::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
@@ -42,7 +42,7 @@ fn serve(mut stream: TcpStream, body: &[u8]) -> std::io::Result<()> {
     loop {
         let request = read_frame(&mut stream)?;
         match request[4..8] {
-            // getChildren has the names only, without the Stat.
+            // getChildren returns only the names, without the Stat.
             [0, 0, 0, 8] => {
                 let mut short = reply[..reply.len() - 68].to_vec();
                 let len = u32::try_from(short.len() - 4).unwrap_or(0).to_be_bytes();

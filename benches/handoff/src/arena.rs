@@ -1,4 +1,4 @@
-//! One contest: a lock's node, a gate before its queue, and what came of it.
+//! One contest: the lock's node, a gate in front of its queue, and the result.
 
 use std::io;
 use std::thread;
@@ -13,28 +13,29 @@ use crate::raw::{Create, Raw};
 use crate::roster;
 use crate::stats;
 
-/// Where contests are held: a server, and the ways to it.
+/// A server for contests. Each contest gets a new path.
 pub(crate) struct Arena {
     address: String,
     paths: usize,
 }
 
-/// What one contest gave.
+/// The result of one contest.
 pub(crate) struct Outcome {
-    /// Named as in the table: `acquire` and `release`, otherwise nothing.
+    /// Samples, named as in the table: `acquire` and `release`, otherwise an empty name.
     pub(crate) samples: Vec<(&'static str, Vec<u64>)>,
-    /// How long the lock was held each time.
+    /// The duration of each hold.
     pub(crate) hold_times: Vec<u64>,
     pub(crate) traffic: Option<Counts>,
 }
 
-/// Why a contest gave nothing.
+/// The reason why a contest has no result.
 pub(crate) enum Loss {
-    /// The contestant can go on with the next one.
+    /// The contestant can continue with the next contest.
     Skipped(String),
-    /// It is in no state to be used again.
+    /// The contestant process cannot be used again.
     Broken(String),
-    /// Two held the lock, or a queue was not kept: no figure of the run is to be trusted.
+    /// Two owners held the lock at a time, or the order of the queue was broken. No figure of the
+    /// run can be trusted.
     Violated(String),
 }
 
@@ -53,7 +54,7 @@ impl Arena {
         self.paths += 1;
         scenario.job.path = format!("/handoff-{}", self.paths);
         scenario.job.address.clone_from(&self.address);
-        // A session for each contest: it says nothing between two of them, and would expire.
+        // Each contest opens a new session, because an idle one would expire between two contests.
         let mut bookkeeper = Raw::connect(&self.address).map_err(broken)?;
         bookkeeper.create(&scenario.job.path, Create::Persistent);
         bookkeeper.call().map_err(broken)?;
@@ -80,7 +81,7 @@ impl Arena {
     }
 }
 
-/// Lets everyone queue behind a node of our own before it is deleted.
+/// Puts a gate node in front of the queue, and deletes it when all waiters are in the queue.
 fn gated(
     scenario: &Scenario,
     bookkeeper: &mut Raw,
@@ -91,7 +92,7 @@ fn gated(
     bookkeeper.create(&format!("{path}/_c_gate-lock-"), Create::EphemeralSequential);
     let gate = bookkeeper.call().and_then(|frame| frame.path()).map_err(broken)?;
     contestant.tell(&scenario.job).map_err(refused)?;
-    // Each lists all those ahead of it, which is what a long queue takes its time for.
+    // Each waiter lists all nodes ahead of it, which makes a long queue slow to form.
     let looks_max = QUEUE_LOOKS_MAX + scenario.job.waiters;
     let mut looks = 0;
     while bookkeeper.count_children(path).map_err(broken)? <= scenario.job.waiters {
@@ -108,7 +109,7 @@ fn gated(
             failure => return holds_of(failure, ANSWER_LIMIT),
         }
     }
-    // What follows the create of the last one: lists and watches.
+    // After its create, the last waiter still lists the nodes and sets its watch.
     pause(SETTLE + SETTLE_EACH * u32::try_from(scenario.job.waiters).unwrap_or(u32::MAX));
     let before = proxy.map(Proxy::counts);
     bookkeeper.delete(&gate);
@@ -140,7 +141,7 @@ fn judge(
     }
     let hold_times = stats::hold_times(&holds);
     let calls = [("acquire", stats::acquires(&holds)), ("release", stats::releases(&holds))];
-    // A floor of another lock is that of a hand-off.
+    // The floor of any lock is the floor of a hand-off.
     let mut judged = job.clone();
     if name == roster::FLOOR {
         judged.kind = zk_benches::contest::Kind::Handoff;
@@ -184,12 +185,12 @@ fn pause(time: Duration) {
 
 /// The slowest contest of the slowest contestant takes a few seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(40);
-/// With a thousand waiters and more each hand-off takes milliseconds.
+/// With a thousand waiters or more, each hand-off takes milliseconds.
 const EACH_LIMIT: Duration = Duration::from_millis(20);
 const QUEUE_LOOK: Duration = Duration::from_millis(5);
-/// Twenty seconds, besides one look for each waiter.
+/// Looks for twenty seconds. Each waiter adds one look.
 const QUEUE_LOOKS_MAX: usize = 4_000;
 const SETTLE: Duration = Duration::from_millis(60);
 const SETTLE_EACH: Duration = Duration::from_micros(200);
-/// Well within the contest, which takes longer than a millisecond for each of its holds.
+/// The cut falls within the contest, which takes longer than a millisecond for each of its holds.
 const CUT_AFTER: Duration = Duration::from_millis(150);

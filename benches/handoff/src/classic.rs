@@ -1,8 +1,8 @@
-//! The algorithm of the books over raw sockets: create, list, watch the one ahead, and list again
-//! when it has gone; each request after the answer to the one before.
+//! The textbook algorithm over raw sockets: create, list, watch the predecessor, and list again
+//! when it is deleted. Each request waits for the reply to the one before.
 //!
-//! A thread for each session, which waits on its socket only. Where waiters share a session, it does
-//! for all of them what has come to be done.
+//! Each session has a thread, which waits only on its socket. If waiters share a session, the
+//! thread processes the replies and events of all of them.
 
 use std::collections::HashMap;
 use std::io;
@@ -40,9 +40,9 @@ struct Session<'a> {
     job: &'a Job,
     clock: Clock,
     waiters: Vec<Waiter>,
-    /// Whose request an answer is, and for what.
+    /// The waiter and the kind of each pending request, by xid.
     asked: HashMap<i32, (usize, Asked)>,
-    /// Who waits for an event at a path.
+    /// The waiter for an event, by path.
     watching: HashMap<String, usize>,
     holds: Vec<Hold>,
 }
@@ -85,7 +85,7 @@ impl<'a> Session<'a> {
                     this.step(&frame)?;
                     done.fetch_add(this.holds.len() - before, Ordering::Relaxed);
                 }
-                // Nothing to read: a look at whether all is over.
+                // Nothing to read: the loop checks whether the contest is over.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
@@ -126,7 +126,7 @@ impl<'a> Session<'a> {
                 self.list(waiter)
             }
             Asked::List => self.look(waiter, &frame.names()?),
-            // It has gone in the meantime: there will be no event.
+            // The predecessor is deleted already, so no event will follow.
             Asked::Watch if frame.error == NO_NODE => {
                 self.watching.remove(&self.waiters[waiter].predecessor);
                 self.list(waiter)
@@ -148,7 +148,8 @@ impl<'a> Session<'a> {
         };
         let path = format!("{}/{predecessor}", self.job.path);
         let xid = self.raw.watch(&path);
-        // Before the answer: the event may come right behind it.
+        // The entry must exist before the reply, because the event may follow the reply
+        // immediately.
         self.watching.insert(path.clone(), waiter);
         self.waiters[waiter].predecessor = path;
         self.ask(xid, waiter, Asked::Watch)
@@ -172,5 +173,5 @@ fn sleep(job: &Job) {
 }
 
 const NO_NODE: i32 = -101;
-/// How long a thread with nothing to read may take to notice that all is over.
+/// How long a thread with nothing to read may take to notice the end of the contest.
 const LOOK_UP: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! A contestant: a process that is told what to contend for, and says what happened.
+//! A contestant: a process that runs contests and reports its holds.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use zk_benches::contest::{Hold, Job, Refusal};
 
-/// Dropping it ends the process.
+/// A contestant process. Dropping it kills the process.
 pub(crate) struct Contestant {
     process: Child,
     input: ChildStdin,
@@ -19,8 +19,8 @@ pub(crate) struct Contestant {
 }
 
 impl Contestant {
-    /// Starts the process of `command` and waits until it is ready. What it says on standard error
-    /// goes to `log`.
+    /// Starts the process of `command` and waits until it is ready. Its standard error goes to
+    /// `log`.
     pub(crate) fn start(mut command: Command, log: PathBuf) -> Result<Self, String> {
         let file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let mut process = command
@@ -48,14 +48,14 @@ impl Contestant {
         }
     }
 
-    /// Tells it to contend; [`Contestant::answer`] gets the outcome.
+    /// Sends a job to the process. [`Contestant::answer`] returns the outcome.
     pub(crate) fn tell(&mut self, job: &Job) -> Result<(), Refusal> {
         writeln!(self.input, "{}", job.to_line())?;
         Ok(self.input.flush()?)
     }
 
-    /// Waits for the outcome, up to `limit` from line to line. After [`Answer::Gone`] the process is
-    /// of no use any more.
+    /// Waits for the outcome, up to `limit` from line to line. After [`Answer::Gone`] the process
+    /// cannot be used any more.
     pub(crate) fn answer(&self, limit: Duration) -> Answer {
         let mut holds = Vec::new();
         loop {
@@ -76,23 +76,23 @@ impl Contestant {
     }
 }
 
-/// How a contest came out.
+/// The outcome of a contest.
 pub(crate) enum Answer {
     Holds(Vec<Hold>),
     Refused(Refusal),
-    /// Nothing has been said for as long as was allowed.
+    /// The process printed nothing within the limit.
     Silence,
-    /// The process is gone, or talks nonsense.
+    /// The process has ended, or prints invalid lines.
     Gone(String),
 }
 
 impl Drop for Contestant {
     fn drop(&mut self) {
-        // Both fail only for a process that has ended.
+        // Both fail only if the process has ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A JVM on a busy machine, and a compiler in it.
+/// Enough for a JVM that compiles the contestant on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(30);

@@ -1,5 +1,5 @@
-//! The floor: a blocking socket deletes a node, another gets the event. No lock can be handed on
-//! with less, and none be taken with less than a create and a list in one write.
+//! The floor: a blocking socket deletes a node, and another one reads the event. No lock can be
+//! handed over with less. No lock can be acquired with less than a create and a list in one write.
 
 use std::io;
 use std::thread;
@@ -33,7 +33,7 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
         while waiting.read()?.xid != EVENT_XID {}
         let next_owner = clock.now();
         releasing.read()?;
-        // It has been waiting all the time.
+        // The next owner waits from the start of the contest.
         let call = 0;
         holds.push(Hold { call, owner, release, released: clock.now(), order, shared: false });
         owner = next_owner;

@@ -1,8 +1,9 @@
-//! `cargo xtask bench handoff`: how long a lock takes from one owner to the next, beside other clients.
+//! `cargo xtask bench handoff`: the time of a lock from one owner to the next, compared with other
+//! clients.
 //!
-//! One real ZooKeeper on loopback, contestants in turn, round by round, each a process that reports
-//! when it asked, owned and released ([`zk_benches::contest`]). What the figures mean, and what they
-//! were, is told in `docs/performance.md`.
+//! The benchmark uses one real ZooKeeper on loopback. Contestants take turns, round by round. Each
+//! is a process that reports when it called acquire, owned the lock and released it
+//! ([`zk_benches::contest`]). `docs/performance.md` explains the figures.
 
 #![forbid(unsafe_code)]
 

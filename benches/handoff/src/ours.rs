@@ -1,4 +1,4 @@
-//! This library, used as a service would use it.
+//! This library, as a service uses it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ pub(crate) async fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
         let (board, tell) = (Arc::clone(&board), tell.clone());
         let contender = Contender { job: job.clone(), waiter, clock, board, tell };
         tasks.push(tokio::spawn(async move {
-            // Whoever listens ends with the first failure.
+            // The receiver stops at the first failure, so this send may fail.
             if let Err(error) = contender.contend(&client).await {
                 let _ = contender.tell.send(Err(error));
             }
         }));
     }
     drop(tell);
-    // It ends without a word if nobody contends any more.
+    // The channel closes without a message if no task contends any more.
     if let Some(outcome) = told.recv().await {
         outcome?;
     }
@@ -50,7 +50,7 @@ struct Contender {
     waiter: usize,
     clock: Clock,
     board: Arc<Board>,
-    /// Of the end, good or bad.
+    /// Reports the end of the contest, or a failure.
     tell: mpsc::UnboundedSender<Result<(), Refusal>>,
 }
 
@@ -80,7 +80,7 @@ impl Contender {
                 Lock::Semaphore(semaphore) => self.permit(semaphore).await?,
             };
             if self.board.add(hold) {
-                // Somebody else has failed if nobody listens.
+                // The send fails only if another task has failed before.
                 let _ = self.tell.send(Ok(()));
             }
             if !self.job.again {
@@ -127,12 +127,14 @@ impl Contender {
         Ok(Hold { call, owner, release, released, order: -1, shared: false })
     }
 
-    /// As exactly as the others, which sleep in threads of their own: tokio's timers end up to a
-    /// millisecond late, and who looks ahead would gain from a longer hold.
+    /// Holds the lock as exactly as the other contestants, which sleep in threads.
+    ///
+    /// The timers of tokio fire up to a millisecond late. A client that prepares the hand-off during
+    /// the hold would gain from a longer hold.
     async fn sleep(&self) {
         let hold = self.job.hold;
         if !hold.is_zero() {
-            // It fails only when the runtime shuts down.
+            // It fails only if the runtime shuts down.
             let _ = tokio::task::spawn_blocking(move || pause(hold)).await;
         }
     }

@@ -1,4 +1,4 @@
-//! What is measured: the scenarios, and what each of them is for.
+//! Scenarios of the benchmark, and their purposes.
 
 use std::time::Duration;
 
@@ -6,39 +6,39 @@ use zk_benches::contest::{Job, Kind};
 
 use crate::roster;
 
-/// A contest that every contestant goes through, round by round.
+/// A contest that every contestant runs, round by round.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) measure: Measure,
-    /// How often everyone has a turn in each round. The speed of a machine wanders in the course of
-    /// seconds: many short turns compare better than a few long ones.
+    /// Turns of each contestant in a round. The speed of a machine drifts over seconds, so many
+    /// short turns compare better than a few long ones.
     pub(crate) turns: u32,
-    /// Without address and path, which are filled in for each contest.
+    /// The job, without the address and the path, which each contest fills in.
     pub(crate) job: Job,
 }
 
-/// What is taken from the holds.
+/// The quantity that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// From each release to the next owner.
+    /// The time from each release to the next owner.
     Handoff,
-    /// How long the calls of acquire and release take.
+    /// The duration of the acquire and release calls.
     Calls,
-    /// The longest hand-off of a contest in whose course all connections are cut.
+    /// The longest hand-off of a contest in which all connections are cut.
     Reconnect,
-    /// Hand-offs, and the requests and bytes of each.
+    /// Hand-offs, with the requests and bytes of each.
     Drain,
 }
 
 impl Scenario {
-    /// Whether every waiter is made to queue before the first one owns.
+    /// Returns true if every waiter must queue before the first one owns the lock.
     pub(crate) fn has_gate(&self) -> bool {
         self.job.kind == Kind::Handoff
     }
 
-    /// Whether a contestant takes part at all.
+    /// Returns true if a contestant takes part in the scenario.
     pub(crate) fn admits(&self, contestant: &str) -> bool {
         match self.measure {
             Measure::Handoff | Measure::Calls => true,
@@ -48,7 +48,7 @@ impl Scenario {
     }
 }
 
-/// Everything, in the order in which it is run.
+/// Returns all scenarios, in the order of the run.
 pub(crate) fn all() -> Vec<Scenario> {
     let mut all = vec![Scenario {
         name: "uncontended".to_owned(),
@@ -59,7 +59,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     }];
     for waiters in WAITERS {
         for hold_ms in [1, 0] {
-            // A thousand waiters take long to line up.
+            // A thousand waiters take a long time to queue.
             let turns = if waiters < 1_000 { 4 } else { 1 };
             let handoffs = HANDOFFS / turns as usize;
             all.push(Scenario { turns, ..handoff(waiters, hold_ms, handoffs) });
@@ -108,13 +108,13 @@ pub(crate) fn all() -> Vec<Scenario> {
     all
 }
 
-/// Enough to see that everything works, and nothing that takes more than a moment.
+/// Returns short versions of the scenarios, which only show that everything works.
 pub(crate) fn short() -> Vec<Scenario> {
     let mut short = all();
     short.retain(|scenario| scenario.job.waiters <= 50 || scenario.measure == Measure::Reconnect);
     for scenario in &mut short {
         scenario.turns = 1;
-        // A connection is to be cut before they are through.
+        // A connection must be cut before the contest ends.
         let enough = if scenario.measure == Measure::Reconnect { 200 } else { 60 };
         scenario.job.holds = scenario.job.holds.min(enough);
     }
@@ -124,8 +124,8 @@ pub(crate) fn short() -> Vec<Scenario> {
     short
 }
 
-/// What every contestant does first, so that nobody is measured cold: virtual machines compile what
-/// they have seen some thousand times.
+/// Returns the scenarios that every contestant runs first, as a warm-up. Virtual machines compile
+/// code after some thousand calls.
 pub(crate) fn warm_up() -> Vec<Scenario> {
     let mut uncontended = all();
     uncontended.truncate(1);
@@ -170,10 +170,10 @@ fn job(kind: Kind) -> Job {
     }
 }
 
-/// The numbers of waiters.
+/// Numbers of waiters in the hand-off scenarios.
 pub(crate) const WAITERS: [usize; 4] = [2, 10, 100, 1_000];
-/// As many sessions as there are waiters, up to this.
+/// Maximum number of sessions in a hand-off. Up to this number, each waiter has a session.
 const SESSIONS: usize = 20;
 const WARM_HOLDS: usize = 3_000;
-/// Holds of a round.
+/// Holds in a round.
 const HANDOFFS: usize = 400;

@@ -1,9 +1,9 @@
-//! The plots of a run: how latencies are distributed, and how they grow with the queue.
+//! Plots of a run: the distribution of latencies, and their growth with the queue.
 
 use crate::run::{Results, Row};
 use crate::svg::{Axis, Chart, Line};
 
-/// Name and text of each plot that there is something for.
+/// Returns the file name and the text of each plot that has data.
 pub(crate) fn all(results: &Results) -> Vec<(String, String)> {
     let distributions = results
         .rows
@@ -65,7 +65,7 @@ fn growth(rows: &[&Row], hold_ms: u128) -> String {
     .to_svg()
 }
 
-/// Told apart by those who see few colours, too.
+/// Returns the colour of a contestant. Readers with colour blindness can distinguish these colours.
 fn colour_of(name: &str) -> &'static str {
     match name {
         "ours" => "#d55e00",
@@ -79,7 +79,8 @@ fn colour_of(name: &str) -> &'static str {
 
 const DISTRIBUTIONS: [&str; 4] =
     ["handoff-10-1ms", "handoff-10-0ms", "handoff-1000-1ms", "uncontended-acquire"];
-/// What comes after is the scheduler's, and would push everything else into a corner.
+/// The largest quantile in a plot. Later samples show the scheduler, and would compress the rest of
+/// the plot.
 const PART_SHOWN: f64 = 0.99;
-/// Points of a distribution.
+/// Steps between the points of a distribution.
 const STEPS: u32 = 200;

@@ -1,4 +1,4 @@
-//! A way to the server on which everything is counted, and all connections can be cut.
+//! A proxy of the server that counts all traffic, and can cut all connections.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Its threads end with their connections; the listener stays until the process ends.
+/// A running proxy. Its threads end with their connections; the listener stays until the process
+/// ends.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     shared: Arc<Shared>,
@@ -20,14 +21,14 @@ struct Shared {
     answers: Traffic,
 }
 
-/// What has gone one way.
+/// Traffic in one direction.
 #[derive(Default)]
 struct Traffic {
     frames: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// What has gone through at some moment.
+/// Counts of the traffic so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
@@ -45,7 +46,8 @@ impl Proxy {
         let proxy = this.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // Who cannot be served sees its connection end, as with a server that is down.
+                // If the server cannot be reached, the client's connection closes, as with a server
+                // that is down.
                 let _ = proxy.forward(client, &server);
             }
         });
@@ -56,10 +58,10 @@ impl Proxy {
         &self.address
     }
 
-    /// Ends every connection that there is; new ones are let through.
+    /// Closes all present connections. New ones are accepted.
     pub(crate) fn cut(&self) {
         for connection in self.connections().drain(..) {
-            // It fails for one that has ended.
+            // It fails if the connection has ended.
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
@@ -93,7 +95,7 @@ impl Proxy {
     }
 }
 
-/// Until one of the two has ended; then both are.
+/// Forwards bytes until one of the streams has ended, and then closes both.
 fn pump(mut from: TcpStream, mut to: TcpStream, traffic: &Traffic) {
     let mut buffer = vec![0; 64 * 1024];
     let mut frames = Frames::default();
@@ -105,23 +107,23 @@ fn pump(mut from: TcpStream, mut to: TcpStream, traffic: &Traffic) {
         }
     }
     for stream in [from, to] {
-        // It fails for one that has ended.
+        // It fails if the connection has ended.
         let _ = stream.shutdown(Shutdown::Both);
     }
 }
 
-/// Tells frames apart by their lengths, wherever the pieces of a stream begin and end.
+/// Counter of frames by their lengths, for a stream in chunks of any size.
 #[derive(Default)]
 struct Frames {
-    /// What is left of a frame.
+    /// Remaining bytes of the current frame.
     body: usize,
-    /// The bytes of a length that have come, and how many.
+    /// The bytes of a length that have arrived; `filled` is their number.
     length: [u8; 4],
     filled: usize,
 }
 
 impl Frames {
-    /// How many frames' lengths are complete with these bytes.
+    /// Returns how many frame lengths are completed by these bytes.
     fn begun_in(&mut self, mut bytes: &[u8]) -> u64 {
         let mut begun = 0;
         while !bytes.is_empty() {
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_counted_wherever_the_stream_is_cut() {
+    fn frame_count_is_independent_of_chunk_boundaries() {
         let stream = [0, 0, 0, 2, 9, 9, 0, 0, 0, 0, 0, 0, 0, 1, 9];
         for cut in 0..stream.len() {
             let mut frames = Frames::default();

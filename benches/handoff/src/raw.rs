@@ -1,22 +1,21 @@
-//! A session over a blocking socket, with nothing in between: what the floor, the classic algorithm
-//! and the benchmark's own bookkeeping are made of.
+//! A session over a blocking socket, without a client library. The floor, the classic algorithm and
+//! the benchmark's bookkeeping use it.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A session. Requests are put together by the methods that name them, and leave with
-/// [`Raw::flush`].
+/// A session. The request methods add requests to a buffer, which [`Raw::flush`] sends.
 pub(crate) struct Raw {
     stream: TcpStream,
     out: Vec<u8>,
     inbound: Vec<u8>,
-    /// What of `inbound` was read and not looked at.
+    /// The part of `inbound` that was read and not parsed.
     unread: std::ops::Range<usize>,
     xid: i32,
 }
 
-/// An answer or an event; the latter has [`EVENT_XID`].
+/// A reply or an event. An event has the xid [`EVENT_XID`].
 pub(crate) struct Frame {
     pub(crate) xid: i32,
     pub(crate) error: i32,
@@ -26,7 +25,7 @@ pub(crate) struct Frame {
 /// The xid of events.
 pub(crate) const EVENT_XID: i32 = -1;
 
-/// What a create makes.
+/// The kind of node that a create makes.
 #[derive(Clone, Copy)]
 pub(crate) enum Create {
     Persistent = 0,
@@ -48,7 +47,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// How long a read may wait for the server; without, for ever.
+    /// Limits the time that a read waits for the server. Without a limit, it waits forever.
     pub(crate) fn limit_reads(&self, limit: Duration) -> io::Result<()> {
         self.stream.set_read_timeout(Some(limit))
     }
@@ -68,11 +67,11 @@ impl Raw {
     pub(crate) fn delete(&mut self, path: &str) -> i32 {
         let mut body = Vec::new();
         put_str(&mut body, path);
-        put_int(&mut body, -1); // of any version
+        put_int(&mut body, -1); // any version
         self.request(2, &body)
     }
 
-    /// `exists`, with a watch.
+    /// Queues an `exists` request with a watch.
     pub(crate) fn watch(&mut self, path: &str) -> i32 {
         let mut body = Vec::new();
         put_str(&mut body, path);
@@ -87,26 +86,27 @@ impl Raw {
         self.request(8, &body)
     }
 
-    /// The number of children, which takes no list of them.
+    /// Returns the number of children, without listing them.
     pub(crate) fn count_children(&mut self, path: &str) -> io::Result<usize> {
         let mut body = Vec::new();
         put_str(&mut body, path);
         body.push(0);
         self.request(3, &body);
         let stat = self.call()?.body;
-        // The second last field of a Stat, before the czxid of the last child.
+        // The second last field of a Stat, before pzxid.
         let count = stat.len().checked_sub(12).and_then(|at| int_at(&stat, at));
         count.and_then(|count| usize::try_from(count).ok()).ok_or_else(malformed)
     }
 
-    /// Sends what has been put together in one write.
+    /// Sends all queued requests in one write.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.stream.write_all(&self.out)?;
         self.out.clear();
         Ok(())
     }
 
-    /// Sends what has been put together, and returns the next frame, which must be a good answer.
+    /// Sends all queued requests, and returns the next frame, which must be a reply without an
+    /// error.
     pub(crate) fn call(&mut self) -> io::Result<Frame> {
         self.flush()?;
         let frame = self.read()?;
@@ -140,7 +140,8 @@ impl Raw {
         self.out.extend_from_slice(frame);
     }
 
-    /// As few reads as there can be: one for all that has come.
+    /// Reads the next frame with as few system calls as possible: one for all bytes that have
+    /// arrived.
     fn read_bytes(&mut self) -> io::Result<Vec<u8>> {
         loop {
             let unread = &self.inbound[self.unread.clone()];
@@ -164,28 +165,28 @@ impl Raw {
     }
 }
 
-/// Ends the session, so that its nodes are gone, and their cost with them, before the next contest.
+/// Closes the session, so that its nodes and their cost are gone before the next contest.
 impl Drop for Raw {
     fn drop(&mut self) {
         self.request(-11, &[]);
-        // Both fail only where there is nobody to tell any more.
+        // Both fail only if the connection has ended.
         let _ = self.flush();
         while self.read().is_ok_and(|frame| frame.xid != self.xid) {}
     }
 }
 
 impl Frame {
-    /// The string at the start of the body: the path that was made.
+    /// Returns the string at the start of the body: the path of the created node.
     pub(crate) fn path(&self) -> io::Result<String> {
         strings(&self.body, 0, 1).and_then(|mut all| all.pop()).ok_or_else(malformed)
     }
 
-    /// The path that an event is about, behind its type and the state of the session.
+    /// Returns the path of an event, which follows its type and the state of the session.
     pub(crate) fn event_path(&self) -> io::Result<String> {
         strings(&self.body, 8, 1).and_then(|mut all| all.pop()).ok_or_else(malformed)
     }
 
-    /// The names of a list of children.
+    /// Returns the names in a list of children.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let count = int_at(&self.body, 0).and_then(|count| usize::try_from(count).ok());
         count.and_then(|count| strings(&self.body, 4, count)).ok_or_else(malformed)
@@ -225,5 +226,5 @@ fn malformed() -> io::Error {
 }
 
 const SESSION_TIMEOUT_MS: i32 = 40_000;
-/// More than any answer but a list of many children.
+/// Larger than any reply except a list of many children.
 const BUFFER_LEN: usize = 64 * 1024;

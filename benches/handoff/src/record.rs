@@ -11,12 +11,12 @@ use xtask::zookeeper::Standalone;
 use crate::run::Results;
 use crate::{Options, roster};
 
-/// Where the run took place.
+/// The machine and the server of a run.
 pub(crate) struct Machine {
     cpu: String,
     cores: usize,
     kernel: String,
-    /// At the start, over a minute.
+    /// The load average over one minute, at the start.
     load: f64,
     server: String,
 }
@@ -111,7 +111,7 @@ fn row(row: &crate::run::Row) -> Value {
     })
 }
 
-/// With a `+` if what was measured is not all in it; nothing where there is no git.
+/// Returns the commit, with a `+` if the work tree has uncommitted changes. Returns `None` without git.
 fn commit() -> Option<String> {
     let git = |words: &[&str]| {
         let output =
@@ -123,7 +123,7 @@ fn commit() -> Option<String> {
     Some(if changed.is_empty() { hash } else { hash + "+" })
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 #[allow(clippy::disallowed_methods, reason = "a record tells when it was made")]
 fn recorded_at() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())

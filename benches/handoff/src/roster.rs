@@ -1,4 +1,4 @@
-//! Who takes part, and how each is brought to the start.
+//! The contestants, and the commands that start them.
 
 use std::env;
 use std::fs;
@@ -11,7 +11,7 @@ pub(crate) const FLOOR: &str = "floor";
 pub(crate) const CLASSIC: &str = "classic";
 pub(crate) const OURS: &str = "ours";
 
-/// Everyone, in the order of tables: name, and what it is.
+/// All contestants, in the order of the tables: name and description.
 pub(crate) const ALL: [(&str, &str); 6] = [
     (FLOOR, "a blocking socket deletes, another gets the event"),
     (OURS, "this library"),
@@ -21,7 +21,7 @@ pub(crate) const ALL: [(&str, &str); 6] = [
     ("kazoo", "Python, kazoo"),
 ];
 
-/// Where programs of contestants are built, and their logs kept: beside this one's own.
+/// Returns the folder for programs and logs of contestants, next to this program's folder.
 pub(crate) fn workshop() -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| error.to_string())?;
     let target = own.ancestors().nth(2).ok_or("not in a target folder")?;
@@ -30,10 +30,10 @@ pub(crate) fn workshop() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// The command that starts a contestant, built and installed as far as it is not yet.
+/// Returns the command that starts a contestant. It builds and installs missing programs first.
 ///
 /// # Errors
-/// Why it cannot be had here.
+/// Returns the reason why the contestant is not available here.
 pub(crate) fn prepare(name: &str, runtime: &str) -> Result<Command, String> {
     match name {
         "zookeeper-client" => zookeeper_client(runtime),
@@ -105,7 +105,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!("{program} failed: {last}"))
 }
 
-/// The folder that all benchmarks are in.
+/// Returns the folder of all benchmarks.
 pub(crate) fn benches() -> &'static Path {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own)

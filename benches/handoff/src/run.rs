@@ -1,4 +1,4 @@
-//! A run: contestants in turn, scenario by scenario, and what they came to.
+//! A run: contestants in turn, scenario by scenario, and the results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use crate::proxy::Counts;
 use crate::stats::Samples;
 use crate::{Options, plot, record, roster, table};
 
-/// All that has been measured.
+/// All results of a run.
 #[derive(Default)]
 pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
-    /// What was left out, and why.
+    /// Contestants and scenarios that were skipped, with the reasons.
     pub(crate) skipped: Vec<String>,
-    /// The requests and bytes of each hand-off of a drained queue.
+    /// Requests and bytes of each hand-off of a drained queue.
     pub(crate) drain: Option<Traffic>,
 }
 
-/// A line of the table for each contestant.
+/// One measurement, with a line of the table for each contestant.
 pub(crate) struct Row {
-    /// The scenario, and which of its calls where there are several.
+    /// The scenario, and the call if the scenario measures several.
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) waiters: usize,
@@ -34,11 +34,11 @@ pub(crate) struct Row {
     /// Holds of each turn.
     pub(crate) holds: usize,
     pub(crate) entries: Vec<(&'static str, Samples)>,
-    /// How long each held the lock.
+    /// How long each contestant held the lock.
     pub(crate) held: Vec<(&'static str, Samples)>,
 }
 
-/// Per hand-off.
+/// Traffic of one hand-off.
 #[derive(Default)]
 pub(crate) struct Traffic {
     pub(crate) requests: f64,
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     run.bring_contestants(options)?;
     let rounds = if options.short { 1 } else { options.rounds };
     for scenario in &scenarios {
-        // What is counted there is the same in every round.
+        // The counts of a drain are the same in every round.
         let drain = scenario.measure == Measure::Drain;
         let rounds = if drain { 1 } else { rounds * scenario.turns };
         for round in 1..=rounds {
@@ -89,7 +89,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// What is only a part of a run, or a run of another kind, does not take the place of the record.
+/// Returns the folder for the record. A partial run, or one with other options, does not replace
+/// the usual record.
 fn folder_of_record(options: &Options) -> Option<PathBuf> {
     let is_whole = !options.short
         && options.scenario.is_empty()
@@ -140,12 +141,12 @@ struct Run {
     results: Results,
 }
 
-/// Someone who takes part for as long as there is a process, or one can be started.
+/// A contestant that takes part as long as its process runs or can be started.
 struct Entrant {
     name: &'static str,
     runtime: String,
     process: Option<Contestant>,
-    /// Scenarios that were given up, by name.
+    /// Names of scenarios in which it no longer takes part.
     out_of: Vec<String>,
 }
 
@@ -184,7 +185,7 @@ impl Run {
                 Err(Loss::Violated(reason)) => {
                     return Err(format!("{} while it warmed up: {reason}", entrant.name));
                 }
-                // It goes wrong again, where it is reported.
+                // The contestant fails again in a scenario, which reports it.
                 Err(Loss::Broken(_)) => entrant.process = None,
                 Err(Loss::Skipped(_)) | Ok(_) => {}
             }
@@ -214,7 +215,7 @@ impl Run {
                 }
             }
         }
-        // Nobody always follows the same one.
+        // The order rotates, so that no contestant always follows the same one.
         entrants.rotate_left(1);
         self.contestants = entrants;
         Ok(())
@@ -228,7 +229,7 @@ impl Run {
         }
     }
 
-    /// Adds what a contest gave; returns a few words on it.
+    /// Adds the result of a contest. Returns a short summary of it.
     fn take(&mut self, scenario: &Scenario, name: &'static str, outcome: Outcome) -> String {
         let mut words = Vec::new();
         for (call, samples) in outcome.samples {

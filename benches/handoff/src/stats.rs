@@ -1,5 +1,5 @@
-//! What the holds of a contest tell: whether they excluded each other, and how long it took from
-//! each release to the owner after.
+//! Evaluation of the holds of a contest: mutual exclusion, and the time from each release to the
+//! next owner.
 
 use zk_benches::contest::{Hold, Job, Kind};
 
@@ -26,18 +26,18 @@ impl Samples {
         self.sorted.len()
     }
 
-    /// Microseconds; `part` is 0 to 1.
+    /// Returns a quantile in microseconds; `part` is 0 to 1.
     pub(crate) fn quantile_us(&self, part: f64) -> f64 {
         quantile(&self.sorted, part) / 1e3
     }
 
-    /// Microseconds, one for each round.
+    /// Returns the median of each round, in microseconds.
     pub(crate) fn round_medians_us(&self) -> impl Iterator<Item = f64> {
         self.round_medians.iter().map(|median| median / 1e3)
     }
 }
 
-/// Between the two samples nearest to it, as far as it is from them.
+/// Interpolates between the two nearest samples.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -51,12 +51,14 @@ fn quantile(sorted: &[u64], part: f64) -> f64 {
     low + (high - low) * (at - at.floor())
 }
 
-/// From each release to the owner that it made; what was free when it was asked for is left out.
+/// Returns the time from each release to the next owner. A lock that was free when it was requested
+/// is left out.
 ///
 /// # Errors
-/// If two owners held what only one may have, or one overtook another in the queue.
+/// Returns an error if two owners held what only one may hold, or if one overtook another in the queue.
 pub(crate) fn handoffs(job: &Job, holds: Vec<Hold>) -> Result<Vec<u64>, String> {
-    // Of the last ones some may be missing whose release had not returned when the contest ended.
+    // The last holds are left out: some releases before them may not have returned when the contest
+    // ended.
     let settled = settled_until(&holds);
     let pairs = match job.kind {
         Kind::Semaphore => {
@@ -80,20 +82,20 @@ pub(crate) fn handoffs(job: &Job, holds: Vec<Hold>) -> Result<Vec<u64>, String> 
     Ok(samples)
 }
 
-/// When the last ones came to own.
+/// Returns when the last [`UNSETTLED`] holds began.
 fn settled_until(holds: &[Hold]) -> u64 {
     let mut owners: Vec<u64> = holds.iter().map(|hold| hold.owner).collect();
     owners.sort_unstable();
     owners.get(owners.len().saturating_sub(UNSETTLED)).copied().unwrap_or(0)
 }
 
-/// Each hold with the last release that had to come before it: of every holder ahead of it in the
-/// queue, or of every writer if it is a reader's.
+/// Returns each hold with the last release that must precede it: of every holder ahead of it in the
+/// queue, or of every writer ahead of it if it is a reader's.
 fn releases_in_order(mut holds: Vec<Hold>) -> Result<Vec<(u64, Hold)>, String> {
     if let Some(unknown) = holds.iter().find(|hold| hold.order < 0) {
         return Err(format!("whose turn it was is not known: {unknown:?}"));
     }
-    // One that is overtaken comes after a release that is later than its own ownership.
+    // A hold that was overtaken follows a release that is later than its own start.
     holds.sort_unstable_by_key(|hold| hold.order);
     let (mut of_all, mut of_writers) = (None, None);
     let mut pairs = Vec::new();
@@ -109,7 +111,8 @@ fn releases_in_order(mut holds: Vec<Hold>) -> Result<Vec<(u64, Hold)>, String> {
     Ok(pairs)
 }
 
-/// Whoever comes to own as number `permits + n` needs the release that is number `n` in time.
+/// Pairs holds and releases in the order of time: owner number `permits + n` needs release number
+/// `n`.
 fn releases_of_permits(permits: usize, mut holds: Vec<Hold>) -> Vec<(u64, Hold)> {
     holds.sort_unstable_by_key(|hold| hold.owner);
     let mut releases: Vec<u64> = holds.iter().map(|hold| hold.release).collect();
@@ -117,17 +120,17 @@ fn releases_of_permits(permits: usize, mut holds: Vec<Hold>) -> Vec<(u64, Hold)>
     releases.into_iter().zip(holds.into_iter().skip(permits)).collect()
 }
 
-/// How long the lock was held.
+/// Returns the duration of each hold.
 pub(crate) fn hold_times(holds: &[Hold]) -> Vec<u64> {
     holds.iter().map(|hold| hold.release - hold.owner).collect()
 }
 
-/// How long the call of acquire took.
+/// Returns the durations of the acquire calls.
 pub(crate) fn acquires(holds: &[Hold]) -> Vec<u64> {
     warm(holds).map(|hold| hold.owner - hold.call).collect()
 }
 
-/// How long the call of release took.
+/// Returns the durations of the release calls.
 pub(crate) fn releases(holds: &[Hold]) -> Vec<u64> {
     warm(holds).map(|hold| hold.released - hold.release).collect()
 }
@@ -136,7 +139,7 @@ fn warm(holds: &[Hold]) -> impl Iterator<Item = &Hold> {
     holds.iter().skip(holds.len() / 10)
 }
 
-/// More than can be on their way back from a release at a time.
+/// More than the number of releases that can be in flight at a time.
 const UNSETTLED: usize = 10;
 
 #[cfg(test)]
@@ -147,7 +150,8 @@ mod tests {
         Job::parse(line).unwrap()
     }
 
-    /// Holds of 10 ns, each 5 ns after the one before it, with numbers in the same order.
+    /// Returns holds of 10 ns, each 5 ns after the one before it, with sequence numbers in the same
+    /// order.
     fn in_turn(count: u64) -> Vec<Hold> {
         (0..count)
             .map(|turn| Hold {
@@ -164,13 +168,13 @@ mod tests {
     const MUTEX: &str = "run handoff a:1 /a 2 2 0 100 1 1";
 
     #[test]
-    fn a_handoff_is_from_release_to_owner() {
+    fn handoff_time_runs_from_release_to_next_owner() {
         let samples = handoffs(&job(MUTEX), in_turn(20)).unwrap();
         assert_eq!(samples, vec![5; 20 - UNSETTLED - 1]);
     }
 
     #[test]
-    fn who_came_after_the_release_was_not_handed_anything() {
+    fn acquire_called_after_the_release_is_no_handoff() {
         let mut holds = in_turn(20);
         holds[3].call = holds[2].release + 1;
         let samples = handoffs(&job(MUTEX), holds).unwrap();
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn two_owners_at_a_time_are_found() {
+    fn overlapping_owners_are_an_error() {
         let mut holds = in_turn(20);
         holds[3].owner = holds[2].release - 1;
         let error = handoffs(&job(MUTEX), holds).unwrap_err();
@@ -186,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_overtaken_is_found() {
+    fn overtaking_in_the_queue_is_an_error() {
         let mut holds = in_turn(20);
         (holds[3].order, holds[4].order) = (4, 3);
         assert!(handoffs(&job(MUTEX), holds).is_err());
     }
 
     #[test]
-    fn readers_may_overlap_each_other_and_no_writer() {
+    fn readers_may_overlap_readers_but_no_writer() {
         let line = "run read-write a:1 /a 2 2 0 100 1 1";
         let mut holds = in_turn(20);
         holds[3].shared = true;
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_semaphore_hands_on_one_of_its_permits() {
+    fn semaphore_owners_may_overlap_up_to_the_permits() {
         let line = "run semaphore a:1 /a 2 2 0 100 2 1";
         let mut holds = in_turn(20);
         for hold in &mut holds {
@@ -217,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_lie_between_samples() {
+    fn quantiles_are_interpolated_between_samples() {
         let mut samples = Samples::default();
         samples.add_round(vec![3_000, 1_000]);
         samples.add_round(vec![5_000]);

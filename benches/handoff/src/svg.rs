@@ -13,7 +13,7 @@ pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) colour: &'static str,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Whether points are shown as such.
+    /// Whether each point gets a mark.
     pub(crate) marks: bool,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Axis {
 
 enum Scale {
     Linear(f64, f64),
-    /// From what there is to show.
+    /// A scale that covers the values of the chart.
     Logarithmic,
 }
 
@@ -37,7 +37,7 @@ impl Axis {
         Self { label, scale: Scale::Logarithmic }
     }
 
-    /// The range that holds `values`, and where the grid lines go.
+    /// Returns the range of `values`, with the positions of the grid lines.
     fn span(&self, values: impl Iterator<Item = f64>) -> Span {
         match self.scale {
             Scale::Linear(from, to) => {
@@ -69,7 +69,7 @@ struct Span {
 }
 
 impl Span {
-    /// 0 at the start of the axis, 1 at its end.
+    /// Returns the position of a value: 0 at the start of the axis, 1 at its end.
     fn place(&self, value: f64) -> f64 {
         let place = if self.log {
             (value / self.from).ln() / (self.to / self.from).ln()
@@ -86,7 +86,7 @@ impl Chart {
         let x = self.x.span(points().map(|point| point.0));
         let y = self.y.span(points().map(|point| point.1));
         let mut svg = String::new();
-        // Writing to a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ = writeln!(
             svg,
             r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chart_has_its_lines_names_and_numbers() {
+    fn chart_contains_its_lines_names_and_numbers() {
         let line = Line {
             name: "a < b".to_owned(),
             colour: "#123456",
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_is_a_chart_too() {
+    fn chart_without_lines_is_complete() {
         let (x, y) = (Axis::logarithmic("x"), Axis::logarithmic("y"));
         let svg = Chart { title: String::new(), x, y, lines: Vec::new() }.to_svg();
         assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN"), "{svg}");

@@ -8,7 +8,7 @@ use crate::stats::Samples;
 
 pub(crate) fn of(results: &Results) -> String {
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         text,
         "| scenario | contestant | p50 | p99 | to the floor | ours to it | p99, ours to it |"
@@ -54,7 +54,7 @@ pub(crate) fn of(results: &Results) -> String {
     text
 }
 
-/// Fewer samples have no hundredth.
+/// Minimum number of samples for a p99.
 const P99_FROM: usize = 100;
 
 fn micros(us: f64) -> String {

@@ -1,4 +1,5 @@
-//! The hand-off benchmark, for function and never for time: everything runs, excludes and is recorded.
+//! Test that the hand-off benchmark works, without a check of times: every scenario runs, excludes
+//! and is recorded.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use xtask::zookeeper::{Distribution, or_skip};
 
 #[test]
-fn the_short_run_measures_every_scenario_and_draws_it() {
+fn short_run_measures_and_draws_every_scenario() {
     if or_skip(Distribution::find()).is_none() {
         return;
     }
@@ -48,7 +49,7 @@ fn the_short_run_measures_every_scenario_and_draws_it() {
 }
 
 #[test]
-fn what_does_not_exist_is_said_so() {
+fn unknown_scenario_or_contestant_is_rejected() {
     for (option, name) in [("--scenario", "handof-3"), ("--contestant", "redis")] {
         let output =
             Command::new(env!("CARGO_BIN_EXE_handoff")).args([option, name]).output().unwrap();

@@ -1,9 +1,10 @@
-//! The paths that a lock takes through the library, to be counted and not to be timed:
-//! `core_paths PATH TIMES` goes through one of them so many times, without a socket.
+//! Code paths of a lock through the library, for counting instead of timing.
 //!
-//! `cargo xtask bench instructions` runs it under callgrind, which counts what the processor is asked
-//! to do, and is not disturbed by what else the machine does. The last line of the output tells what
-//! is allocated each time, and nothing else is printed.
+//! `core_paths PATH TIMES` runs one of them that many times, without a socket.
+//!
+//! `cargo xtask bench instructions` runs it under callgrind, which counts executed instructions.
+//! Other load on the machine does not disturb the count. The only output is one line: the number of
+//! allocations each time.
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Allocations each time.
+/// Runs a code path. Returns the allocations each time.
 fn walk(path: &str, times: u32) -> Result<f64, Failure> {
     match path {
         "encode-create" => counted(times, encode_create()),
@@ -62,7 +63,7 @@ fn walk(path: &str, times: u32) -> Result<f64, Failure> {
 }
 
 fn counted(times: u32, mut once: impl FnMut()) -> Result<f64, Failure> {
-    // Buffers grow to what they need.
+    // The warm-up lets buffers grow to their final size.
     (0..WARM_UP).for_each(|_| once());
     let used = allocation_counter::measure(|| (0..times).for_each(|_| once()));
     Ok(used.count_total as f64 / f64::from(times))
@@ -103,7 +104,7 @@ fn rank(len: u32) -> Result<impl FnMut(), Failure> {
     })
 }
 
-/// One request and its answer through the state machine, as the driver moves them.
+/// Moves one request and its reply through the state machine, as the driver does.
 fn session_request() -> impl FnMut() {
     let now = now();
     let mut session = connected(now);
@@ -157,7 +158,8 @@ impl Handles for Nobody {
     type Stream = Nothing;
 }
 
-/// With the server of `zk-testing` on the same thread, whose share is counted as well.
+/// Runs a code path with the server of `zk-testing` on the same thread. The count includes the
+/// server.
 fn in_memory<F>(times: u32, path: fn(Client, u32) -> F) -> Result<f64, Failure>
 where
     F: Future<Output = Result<(), Failure>>,
@@ -182,7 +184,8 @@ async fn acquire_and_release(client: Client, times: u32) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Ten waiters, each of which queues again: an acquisition, a release, and what is between.
+/// Runs ten waiters, each of which queues again after its release. It counts an acquisition, a
+/// release, and all steps in between.
 async fn hand_off(client: Client, times: u32) -> Result<(), Failure> {
     const WAITERS: u32 = 10;
     let waiter = async |holds: u32| {

@@ -1,4 +1,4 @@
-//! What can be written on the command line.
+//! The command line of `zk`.
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -183,7 +183,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Checks the path before any server is asked.
+    /// Checks the paths before any request is sent.
     pub(crate) fn check_path(&self) -> Result<(), PathError> {
         match self {
             Self::Lock(Lock { path, .. })
@@ -200,7 +200,7 @@ impl Command {
             Self::Multilock(Multilock { paths, .. }) => {
                 paths.iter().try_for_each(|path| validate_path(path))
             }
-            // The number that is appended may be all of the name.
+            // The appended number may be the whole name.
             Self::Create(Create { path, sequential: true, .. }) => {
                 validate_path(&format!("{path}0"))
             }
@@ -476,7 +476,7 @@ pub(crate) struct Server {
     pub(crate) container_check: Duration,
 }
 
-/// What is wrong with a command line, without the usage that clap puts below it.
+/// Returns the message of a command line error, without the usage that clap appends.
 pub(crate) fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
@@ -486,7 +486,7 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     let addresses: Vec<_> = text.to_socket_addrs().map_err(|error| error.to_string())?.collect();
-    // Clients take `localhost` for 127.0.0.1 far more often than for ::1.
+    // Clients resolve `localhost` to 127.0.0.1 far more often than to ::1.
     let address = addresses.iter().find(|address| address.is_ipv4()).or_else(|| addresses.first());
     address.copied().ok_or_else(|| "that name has no address".to_owned())
 }
@@ -498,7 +498,7 @@ fn server_version() -> impl TypedValueParser<Value = Version> {
     })
 }
 
-/// A time between two events that happen again and again. The server counts in milliseconds.
+/// Parses an interval between repeated events. The server counts in milliseconds.
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = seconds(text)?;
     if interval < Duration::from_millis(1) {
@@ -522,12 +522,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_consistent() {
+    fn clap_definition_is_consistent() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn options_may_stand_before_and_behind_the_command() {
+    fn options_are_accepted_before_and_after_the_command() {
         for line in [
             vec!["zk", "--connect", "h:1", "--json", "--session-timeout", "0.5", "ls", "/a"],
             vec!["zk", "ls", "/a", "--connect", "h:1", "--json", "--session-timeout", "0.5"],
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_after_the_dashes_is_the_command() {
+    fn arguments_after_the_dashes_are_the_command() {
         let line = ["zk", "lock", "/l", "--timeout", "3", "--", "sh", "-c", "x", "--json"];
         let args = Args::try_parse_from(line).unwrap();
         let Command::Lock(lock) = args.command else { panic!("{args:?}") };
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_listens_where_clients_look_for_it() {
+    fn listen_address_has_a_default_and_prefers_ipv4() {
         let listen = |text: &[&str]| {
             let line = ["zk", "server"].iter().chain(text);
             let Command::Server(server) = Args::try_parse_from(line).unwrap().command else {
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_uses_are_refused() {
+    fn invalid_command_lines_are_rejected() {
         for line in [
             vec!["zk", "lock", "/l"],
             vec!["zk", "lock", "/l", "echo"],

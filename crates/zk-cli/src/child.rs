@@ -13,10 +13,10 @@ use tokio::process::Command;
 
 use crate::failure::Failure;
 
-/// How long the command has to end by itself after SIGTERM.
+/// Time in which the command may end after SIGTERM, before it gets SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often is looked whether what the command started has ended as well.
+/// Interval of the check whether all processes of the command have ended.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A running command.
@@ -25,18 +25,18 @@ pub(crate) struct Child {
     reach: Reach,
 }
 
-/// Whom a signal reaches.
+/// The processes that a signal reaches.
 #[derive(Clone, Copy)]
 enum Reach {
-    /// The command and all it has started, which are a process group of their own.
+    /// The command and all processes it has started, which form a process group.
     Group(Pid),
-    /// The command alone. It shares this process's group, so that it can use the
-    /// terminal: one in the background could not read from it.
+    /// The command alone. It shares the process group of `zk`, so that it can use the terminal: a
+    /// process in the background could not read from it.
     Process(Pid),
 }
 
 impl Child {
-    /// Starts `command` and tells it of what it runs under.
+    /// Starts `command`, with the lock's nodes and tokens in its environment.
     pub(crate) fn spawn(command: &[OsString], nodes: &str, tokens: &str) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::other("there is no command to run".to_owned()));
@@ -61,7 +61,7 @@ impl Child {
         Ok(Self { process, reach: reach(Pid::from_raw(pid)) })
     }
 
-    /// Waits for the end; the exit status as a shell would have it.
+    /// Waits for the command to end. Returns the exit status that a shell would report.
     pub(crate) async fn wait(&mut self) -> Result<u8, Failure> {
         let status = self.process.wait().await;
         let status =
@@ -69,13 +69,14 @@ impl Child {
         Ok(code(status))
     }
 
-    /// Passes a signal on, if there is anybody left.
+    /// Sends a signal to the command, if any of its processes is left.
     pub(crate) fn signal(&self, signal: Signal) {
-        // They may have ended this moment, which is what the signal is for.
+        // The processes may have just ended, which is the purpose of the signal.
         let _already_gone = self.send(Some(signal));
     }
 
-    /// Ends the command, and what it has started: by SIGTERM, or else by SIGKILL.
+    /// Ends the command and all processes it has started: by SIGTERM, and after [`GRACE`] by
+    /// SIGKILL.
     pub(crate) async fn end(&mut self) {
         self.signal(Signal::SIGTERM);
         drop(tokio::time::timeout(GRACE, self.all_gone()).await);
@@ -93,7 +94,7 @@ impl Child {
     fn send(&self, signal: Option<Signal>) -> nix::Result<()> {
         match self.reach {
             Reach::Group(group) => killpg(group, signal),
-            // Its number belongs to it only until it was waited for.
+            // `wait` frees the process id for other processes.
             Reach::Process(pid) if self.process.id().is_some() => kill(pid, signal),
             Reach::Process(_) => Err(nix::errno::Errno::ESRCH),
         }

@@ -1,4 +1,4 @@
-//! What the exit status says.
+//! Errors of a command, and their exit statuses.
 
 use std::process::ExitCode;
 
@@ -17,15 +17,15 @@ const LOST: u8 = 74;
 const NOT_IN_TIME: u8 = 75;
 /// Another recipe uses the path (`EX_CONFIG`).
 const FOREIGN_NODE: u8 = 78;
-/// Everything else.
+/// Any other error.
 const OTHER: u8 = 1;
 
-/// Why the command ends otherwise than well: an exit status and a line to read.
+/// An error that ends the command: an exit status and a one-line message.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
     message: String,
-    /// The session has ended, and what was asked for last was not done.
+    /// Whether the session has ended and the last request was not applied.
     starts_over: bool,
 }
 
@@ -51,24 +51,24 @@ impl Failure {
         Self::new(USAGE, message)
     }
 
-    /// There is a session, and nothing else.
+    /// Returns the failure for an ensemble that opens a session and answers no request.
     pub(crate) fn silent(servers: &str) -> Self {
         let message = format!("{servers}: there is a session, but no request is carried out");
         Self::new(UNREACHABLE, message)
     }
 
-    /// A session has ended, and no server gave the next one in time.
+    /// Returns the failure for a session that has ended, with no new session in time.
     pub(crate) fn no_session(servers: &str) -> Self {
         Self::new(UNREACHABLE, format!("connect to {servers}: no new session in time"))
     }
 
-    /// About a write that was under way.
+    /// Adds that a write in flight may have been applied.
     pub(crate) fn of_write(mut self) -> Self {
         self.message.push_str(" (the request may have been applied)");
         self
     }
 
-    /// With so many nodes deleted before, below the one that was to be deleted.
+    /// Adds the number of nodes that were deleted below the given node before the failure.
     pub(crate) fn with_deleted(mut self, nodes: usize) -> Self {
         if nodes > 0 {
             self.message.push_str(&format!("; of what is below, {nodes} deleted"));
@@ -76,13 +76,13 @@ impl Failure {
         self
     }
 
-    /// Interrupted before there was a command to pass the signal on to; the status
-    /// is the one a shell gives to a command that died of the signal.
+    /// Returns the failure for a signal that arrived before the command was started. The exit
+    /// status is the one that a shell reports for a command killed by the signal.
     pub(crate) fn interrupted(signal: u8) -> Self {
         Self::new(128 + signal, "interrupted".to_owned())
     }
 
-    /// True if the same may be asked for again, in another session, as nothing was applied.
+    /// Returns true if the request may be repeated in another session, because nothing was applied.
     pub(crate) fn starts_over(&self) -> bool {
         self.starts_over
     }
@@ -111,13 +111,13 @@ impl From<Error> for Failure {
             _ => OTHER,
         };
         let starts_over = is_end(&error) && error.outcome() == Outcome::NotApplied;
-        // It is meant for programs.
+        // This advice is meant for programs.
         let message = error.to_string().replace("; open a new client", "");
         Self { code, message, starts_over }
     }
 }
 
-/// True for the end of a session after which there may be another one.
+/// Returns true for the end of a session after which another one may be opened.
 pub(crate) fn is_end(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::SessionEnded(end) if end.is_loss())
 }
@@ -148,7 +148,7 @@ impl From<LockError> for Failure {
     }
 }
 
-/// A message as one line of a bearable length, whatever servers have put into it.
+/// Escapes a message and cuts it to one line: [`LINE_MAX`] characters and an ellipsis.
 fn one_line(message: &str) -> String {
     let escaped = |char: char| {
         let control = char.is_control().then(|| char.escape_default());
@@ -163,7 +163,7 @@ fn one_line(message: &str) -> String {
     line
 }
 
-/// Paths may be as long as a frame, and a line is to be read.
+/// Maximum number of characters in an error line. A path may be as long as a frame.
 const LINE_MAX: usize = 2000;
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_one_line_whatever_is_in_it() {
+    fn message_is_escaped_and_cut_to_one_line() {
         assert_eq!(one_line("/ä: NoNode"), "/ä: NoNode");
         assert_eq!(one_line("/a\nb\u{1b}[2J"), "/a\\nb\\u{1b}[2J");
         let long = one_line(&"ä".repeat(1_000_000));

@@ -1,4 +1,4 @@
-//! What a command runs under: a lock, permits of a semaphore, or several locks.
+//! Locks that a command can run under: a lock, permits of a semaphore, or several locks.
 
 use std::fmt::{Display, Write as _};
 use std::future::Future;
@@ -11,7 +11,7 @@ use zk_recipes::{
     RwLock, Semaphore, SemaphoreMutex,
 };
 
-/// What is wanted.
+/// The locks to acquire.
 #[derive(Debug)]
 pub(crate) enum Wanted {
     Mutex(String),
@@ -23,16 +23,16 @@ pub(crate) enum Wanted {
         max: u32,
         take: u32,
     },
-    /// Mutexes at all of these paths, which are all different.
+    /// Mutexes at all of these paths. No path occurs twice.
     All(Vec<String>),
 }
 
-/// Whether it is worth waiting.
+/// Whether to wait for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Approach {
-    /// For as long as it takes.
+    /// Waits without a limit.
     Wait,
-    /// One look, and no waiting for others.
+    /// Tries once, and does not wait for other holders.
     Look,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum ForeignNodes {
     Allowed,
 }
 
-/// A lock at that path, which refuses foreign nodes or allows them.
+/// Returns the lock, set to refuse or to allow foreign nodes.
 macro_rules! at {
     ($lock:expr, $foreign_nodes:expr) => {{
         let lock = $lock?;
@@ -54,25 +54,25 @@ macro_rules! at {
     }};
 }
 
-/// What is held.
+/// The locks that are held.
 pub(crate) enum Grip {
     One(Box<dyn Held>),
     All {
         guard: MultiGuard,
-        /// Where the lock of each path on the command line is among those of the guard.
+        /// For each path on the command line, the index of its lock in the guard.
         places: Vec<usize>,
     },
 }
 
-/// Why it is not, or not any more.
+/// The reason why a lock was not acquired, or was lost during the acquisition.
 pub(crate) struct Refused {
-    /// None if it is the path that is not one.
+    /// The errors; empty if the path is invalid.
     pub(crate) errors: Vec<LockError>,
     pub(crate) message: String,
 }
 
 impl Wanted {
-    /// Waits for it, or looks once whether it can be had.
+    /// Waits for the lock, or tries once. Returns `None` if a single try did not acquire it.
     pub(crate) async fn acquire(
         &self,
         client: &Client,
@@ -98,7 +98,7 @@ impl Wanted {
         }
     }
 
-    /// That it was not had in time.
+    /// Returns the message that the lock was not acquired in time.
     pub(crate) fn not_in_time(&self) -> String {
         match self {
             Self::Mutex(path)
@@ -128,7 +128,7 @@ async fn one(lock: &dyn Lock, how: Approach) -> Result<Option<Grip>, Refused> {
     Ok(held.map(Grip::One))
 }
 
-/// In the canonical order, so that no two commands can wait for each other.
+/// Acquires all locks in the canonical order, so that two commands cannot deadlock.
 async fn all(
     client: &Client,
     paths: &[String],
@@ -150,7 +150,7 @@ async fn all(
 }
 
 impl Grip {
-    /// The paths of the nodes, with commas in between.
+    /// Returns the paths of the nodes, separated by commas.
     pub(crate) fn nodes(&self) -> String {
         match self {
             Self::One(held) => held.nodes().join(","),
@@ -161,7 +161,7 @@ impl Grip {
         }
     }
 
-    /// The fencing tokens, one for each node, in the same order.
+    /// Returns the fencing tokens, one for each node, in the same order.
     pub(crate) fn tokens(&self) -> Result<String, LockError> {
         Ok(match self {
             Self::One(held) => list(held.tokens()?.into_iter().map(FencingToken::get)),
@@ -179,8 +179,8 @@ impl Grip {
         }
     }
 
-    /// Gives it up, and waits until the servers have said so. Why it was lost before, if it
-    /// was; whatever else fails, the nodes go with the session.
+    /// Releases the lock and waits for the replies. Returns the reason if it was lost before. After
+    /// any other failure, the nodes are deleted with the session.
     pub(crate) async fn release(self) -> Option<LossReason> {
         match self {
             Self::One(held) => held.release_boxed().await.err().and_then(|error| loss(&error)),
@@ -189,8 +189,8 @@ impl Grip {
                     drop(guard.release().await);
                     return loss(&error);
                 }
-                // One after the other is given up, which may take longer than the lease of
-                // those that come last. That is no loss, unlike a node that is not there.
+                // The locks are released one after the other, which may take longer than the lease
+                // of the last ones. That is not a loss, unlike a missing node.
                 let refused = guard.release().await.err()?;
                 let losses = refused.failures().iter().filter_map(|it| loss(&it.error));
                 losses.into_iter().find(|reason| *reason == LossReason::NodeDeleted)

@@ -1,5 +1,4 @@
-//! `zk lock`, `zk semaphore`, `zk multilock`: a command runs while the lock is held, and
-//! not a moment longer.
+//! `zk lock`, `zk semaphore` and `zk multilock`, which run a command only while the lock is held.
 
 use std::ffi::OsString;
 use std::future::pending;
@@ -15,19 +14,19 @@ use crate::grip::{Approach, ForeignNodes, Grip, Refused, Wanted};
 use crate::sessions::{CONNECT_TIMEOUT, Sessions, clock};
 use crate::signals::{Signals, number};
 
-/// A command, and what it runs under.
+/// A command, and the lock that it runs under.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) wanted: Wanted,
     pub(crate) foreign_nodes: ForeignNodes,
     pub(crate) timeout: Option<Duration>,
-    /// It ends when somebody asks for the lock.
+    /// Whether a revocation request ends the command.
     pub(crate) revocable: bool,
     pub(crate) command: Vec<OsString>,
 }
 
 impl Task {
-    /// Acquires it. One look waits for a connection, if the one that there was is lost meanwhile.
+    /// Acquires the lock. A single try waits for a new connection if its connection is lost.
     async fn acquire(&self, client: &Client, how: Approach) -> Result<Option<Grip>, Refused> {
         loop {
             match self.wanted.acquire(client, how, self.foreign_nodes).await {
@@ -42,7 +41,7 @@ fn is_not_connected(refused: &Refused) -> bool {
     matches!(refused.errors.first(), Some(LockError::NotConnected { .. }))
 }
 
-/// Waits until there is a connection, or the session has ended.
+/// Waits until the client is connected or its session has ended.
 async fn connected(client: &Client) {
     let mut events = client.events();
     while !client.is_connected() && client.ended().is_none() && events.next().await.is_some() {}
@@ -56,7 +55,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
     let (client, grip) = match acquire(&mut sessions, &task, &mut signals).await {
         Ok(acquired) => acquired,
         Err(failure) => {
-            // Nobody waits behind the node of a contender that has given up.
+            // The close deletes the contender's node, so that no other client waits behind it.
             sessions.close().await;
             return Err(failure);
         }
@@ -65,17 +64,18 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
     let code = match held {
         Ok(code) => code,
         Err(failure) => {
-            // The news of a loss must not wait for servers that do not answer.
+            // A loss is reported without waiting for servers that do not answer.
             drop(grip);
             sessions.close().await;
             return Err(failure);
         }
     };
     let lost = tokio::select! {
-        // A silent ensemble is not told; it finds out by the end of the session.
+        // A silent ensemble does not receive the release. It deletes the node when the session
+        // ends.
         lost = sessions.attend(grip.release()) => lost.ok().flatten(),
-        // Nobody is made to wait for servers that do not answer: the lock was held
-        // until the command had ended, and the node goes with the session.
+        // A signal ends the wait for servers that do not answer. The lock was held until the
+        // command had ended, and the node is deleted with the session.
         _ = signals.next() => return Ok(code),
     };
     tokio::select! {
@@ -83,20 +83,20 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
         _ = signals.next() => {}
     }
     match lost {
-        // It was lost before its release, so perhaps while the command still ran.
+        // The lock was lost before its release, possibly while the command was running.
         Some(reason) => Err(Failure::lost(reason)),
         None => Ok(code),
     }
 }
 
-/// Acquires the lock, starting over with a new session when one ends while it
-/// waits: nothing is lost but the place in the queue.
+/// Acquires the lock. If the session ends during the wait, it starts over with a new session. Only
+/// the position in the queue is lost.
 async fn acquire(
     sessions: &mut Sessions,
     task: &Task,
     signals: &mut Signals,
 ) -> Result<(Client, Grip), Failure> {
-    // One look takes time, too: as much as a connection may take.
+    // A single try takes time too: as long as a connection may take.
     let limit = task.timeout.map(|it| if it.is_zero() { CONNECT_TIMEOUT } else { it });
     let deadline = limit.map(|limit| clock() + limit);
     let how = match task.timeout {
@@ -133,7 +133,7 @@ async fn acquire(
     }
 }
 
-/// Somebody else has the lock, or nobody can be asked for it.
+/// Returns the failure after the deadline: the lock is held by others, or no server answers.
 fn too_late(sessions: &mut Sessions, task: &Task) -> Failure {
     match sessions.were_of_use() {
         true => Failure::not_in_time(&task.wanted),
@@ -152,7 +152,8 @@ fn is_over(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| deadline <= clock())
 }
 
-/// The session has ended, or one of several locks was lost while the next was waited for.
+/// Returns true if the session has ended, or if one of several locks was lost during the wait for
+/// the next.
 fn starts_over(refused: &Refused) -> bool {
     refused.errors.first().is_some_and(|error| match error {
         LockError::Client(error) => is_end(error),
@@ -161,7 +162,7 @@ fn starts_over(refused: &Refused) -> bool {
     })
 }
 
-/// Runs the command. It has ended when this returns, whatever happens.
+/// Runs the command. The command has always ended when this returns.
 async fn hold(
     client: &Client,
     grip: &Grip,
@@ -172,7 +173,7 @@ async fn hold(
     let mut child = Child::spawn(&task.command, &nodes, &grip.tokens()?)?;
     let mut lost = grip.lost();
     let mut asked_for = std::pin::pin!(async {
-        // Why nobody can ask any more, the loss tells better.
+        // If the wait for a revocation request fails, the loss gives a better reason.
         let asked = task.revocable && zk_recipes::revocation(client, &nodes).await.is_ok();
         if !asked {
             pending().await
@@ -180,7 +181,8 @@ async fn hold(
     });
     loop {
         tokio::select! {
-            // After a pause of this process both may be true; the loss says more.
+            // After a pause of this process, both may be ready. The loss gives more information, so
+            // it is polled first.
             biased;
             reason = &mut lost => {
                 child.end().await;

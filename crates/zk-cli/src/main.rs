@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Err(error) => {
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                    // Nothing can be done about a terminal that is gone.
+                    // An error of a closed terminal cannot be handled.
                     drop(error.print());
                     ExitCode::SUCCESS
                 }
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 
 async fn run(args: Args) -> Result<u8, Failure> {
     let output = Output::new(args.json);
-    // It is what others connect to: where to connect does not matter to it.
+    // The server does not need a connect string.
     if let Command::Server(server) = args.command {
         return server::run(server, output).await;
     }
@@ -69,13 +69,14 @@ async fn run(args: Args) -> Result<u8, Failure> {
     }
 }
 
-/// In another session, if one ended and nothing was done.
+/// Runs a plain command, and repeats it in another session if its session has ended and nothing was
+/// applied.
 async fn plain(mut sessions: Sessions, command: &Command, output: Output) -> Result<u8, Failure> {
     loop {
         let client = sessions.open(None).await?;
         let result = operate(&mut sessions, &client, command, output).await;
         match &result {
-            // The session is left to time out, and the node with it.
+            // The session is left to expire, and the ephemeral node with it.
             Ok(()) if matches!(command, Command::Create(create) if create.ephemeral) => {
                 drop(client.detach());
             }

@@ -1,4 +1,4 @@
-//! The plain operations, and the list of a lock's participants.
+//! Plain operations, and the list of a lock's participants.
 
 use serde_json::{Value, json};
 use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, Retry, Stat};
@@ -14,19 +14,20 @@ pub(crate) async fn participants(
     is_semaphore: bool,
 ) -> Result<Vec<Participant>, LockError> {
     match is_semaphore {
-        // How many permits there may be does not matter to who has them.
+        // The number of permits does not affect the list of their holders.
         true => Semaphore::new(client, path, 1)?.participants().await,
         false => contenders(client, path).await,
     }
 }
 
-/// Of a mutex or a read-write lock, which the names of its nodes tell.
+/// Lists the contenders of a mutex or a read-write lock. The names of the nodes show which one it
+/// is.
 async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, LockError> {
     let contenders = Mutex::new(client, path)?.participants().await?;
     let has_sides =
         |it: &Participant| it.path.contains("-__READ__") || it.path.contains("-__WRIT__");
     match contenders.iter().any(has_sides) {
-        // Their order is another one.
+        // A read-write lock orders its nodes differently.
         true => RwLock::new(client, path)?.participants().await,
         false => Ok(contenders),
     }
@@ -119,8 +120,8 @@ pub(crate) async fn delete(retry: &Retry, path: &str, version: Option<i32>) -> R
     Ok(retry.run(|client| client.delete(path, version)).await?)
 }
 
-/// Deletes from the leaves up. What others create meanwhile is deleted too, unless
-/// it comes faster than it can be deleted.
+/// Deletes a node and everything below it, from the leaves up. Nodes that other clients create
+/// meanwhile are deleted too, unless they are created faster than deleted.
 pub(crate) async fn delete_recursive(
     retry: &Retry,
     path: &str,
@@ -131,7 +132,7 @@ pub(crate) async fn delete_recursive(
     ended.map_err(|error| Failure::from(error).with_deleted(deleted))
 }
 
-/// Counts those below the node at `path` that are deleted.
+/// Deletes the node at `path` and everything below it. `deleted` counts the deleted nodes.
 async fn delete_branch(
     retry: &Retry,
     path: &str,
@@ -142,7 +143,7 @@ async fn delete_branch(
     while let Some(node) = branch.last().cloned() {
         let result = match branch.len() {
             1 => retry.run(|client| client.delete(path, version)).await,
-            // To delete it once more does no harm: all that comes there is to be deleted.
+            // A repeated delete does no harm, because every node at this path must be deleted.
             _ => retry.delete(&node, None).await,
         };
         match result {
@@ -159,7 +160,7 @@ async fn delete_branch(
                 let parent = node.trim_end_matches('/');
                 branch.extend(children.names().map(|name| format!("{parent}/{name}")));
             }
-            // Somebody was faster; only the node that was named must have been there.
+            // Another client was faster. Only the node on the command line must have existed.
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) && branch.len() > 1 => {
                 branch.pop();
             }

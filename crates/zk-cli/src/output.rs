@@ -1,4 +1,4 @@
-//! Results on standard output, for people or as JSON.
+//! Results on standard output, as text or as JSON.
 
 use std::io::{IsTerminal, Write, stdout};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// How results are printed.
+/// The format of results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     json: bool,
@@ -17,7 +17,7 @@ impl Output {
         Self { json }
     }
 
-    /// Prints a result: the lines, or the value in one line of its own.
+    /// Prints a result: the lines, or the JSON value on one line.
     pub(crate) fn print(
         self,
         lines: impl IntoIterator<Item = String>,
@@ -30,7 +30,7 @@ impl Output {
         write(text.as_bytes())
     }
 
-    /// Prints data as it is, so that it can be piped; a terminal gets a new line.
+    /// Prints data unchanged, so that it can be piped. A terminal gets a newline after it.
     pub(crate) fn print_data(
         self,
         data: &[u8],
@@ -54,7 +54,7 @@ fn write(bytes: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::other(format!("standard output: {error}")))
 }
 
-/// Data as JSON: text where it is text, else its bytes in hexadecimal.
+/// Returns data as JSON: as text if it is UTF-8, otherwise its bytes in hexadecimal.
 pub(crate) fn data_json(data: &[u8]) -> Value {
     match std::str::from_utf8(data) {
         Ok(text) => Value::from(text),
@@ -65,7 +65,7 @@ pub(crate) fn data_json(data: &[u8]) -> Value {
     }
 }
 
-/// Data in a line of text: nothing in it can break the line.
+/// Returns data as one line of text, with control characters escaped.
 pub(crate) fn data_text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).escape_debug().to_string()
 }

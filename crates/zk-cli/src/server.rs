@@ -16,7 +16,7 @@ pub(crate) async fn run(server: Server, output: Output) -> Result<u8, Failure> {
         .version(server.version)
         .tick_time(Duration::from_millis(server.tick_time.into()))
         .container_check_interval(server.container_check)
-        // Times that mean something, and session ids that no earlier run has given out.
+        // Nodes get the time of day, and session ids differ from those of earlier runs.
         .wall_clock_ms(wall_clock_ms());
     let servers = TestServer::in_memory_with(settings);
     let address = servers
@@ -26,7 +26,7 @@ pub(crate) async fn run(server: Server, output: Output) -> Result<u8, Failure> {
 
     eprintln!("zk: in memory, for development only: keeps nothing on disk, not for production");
     output.print([address.to_string()], || json!({ "address": address.to_string() }))?;
-    signals.next().await; // the way this command is meant to end
+    signals.next().await; // the intended end of this command
     Ok(0)
 }
 

@@ -1,5 +1,5 @@
-//! The sessions of a command, of which the next may be opened when one has ended, and how long
-//! an ensemble may be silent.
+//! Sessions of a command, opened one after the other, and limits for an ensemble that does not
+//! answer.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,34 +9,34 @@ use zk_recipes::session::{Client, Config, Retry, RetryPolicy, SessionManager};
 
 use crate::failure::Failure;
 
-/// How long a session may take to come about when the command may take longer.
+/// The longest time to open a session. The command as a whole may take longer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the first session may take to come about while all servers refuse connections: an address
-/// that was mistyped is the usual reason.
+/// The longest time to open the first session while all servers refuse connections. The usual
+/// reason is a mistyped address.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the end of a session may take when nobody is to be made to wait for it.
+/// The longest time to close a session when the user must not be made to wait.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// An ensemble may be silent for twice the session timeout, but for no less than this: a
-/// client has to notice that a server is silent, and to go around to the others.
+/// The shortest limit of silence. An ensemble may be silent for twice the session timeout, but at
+/// least this long: a client must notice that a server is silent, and try the others.
 const PATIENCE_MIN: Duration = Duration::from_secs(10);
 
-/// Nor for longer than this, whatever servers take for a session timeout.
+/// The longest limit of silence, for any session timeout of the servers.
 const PATIENCE_MAX: Duration = Duration::from_secs(120);
 
-/// How short a silence proves nothing: a command that has no more time than this was too
-/// short of it to be told anything.
+/// The shortest silence that proves something. A command with less time than this may have had no
+/// time to receive a reply.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
 
-/// The first pause before another session when one has ended early. It doubles.
+/// The first delay before another session, when one has ended early. It doubles each time.
 const SESSION_PAUSE: Duration = Duration::from_millis(50);
 
-/// The longest pause before another attempt, at a session or at a request.
+/// The longest delay before another attempt to open a session or to send a request.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The first pause before a request is made again.
+/// The first delay before a request is retried.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The sessions of a command, one after the other.
@@ -46,11 +46,11 @@ pub(crate) struct Sessions {
     servers: String,
     manager: Option<SessionManager>,
     current: Option<Open>,
-    /// Since when there are sessions of which none was answered.
+    /// When the present series of sessions without a reply began.
     fruitless_since: Option<Instant>,
-    /// A request was answered, be it in an earlier session.
+    /// Whether a request was answered, in this session or an earlier one.
     answered: bool,
-    /// How long the first session is waited for while all servers refuse connections.
+    /// The longest time to open the first session while all servers refuse connections.
     refused_timeout: Duration,
 }
 
@@ -73,13 +73,13 @@ impl Sessions {
         }
     }
 
-    /// Waits for servers that refuse connections as long as for others: they may be restarting, and
-    /// this command is there to wait.
+    /// Waits as long for servers that refuse connections as for others. They may be restarting, and
+    /// the command is meant to wait.
     pub(crate) fn wait_for_servers(&mut self) {
         self.refused_timeout = CONNECT_TIMEOUT;
     }
 
-    /// Waits for a session until `deadline`, and no longer than [`CONNECT_TIMEOUT`].
+    /// Opens a session, until `deadline`, and within [`CONNECT_TIMEOUT`].
     pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Client, Failure> {
         let left = deadline.map_or(CONNECT_TIMEOUT, |end| end - clock()).min(CONNECT_TIMEOUT);
         let client = match &self.manager {
@@ -93,15 +93,15 @@ impl Sessions {
                 self.manager.insert(SessionManager::connect(config).await?).client()
             }
         };
-        // A single request that is not answered is given up on by those who wait for it,
-        // though others be answered: what can be asked again is.
+        // A request without a reply fails after this time, even if other requests are answered.
+        // Requests that may be repeated are retried.
         let client = client.within(patience(&client));
         self.fruitless_since.get_or_insert_with(clock);
         self.current = Some(Open { client: client.clone(), answered: false });
         Ok(client)
     }
 
-    /// Does the work for as long as the ensemble answers.
+    /// Runs `work`, and fails if the ensemble is silent for too long.
     pub(crate) async fn attend<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             biased;
@@ -110,13 +110,14 @@ impl Sessions {
         }
     }
 
-    /// Requests that are made again, within bounds, as far as that cannot do them twice.
+    /// Returns a handle that retries requests within a time limit, unless they could be applied
+    /// twice.
     pub(crate) fn retry(client: &Client) -> Retry {
         let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX);
         client.retry(policy.within(patience(client)))
     }
 
-    /// The current session was of use.
+    /// Records that a request was answered in the current session.
     pub(crate) fn was_answered(&mut self) {
         self.answered = true;
         if let Some(open) = &mut self.current {
@@ -124,8 +125,9 @@ impl Sessions {
         }
     }
 
-    /// Tells whether another session is worth having when the current one has ended: if that
-    /// one was of use, or if there were useless ones for no longer than a silence may last.
+    /// Returns true if another session makes sense after the current one has ended. Either a
+    /// request was answered in the current one, or sessions without replies have lasted no longer
+    /// than the limit of silence.
     pub(crate) fn may_go_on(&mut self) -> bool {
         self.listen();
         let Some(open) = &self.current else { return true };
@@ -135,32 +137,32 @@ impl Sessions {
         self.fruitless_since.is_none_or(|since| clock() - since < patience(&open.client))
     }
 
-    /// Tells whether there was a session at all.
+    /// Returns true if there was a session at all.
     pub(crate) fn were_there(&self) -> bool {
         self.answered || self.fruitless_since.is_some()
     }
 
-    /// Tells whether the ensemble has been of use, or had no time to be.
+    /// Returns true if the ensemble has answered a request, or has had no time to do so.
     pub(crate) fn were_of_use(&mut self) -> bool {
         self.listen();
         let silent_for = self.fruitless_since.map(|since| clock() - since);
         self.answered || silent_for.is_none_or(|silent_for| silent_for < SILENCE_MIN)
     }
 
-    /// That there are sessions, and nothing else.
+    /// Returns the failure for sessions in which no request is answered.
     pub(crate) fn silent(&self) -> Failure {
         Failure::silent(&self.servers)
     }
 
-    /// Ends the current session. Nobody is made to wait for servers that do not answer.
+    /// Closes the current session, within a short time in case the servers do not answer.
     pub(crate) async fn close(&mut self) {
         if let Some(manager) = self.manager.take() {
             drop(timeout(GOODBYE, manager.close()).await);
         }
     }
 
-    /// Waits until the leader has answered nothing for as long as a silence may last. Meanwhile
-    /// this sends it a `sync` every now and then, which servers do not log.
+    /// Waits until the leader has answered nothing for the limit of silence. Meanwhile it sends a
+    /// `sync` from time to time, which servers do not log.
     async fn silence(&mut self) {
         let Some(client) = self.current.as_ref().map(|open| open.client.clone()) else { return };
         let patience = patience(&client);
@@ -168,7 +170,7 @@ impl Sessions {
         let mut heard = clock();
         while clock() - heard < patience {
             sleep(pause).await;
-            // What was answered before this began shows in the lease.
+            // The lease shows replies from before this call.
             if self.listen() || client.within(pause).sync("/").await.is_ok() {
                 self.was_answered();
                 heard = clock();
@@ -176,7 +178,7 @@ impl Sessions {
         }
     }
 
-    /// Tells whether a quorum has answered of late.
+    /// Returns true if a quorum has answered recently.
     fn listen(&mut self) -> bool {
         let is_heard =
             self.current.as_ref().is_some_and(|it| it.client.stats().lease_left.is_some());
@@ -190,7 +192,7 @@ impl Sessions {
 const LOOK_MIN: Duration = Duration::from_millis(20);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// How long no request may be answered.
+/// Returns how long all requests may remain unanswered.
 fn patience(client: &Client) -> Duration {
     (2 * client.session_timeout()).clamp(PATIENCE_MIN, PATIENCE_MAX)
 }

@@ -1,12 +1,12 @@
-//! The signals that end a command, as something to wait for.
+//! Signals that end a command.
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::failure::Failure;
 
-/// All of them, from the moment this exists: without it they would end this process
-/// and leave its command running without the lock.
+/// Handlers for SIGINT, SIGTERM, SIGHUP and SIGQUIT, in force from the creation of this value.
+/// Without them, the signals would end this process and leave its command running without the lock.
 pub(crate) struct Signals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
@@ -27,7 +27,7 @@ impl Signals {
         })
     }
 
-    /// The next of them.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::SIGINT,
@@ -38,7 +38,7 @@ impl Signals {
     }
 }
 
-/// The number of a signal, as it goes into an exit status.
+/// Returns the number of a signal, for an exit status.
 pub(crate) fn number(signal: Signal) -> u8 {
     u8::try_from(signal as i32).unwrap_or(0)
 }

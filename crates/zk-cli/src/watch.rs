@@ -1,4 +1,4 @@
-//! `zk watch`: what happens to a node, as it happens.
+//! `zk watch`: prints the changes of a node.
 
 use std::convert::Infallible;
 
@@ -16,7 +16,7 @@ pub(crate) async fn run(mut sessions: Sessions, path: &str, output: Output) -> R
     let result = tokio::select! {
         ended = follow(&mut sessions, &mut teller) => ended.map(|never| match never {}),
         signal = signals.next() => match teller.told {
-            Some(_) => Ok(0), // the way this command is meant to end
+            Some(_) => Ok(0), // the intended end of this command
             None => Err(Failure::interrupted(number(signal))),
         }
     };
@@ -24,17 +24,16 @@ pub(crate) async fn run(mut sessions: Sessions, path: &str, output: Output) -> R
     result
 }
 
-/// What has been told so far.
+/// Printer of events, with the state that it has printed so far.
 struct Teller<'a> {
     path: &'a str,
     output: Output,
-    /// The node as those see it who have read all that was printed; `None` before anything
-    /// was seen.
+    /// The state of the node that the printed lines lead to; `None` before the first read.
     told: Option<State>,
 }
 
-/// What events are about: the transactions that made the node, set its data, and changed the
-/// list of its children; `None` if there is no node.
+/// The state of a node that events report: the zxids that created it, set its data, and changed its
+/// list of children. It is `None` if the node does not exist.
 type State = Option<Marks>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +43,7 @@ struct Marks {
     pzxid: i64,
 }
 
-/// Prints events for ever, in one session after the other.
+/// Prints events without end, in one session after the other.
 async fn follow(sessions: &mut Sessions, teller: &mut Teller<'_>) -> Result<Infallible, Failure> {
     loop {
         let client = sessions.open(None).await?;
@@ -63,7 +62,7 @@ async fn follow_in(
 ) -> Result<Infallible, Failure> {
     let retry = Sessions::retry(client);
     if teller.told.is_some() {
-        // This server may be behind the one that was asked before.
+        // This server may lag behind the one that was read before.
         retry.run(|client| client.sync(teller.path)).await?;
     }
     let mut seen = Sight::of(&retry, teller.path).await?;
@@ -75,18 +74,18 @@ async fn follow_in(
     teller.tell(None, seen.state)?;
     loop {
         let event = seen.event().await?;
-        // The watches are set again before the event is printed, so that whoever reacts to
-        // the line misses nothing. What happened in between, there is no event for.
+        // The watches are set again before the event is printed, so that a reader who reacts to the
+        // line misses no change. Changes in between cause no event.
         seen = Sight::of(&retry, teller.path).await?;
         teller.tell(Some(event.event_type), seen.state)?;
     }
 }
 
-/// A look at the node, and watches on what comes after it. They survive reconnects.
+/// The state of a node, with watches for later changes. The watches survive reconnects.
 struct Sight {
     state: State,
     node: Watch,
-    /// There is nothing to watch below a node that does not exist.
+    /// The watch on the children; `None` if the node does not exist.
     children: Option<Watch>,
 }
 
@@ -97,7 +96,7 @@ impl Sight {
         let listed = retry.run(|client| client.get_children_and_watch(path)).await;
         let children = match listed {
             Ok((children, watch)) => {
-                // Of the two looks each has what its watch counts from.
+                // Each of the two reads returns the zxid from which its watch counts.
                 if let Some(marks) = state.as_mut().filter(|it| it.czxid == children.stat.czxid) {
                     marks.pzxid = children.stat.pzxid;
                 }
@@ -127,7 +126,7 @@ impl Marks {
 }
 
 impl Teller<'_> {
-    /// Prints what has happened since it last did.
+    /// Prints the events since the last call.
     fn tell(&mut self, event: Option<EventType>, now: State) -> Result<(), Failure> {
         let before = self.told.replace(now).unwrap_or(now);
         news(before, event, now).into_iter().try_for_each(|event| self.print(event))
@@ -140,7 +139,7 @@ impl Teller<'_> {
     }
 }
 
-/// What leads from one state to the other, the event among it that was heard in between.
+/// Returns the events that lead from `before` to `now`, including `event` if one was received.
 fn news(before: State, event: Option<EventType>, now: State) -> Vec<EventType> {
     let mut news = match (before, now) {
         (None, None) if event == Some(EventType::NODE_CREATED) => vec![EventType::NODE_DELETED],
@@ -174,25 +173,25 @@ mod tests {
     const CHILDREN: EventType = EventType::NODE_CHILDREN_CHANGED;
 
     #[test]
-    fn the_last_line_is_about_the_state_that_was_seen_last() {
+    fn printed_events_end_with_the_state_seen_last() {
         let node = |czxid, mzxid, pzxid| Some(Marks { czxid, mzxid, pzxid });
         let (old, new) = (node(1, 1, 1), node(5, 5, 5));
         for (before, event, now, expected) in [
             (old, None, old, &[][..]),
             (None, None, None, &[]),
-            // One after the other.
+            // Single changes.
             (None, Some(CREATED), old, &[CREATED]),
             (old, Some(DATA), node(1, 2, 1), &[DATA]),
             (old, Some(CHILDREN), node(1, 1, 2), &[CHILDREN]),
             (old, Some(DELETED), None, &[DELETED]),
-            // More than the event tells.
+            // More changes than the event reports.
             (None, Some(CREATED), None, &[CREATED, DELETED]),
             (old, Some(DATA), node(1, 2, 3), &[DATA, CHILDREN]),
             (old, Some(DATA), None, &[DATA, DELETED]),
             (old, Some(DATA), new, &[DATA, DELETED, CREATED]),
             (old, Some(CHILDREN), None, &[CHILDREN, DELETED]),
             (old, Some(DELETED), new, &[DELETED, CREATED]),
-            // In another session there is no event.
+            // A new session, without an event.
             (old, None, node(1, 2, 3), &[DATA, CHILDREN]),
             (old, None, new, &[DELETED, CREATED]),
             (old, None, None, &[DELETED]),

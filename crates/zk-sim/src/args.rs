@@ -1,32 +1,32 @@
 //! The command line of `sim`.
 
-/// What was asked for.
+/// A parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The page of help.
+    /// Prints the help page.
     Help,
-    /// This many seeds from the first.
+    /// Runs `count` seeds, starting at `first`.
     Seeds {
-        /// The first.
+        /// The first seed.
         first: u64,
-        /// How many.
+        /// The number of seeds.
         count: u64,
     },
-    /// One seed, with its trace.
+    /// Runs one seed and prints its trace.
     Replay {
         /// The seed.
         seed: u64,
-        /// The planted fault that is active, if any.
+        /// The planted fault to activate, if any.
         planted: Option<String>,
     },
-    /// Every planted fault, or one, until it is caught.
+    /// Runs every planted fault, or one, until the oracle detects it.
     Planted {
-        /// Its name.
+        /// The name of the only fault to run.
         only: Option<String>,
     },
 }
 
-/// The page of help.
+/// The text of `--help`.
 pub const HELP: &str = "\
 Simulates clients, sessions and locks against in-memory servers with faults, deterministically.
 
@@ -48,11 +48,11 @@ Exit status:
 ";
 
 impl Request {
-    /// Understands a command line, without the program's name.
+    /// Parses a command line without the program name.
     ///
     /// # Errors
     ///
-    /// It makes no sense; the text says why.
+    /// Returns a message if an argument is unknown, invalid, or contradicts another one.
     pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let mut words = words.into_iter().peekable();
         let (mut first, mut count, mut seed) = (None, None, None);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn good_lines_are_understood() {
+    fn valid_command_lines_are_parsed() {
         assert_eq!(parse(""), Ok(Request::Seeds { first: 0, count: 1_000 }));
         assert_eq!(parse("--seeds 5 --first=7"), Ok(Request::Seeds { first: 7, count: 5 }));
         assert_eq!(parse("--seed 3"), Ok(Request::Replay { seed: 3, planted: None }));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lines_are_refused() {
+    fn invalid_command_lines_are_rejected() {
         for line in [
             "x",
             "--seeds",

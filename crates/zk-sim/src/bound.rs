@@ -1,26 +1,29 @@
-//! When a session may expire at the earliest, as its client can know it: the model of the servers
-//! is held to this bound, whatever the client under test makes of it.
+//! The earliest expiry of a session, computed from the traffic of its client. The oracle holds the
+//! model of the servers to this bound, independently of the client under test.
 //!
-//! A packet that was answered before a request was sent, by at least the longest gap between two
-//! flushes of a follower, was counted when the leader answered that request. The leader of then
-//! expires nothing earlier than one timeout after such a packet was sent; a later leader, not
-//! earlier than one timeout after the last request was sent that a quorum agreed to.
+//! A leader counts a packet as a touch of the session, at the latest when it answers a later request.
+//! This holds if the packet was answered long enough before that request was sent: by the longest gap
+//! between two flushes of a follower, which is a third of the timeout.
+//!
+//! That leader expires the session no earlier than one timeout after the packet was sent. A later
+//! leader may not have the touch. It expires the session no earlier than one timeout after the client
+//! sent the last request that a quorum agreed to.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What the client of one session has sent, and what was answered.
+/// Expiry bound of one session: the packets its client has sent, and their replies.
 #[derive(Debug)]
 pub(crate) struct Bound {
     /// The shortest timeout that any server grants the client.
     timeout: Duration,
-    /// When the last packet was sent that a leader has counted.
+    /// When the client sent the last packet that a leader has counted.
     counted: Instant,
-    /// When the last request was sent that a quorum has agreed to.
+    /// When the client sent the last request that a quorum has agreed to.
     agreed: Instant,
-    /// Whether the client has asked for the end of the session.
+    /// Whether the client has sent a close request.
     is_closing: bool,
 }
 
@@ -39,7 +42,7 @@ pub(crate) struct Exchange {
     answered: VecDeque<(Instant, Instant)>,
 }
 
-/// The first bytes of a frame that comes in pieces.
+/// The first bytes of a frame that arrives in chunks.
 #[derive(Debug, Default)]
 struct Bytes {
     head: Vec<u8>,
@@ -52,12 +55,13 @@ pub(crate) struct Bounds(BTreeMap<i64, Bound>);
 
 const SYNC: i32 = 9;
 const CLOSE_SESSION: i32 = -11;
-/// Requests that become transactions, whether or not they succeed.
+/// Operations that become transactions, whether or not they succeed.
 const WRITES: [i32; 10] = [1, 2, 5, 7, 14, 15, 16, 19, 21, CLOSE_SESSION];
 const PING_XID: i32 = -2;
 
 impl Bounds {
-    /// A session ends at the leader, which nobody has forced.
+    /// Checks that a session which ends at the leader has not expired too early. The caller skips
+    /// sessions that a fault has expired.
     pub(crate) fn ends(&self, session: i64, now: Instant) -> Result<(), String> {
         let Some(bound) = self.0.get(&session).filter(|it| !it.is_closing) else { return Ok(()) };
         let due = bound.counted.min(bound.agreed) + bound.timeout;
@@ -80,7 +84,7 @@ impl Exchange {
         }
     }
 
-    /// The client sends bytes.
+    /// Records bytes that the client sends.
     pub(crate) fn send(&mut self, now: Instant, mut bytes: &[u8], bounds: &mut Bounds) {
         while let Some(head) = self.sent.frame(&mut bytes) {
             if !self.is_open {
@@ -97,7 +101,7 @@ impl Exchange {
         }
     }
 
-    /// The server has accepted a session, which is itself a touch.
+    /// Records that the server has accepted a session. The connect request counts as a touch.
     pub(crate) fn accepted(&mut self, session: i64, timeout: Duration, bounds: &mut Bounds) {
         self.session = Some(session);
         let connected = self.connected;
@@ -110,7 +114,8 @@ impl Exchange {
         bound.counted = bound.counted.max(connected);
     }
 
-    /// A reply has been read. An error may come from a server that has asked nobody.
+    /// Records a reply. An error proves nothing, because the server may not have consulted the
+    /// leader.
     pub(crate) fn reply(&mut self, now: Instant, (xid, is_ok): (i32, bool), bounds: &mut Bounds) {
         let Some(at) = self.pending.iter().position(|it| it.0 == xid) else { return };
         let Some((_, op, sent)) = self.pending.remove(at) else { return };
@@ -135,7 +140,7 @@ impl Exchange {
 }
 
 impl Bytes {
-    /// The head of the next frame that is complete.
+    /// Returns the head of the next complete frame.
     fn frame(&mut self, bytes: &mut &[u8]) -> Option<Vec<u8>> {
         while !bytes.is_empty() {
             let len = self.head.get(..4).and_then(|len| len.try_into().ok());
@@ -165,8 +170,8 @@ mod tests {
         [8_i32, xid, op].map(i32::to_be_bytes).concat()
     }
 
-    /// Requests of session 7 with these operations, each sent and answered at these seconds; whether
-    /// the session may expire in the last one.
+    /// Replays requests of session 7: operation, second of sending, second of the reply. Returns
+    /// true if the session may expire at second `at`.
     fn may_expire(requests: &[(i32, u64, u64)], at: u64) -> bool {
         let start = crate::clock::now();
         let second = |number| start + Duration::from_secs(number);
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn sync_counts_packets_and_is_no_agreement() {
+    fn sync_counts_packets_but_is_no_quorum_agreement() {
         let (read, create) = (4, 1);
         assert!(may_expire(&[(read, 3, 3), (SYNC, 7, 7)], 9));
         assert!(!may_expire(&[(create, 1, 1), (read, 3, 3), (SYNC, 7, 7)], 9));

@@ -1,4 +1,4 @@
-//! Many seeds, on all cores that are wanted, and what they add up to.
+//! Run of many seeds on several threads, and its summary.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,47 +10,48 @@ use std::time::{Duration, Instant};
 use crate::oracle::Violation;
 use crate::run::{Outcome, run};
 
-/// Every so many seeds are run twice, to see that they take the same course.
+/// One seed in this many is run twice, to check that both runs take the same course.
 const REPEAT_EVERY: u64 = 50;
 
-/// What to run.
+/// A range of seeds to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Campaign {
     /// The first seed.
     pub first: u64,
-    /// How many.
+    /// The number of seeds.
     pub count: u64,
-    /// How many at a time.
+    /// The number of seeds that run at a time.
     pub threads: usize,
 }
 
-/// What came of it.
+/// Totals of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Seeds that were run.
     pub seeds: u64,
-    /// Of them, run twice.
+    /// Seeds that were run twice.
     pub repeated: u64,
-    /// Requests made beside locks.
+    /// Requests of the session workload.
     pub requests: u64,
-    /// Locks granted.
+    /// Locks granted, and successful operations on shared values.
     pub handoffs: u64,
-    /// Of them, where there were only locks, and how long that took on a core.
+    /// Hand-offs of seeds without the session workload, and the time that those seeds were on a
+    /// core.
     pub of_locks_only: (u64, Duration),
-    /// Time that passed in the simulations.
+    /// Time that passed on the virtual clocks.
     pub virtual_time: Duration,
-    /// Time that the threads were on a core, together.
+    /// Time that all threads together were on a core.
     pub busy: Duration,
-    /// Time that passed.
+    /// Wall-clock time of the campaign.
     pub elapsed: Duration,
-    /// Faults by kind.
+    /// Number of faults of each kind.
     pub faults: BTreeMap<&'static str, u64>,
-    /// The failure of the lowest seed.
+    /// The failure with the lowest seed.
     pub failure: Option<Outcome>,
 }
 
 impl Campaign {
-    /// Runs seeds until all are done, or one fails. `set_up` is called on every thread first.
+    /// Runs seeds until all are done or one fails. Every thread calls `set_up` first.
     #[must_use]
     pub fn run(self, set_up: impl Fn() + Sync) -> Summary {
         let start = clock();
@@ -87,7 +88,7 @@ impl Campaign {
     }
 }
 
-/// Runs a seed, and now and then once more.
+/// Runs a seed. One seed in [`REPEAT_EVERY`] is run twice.
 fn run_checked(seed: u64, number: u64) -> (Outcome, bool) {
     let mut outcome = run(seed);
     let again = number.is_multiple_of(REPEAT_EVERY);
@@ -107,7 +108,7 @@ impl Summary {
     fn add(&mut self, (outcome, again): (Outcome, bool), busy: Duration) {
         self.seeds += 1;
         self.repeated += u64::from(again);
-        // What was run twice took twice the time.
+        // A seed that was run twice took twice the time.
         let times = if again { 2 } else { 1 };
         self.requests += outcome.requests * u64::from(times);
         self.handoffs += outcome.handoffs * u64::from(times);
@@ -170,7 +171,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// How long this thread has been on a core: other work of the machine does not count.
+/// Returns how long this thread has been on a core. Other work on the machine does not count.
 fn on_core() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok());

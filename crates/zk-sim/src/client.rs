@@ -1,4 +1,4 @@
-//! The clients: one after the other in each place, with what they work on.
+//! Clients and their tasks. Each slot runs one client after the other.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use crate::process::Process;
 use crate::workload::{Seat, contend, requests, session};
 use crate::world::World;
 
-/// Fills a place with clients until no more work is to be begun.
+/// Runs clients in a slot, one after the other, until the run drains.
 pub(crate) async fn run(world: Arc<World>, slot: usize) {
     let plan = world.plan.clients[slot].clone();
     let number = u64::try_from(slot).unwrap_or(0);
@@ -81,7 +81,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
     }
 }
 
-/// Listens to how a session ends: what it says must be true.
+/// Checks every report of an expired session: the session must have ended at the leader.
 async fn watch(world: Arc<World>, mut events: SessionEvents) {
     while let Some(event) = events.next().await {
         if let SessionEvent::Expired { session_id, cause: SessionEnd::Expired } = event {

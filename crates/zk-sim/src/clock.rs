@@ -1,4 +1,4 @@
-//! The one place that reads a clock: tokio's, which the simulation has stopped.
+//! The only clock that the simulation reads: tokio's, which is paused.
 
 use tokio::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Who breaks things, and who mends them.
+//! Injection of faults, and their end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::plan::Timed;
 use crate::rng::Rng;
 use crate::world::World;
 
-/// The faults of requests that are in force.
+/// Fault rules for requests that are in force.
 pub(crate) struct Rules(Vec<(RuleId, &'static str)>);
 
 impl Rules {
@@ -33,7 +33,7 @@ impl Rules {
         Self(ids)
     }
 
-    /// Takes them out of force, and counts what they did.
+    /// Removes the rules, and counts how often each was applied.
     fn clear(self, world: &World) {
         let counts: Vec<(&'static str, u64)> = world.server.with(|servers| {
             let counts = self.0.iter().map(|(id, name)| (*name, servers.rule_count(*id))).collect();
@@ -47,14 +47,14 @@ impl Rules {
     }
 }
 
-/// Faults of a run that strike at some time, at most.
+/// Maximum number of random faults in a run.
 const STRIKES_MAX: u32 = 200;
 
-/// Breaks something every so often.
+/// Injects a random fault again and again.
 pub(crate) async fn strike(world: Arc<World>, mut rng: Rng) {
     let Some(operator) = outsider(&world, usize::MAX, &mut rng) else { return };
     let total: u64 = world.plan.timed.iter().map(|(_, weight)| weight).sum();
-    // Past that many the rest of the run shows what the faults have left behind.
+    // After this many faults, the rest of the run shows their consequences.
     for _ in 0..if total > 0 { STRIKES_MAX } else { 0 } {
         sleep(rng.around(world.plan.timed_every) + Duration::from_millis(1)).await;
         let mut choice = rng.below(total);
@@ -68,7 +68,8 @@ pub(crate) async fn strike(world: Arc<World>, mut rng: Rng) {
     }
 }
 
-/// Ends sessions the moment they have made a lock node, before they can hear of it.
+/// Expires sessions as soon as they have created a lock node or another ephemeral node, before the
+/// client can read the reply.
 pub(crate) async fn expire_owners(world: Arc<World>, mut rng: Rng) {
     if world.plan.expire_after_create == 0.0 {
         return;
@@ -84,7 +85,7 @@ pub(crate) async fn expire_owners(world: Arc<World>, mut rng: Rng) {
     }
 }
 
-/// Mends everything.
+/// Ends all faults.
 pub(crate) fn heal(world: &World, rules: Rules) {
     rules.clear(world);
     let server = &world.server;
@@ -105,7 +106,7 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
     let number = rng.index(world.plan.servers.len());
     let leader = server.leader();
     let next = (number + 1) % world.plan.servers.len();
-    // Another server than the leader, if there is one.
+    // A server other than the leader, if there is one.
     let follower = if number == leader { next } else { number };
     let slot = rng.index(world.slots());
     // Mostly shorter than a session timeout, sometimes longer.
@@ -233,14 +234,16 @@ pub(crate) fn later(
     let world = Arc::clone(world);
     tokio::spawn(async move {
         sleep(time).await;
-        // In the end all is mended at once, and mending it again would break connections.
+        // `heal` ends all faults when the run drains. Undoing a fault again would break
+        // connections.
         if !world.is_draining() {
             undo(&world);
         }
     });
 }
 
-/// Somebody with a client of their own: who deletes what they should not, or changes limits.
+/// Creates a client outside the clients under test, for an operator that deletes nodes or changes
+/// limits.
 pub(crate) fn outsider(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Option<Client> {
     let network = Network {
         world: Arc::clone(world),

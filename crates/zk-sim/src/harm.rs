@@ -1,4 +1,4 @@
-//! Harm to whole servers: those of new holders, who rely on them the most, and any.
+//! Faults of whole servers: the servers of new holders, which rely on them most, and any server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use crate::faults::later;
 use crate::rng::Rng;
 use crate::world::World;
 
-/// Takes the server of a session away for `time`, so that the rest may go on without it: it is cut
-/// off, stopped or killed, and if it led another one is elected. False if it is not known where the
-/// session is.
+/// Makes the server of a session unavailable for `time`, while the others continue without it. The
+/// server is cut off, stopped or killed; if it led, another one is usually elected. In one of five
+/// cases the session is stranded instead. Returns false if the server of the session is unknown, or
+/// the run drains.
 pub(crate) fn isolate(world: &Arc<World>, session: i64, time: Duration, rng: &mut Rng) -> bool {
     let at = world.server.with(|truth| truth.sessions().find(|it| it.id == session));
-    // Once all is well nothing is broken any more, however long ago that was decided.
+    // A draining run gets no more faults, even if the caller decided earlier.
     let at = at.map(|it| it.server).filter(|_| !world.is_draining());
     let Some(at) = at else { return false };
     let (server, leader) = (&world.server, world.server.leader());
@@ -42,7 +43,7 @@ pub(crate) fn isolate(world: &Arc<World>, session: i64, time: Duration, rng: &mu
             later(world, time, move |world| world.server.heal(at));
         }
         (3, false) => {
-            // Nobody has told the new leader of any touch.
+            // No server has told the new leader of the session's touches.
             log("isolate follower", format_args!("{at} for {time:?}, and another server leads"));
             server.cut_from_leader(at);
             elect_any(world, rng);
@@ -61,8 +62,8 @@ pub(crate) fn isolate(world: &Arc<World>, session: i64, time: Duration, rng: &mu
     true
 }
 
-/// Kills a server and starts it after `time`. If it led, another one is elected a while later, or
-/// none until then.
+/// Kills a server and restarts it after `time`. If it led, another server is usually elected
+/// after a while. Otherwise there is no leader until the restart.
 pub(crate) fn kill(world: &Arc<World>, at: usize, time: Duration, rng: &mut Rng) {
     world.oracle().fault("kill server", format_args!("{at} for {time:?}"));
     world.server.kill(at);
@@ -78,7 +79,7 @@ pub(crate) fn kill(world: &Arc<World>, at: usize, time: Duration, rng: &mut Rng)
     }
 }
 
-/// Has any server elected that can lead, another one than the leader if possible.
+/// Elects any server that can lead, other than the present leader.
 pub(crate) fn elect_any(world: &World, rng: &mut Rng) {
     let (count, first) = (world.plan.servers.len(), rng.index(world.plan.servers.len()));
     let leader = world.server.leader();
@@ -88,15 +89,15 @@ pub(crate) fn elect_any(world: &World, rng: &mut Rng) {
     }
 }
 
-/// Another server than this one, of several.
+/// Picks another server. There must be several.
 pub(crate) fn another(world: &World, at: usize, rng: &mut Rng) -> usize {
     let count = world.plan.servers.len();
     (at + 1 + rng.index(count - 1)) % count
 }
 
-/// Breaks the connection of a session, lets its next reconnect succeed without telling the client,
-/// and keeps the client out for `time` then: the session may expire by a timeout that the client
-/// does not know.
+/// Makes a session reconnect without the knowledge of its client. It cuts the connection, and drops
+/// the reply to the next connect request, which the server applies. All servers then refuse
+/// connections for `time`. The session may expire by a timeout that the client does not know.
 fn strand(world: &Arc<World>, session: i64, time: Duration) {
     world.oracle().fault("strand", format_args!("{session:#x} for {time:?}"));
     let action = Action::ApplyThenDrop(Cut::Fin);

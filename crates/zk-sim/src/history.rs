@@ -1,14 +1,14 @@
-//! What the nodes that sessions work on have been through at the leader, and whether what a
-//! session says of them can be true.
+//! History of the nodes that sessions work on, as the leader applied it. It checks whether a
+//! session's results can be true.
 //!
-//! Every write carries a number of its own in its data, by which it is found here. A session's
-//! view is the newest zxid that it is known to have seen: nothing that it reads later is older.
+//! Every write carries a unique number in its data, which identifies the write here. A session's
+//! view is the newest zxid that it is known to have seen: later reads are never older.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use zk_session::{EventType, Outcome};
 
-/// All below which sessions work.
+/// Root of the nodes that sessions work on.
 pub(crate) const ROOT: &str = "/s";
 
 #[derive(Debug, Default)]
@@ -16,59 +16,59 @@ pub(crate) struct History {
     /// The newest transaction of the leader.
     newest: i64,
     nodes: BTreeMap<String, Life>,
-    /// How often a write was applied, by its number.
+    /// How often each write was applied, by its number.
     applied: BTreeMap<u64, u32>,
-    /// Writes that were said not to be applied.
+    /// Writes that were reported as not applied.
     denied: BTreeSet<u64>,
     deletes: BTreeMap<(i64, String), Deletes>,
-    /// The paths whose nodes changed, in order.
+    /// Paths of changed nodes, in the order of their transactions.
     changes: Vec<(i64, String)>,
 }
 
 #[derive(Debug, Default)]
 struct Life {
-    /// In order, as is all that follows.
+    /// All states, in order. The lists below are in order too.
     states: Vec<State>,
-    /// What a persistent watch is told of the node, one by one with the states.
+    /// Events of a persistent watch on the node, one for each state.
     news: Vec<News>,
-    /// What it is told of children, which come and go.
+    /// Events of a persistent watch on the node's children, one for each child created or deleted.
     children: Vec<News>,
-    /// The session that it goes with, if it is there and ephemeral.
+    /// The session that owns the node, if the node exists and is ephemeral.
     owner: i64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct State {
     zxid: i64,
-    /// The number of the write that made it so; `None` where the node is gone.
+    /// The number of the write that set the state; `None` if the node is deleted.
     number: Option<u64>,
 }
 
-/// The deletes of one node by one session: nothing in them tells one from another.
+/// The deletes of one node by one session. They carry no number, so they are counted.
 #[derive(Debug, Default)]
 struct Deletes {
     open: u32,
-    /// Said to be applied, and of which nobody knows.
+    /// Deletes that reported success; `unknown` counts deletes with an unknown outcome.
     applied: u32,
     unknown: u32,
     committed: u32,
 }
 
-/// What a one-shot watch was set on.
+/// The state on which a one-shot watch was set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seen {
-    /// A node last changed then.
+    /// A node, with the zxid of its last change.
     Node(i64),
-    /// No node; the leader had got as far as that.
+    /// No node, with the newest zxid of the leader.
     Nothing(i64),
-    /// A list of children last changed then.
+    /// A list of children, with the zxid of its last change.
     Children(i64),
 }
 
-/// What a persistent watch is told of, and of which transaction that comes.
+/// An event of a persistent watch, with the zxid of its transaction.
 pub(crate) type News = (i64, EventType);
 
-/// What can be watched of a path: the node, or its list of children.
+/// Target of a watch: a node, or its list of children.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Watched {
     pub(crate) path: String,
@@ -80,12 +80,12 @@ impl History {
         self.newest
     }
 
-    /// The leader has got as far as that.
+    /// Records the newest zxid of the leader.
     pub(crate) fn reached(&mut self, zxid: i64) {
         self.newest = self.newest.max(zxid);
     }
 
-    /// A node was created or set; what is wrong with that, if anything.
+    /// Records that a node was created or set.
     pub(crate) fn put(
         &mut self,
         path: &str,
@@ -116,7 +116,7 @@ impl History {
         }
     }
 
-    /// A node was deleted by a session.
+    /// Records that a session has deleted a node.
     pub(crate) fn deleted(&mut self, path: &str, zxid: i64, session: i64) -> Result<(), String> {
         if !is_below_root(path) {
             return Ok(());
@@ -126,20 +126,20 @@ impl History {
         self.check_deletes(session, path)
     }
 
-    /// A session has ended, and its ephemeral nodes have gone with it.
+    /// Records the end of a session, which deletes its ephemeral nodes.
     pub(crate) fn session_ended(&mut self, session: i64, zxid: i64) {
         for path in self.ephemerals(session) {
             self.gone(&path, zxid);
         }
     }
 
-    /// The ephemeral nodes of a session.
+    /// Returns the ephemeral nodes of a session.
     pub(crate) fn ephemerals(&self, session: i64) -> Vec<String> {
         let owned = self.nodes.iter().filter(|(_, life)| life.owner == session);
         owned.map(|(path, _)| path.clone()).collect()
     }
 
-    /// A write has ended, and says this of its outcome.
+    /// Checks the outcome that a write reports.
     pub(crate) fn written(&mut self, number: u64, outcome: Outcome) -> Result<(), String> {
         let times = self.applied.get(&number).copied().unwrap_or(0);
         let is_true = match outcome {
@@ -184,8 +184,9 @@ impl History {
         }
     }
 
-    /// A session with this view has read a node: the zxid of its last change and the number in
-    /// its data, where it has data; or that it is gone. Its view from now on.
+    /// Checks a read by a session with this view, and returns its new view. `seen` is the zxid of
+    /// the node's last change, with the number in its data if the data was read. `None` means that
+    /// the node does not exist.
     pub(crate) fn read(
         &self,
         path: &str,
@@ -218,7 +219,7 @@ impl History {
         }
     }
 
-    /// As [`read`](Self::read), of a list of children.
+    /// Checks a list of children in the same way as [`read`](Self::read).
     pub(crate) fn listed(&self, path: &str, view: i64, pzxid: i64) -> Result<i64, String> {
         let Some(life) = self.nodes.get(path) else { return Err(format!("{path} never was")) };
         let made = life.states.binary_search_by_key(&pzxid, |state| state.zxid);
@@ -235,10 +236,10 @@ impl History {
         }
     }
 
-    /// Whether a watch must have fired for a session with this view.
+    /// Returns true if a watch must have fired for a session with this view.
     ///
-    /// A node that came and went between two connections has fired nothing: the server compares
-    /// what is there with what the watch was set on.
+    /// A node that was created and deleted between two connections fires nothing: the server
+    /// compares the present state with the state on which the watch was set.
     pub(crate) fn fires(&self, path: &str, seen: Seen, view: i64) -> bool {
         let Some(life) = self.nodes.get(path) else { return false };
         let in_view = &life.states[..life.states.partition_point(|state| state.zxid <= view)];
@@ -257,7 +258,7 @@ impl History {
         }
     }
 
-    /// What a persistent watch is told of, in order.
+    /// Returns the events of a persistent watch, in order.
     pub(crate) fn news(&self, of: &Watched) -> &[News] {
         match (self.nodes.get(&of.path), of.is_children) {
             (None, _) => &[],
@@ -266,7 +267,7 @@ impl History {
         }
     }
 
-    /// The paths whose nodes changed after one transaction and up to another.
+    /// Returns the paths of nodes that changed after the zxid `after`, up to `up_to`.
     pub(crate) fn changes(&self, after: i64, up_to: i64) -> impl Iterator<Item = &str> {
         let first = self.changes.partition_point(|(zxid, _)| *zxid <= after);
         let those = self.changes[first..].iter().take_while(move |(zxid, _)| *zxid <= up_to);
@@ -303,7 +304,7 @@ fn is_below_root(path: &str) -> bool {
     is_at_or_below(path, ROOT)
 }
 
-/// The number in a node's data.
+/// Returns the number in a node's data.
 pub(crate) fn number_in(data: &[u8]) -> u64 {
     std::str::from_utf8(data).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
@@ -317,12 +318,12 @@ mod tests {
         history.put("/s", 1, b"1", 0).unwrap();
         history.put("/s/a", 3, b"2", 0).unwrap();
         history.put("/s/a", 5, b"3", 0).unwrap();
-        history.deleted("/s/a", 7, 9).unwrap_err(); // nobody has asked for it
+        history.deleted("/s/a", 7, 9).unwrap_err(); // no session has requested it
         history
     }
 
     #[test]
-    fn reads_are_judged_by_the_view() {
+    fn reads_are_checked_against_history_and_view() {
         let history = history();
         assert_eq!(history.read("/s/a", 0, Some((3, Some(2)))), Ok(3));
         assert_eq!(history.read("/s/a", 4, Some((3, Some(2)))), Ok(4));
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_judged_by_what_was_applied() {
+    fn reported_outcome_must_match_applied_writes() {
         let mut history = history();
         assert!(history.written(2, Outcome::Applied).is_ok());
         assert!(history.written(2, Outcome::NotApplied).is_err());
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_fire_for_what_is_in_view() {
+    fn watch_fires_only_for_changes_within_the_view() {
         let history = history();
         assert!(!history.fires("/s/a", Seen::Node(3), 4));
         assert!(history.fires("/s/a", Seen::Node(3), 5));
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn news_are_in_the_order_of_the_changes() {
+    fn events_are_in_the_order_of_changes() {
         let history = history();
         let of = Watched { path: "/s/a".to_owned(), is_children: false };
         let events = [

@@ -1,11 +1,11 @@
 //! The deterministic simulation of this repository's clients, sessions and recipes.
 //!
-//! A seed decides everything: servers, timeouts, latencies, faults, what every contender does and
-//! when. Client and recipes are the real ones, unchanged, on the in-memory servers of
-//! `zk-testing`, under a clock that only moves when everybody waits. The [`oracle`] sees the
-//! servers' truth, and judges after every event.
+//! A seed decides everything: servers, timeouts, latencies, faults, and the actions of every
+//! contender. The clients and recipes are the real ones, unchanged. They run on the in-memory
+//! servers of `zk-testing`, under a clock that advances only while every task waits. The [`oracle`]
+//! sees the true state of the servers and checks the invariants after every event.
 //!
-//! Two runs of a seed take the same course, to the last line of their traces.
+//! Two runs of a seed produce identical traces.
 //!
 //! ```
 //! let outcome = zk_sim::run(1);

@@ -1,4 +1,4 @@
-//! `sim`: see `--help`.
+//! The `sim` command: see `--help`.
 
 use std::process::ExitCode;
 

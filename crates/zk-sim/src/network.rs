@@ -1,5 +1,5 @@
-//! Connections with latency. Bytes arrive in the order in which they were sent, however late, and
-//! may arrive after their sender has hung up.
+//! Connections with latency. Bytes arrive in the order in which they were sent, with any delay.
+//! They may arrive after their sender has closed the connection.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,12 +21,12 @@ use crate::rng::Rng;
 use crate::world::World;
 use crate::zxids::{Frames, Newest, Seen};
 
-/// Connects one client to the hosts `server-0`, `server-1`, …
+/// Connector of one client, for the hosts `server-0`, `server-1`, …
 pub(crate) struct Network {
     pub(crate) world: Arc<World>,
     pub(crate) slot: usize,
     pub(crate) rng: std::sync::Mutex<Rng>,
-    /// What this client has read, over all connections: they are all of one session.
+    /// The newest zxid that the client has read. All connections of the client share one session.
     pub(crate) newest: Arc<Newest>,
 }
 
@@ -50,7 +50,7 @@ impl Connector for Network {
     }
 }
 
-/// How long bytes take, one way. Once all is well no connection is slow any more.
+/// Draws the one-way delay of bytes. A draining run has no slow connections.
 fn latency(world: &World, rng: &mut Rng) -> Duration {
     let Latency { typical, tail, longest, .. } = world.plan.latency;
     match !world.is_draining() && rng.chance(tail) {
@@ -59,7 +59,7 @@ fn latency(world: &World, rng: &mut Rng) -> Duration {
     }
 }
 
-/// One connection, the client's end.
+/// The client's end of one connection.
 pub(crate) struct Wire {
     inner: Option<MemoryStream>,
     world: Arc<World>,
@@ -102,14 +102,14 @@ impl Wire {
         }
     }
 
-    /// Passes on what has arrived, in both directions.
+    /// Moves bytes that are due, in both directions.
     fn pump(&mut self, cx: &mut Context<'_>) {
         let now = now();
         let Some(inner) = &mut self.inner else { return };
         while self.outgoing.front().is_some_and(|(due, _)| *due <= now)
             && let Some((_, bytes)) = self.outgoing.pop_front()
         {
-            // A failure is read as the end of the stream.
+            // A failure shows up as the end of the stream.
             let _ = Pin::new(&mut *inner).poll_write(cx, &bytes);
         }
         while !self.ended {
@@ -128,7 +128,8 @@ impl Wire {
         }
     }
 
-    /// Sees to it that the task is woken when more arrives; true if that is now.
+    /// Sets the timer that wakes the task when more bytes are due. Returns true if they are due
+    /// now.
     fn arm(&mut self, cx: &mut Context<'_>) -> bool {
         let out = self.outgoing.front().map(|(due, _)| *due);
         let due = [out, self.incoming.front().map(|(due, _)| *due)].into_iter().flatten().min();
@@ -233,11 +234,14 @@ impl AsyncWrite for Wire {
 }
 
 impl Drop for Wire {
-    /// What was sent before the client hung up may still arrive, and before the server hears of
-    /// the end: this is how a write of an old connection comes after the session has moved on.
+    /// Ends the stream. With probability `linger`, all bytes in flight are delivered first.
     ///
-    /// A task sees to it, even if nothing is left to arrive: the client drops its connection under
-    /// the lock of its session, and the server may have news for the oracle, who looks at sessions.
+    /// These bytes may arrive before the server sees the end of the stream. This is how a write of
+    /// an old connection arrives after the session has reconnected.
+    ///
+    /// A spawned task does this, even if no bytes are left. The client drops its connection while
+    /// it holds the lock of its session. The server may then call the oracle, which looks at
+    /// sessions.
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
         let outgoing = match self.rng.chance(self.world.plan.latency.linger) {

@@ -1,22 +1,23 @@
-//! The oracle: it sees the servers' truth and every guard, and judges after every event.
+//! The oracle: it sees the servers' true state and every guard, and checks the invariants after every
+//! event.
 //!
 //! | | invariant |
 //! |---|---|
-//! | I1 | no more valid guards than a lock allows: one, one writer or readers, so many permits |
-//! | I2 | tokens grow in the order of grants; a valid holder's write is never refused |
-//! | I3 | a valid guard's node is at the leader, owned by its session; lost is final, and told |
-//! | I4 | first come, first served; of permits, up to the limit |
+//! | I1 | no more valid guards than the lock allows: one holder; one writer or readers; all permits |
+//! | I2 | tokens grow in the order of grants; a valid holder's write is never rejected |
+//! | I3 | a valid guard's node is at the leader, owned by its session; a loss is final and reported |
+//! | I4 | grants are first come, first served; permits, up to the limit |
 //! | I5 | no orphan: every lock node belongs to a live attempt, a dead session or a clean-up |
-//! | I6 | liveness: once all is well everybody is served |
-//! | I7 | every request ends once, and what it says of the outcome is true |
+//! | I6 | liveness: after all faults have ended, every waiter is served |
+//! | I7 | every request ends once, and the outcome it reports is true |
 //! | I8 | reconnects are bounded |
-//! | I9 | a session never sees time go back |
-//! | I10 | the same seed takes the same course (held by running some of them twice) |
-//! | I11 | a watch tells of every change, in order, and before the state that shows it |
-//! | I12 | a shared value is set upon what was read, and upon nothing else |
-//! | I13 | who is asked to give a lock up is told, and nobody else is |
-//! | I14 | several locks are given up in the reverse of the order in which they were taken |
-//! | I15 | a guard is invalid soon after an operator has deleted its node |
+//! | I9 | a session never reads a state older than one it has seen |
+//! | I10 | the same seed takes the same course (checked by running some seeds twice) |
+//! | I11 | a watch reports every change, in order, and before the reply that shows it |
+//! | I12 | a compare-and-set of a shared value applies only to the version that was read |
+//! | I13 | the holder that is asked to release a lock is notified, and no other holder |
+//! | I14 | several locks are released in the reverse order of their acquisition |
+//! | I15 | a guard becomes invalid soon after an operator has deleted its node |
 //! | I16 | the leader expires no session earlier than the servers' rules allow |
 
 mod claims;
@@ -51,9 +52,9 @@ use crate::workload::holding::Holding;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: I1 to I16, or `panic`.
+    /// The invariant: I1 to I16, or `panic`.
     pub invariant: &'static str,
-    /// What was seen.
+    /// Description of the observed violation.
     pub text: String,
 }
 
@@ -62,43 +63,44 @@ pub(crate) struct Oracle {
     lock_prefix: String,
     pub(crate) trace: Trace,
     pub(crate) violation: Option<Violation>,
-    /// Wakes who waits for the target, or for a violation.
+    /// Wakes the task that waits for the target or for a violation.
     pub(crate) news: Arc<Notify>,
     pub(crate) handoffs: u64,
     pub(crate) target: u64,
     pub(crate) faults: BTreeMap<&'static str, u64>,
     guards: Vec<Held>,
-    /// Attempts that go on, by number, with who makes them.
+    /// Attempts in progress, by number, with their labels.
     attempts: BTreeMap<u64, String>,
-    /// Those that may have more nodes than one, and how many.
+    /// Attempts that may own more than one node, with their maximum.
     nodes_max: BTreeMap<u64, usize>,
     /// The lock nodes at the leader.
     nodes: BTreeMap<String, LockNode>,
-    /// Sessions ended by force, and when: their clients cannot know.
+    /// Sessions that a fault has expired, with the time. Their clients cannot notice at once.
     forced: BTreeMap<i64, Instant>,
     /// Sessions that have ended at the leader.
     dead: BTreeSet<i64>,
-    /// Nodes that an operator has deleted, or may have.
+    /// Nodes that an operator has deleted, or may have deleted.
     operated: BTreeSet<String>,
     deletions: Deletions,
-    /// How early sessions may expire.
+    /// The earliest expiry of each session.
     pub(crate) bounds: Bounds,
-    /// Sessions whose last lock node is new, for a fault that waits for that.
+    /// Sessions that have just created a lock node or another ephemeral node, for the fault that
+    /// expires them.
     pub(crate) fresh_owners: VecDeque<i64>,
-    /// Wakes that fault.
+    /// Wakes the fault that expires new owners.
     pub(crate) fresh: Arc<Notify>,
     requests: BTreeMap<String, Made>,
-    /// By lock.
+    /// Tokens by lock path.
     tokens: BTreeMap<String, Tokens>,
     limits: Limits,
     shared: Shared,
-    /// Lock nodes that somebody was asked to give up.
+    /// Lock nodes with a revocation request.
     asked_for: BTreeSet<String>,
-    /// Lock nodes of attempts with several, in the order in which they were deleted.
+    /// Lock nodes of attempts with several nodes, in the order of deletion.
     deleted: BTreeMap<u64, Vec<String>>,
-    /// Of the nodes that sessions work on.
+    /// History of the nodes that sessions work on.
     pub(crate) history: History,
-    /// Requests that sessions have made, and after how many a run without locks is over.
+    /// Requests that sessions have made. A run without locks ends after `asked_target` requests.
     pub(crate) asked: u64,
     asked_target: Option<u64>,
     connects: BTreeMap<usize, VecDeque<Instant>>,
@@ -118,31 +120,33 @@ struct Held {
 struct LockNode {
     czxid: i64,
     owner: i64,
-    /// 0 for the nodes whose data are not up to their makers.
+    /// The attempt that created the node; 0 if the attempt does not choose the node's data.
     attempt: u64,
-    /// Its place among its siblings, as all clients read it.
+    /// The number at the end of the node's name, by which all clients order siblings.
     number: u32,
 }
 
-/// What is known of a node that a request beside the locks makes.
+/// State of a node that a request beside the locks creates.
 #[derive(Debug, Default)]
 struct Made {
     times: u32,
     denied: bool,
 }
 
-/// Reconnects in [`CONNECTS_WINDOW`], at most: a back-off that doubles up to a second, drawn below
-/// its step, starts over only after a second of good service.
+/// Maximum number of reconnects in [`CONNECTS_WINDOW`].
+///
+/// The back-off doubles up to one second, and each delay is drawn below the current step. The
+/// back-off resets only after one second of normal service.
 const CONNECTS_MAX: usize = 60;
 const CONNECTS_WINDOW: Duration = Duration::from_secs(10);
 
-/// The owner of a node that is a container.
+/// The ephemeral owner of a container node.
 const CONTAINER: i64 = i64::MIN;
 
-/// What is in a node that somebody is asked to give up.
+/// Data of a lock node whose holder is asked to release the lock (Curator's revocation).
 const REVOKE: &[u8] = b"__REVOKE__";
 
-/// What the names of writers' nodes hold.
+/// Marker in the names of writers' nodes.
 const WRITER: &str = "__WRIT__";
 
 impl Oracle {
@@ -183,7 +187,7 @@ impl Oracle {
         self.trace.line(now(), what);
     }
 
-    /// Only the first counts: what follows may follow from it.
+    /// Records a violation. Only the first one is kept, because later ones may be its consequences.
     pub(crate) fn violated(&mut self, invariant: &'static str, text: String) {
         self.log(format_args!("VIOLATION of {invariant}: {text}"));
         if self.violation.is_none() {
@@ -198,7 +202,7 @@ impl Oracle {
         self.check();
     }
 
-    /// The leader has applied a transaction.
+    /// Records a transaction that the leader has applied.
     pub(crate) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) {
         let session = commit.session_id;
         self.history.reached(commit.zxid);
@@ -239,7 +243,8 @@ impl Oracle {
         self.check();
     }
 
-    /// What recipes keep in nodes other than a lock's own, or write into those.
+    /// Records new data of the limit, the shared count or the shared value, and revocation
+    /// requests.
     fn put_shared(&mut self, tree: &Tree, path: &str, zxid: i64) {
         let Some(data) = tree.node(path).map(|node| node.data().unwrap_or_default()) else {
             return;
@@ -262,7 +267,7 @@ impl Oracle {
         }
     }
 
-    /// A node that sessions work on has new data.
+    /// Records new data of a node that sessions work on.
     fn put(&mut self, tree: &Tree, path: &str, commit: Commit<'_>) {
         let Some(node) = tree.node(path).filter(|_| is_at_or_below(path, ROOT)) else { return };
         let Commit { zxid, session_id: session, .. } = commit;
@@ -287,7 +292,7 @@ impl Oracle {
         }
     }
 
-    /// A session makes a request.
+    /// Records a request of a session.
     pub(crate) fn asked(&mut self) {
         self.asked += 1;
         if self.asked_target == Some(self.asked) {
@@ -316,7 +321,7 @@ impl Oracle {
         let twins = self.nodes.iter().filter(|(_, it)| it.attempt == attempt && it.owner == owner);
         let twins: Vec<&String> = twins.map(|(path, _)| path).collect();
         let max = self.nodes_max.get(&attempt).copied().unwrap_or(1);
-        // One who has lost some of several makes all of them anew.
+        // An attempt that loses one of several nodes creates all of them again.
         let is_exempt = attempt == 0 || max > 1 && self.any_operated();
         if twins.len() >= max && !is_exempt {
             let text = format!("{data} has one node too many: {path}, beside {twins:?}");
@@ -341,7 +346,7 @@ impl Oracle {
         }
     }
 
-    /// An attempt may have that many nodes at a time.
+    /// Allows an attempt to own `nodes` nodes at a time.
     pub(crate) fn may_have(&mut self, attempt: u64, nodes: usize) {
         self.nodes_max.insert(attempt, nodes);
     }
@@ -350,7 +355,7 @@ impl Oracle {
         self.limits.fix(limit);
     }
 
-    /// An acquisition has returned. The claims are in the order of the guard's tokens.
+    /// Records a granted acquisition. The claims are in the order of the guard's tokens.
     pub(crate) fn granted<G: Holding>(
         &mut self,
         attempt: u64,
@@ -381,7 +386,7 @@ impl Oracle {
         self.check();
     }
 
-    /// One more of what a run is to bring about.
+    /// Counts one hand-off towards the target of the run.
     pub(crate) fn had(&mut self) {
         self.handoffs += 1;
         if self.handoffs == self.target {
@@ -389,7 +394,7 @@ impl Oracle {
         }
     }
 
-    /// Looks at who was in the queue before one that has just been granted something.
+    /// Checks that no node in front of a newly granted claim blocks it.
     fn in_turn(&self, attempt: u64, claim: &Claim) -> Result<(), String> {
         let Some(own) = self.nodes.get(&claim.node) else { return Ok(()) };
         let parent = |path: &str| path.rfind('/').unwrap_or(0);
@@ -411,7 +416,8 @@ impl Oracle {
         }
     }
 
-    /// A holder that has just looked at its guard writes to the register of the lock.
+    /// Records a write by a holder that has just checked its guard. The write goes to the lock's
+    /// register.
     pub(crate) fn write(&mut self, attempt: u64, tokens: &[i64]) {
         let Some(held) = self.guards.iter().find(|held| held.attempt == attempt) else { return };
         let exempt = self.is_exempt(held);
@@ -428,7 +434,7 @@ impl Oracle {
         }
     }
 
-    /// I1 and I3, of all guards there are.
+    /// Checks I1 and I3 for all guards.
     pub(crate) fn check(&mut self) {
         let mut guards = std::mem::take(&mut self.guards);
         guards.retain_mut(|held| self.check_one(held));
@@ -442,7 +448,7 @@ impl Oracle {
         self.guards = guards;
     }
 
-    /// Whether there still is such a guard.
+    /// Checks I3 for one guard. Returns false if the guard has been dropped.
     fn check_one(&mut self, held: &mut Held) -> bool {
         let Some(guard) = held.guard.upgrade() else { return false };
         let (attempt, is_held) = (held.attempt, guard.is_held());
@@ -468,32 +474,32 @@ impl Oracle {
         true
     }
 
-    /// Somebody was told that its node is asked for.
+    /// Checks a revocation notice to a holder: some client must have requested the revocation (I13).
     pub(crate) fn was_asked(&mut self, node: &str) {
         if !self.asked_for.contains(node) {
             self.violated("I13", format!("{node}: told to give it up, and nobody asked"));
         }
     }
 
-    /// Somebody was told that there is no such node.
+    /// Checks a reply that a node does not exist: the leader must not have the node (I13).
     pub(crate) fn is_gone(&mut self, node: &str) {
         if self.nodes.contains_key(node) {
             self.violated("I13", format!("{node} is there, and said not to be"));
         }
     }
 
-    /// An attempt has given up these nodes, which it had taken in this order.
+    /// Records the release of several nodes. `nodes` is in the order of acquisition (I14).
     pub(crate) fn gave_up(&mut self, attempt: u64, nodes: &[String]) {
         let mut deleted = self.deleted.remove(&attempt).unwrap_or_default();
         deleted.retain(|node| nodes.contains(node));
-        // One that an operator has deleted went before its turn.
+        // An operator may delete a node before its turn, so the order proves nothing.
         let is_exempt = nodes.iter().any(|node| self.operated.contains(node));
         if deleted.len() == nodes.len() && !is_exempt && !deleted.iter().rev().eq(nodes) {
             self.violated("I14", format!("#{attempt} was given up in the order of {deleted:?}"));
         }
     }
 
-    /// Judges what was said of the shared value.
+    /// Checks a value that was read, with its zxid, against the history of the shared value.
     pub(crate) fn value_read(&mut self, zxid: i64, data: &[u8]) {
         let read = self.shared.read(zxid, data);
         self.must("I12", read);
@@ -509,8 +515,9 @@ impl Oracle {
         self.must("I12", not_set);
     }
 
-    /// True if somebody did behind the client's back what the protocol gives it no way to know in
-    /// time. A session that was ended by force is known to be over after its timeout, at most.
+    /// Returns true if an operator or a fault changed something that the protocol cannot report to
+    /// the client in time. A client notices a forced expiry after its session timeout, at the
+    /// latest.
     fn is_exempt(&self, held: &Held) -> bool {
         held.claims.iter().any(|claim| self.operated.contains(&claim.node))
             || self.forced.get(&held.session).is_some_and(|at| now() < *at + held.timeout)
@@ -520,7 +527,7 @@ impl Oracle {
         self.operated.contains(node) || self.forced.contains_key(&session)
     }
 
-    /// A lock node for an operator to delete.
+    /// Picks a lock node for an operator to delete.
     pub(crate) fn operate(&mut self, choice: usize) -> Option<String> {
         let path = self.nodes.keys().nth(choice % self.nodes.len().max(1))?.clone();
         self.operate_on(&path);
@@ -535,7 +542,7 @@ impl Oracle {
         self.forced.entry(session).or_insert_with(now);
     }
 
-    /// A client says that its session was expired by the server.
+    /// Records a client's report that the server has expired its session.
     pub(crate) fn said_expired(&mut self, session: i64) {
         if !self.dead.contains(&session) {
             let text = format!("session {session:#x} is said to have expired, and is alive");
@@ -547,7 +554,7 @@ impl Oracle {
         self.requests.insert(path.to_owned(), Made::default());
     }
 
-    /// A request has ended; `applied` is what it says of itself, if it says anything.
+    /// Records the end of a request. `applied` is the outcome that the request reports, if any.
     pub(crate) fn answered(&mut self, path: &str, applied: Option<bool>) {
         let Some(made) = self.requests.get_mut(path) else { return };
         made.denied |= applied == Some(false);
@@ -563,7 +570,7 @@ impl Oracle {
         }
     }
 
-    /// A client goes to a server.
+    /// Records a connection attempt of a client.
     pub(crate) fn connects(&mut self, slot: usize) {
         let now = now();
         let times = self.connects.entry(slot).or_default();
@@ -578,7 +585,7 @@ impl Oracle {
         }
     }
 
-    /// A new client takes the place of an old one, and starts afresh.
+    /// Records that a new client replaces the old one. Its connects count from zero.
     pub(crate) fn reborn(&mut self, slot: usize) {
         self.connects.remove(&slot);
     }
@@ -587,7 +594,7 @@ impl Oracle {
         !self.nodes.is_empty()
     }
 
-    /// Who still waits, or what is left, for a message.
+    /// Lists unfinished attempts and remaining nodes, for a message.
     pub(crate) fn leftovers(&self) -> String {
         let nodes: Vec<&String> = self.nodes.keys().collect();
         let attempts: Vec<&String> = self.attempts.values().collect();
@@ -595,7 +602,7 @@ impl Oracle {
     }
 }
 
-/// The number at the end of a node's name, which its place in the queue is.
+/// Returns the number at the end of a node's name, which is its position in the queue.
 fn number(path: &str) -> u32 {
     let digits = path.len().checked_sub(10).and_then(|at| path.get(at..));
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)

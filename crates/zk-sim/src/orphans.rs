@@ -1,4 +1,4 @@
-//! Judges guards whose nodes an operator has deleted (I15).
+//! Check of guards whose nodes an operator has deleted (I15).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use crate::rng::Rng;
 use crate::workload::holding::Holding;
 use crate::world::World;
 
-/// Within what time a guard is invalid whose client has read of the deletion, while its process
-/// runs.
+/// Time within which a guard becomes invalid after its client has read the deletion event. Only
+/// time in which its process runs counts.
 const TOLD: Duration = Duration::from_millis(200);
 
-/// Looks at every such guard until it is invalid, or has been valid for too long.
+/// Watches every such guard until it is invalid or has been valid for too long.
 pub(crate) async fn judge_all(world: Arc<World>) {
     let wake = world.oracle().orphaned();
     loop {
         wake.notified().await;
         let orphans = world.oracle().take_orphans();
         for orphan in orphans {
-            // A rule may swallow the event, or the request that sets the watch: then the client has
-            // read of the deletion only for another contender that watches the node.
+            // A fault rule may drop the event, or the request that sets the watch. The client may
+            // then have read the event only for another contender that watches the node.
             let sets_watch = |target: &Target| *target == Target::Op(Op::GetChildren2);
             let is_watched = !world.plan.rules.iter().any(|(target, ..)| sets_watch(target));
             if (orphan.is_told && is_watched) || world.plan.rules.is_empty() {
@@ -38,8 +38,8 @@ pub(crate) async fn judge_all(world: Arc<World>) {
     }
 }
 
-/// The time counts while the process runs and one connection works: the watch may not have been set
-/// yet, and be asked for again on each.
+/// Reports a guard that stays valid for too long. The time counts only while the process runs and a
+/// single connection works: the watch may not be set yet, and every new connection sets it again.
 async fn judge(world: Arc<World>, orphan: Orphan) {
     let bound = if orphan.is_told { TOLD } else { reaction(&world) };
     let (mut since, mut before) = (now(), None);
@@ -63,7 +63,7 @@ async fn judge(world: Arc<World>, orphan: Orphan) {
     }
 }
 
-/// With all well, a guard is invalid soon after its node was deleted.
+/// Deletes the node of a guard without faults, and checks that the guard becomes invalid soon.
 pub(crate) async fn examine(world: &Arc<World>, slot: usize, guard: &Arc<dyn Holding>) {
     let nodes = guard.nodes();
     let mut rng = Rng::new(world.plan.seed ^ 0x6f72_7068_616e);
@@ -79,7 +79,7 @@ pub(crate) async fn examine(world: &Arc<World>, slot: usize, guard: &Arc<dyn Hol
     }
 }
 
-/// How long it may take that a guard becomes invalid: the watch is set, and fires.
+/// Returns the time that a guard may take to become invalid: the watch is set, and fires.
 fn reaction(world: &World) -> Duration {
     let plan = &world.plan;
     let tail = if plan.latency.tail > 0.0 { plan.latency.longest } else { Duration::ZERO };
@@ -87,7 +87,7 @@ fn reaction(world: &World) -> Duration {
     latency * 4 + plan.flush_lag_max * 2 + Duration::from_millis(500)
 }
 
-/// Whose session it is, unless the client is gone.
+/// Finds the client that owns a session, unless it is gone.
 fn owner(world: &World, session: i64) -> Option<(Client, Arc<Process>)> {
     (0..world.slots()).find_map(|number| {
         let slot = world.slot(number);
@@ -96,7 +96,7 @@ fn owner(world: &World, session: i64) -> Option<(Client, Arc<Process>)> {
     })
 }
 
-/// The connection of the client, if it works and its server knows of the deletion.
+/// Returns the client's connection, if it works and its server has applied the deletion.
 fn reaches(world: &World, client: &Client, orphan: &Orphan) -> Option<ConnectionId> {
     if !client.is_connected() {
         return None;

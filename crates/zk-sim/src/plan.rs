@@ -1,5 +1,6 @@
-//! What one seed is about. Everything is drawn per seed, and much is switched off per seed (swarm
-//! testing): a run in which every fault is frequent never gets to where rare ones hurt.
+//! Plan of one seed. Everything is drawn per seed, and each seed switches many faults off (swarm
+//! testing). A run in which every fault is frequent never reaches the states in which rare faults
+//! matter.
 
 use std::time::Duration;
 
@@ -17,14 +18,14 @@ pub(crate) struct Plan {
     /// The tick of most servers.
     pub(crate) tick: Duration,
     pub(crate) sync_limit: u32,
-    /// How far the last server is behind, if it is not the only one.
+    /// How far the last server lags behind, if there are several.
     pub(crate) lag: Duration,
-    /// How late a follower may flush its touches.
+    /// The longest delay of a follower's flush of its touches.
     pub(crate) flush_lag_max: Duration,
     pub(crate) reap_interval: Duration,
     pub(crate) recipe: Recipe,
     pub(crate) lock_path: &'static str,
-    /// Probability that one who wants a read-write lock is a reader.
+    /// Probability that a contender for a read-write lock is a reader.
     pub(crate) readers: f64,
     pub(crate) permits: Permits,
     pub(crate) clients: Vec<ClientPlan>,
@@ -34,45 +35,45 @@ pub(crate) struct Plan {
     pub(crate) hold: Hold,
     pub(crate) think: Duration,
     pub(crate) styles: Styles,
-    /// How often a task that could go on has to wait for another turn.
+    /// Probability that a task which is ready must wait for another poll.
     pub(crate) jitter: f64,
-    /// The mean pause between a client's requests beside the lock; `None` is none.
+    /// The mean pause between a client's requests beside the lock; `None` for no such requests.
     pub(crate) requests_every: Option<Duration>,
-    /// Faults of requests, with their probability.
+    /// Faults of requests, with their probabilities.
     pub(crate) rules: Vec<(Target, Action, f64)>,
-    /// Faults of everything else, with their weight, one of them every so often.
+    /// All other faults, with their weights. One of them strikes every `timed_every`, on average.
     pub(crate) timed: Vec<(Timed, u64)>,
     pub(crate) timed_every: Duration,
-    /// Probability that a session is ended right after it has made a lock node.
+    /// Probability that a session is expired right after it has created an ephemeral node.
     pub(crate) expire_after_create: f64,
-    /// Probability that the server of a new holder is taken away, and that the lock is held for
-    /// longer than the session lasts then.
+    /// Probability that the server of a new holder is isolated. The lock is then held for longer
+    /// than the session lasts.
     pub(crate) isolate: f64,
-    /// Probability that a client is quiet for most of its timeout before it asks for a lock, and
-    /// while it holds one.
+    /// Probability that a client sends nothing for most of its timeout before it acquires a lock,
+    /// and while it holds one.
     pub(crate) quiet: f64,
-    /// Whether clients contend for locks, and whether they work on sessions otherwise.
+    /// Whether clients contend for locks; `sessions` is whether they run the session workload.
     pub(crate) locks: bool,
     pub(crate) sessions: bool,
     pub(crate) session: SessionPlan,
 }
 
-/// What sessions do beside locks.
+/// Parameters of the session workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionPlan {
     /// The mean pause between two bursts of requests.
     pub(crate) think: Duration,
-    /// Requests in one go, at most.
+    /// The most requests in one burst.
     pub(crate) burst: u64,
-    /// Probability that a request has a time limit of its own.
+    /// Probability that a request has a time limit.
     pub(crate) within: f64,
-    /// Probability that a client takes read-only servers; without locks only.
+    /// Probability that a client accepts read-only servers. It applies only to runs without locks.
     pub(crate) read_only: f64,
-    /// All requests: then the faults end, or there are only locks left.
+    /// Total number of requests. After them the faults end, or only the locks go on.
     pub(crate) requests: u64,
 }
 
-/// What all of a seed contend for.
+/// The recipe that all contenders of a seed use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     Mutex,
@@ -84,7 +85,7 @@ pub(crate) enum Recipe {
     Revocation,
 }
 
-/// How often each recipe is drawn: what they all rest on in almost half of the seeds.
+/// Weight of each recipe. The mutex, on which the others rest, gets almost half of the seeds.
 const RECIPES: [(Recipe, usize); 7] = [
     (Recipe::Mutex, 9),
     (Recipe::RwLock, 3),
@@ -98,36 +99,37 @@ const RECIPES: [(Recipe, usize); 7] = [
 /// The permits of a semaphore.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permits {
-    /// The limit, or what it is seeded with and comes back to.
+    /// The limit. A shared limit starts at this value and returns to it in the end.
     pub(crate) most: u32,
-    /// Whether it is a shared count, and changes in the mean that often.
+    /// Whether the limit is a shared count. It then changes every `ruled_every`, on average.
     pub(crate) shared: bool,
     pub(crate) ruled_every: Duration,
-    /// Probability that somebody wants any number of them, and not one.
+    /// Probability that a contender wants a random number of permits instead of one.
     pub(crate) several: f64,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct ClientPlan {
-    /// What it asks for, and what it is granted at most.
+    /// The session timeout that the client requests; `timeout` is the longest one that a server
+    /// grants it.
     pub(crate) asked: Duration,
     pub(crate) timeout: Duration,
     pub(crate) contenders: usize,
-    /// The only server it knows, or all of them.
+    /// The only server that the client uses; `None` for all servers.
     pub(crate) home: Option<usize>,
 }
 
-/// How long bytes take in one direction.
+/// One-way delay of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latency {
     pub(crate) typical: Duration,
     pub(crate) tail: f64,
     pub(crate) longest: Duration,
-    /// Probability that bytes on their way arrive although their sender has hung up.
+    /// Probability that bytes in flight arrive although their sender has closed the connection.
     pub(crate) linger: f64,
 }
 
-/// How long a lock is held.
+/// Time for which a lock is held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
     pub(crate) typical: Duration,
@@ -135,7 +137,7 @@ pub(crate) struct Hold {
     pub(crate) longest: Duration,
 }
 
-/// Weights of what contenders do.
+/// Weights of the ways in which contenders acquire a lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Styles {
     pub(crate) acquire: u64,
@@ -144,7 +146,7 @@ pub(crate) struct Styles {
     pub(crate) dropped: u64,
 }
 
-/// A fault that strikes at some time.
+/// A fault that strikes at a random time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timed {
     CutOne,
@@ -189,7 +191,8 @@ const TIMED: [Timed; 17] = [
     Timed::CrashClient,
 ];
 
-/// Those that came later, which are drawn apart: the rest of a seed's plan stays what it was.
+/// Faults that were added later. A separate generator draws them, so that the rest of a seed's plan
+/// is unchanged.
 const TIMED_APART: [Timed; 3] = [Timed::Elect, Timed::KillServer, Timed::FlushLag];
 
 const OPS: [Op; 9] = [
@@ -225,7 +228,8 @@ impl Plan {
                 home: (servers > 1 && rng.chance(0.3)).then(|| rng.index(servers)),
             })
             .collect();
-        // Mostly either, by a draw apart, which changes nothing about the rest.
+        // Mostly one of the two. A separate generator draws it, so that the other draws are
+        // unchanged.
         let (locks, sessions) = match Rng::new(seed ^ 0x5e55_1075).below(16) {
             0..=11 => (true, false),
             12..=14 => (false, true),
@@ -234,8 +238,8 @@ impl Plan {
         let mut draw = Rng::new(seed ^ 0x7265_6369_7065);
         let recipe = if locks { recipe(&mut draw) } else { Recipe::Mutex };
         if recipe == Recipe::MultiLock {
-            // Each waits for a loss while it waits for the next lock, and tokio wakes several of
-            // one client in an order of its own.
+            // Each contender waits for a loss while it waits for the next lock. tokio wakes several
+            // waiters of one client in an order that the seed does not decide.
             clients.iter_mut().for_each(|client| client.contenders = 1);
         }
         let asked: Vec<Duration> = clients.iter().map(|client| client.asked).collect();
@@ -299,32 +303,34 @@ impl Plan {
         }
     }
 
-    /// The longest timeout that anybody is granted.
+    /// Returns the longest timeout that any client is granted.
     pub(crate) fn longest_timeout(&self) -> Duration {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
-    /// True if answers come soon enough to keep a client's lease renewed once all is well: a touch and
-    /// the request that proves it take a round trip each, beside the flush bound of a third.
+    /// Returns true if replies arrive soon enough to keep a client's lease renewed without faults.
+    /// A touch and the request that proves it take a round trip each, in addition to the flush
+    /// bound of a third of the timeout.
     pub(crate) fn keeps_leases(&self, slot: usize) -> bool {
         let round_trip = self.latency.typical * 2 + self.lag;
         self.shortest_timeout(slot).is_some_and(|timeout| round_trip <= timeout / 6)
     }
 
-    /// The shortest timeout that a client may be granted; `None` is that of an outsider.
+    /// Returns the shortest timeout that a client may be granted; `None` for a client outside the
+    /// plan.
     pub(crate) fn shortest_timeout(&self, slot: usize) -> Option<Duration> {
         let asked = self.clients.get(slot)?.asked;
         self.servers.iter().map(|server| server.granted(asked)).min()
     }
 
-    /// By when everybody who waits must have been served once all is well.
+    /// Returns the time within which every waiter must be served after the faults have ended.
     pub(crate) fn patience(&self) -> Duration {
         let tick = self.servers.iter().map(|server| server.tick).max().unwrap_or(self.tick);
         self.longest_timeout() * 6 + tick * (self.sync_limit + 10) + Duration::from_secs(60)
     }
 }
 
-/// Those of the faults that strike in a seed, with their weight.
+/// Draws the faults that strike in a seed, with their weights.
 fn timed(rng: &mut Rng, all: &[Timed]) -> Vec<(Timed, u64)> {
     let drawn =
         all.iter().flat_map(|timed| rng.chance(0.4).then(|| (*timed, rng.pick(&[1, 1, 3, 10]))));
@@ -347,7 +353,7 @@ fn rules(rng: &mut Rng, tick: Duration) -> Vec<(Target, Action, f64)> {
     for target in targets.chain([Target::Notification, Target::Connect]) {
         for _ in 0..rng.below(3) {
             let how = rng.pick(&[Cut::Fin, Cut::Fin, Cut::Rst, Cut::Silence]);
-            // Or all of it: the client has heard everything, and is cut off right behind.
+            // `usize::MAX` lets the whole message pass, and cuts the connection right after it.
             let after = rng.index(90);
             let after = if after < 60 { after } else { usize::MAX };
             let action = match rng.below(9) {
@@ -357,9 +363,11 @@ fn rules(rng: &mut Rng, tick: Duration) -> Vec<(Target, Action, f64)> {
                 4 => Action::CutRequest { after, how },
                 5 => Action::Delay(rng.around(tick)),
                 6 => Action::Split { len: 1 + rng.index(20) },
-                // Lost on the way, while others go on. An event that is lost so is lost.
+                // The request is lost while later ones are answered. Notifications are excluded,
+                // because a lost event is never repeated.
                 7 if matches!(target, Target::Op(_)) => Action::NeverAnswer,
-                // The last that is heard of a server, before another one is met that lags.
+                // The event is the last message from this server. The client may then reconnect to
+                // a server that lags.
                 _ if target == Target::Notification => Action::CutReply { after: usize::MAX, how },
                 _ if matches!(target, Target::Op(Op::Create2 | Op::Delete | Op::Multi)) => {
                     Action::Answer(ErrorCode::THROTTLED_OP)

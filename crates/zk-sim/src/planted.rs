@@ -1,5 +1,5 @@
-//! Does the simulation find what it claims to find? Known bugs are switched on, one at a time, and
-//! each has to be caught.
+//! Check of the simulation itself. Known bugs are switched on, one at a time, and the oracle must
+//! detect each of them.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use zk_session_core::Planted as OfSessions;
 
 use crate::campaign::{Campaign, Summary};
 
-/// Seeds in which a planted fault must be caught.
+/// Seeds within which a planted fault must be detected.
 const SEEDS_MAX: u64 = 1_000;
 
-/// Seeds that must pass with no fault active: the sites themselves break nothing.
+/// Seeds that must pass with no fault active. They show that the fault sites alone break nothing.
 const CLEAN_SEEDS: u64 = 200;
 
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ impl Fault {
         })
     }
 
-    /// Switches a fault on, for this thread, and all others off.
+    /// Switches a fault on and all others off, for this thread.
     fn switch(fault: Option<Self>) {
         let (of_recipes, of_sessions) = match fault {
             None => (None, None),
@@ -54,17 +54,18 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Switches on the fault of this name on this thread.
+/// Switches on the fault with this name, for this thread.
 ///
 /// # Errors
 ///
-/// There is none of this name.
+/// Returns a message if there is no fault with this name.
 pub fn activate(name: &str) -> Result<(), String> {
     Fault::switch(Some(Fault::find(name)?));
     Ok(())
 }
 
-/// Runs all faults, or one, and prints what became of them; whether all were caught.
+/// Runs all faults, or one, and prints the result of each. Returns true if all of them were
+/// detected.
 #[must_use]
 pub fn run(only: Option<&str>, threads: usize) -> bool {
     let faults: Vec<Fault> = match only.map(Fault::find) {

@@ -1,4 +1,5 @@
-//! A client's process: its tasks can be frozen together, as by SIGSTOP, and die together.
+//! Model of a client's process. Its tasks can be frozen together, as by SIGSTOP, and killed
+//! together.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,11 +24,11 @@ struct State {
     frozen_until: Option<Instant>,
     rng: Rng,
     tasks: Vec<AbortHandle>,
-    /// Polls of its tasks since the clock has moved.
+    /// The time of the last poll, and the number of polls at that time.
     polls: (Instant, u32),
 }
 
-/// Polls without the clock moving: whoever needs more spins.
+/// Maximum number of polls while the clock stands still. A process that exceeds it spins.
 const POLLS_MAX: u32 = 200_000;
 
 impl Process {
@@ -47,20 +48,20 @@ impl Process {
         task
     }
 
-    /// None of its tasks is polled before `until`, whatever wakes them.
+    /// Stops polling the tasks before `until`, even if they are woken.
     pub(crate) fn freeze(&self, until: Instant) {
         let mut state = self.lock();
         state.frozen_until = state.frozen_until.max(Some(until));
     }
 
-    /// True if it has stood still within the last while.
+    /// Returns true if the process is frozen or was within the last 200 ms.
     pub(crate) fn stood_still(&self) -> bool {
         let until = self.lock().frozen_until;
         until.is_some_and(|until| until + Duration::from_millis(200) > now())
     }
 
-    /// Ends it, as by SIGKILL: what its tasks hold is dropped, the driver first, so that nothing
-    /// can be told to any server.
+    /// Ends the process, as by SIGKILL. All tasks are dropped, the driver first, so that nothing
+    /// more is sent to any server.
     pub(crate) fn kill(&self) {
         for task in std::mem::take(&mut self.lock().tasks) {
             task.abort();
@@ -98,7 +99,7 @@ impl<F: Future> Future for Contained<F> {
             };
             assert!(state.polls.1 < POLLS_MAX, "I8: a client spins");
             if let Some(until) = state.frozen_until.filter(|until| *until > now()) {
-                // Who wakes first is anybody's guess.
+                // The order in which the tasks wake is random.
                 let late = Duration::from_millis(state.rng.below(3));
                 drop(state);
                 this.sleep = Some(Box::pin(sleep_until(until + late)));

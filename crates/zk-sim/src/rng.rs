@@ -1,8 +1,8 @@
-//! The only randomness of a simulation: `SplitMix64`, from the seed.
+//! The only source of randomness of a simulation: `SplitMix64`, seeded by the seed.
 
 use std::time::Duration;
 
-/// A generator. Forks are independent of what is drawn from it later.
+/// A random number generator. A fork is independent of later draws from its parent.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
@@ -23,12 +23,12 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`, which is taken for 1 if it is 0.
+    /// Draws a number below `bound`. A bound of 0 counts as 1.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.draw() % bound.max(1)
     }
 
-    /// From `low` to `high`, both included.
+    /// Draws a number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
@@ -42,7 +42,7 @@ impl Rng {
         among[self.index(among.len())]
     }
 
-    /// From 0 to 1, without 1.
+    /// Draws a number from 0 to 1, without 1.
     pub(crate) fn unit(&mut self) -> f64 {
         let bits = u32::try_from(self.draw() >> 32).unwrap_or(0);
         f64::from(bits) / (f64::from(u32::MAX) + 1.0)
@@ -52,13 +52,13 @@ impl Rng {
         probability > 0.0 && self.unit() < probability
     }
 
-    /// Uniformly below `longest`, in whole milliseconds.
+    /// Draws a duration of whole milliseconds, uniformly up to `longest`.
     pub(crate) fn millis(&mut self, longest: Duration) -> Duration {
         let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         Duration::from_millis(self.below(longest.saturating_add(1)))
     }
 
-    /// Exponentially distributed, cut off at eight times its mean.
+    /// Draws a duration with an exponential distribution, cut off at eight times its mean.
     pub(crate) fn around(&mut self, mean: Duration) -> Duration {
         let factor = -(1.0 - self.unit()).ln();
         mean.mul_f64(factor.clamp(0.0, 8.0))

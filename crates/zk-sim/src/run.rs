@@ -1,4 +1,4 @@
-//! One seed, from its plan to its verdict.
+//! Run of one seed, from its plan to its verdict.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,34 +18,34 @@ use crate::plan::{Plan, Recipe};
 use crate::workload::{self, semaphore};
 use crate::world::World;
 
-/// What came of a seed.
+/// Result of one seed.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
     /// The first broken invariant, if any.
     pub violation: Option<Violation>,
-    /// What happened, one line an event.
+    /// The trace: one line for each event.
     pub trace: String,
     /// A hash of the trace.
     pub hash: u64,
-    /// Whether there were locks, and nothing else.
+    /// Whether the seed had locks and no session workload.
     pub is_locks_only: bool,
-    /// Requests that were made beside locks.
+    /// Requests of the session workload.
     pub requests: u64,
-    /// Locks granted.
+    /// Locks granted, and successful operations on shared values.
     pub handoffs: u64,
-    /// The time that passed in the simulation.
+    /// Time that passed on the virtual clock.
     pub virtual_time: Duration,
-    /// Faults by kind.
+    /// Number of faults of each kind.
     pub faults: BTreeMap<&'static str, u64>,
 }
 
-/// Runs one seed, on a runtime of its own.
+/// Runs one seed on a new runtime.
 ///
 /// # Panics
 ///
-/// If no runtime can be made.
+/// Panics if the runtime cannot be built.
 #[must_use]
 pub fn run(seed: u64) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -63,7 +63,7 @@ async fn simulate(plan: Plan) -> Outcome {
     world.oracle().log(format_args!("{:?}", world.plan));
     let course = tokio::spawn(course(Arc::clone(&world)));
     let news = Arc::clone(&world.oracle().news);
-    // Whatever is found ends the run, wherever it is.
+    // A violation ends the run, whichever task finds it.
     let mut course = course;
     loop {
         match futures::future::select(&mut course, std::pin::pin!(news.notified())).await {
@@ -99,7 +99,7 @@ async fn simulate(plan: Plan) -> Outcome {
     }
 }
 
-/// Faults for a while; then everything is mended, and must get well.
+/// Runs the phase with faults, ends all faults, and checks that every client recovers.
 async fn course(world: Arc<World>) {
     let rules = Rules::put_in_force(&world);
     let mut clients: Vec<JoinHandle<()>> = (0..world.slots())
@@ -128,7 +128,8 @@ async fn course(world: Arc<World>) {
         let left = world.oracle().leftovers();
         return world.oracle().violated("I5", format!("left behind after {patience:?}: {left}"));
     }
-    // Everybody gets the lock; it takes time to see that a lease is renewed, so one keeps it.
+    // Every client acquires the lock. One of them keeps it, because a renewal of its lease takes
+    // time to show.
     let keeper = world.rng(3).index(world.slots());
     for slot in 0..world.slots() {
         let client = world.slot(slot).client.clone();
@@ -142,8 +143,8 @@ async fn course(world: Arc<World>) {
     close(&world, patience).await;
 }
 
-/// With all well, a client with a session gets the lock, and keeps it; a keeper, until an operator
-/// deletes its node.
+/// Checks that a live client acquires the lock without faults, and holds it for `time`. A keeper
+/// holds it until an operator deletes its node.
 async fn exam(
     world: &Arc<World>,
     slot: usize,
@@ -185,7 +186,7 @@ async fn exam(
     }
 }
 
-/// Closing ends sessions, at both ends.
+/// Closes all clients, and checks that their sessions end at both ends.
 async fn close(world: &World, patience: Duration) {
     for slot in 0..world.slots() {
         let (client, drivers) = {
@@ -224,5 +225,5 @@ async fn becomes(patience: Duration, mut is: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// How long faults go on at most, however few locks are had meanwhile.
+/// The longest phase with faults, even if few locks are granted.
 const LONGEST: Duration = Duration::from_secs(80);

@@ -1,4 +1,4 @@
-//! The servers of a seed: how they differ from each other, and how late their flushes may be.
+//! Servers of a seed: their differences, and the longest delay of their flushes.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use zk_testing::Settings;
 
 use crate::rng::Rng;
 
-/// What one server has of its own.
+/// Settings of one server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerPlan {
-    /// What it expires sessions by, and pings its followers by, while it leads.
+    /// The tick by which the server expires sessions and pings its followers, while it leads.
     pub(crate) tick: Duration,
-    /// The shortest and the longest session timeout that it grants.
+    /// The shortest session timeout that the server grants; `longest` is the longest.
     shortest: Duration,
     longest: Duration,
 }
 
 impl ServerPlan {
-    /// Draws the servers of a seed; in half of the seeds they are all the same.
+    /// Draws the servers of a seed. In at least half of the seeds they are all the same.
     ///
-    /// Every timeout that is granted is at least two ticks of every server, as it is where nobody
-    /// sets bounds of their own. No server grants a client less than half of what another grants it.
+    /// Every granted timeout is at least two ticks of every server, which is ZooKeeper's default
+    /// minimum. The longest timeout that a client is granted is at most twice the shortest one.
     pub(crate) fn draw(seed: u64, count: usize, tick: Duration, asked: &[Duration]) -> Vec<Self> {
         let mut rng = Rng::new(seed ^ 0x6469_6666_6572);
         let same = Self { tick, shortest: tick * 2, longest: tick * 20 };
@@ -47,7 +47,7 @@ impl ServerPlan {
         asked.max(self.shortest).min(self.longest)
     }
 
-    /// Sets up a server like this.
+    /// Applies this plan to the settings of server `number`.
     pub(crate) fn set_up(&self, number: usize, settings: Settings) -> Settings {
         settings
             .tick_time_of(number, self.tick)
@@ -56,13 +56,13 @@ impl ServerPlan {
     }
 }
 
-/// The longest timeout that a client may be granted.
+/// Returns the longest timeout that a client may be granted.
 pub(crate) fn longest_granted(servers: &[ServerPlan], asked: Duration) -> Duration {
     servers.iter().map(|server| server.granted(asked)).max().unwrap_or(asked)
 }
 
-/// How late flushes may be so that two of them are never a third of a timeout apart, which is what
-/// a lease assumes: half a tick passes between two pings.
+/// Returns the longest delay of flushes that keeps two of them less than a third of a timeout
+/// apart, as a lease assumes. Half a tick passes between two pings.
 pub(crate) fn longest_flush_lag(servers: &[ServerPlan], asked: &[Duration]) -> Duration {
     let all = servers.iter().flat_map(|it| asked.iter().map(|asked| it.granted(*asked)));
     let shortest = all.min().unwrap_or_default();
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_keep_the_assumptions_of_a_lease() {
+    fn drawn_servers_satisfy_lease_assumptions() {
         let tick = Duration::from_millis(100);
         let asked = [2, 3, 8, 20].map(|ticks| tick * ticks);
         let mut any_differ = false;

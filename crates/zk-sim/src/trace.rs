@@ -1,4 +1,4 @@
-//! What happened, one line an event, with virtual times.
+//! Trace of a run: one line for each event, with virtual times.
 
 use std::fmt::{self, Write as _};
 use std::hash::{DefaultHasher, Hasher};
@@ -24,7 +24,8 @@ impl Trace {
         let _ = writeln!(self.text, "{secs:>6}.{micros:06}  {what}");
     }
 
-    /// Two runs that took the same course have the same hash. The hasher has fixed keys.
+    /// Returns a hash that is the same for two runs with the same course. The hasher has fixed
+    /// keys.
     pub(crate) fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         hasher.write(self.text.as_bytes());

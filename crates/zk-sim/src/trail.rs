@@ -1,8 +1,8 @@
-//! What a persistent watch has told so far, beside what it had to tell.
+//! Progress of a persistent watch: the events it has delivered, against the events it must deliver.
 //!
-//! Events carry no zxid on the wire of most servers. How far a stream has got with a path is a
-//! set of places in the path's history, therefore: usually one, several where it is not known
-//! exactly when the watch was armed.
+//! Most servers send events without a zxid. The progress of a stream on a path is therefore a set
+//! of positions in the path's history. The set usually has one position. It has several if the
+//! exact time at which the watch was set is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,28 +14,29 @@ use crate::history::{History, News, Watched, is_at_or_below};
 pub(crate) struct Trail {
     path: String,
     is_recursive: bool,
-    /// It was armed after `low`, and not after `high`, of paths that it has not told of yet.
+    /// For paths without an event so far: the watch was set after `low`, and not after `high`.
     low: i64,
     high: i64,
-    /// How many of the news of a path were told, or came before.
+    /// Possible positions in the events of each path. A position is the number of events that were
+    /// delivered, or happened before the watch was set.
     told: BTreeMap<Watched, BTreeSet<usize>>,
-    /// Up to where it was looked through, and what must be looked at again.
+    /// The zxid up to which events were checked, and the paths to check again.
     checked: i64,
     told_since: Vec<Watched>,
     gap: Option<Gap>,
 }
 
-/// What is not known since the connection was lost.
+/// Uncertainty since the connection was lost.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// The first request that, once answered, shows that the watch is armed again.
+    /// The first request whose reply shows that the watch is set again.
     next_request: u64,
-    /// What the session had seen for certain.
+    /// The view of the session when the connection was lost.
     view: i64,
 }
 
 impl Gap {
-    /// How far the stream may have got with a path, which had got to one of these places.
+    /// Returns the possible positions after the gap, given the positions before it.
     fn widened(self, places: &BTreeSet<usize>, news: &[News]) -> BTreeSet<usize> {
         let seen = news.partition_point(|(at, _)| *at <= self.view);
         let first = places.first().map_or(seen, |first| seen.min(*first));
@@ -44,14 +45,15 @@ impl Gap {
 }
 
 impl Trail {
-    /// It was armed when the session's view was `low`, and the leader had got to `high`.
+    /// Creates the trail of a watch that was set after the session's view `low`, at the latest when
+    /// the leader was at `high`.
     pub(crate) fn new(path: &str, is_recursive: bool, low: i64, high: i64) -> Self {
         let (path, told) = (path.to_owned(), BTreeMap::new());
         let (checked, told_since) = (high, Vec::new());
         Self { path, is_recursive, low, high, told, checked, told_since, gap: None }
     }
 
-    /// An event was told; what is wrong with it, if anything.
+    /// Checks a delivered event against the history.
     pub(crate) fn tell(&mut self, history: &History, event: &WatchedEvent) -> Result<(), String> {
         let is_children = event.event_type == EventType::NODE_CHILDREN_CHANGED;
         let of = Watched { path: event.path.clone(), is_children };
@@ -71,14 +73,14 @@ impl Trail {
         result
     }
 
-    /// Events may be missing, until a request that is made from now on is answered; and the
-    /// next server may be behind the last one, and tell of what comes after `view` once more.
+    /// Records a gap. Events may be missing until a request made from now on is answered. The next
+    /// server may lag behind the last one, and deliver events after `view` again.
     pub(crate) fn gap(&mut self, next_request: u64, view: i64) {
         let view = self.gap.map_or(view, |gap| gap.view.min(view));
         self.gap = Some(Gap { next_request, view });
     }
 
-    /// A request was answered when the leader had got to `newest`.
+    /// Records the reply to a request. It ends the gap if the request was made after the gap began.
     pub(crate) fn answered(&mut self, history: &History, request: u64) {
         let Some(gap) = self.gap.take_if(|gap| request >= gap.next_request) else { return };
         self.high = history.newest();
@@ -88,8 +90,8 @@ impl Trail {
         }
     }
 
-    /// What a session with this view must have been told, and was not. Looks at what is new
-    /// only: in the view, or told of.
+    /// Returns an event that a session with this view must have received and did not. It checks
+    /// only paths that are new in the view or that had an event since the last check.
     pub(crate) fn missing(&mut self, history: &History, view: i64) -> Option<String> {
         if self.gap.is_some() {
             return None;
@@ -116,8 +118,8 @@ impl Trail {
         (until(self.low)..=until(self.high)).collect()
     }
 
-    /// What it is told of when a node has changed. That may or may not have changed its
-    /// parent's list of children, of which the list knows.
+    /// Returns the watch target that a change of the node `path` may affect. The change may or may
+    /// not affect the parent's list of children; the history of that list decides.
     fn concerns(&self, path: &str) -> Option<Watched> {
         let is_own = match self.is_recursive {
             true => is_at_or_below(path, &self.path),
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_was_not_told_is_missed() {
+    fn undelivered_event_within_view_is_missing() {
         let history = history();
         let mut trail = Trail::new("/s/a", false, 0, 3);
         assert_eq!(trail.missing(&history, 4), None);
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_excuses_until_an_answer_to_a_later_request() {
+    fn gap_excuses_missing_events_until_later_request_is_answered() {
         let mut history = history();
         let mut trail = Trail::new("/s/a", true, 0, 3);
         trail.gap(4, 3);
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_behind_may_tell_again_of_what_was_not_seen() {
+    fn lagging_server_may_repeat_events_after_the_view() {
         let history = history();
         for (view, is_fine) in [(4, true), (7, false)] {
             let mut trail = Trail::new("/s/a", true, 0, 3);

@@ -1,4 +1,4 @@
-//! What the parts of one simulation share.
+//! State that the parts of one simulation share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,12 +23,12 @@ pub(crate) struct World {
     next_number: AtomicU64,
 }
 
-/// The place of a client: when one is gone the next comes in.
+/// The place of a client. When a client is gone, the next one takes its place.
 #[derive(Default)]
 pub(crate) struct Slot {
     pub(crate) process: Option<Arc<Process>>,
     pub(crate) client: Option<Client>,
-    /// Drivers of this client and of those before.
+    /// Drivers of this client and of earlier ones.
     pub(crate) drivers: Vec<JoinHandle<()>>,
 }
 
@@ -59,7 +59,8 @@ impl World {
         Arc::new(Self { plan, server, oracle, slots, draining, target, next_number })
     }
 
-    /// Never to be held over a call of the server, which calls the oracle, nor over an await.
+    /// Locks the oracle. The guard must not be held across an await, or across a call of the
+    /// server, which calls the oracle.
     pub(crate) fn oracle(&self) -> MutexGuard<'_, Oracle> {
         lock(&self.oracle)
     }
@@ -72,7 +73,7 @@ impl World {
         self.slots.len()
     }
 
-    /// True once no new work is to be begun.
+    /// Returns true if no new work may begin.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
@@ -81,12 +82,12 @@ impl World {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Tells of new lock nodes.
+    /// Returns the notification of new ephemeral nodes, lock nodes among them.
     pub(crate) fn fresh(&self) -> Arc<Notify> {
         Arc::clone(&self.oracle().fresh)
     }
 
-    /// Tells when enough locks were had.
+    /// Returns the notification that the target of the run is reached.
     pub(crate) fn target(&self) -> &Notify {
         &self.target
     }
@@ -99,7 +100,7 @@ impl World {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Random numbers for one part, which do not depend on what others draw.
+    /// Returns random numbers for one part, independent of the draws of other parts.
     pub(crate) fn rng(&self, part: u64) -> Rng {
         let mut rng = Rng::new(self.plan.seed ^ part.wrapping_mul(0x9e6c_63d0_876a_3f6b));
         rng.fork()

@@ -1,5 +1,5 @@
-//! What a client has read: the zxid in the header of every reply, which shows how far a server is,
-//! which sessions and requests are answered, and the deletions that it is told of.
+//! Reader of the bytes that a client receives. It reports replies with an older zxid than before,
+//! accepted sessions, answered requests, and deletion events.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -8,50 +8,50 @@ use std::sync::atomic::{AtomicI64, Ordering};
 pub(crate) struct Newest(AtomicI64);
 
 impl Newest {
-    /// Takes note of a reply; what was read before, if that was newer.
+    /// Records the zxid of a reply. Returns the newest zxid read before, if that was newer.
     fn note(&self, zxid: i64) -> Option<i64> {
         let before = self.0.fetch_max(zxid, Ordering::Relaxed);
         (before > zxid).then_some(before)
     }
 }
 
-/// Follows the frames of one connection, in whatever pieces they come.
+/// Parser for the frames of one connection, in chunks of any size.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
-    /// The length, and as much of the frame as is looked at.
+    /// The length and the part of the frame that is examined.
     head: Vec<u8>,
     /// The session that the server has accepted.
     session: i64,
-    /// Bytes of the current frame that were read, its length included.
+    /// Bytes of the current frame read so far, its length included.
     read: usize,
-    /// The first frame is the answer to the connect request, and has no header.
+    /// Whether the first frame was read. It is the reply to the connect request and has no header.
     is_open: bool,
 }
 
-/// What a client has read, as far as anybody cares.
+/// A fact that a client has read from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// The zxid of a reply, and that of a newer one which was read before.
+    /// The zxid of a reply, and the newer zxid of an earlier reply.
     BackInTime(i64, i64),
-    /// The server has accepted a session.
+    /// The server has accepted this session.
     Accepted(i64),
-    /// A reply with this xid, and whether it is no error.
+    /// A reply with this xid; true if it carries no error.
     Reply(i32, bool),
-    /// A session is told that a node was deleted.
+    /// A session has received the deletion event of a node.
     Deleted(i64, String),
 }
 
 /// The xid of a notification.
 const NOTIFICATION: i32 = -1;
 
-/// The kind of event that it tells of.
+/// The event type of a deletion.
 const NODE_DELETED: [u8; 4] = [0, 0, 0, 2];
 
-/// As much of a frame as is looked at: the path of an event may come behind everything else.
+/// Bytes of a frame that are examined. The path of an event is at the end of its frame.
 const LOOK_LEN: usize = 1_024;
 
 impl Frames {
-    /// The client has read these bytes.
+    /// Parses bytes that the client has read.
     pub(crate) fn read(&mut self, mut bytes: &[u8], newest: &Newest) -> Vec<Seen> {
         let mut seen = Vec::new();
         while !bytes.is_empty() {
@@ -69,20 +69,20 @@ impl Frames {
         seen
     }
 
-    /// Only replies count as progress: notifications and pongs have negative xids, and errors of a
-    /// server that has not looked have a zxid of 0 or -1.
+    /// Examines one complete frame. Only replies count as progress: notifications and pongs have
+    /// negative xids. Errors of a server that has not processed the request have a zxid of 0 or -1.
     fn frame(&mut self, newest: &Newest) -> [Option<Seen>; 2] {
         let Some(body) = self.head.get(4..) else { return [None, None] };
         let number = |at: usize| body.get(at..at + 8)?.try_into().ok().map(i64::from_be_bytes);
         if !self.is_open {
-            // The protocol's version and the timeout come before the session.
+            // The protocol version and the timeout precede the session id.
             self.session = number(8).unwrap_or(0);
             return [(self.session != 0).then_some(Seen::Accepted(self.session)), None];
         }
         let xid = body.get(..4).and_then(|xid| xid.try_into().ok()).map(i32::from_be_bytes);
         let (Some(xid), Some(zxid)) = (xid, number(4)) else { return [None, None] };
         if xid == NOTIFICATION {
-            // The kind, the state of the session, and the path with its length.
+            // The event type, the session state, and the path with its length.
             let event = body.get(16..).filter(|event| event.starts_with(&NODE_DELETED));
             let path = event.and_then(|event| String::from_utf8(event.get(12..)?.to_vec()).ok());
             return [path.map(|path| Seen::Deleted(self.session, path)), None];
@@ -92,7 +92,7 @@ impl Frames {
         [Some(Seen::Reply(xid, is_ok)), newer.map(|newer| Seen::BackInTime(zxid, newer))]
     }
 
-    /// Where the current frame ends, as far as its length is known.
+    /// Returns the end of the current frame, or of its length field if the length is not complete.
     fn end(&self) -> usize {
         if self.read < 4 {
             return 4;
@@ -113,7 +113,7 @@ mod tests {
         [head.concat(), vec![7; body]].concat()
     }
 
-    /// The answer to a connect request, for session 5.
+    /// Returns the reply to a connect request, for session 5.
     fn open() -> Vec<u8> {
         [&[0, 0, 0, 37][..], &[0; 8], &[0, 0, 0, 0, 0, 0, 0, 5], &[9; 21]].concat()
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn older_reply_is_seen_however_the_bytes_come() {
+    fn older_reply_is_detected_for_any_chunk_size() {
         let first = [open(), reply(1, 5, 80), reply(-1, -1, 30), reply(2, 7, 0)].concat();
         for piece in [1, 3, 16, 1_000] {
             let (newest, mut frames) = (Newest::default(), Frames::default());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn deletion_is_seen_with_its_session() {
+    fn deletion_event_is_reported_with_its_session() {
         let event = |kind: u8, path: &str| {
             let len = u8::try_from(path.len()).unwrap();
             let body = [&[0, 0, 0, kind, 0, 0, 0, 3, 0, 0, 0, len], path.as_bytes()].concat();

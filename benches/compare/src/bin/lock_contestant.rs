@@ -34,13 +34,13 @@ async fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
         let (job, board, tell) = (job.clone(), Arc::clone(&board), tell.clone());
         tasks.push(tokio::spawn(async move {
             if let Err(refusal) = contend(&client, &job, clock, &board, &tell).await {
-                // Whoever listens ends with the first failure.
+                // The receiver stops at the first failure, so this send may fail.
                 let _ = tell.send(Err(refusal));
             }
         }));
     }
     drop(tell);
-    // It ends without a word if nobody contends any more.
+    // The channel closes without a message if no task contends any more.
     if let Some(outcome) = told.recv().await {
         outcome?;
     }
@@ -65,13 +65,13 @@ async fn contend(
         let owner = clock.now();
         let order = sequence_of(lock.lock_path());
         if !job.hold.is_zero() {
-            // Tokio's timers end up to a millisecond late; others sleep in threads of their own.
+            // tokio's timers fire up to a millisecond late. The other contestants sleep in threads.
             let hold = job.hold;
             tokio::task::spawn_blocking(move || std::thread::sleep(hold)).await?;
         }
         let release = clock.now();
         if job.kind == Kind::Uncontended {
-            // Its own release is a drop, which does not tell when the lock is free.
+            // The release of this client is a drop, which does not report when the lock is free.
             client.delete(lock.lock_path(), None).await?;
             std::mem::forget(lock);
         } else {
@@ -80,7 +80,7 @@ async fn contend(
         let released = clock.now();
         let hold = Hold { call, owner, release, released, order, shared: false };
         if board.add(hold) {
-            // Somebody else has failed if nobody listens.
+            // The send fails only if another task has failed before.
             let _ = tell.send(Ok(()));
         }
         if !job.again {

@@ -1,14 +1,14 @@
-//! Requests a second, and what they cost the client, pipelined and one at a time.
+//! Requests per second and their CPU time in the client, pipelined and one at a time.
 //!
-//! The contestants send `exists` to one real server and take turns, round by round, in one process.
-//! What is compared are medians of the rounds. CPU is that of all threads of this process, in which
-//! only the contestant has something to do; the server is another process. `raw` is a blocking
-//! socket that writes a window of requests at once and reads the answers without a look at them:
-//! nobody can be faster. `in memory` is this client with `zk-testing` as its server on the same
-//! thread, so its CPU is that of both ends.
+//! The contestants send `exists` to one real server. They take turns, round by round, in one
+//! process. The figures are medians of the rounds. CPU is the time of all threads of this process,
+//! in which only the contestant has work; the server is another process. `raw` is a blocking socket
+//! that writes a window of requests at once and reads the replies without parsing them: no client
+//! can be faster. `in memory` is this client with `zk-testing` as its server on the same thread, so
+//! its CPU is that of both ends.
 //!
-//! One run against 3.8.0 on two cores that others used as well; CPU is per request, and the ratios
-//! are of this client to `zookeeper-client`:
+//! One run against 3.8.0 on two cores under other load. CPU is per request. The CPU ratio compares
+//! this client with `zookeeper-client`, the last column compares its p50 with that of `raw`:
 //!
 //! | runtime | window | this | zookeeper-client | raw | CPU ratio | p50 to raw |
 //! |---|---|---|---|---|---|---|
@@ -19,12 +19,13 @@
 //! | | 16 | 7.4 us | 15.6 us | 5.2 us | 0.47 | 0.46 |
 //! | | 1,000 | 7.3 us | 14.2 us | 4.6 us | 0.51 | 0.72 |
 //!
-//! In memory, with the server on the same thread, both ends together take 1.2 to 1.9 us: the rest
-//! is the kernel's. A server answers request by request, so that a client whose requests follow
-//! its answers is woken for every second one, and makes three system calls each time; `raw`, which
-//! makes one write for a window and reads, takes nearly half of what `zookeeper-client` takes.
-//! Holding writes back until a part of the window is unsent brought the ratio of one thread to
-//! 0.56 to 0.67, and gives a place in the server's queue away.
+//! In memory, with the server on the same thread, both ends together take 1.2 to 1.9 us: the kernel
+//! takes the rest. A server answers request by request. A client whose requests follow its replies
+//! is therefore woken for every second one, and makes three system calls each time. `raw` makes one
+//! write for a window and then reads. It takes nearly half of the time of `zookeeper-client`.
+//!
+//! If this client holds writes back until a part of the window is unsent, the CPU ratio of one thread
+//! is 0.56 to 0.67. It then loses its position in the server's queue.
 //!
 //! Run: `cargo xtask zookeeper start`, then
 //! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin requests [HOST:PORT]`
@@ -40,7 +41,7 @@ use futures::stream::FuturesOrdered;
 use zk_session::{Client, Config, Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
 
-/// How many requests are on their way at a time.
+/// Numbers of requests in flight.
 const WINDOWS: [usize; 3] = [1, 16, 1_000];
 const CONTESTANTS: [&str; 4] = ["raw", "this", "zookeeper-client 0.11.2", "this, in memory"];
 const ROUNDS: usize = 15;
@@ -58,7 +59,7 @@ fn main() -> Result<(), Failure> {
             _ => tokio::runtime::Builder::new_multi_thread().enable_all().build()?,
         };
         println!("\n{flavour} runtime, medians of {ROUNDS} rounds");
-        // The futures are polled on a worker, as a service's would be.
+        // The futures are polled on a worker thread, as those of a service are.
         runtime.block_on(async { tokio::spawn(compare(address.clone())).await })??;
     }
     Ok(())
@@ -66,7 +67,7 @@ fn main() -> Result<(), Failure> {
 
 async fn compare(address: String) -> Result<(), Failure> {
     let mut raw = Raw::connect(&address)?;
-    // On one thread the blocking socket keeps the others from their heartbeats.
+    // On one thread, the blocking socket delays the heartbeats of the other clients.
     let timeout = Duration::from_secs(30);
     let this: Client = Config::new(&address)?.session_timeout(timeout).connect().await?;
     let connector = zookeeper_client::Client::connector().with_session_timeout(timeout);
@@ -112,7 +113,7 @@ async fn compare(address: String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keeps `window` requests on their way until all of the meter's are answered.
+/// Keeps `window` requests in flight until all requests of the meter are answered.
 async fn pipeline<F, T, E>(
     mut request: impl FnMut() -> F,
     window: usize,
@@ -151,7 +152,7 @@ async fn timed<F: Future>(future: F, start: Instant) -> (F::Output, Instant) {
     (future.await, start)
 }
 
-/// A round of one contestant; the times are per request.
+/// Results of one contestant in one round. The times are per request.
 #[derive(Clone, Copy)]
 struct Round {
     wall: Duration,
@@ -200,7 +201,7 @@ impl Meter {
     }
 }
 
-/// What the threads of this process have spent on a CPU, to the nanosecond.
+/// Returns the CPU time of all threads of this process, to the nanosecond.
 fn cpu() -> Duration {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return Duration::ZERO };
     let nanoseconds = threads.flatten().filter_map(|thread| {
@@ -210,7 +211,7 @@ fn cpu() -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// A socket that reads and does not look.
+/// A socket that reads replies without parsing them.
 struct Raw {
     stream: TcpStream,
     request: Vec<u8>,

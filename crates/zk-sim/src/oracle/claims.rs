@@ -1,9 +1,9 @@
-//! Who may hold what beside whom, and with which tokens: the same few rules for all locks.
+//! Rules for concurrent holders and their tokens, the same for all locks.
 
-/// What a guard has of a lock.
+/// The part of a lock that a guard holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// Tells locks apart.
+    /// Identifies the lock.
     pub(crate) lock: String,
     pub(crate) node: String,
     pub(crate) share: Share,
@@ -11,11 +11,11 @@ pub(crate) struct Claim {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// The lock, alone: beside nobody but its own reader.
+    /// Exclusive, except for a reader of the same attempt.
     Alone,
-    /// A reader's, beside other readers.
+    /// A reader's part, shared with other readers.
     Read,
-    /// One of so many permits.
+    /// One permit of a semaphore.
     Permit,
 }
 
@@ -25,7 +25,7 @@ impl Claim {
     }
 }
 
-/// Looks for two attempts of which only one may hold what it does.
+/// Finds two attempts that hold parts of a lock that exclude each other.
 pub(super) fn conflict(valid: &[(u64, &Claim)]) -> Option<String> {
     for (index, (attempt, claim)) in valid.iter().enumerate() {
         let (before, share) = (&valid[..index], claim.share);
@@ -45,9 +45,9 @@ pub(super) fn conflict(valid: &[(u64, &Claim)]) -> Option<String> {
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     largest: i64,
-    /// The last writer's, and its attempt, which may go on as a reader.
+    /// Token and attempt of the last writer. The attempt may continue as a reader.
     writer: (i64, u64),
-    /// What is written to the resource that the lock protects.
+    /// The largest token written to the resource that the lock protects.
     register: i64,
 }
 
@@ -58,7 +58,7 @@ impl Tokens {
             Share::Alone => (self.largest, token > self.largest),
             Share::Read if attempt == writer => (of_writer, token == of_writer),
             Share::Read => (of_writer, token > of_writer),
-            // Holders work at the same time, and hear of their grants in any order.
+            // Permits are held concurrently, and their grants arrive at the oracle in any order.
             Share::Permit => return Ok(()),
         };
         self.largest = self.largest.max(token);
@@ -71,7 +71,7 @@ impl Tokens {
         }
     }
 
-    /// A holder that has just looked at its guard writes to the register.
+    /// Records a write by a holder that has just checked its guard.
     pub(super) fn written(&mut self, token: i64) -> Result<(), i64> {
         let register = self.register;
         self.register = register.max(token);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_and_permits_are_several_and_nothing_else_is() {
+    fn only_readers_and_permits_may_share_a_lock() {
         assert!(both(Share::Read, Share::Read));
         assert!(both(Share::Permit, Share::Permit));
         for other in [Share::Alone, Share::Read] {
@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_may_have_its_own_reader_and_locks_are_apart() {
+    fn writer_does_not_conflict_with_own_reader_or_other_lock() {
         let [one, two] = [Share::Alone, Share::Read].map(|it| Claim::new("/l", "/l/1", it));
         let elsewhere = Claim::new("/m", "/m/1", Share::Alone);
         assert_eq!(conflict(&[(1, &one), (1, &two), (2, &elsewhere)]), None);
     }
 
     #[test]
-    fn tokens_grow_from_writer_to_writer_and_readers_come_between() {
+    fn writer_tokens_must_grow_and_reader_tokens_exceed_last_writer() {
         let mut tokens = Tokens::default();
         assert!(tokens.granted(1, Share::Alone, 5).is_ok());
         assert!(tokens.granted(1, Share::Read, 5).is_ok());

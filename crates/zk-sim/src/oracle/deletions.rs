@@ -1,5 +1,5 @@
-//! Guards whose nodes an operator has deleted: they have to be invalid soon, whether or not anybody
-//! waits for their loss.
+//! Guards whose nodes an operator has deleted. Each guard must become invalid soon, whether or not
+//! a task waits for its loss.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -9,33 +9,33 @@ use tokio::sync::Notify;
 use super::{Held, Oracle};
 use crate::workload::holding::Holding;
 
-/// A guard to be judged.
+/// A guard whose node was deleted, to be checked.
 #[derive(Debug)]
 pub(crate) struct Orphan {
     pub(crate) guard: Weak<dyn Holding>,
     pub(crate) attempt: u64,
     pub(crate) session: i64,
     pub(crate) node: String,
-    /// Whether its client has read the event of the deletion while it had the guard.
+    /// Whether the client read the deletion event while it held the guard.
     pub(crate) is_told: bool,
 }
 
-/// What is known of deletions by operators.
+/// Deletions by operators.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
-    /// Nodes that are gone, and the sessions that owned them.
+    /// Deleted nodes, with the sessions that owned them.
     deleted: BTreeMap<String, i64>,
     orphans: VecDeque<Orphan>,
     wake: Arc<Notify>,
 }
 
 impl Oracle {
-    /// An operator is about to delete a node.
+    /// Records that an operator is about to delete a node.
     pub(crate) fn operate_on(&mut self, node: &str) {
         self.operated.insert(node.to_owned());
     }
 
-    /// Wakes the judge of orphans.
+    /// Returns the notification that wakes the task that checks orphans.
     pub(crate) fn orphaned(&self) -> Arc<Notify> {
         Arc::clone(&self.deletions.wake)
     }
@@ -44,14 +44,14 @@ impl Oracle {
         std::mem::take(&mut self.deletions.orphans)
     }
 
-    /// A client has read in a connection of a session that a node was deleted.
+    /// Records that a client has read the deletion event of a node on a connection of `session`.
     pub(crate) fn deletion_read(&mut self, session: i64, node: &str) {
         if self.deletions.deleted.get(node) == Some(&session) {
             self.judge_guards_on(node, true);
         }
     }
 
-    /// The leader has deleted a node, other than with its session.
+    /// Records that the leader has deleted a node while its session lives.
     pub(super) fn lock_node_deleted(&mut self, node: &str, owner: i64) {
         if self.operated.contains(node) {
             self.deletions.deleted.insert(node.to_owned(), owner);
@@ -59,7 +59,8 @@ impl Oracle {
         }
     }
 
-    /// A guard may be granted before its client can know that the node is gone.
+    /// Queues a new guard for the check if its node is already deleted. The client may acquire the
+    /// lock before it can know of the deletion.
     pub(super) fn judge_if_orphaned(&mut self, held: &Held) {
         for claim in &held.claims {
             if self.deletions.deleted.contains_key(&claim.node) {

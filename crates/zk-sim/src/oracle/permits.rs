@@ -1,12 +1,12 @@
-//! How many permits there may be: never more leases than a limit that was in force while the
-//! newest of them was there.
+//! Limit of permits: the number of leases never exceeds a limit that was in force during the
+//! lifetime of the newest one.
 
 use super::claims::{Claim, Share};
 
-/// Where the limit is, if it is one that changes.
+/// Path of the shared limit, if the limit can change.
 pub(crate) const LIMIT_PATH: &str = "/limit";
 
-/// The limits that there were, with the transactions that set them.
+/// All limits so far, with the transactions that set them.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     fixed: Option<u32>,
@@ -18,13 +18,14 @@ impl Limits {
         self.fixed = Some(limit);
     }
 
-    /// The shared count was set. It is what a count below zero is, too.
+    /// Records a new shared limit. Data that is not a count, and a count below zero, set the limit
+    /// to 0.
     pub(super) fn set(&mut self, zxid: i64, data: &[u8]) {
         let count = <[u8; 4]>::try_from(data).map_or(0, i32::from_be_bytes);
         self.changes.push((zxid, u32::try_from(count).unwrap_or(0)));
     }
 
-    /// The largest that was in force then or later.
+    /// Returns the largest limit in force at `zxid` or later.
     fn largest_since(&self, zxid: i64) -> u32 {
         if let Some(fixed) = self.fixed {
             return fixed;
@@ -34,7 +35,7 @@ impl Limits {
         after.chain(before).map(|(_, limit)| *limit).max().unwrap_or(0)
     }
 
-    /// Looks at how many leases there are up to one that is granted, itself included.
+    /// Checks a grant. `leases` counts the leases up to the granted one, itself included.
     pub(super) fn granted(&self, leases: usize, czxid: i64) -> Result<(), String> {
         let limit = self.largest_since(czxid);
         match u32::try_from(leases).is_ok_and(|leases| leases <= limit) {
@@ -43,7 +44,7 @@ impl Limits {
         }
     }
 
-    /// Looks at how many permits are held; `czxid_of` is `None` for a node that is not there.
+    /// Checks the number of held permits. `czxid_of` returns `None` for a node that does not exist.
     pub(super) fn check(
         &self,
         valid: &[(u64, &Claim)],
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_one_that_was_in_force_since_the_lease_came() {
+    fn grant_is_checked_against_largest_limit_since_creation() {
         let mut limits = Limits::default();
         for (zxid, limit) in [(1, 5), (10, 1), (20, 2)] {
             limits.set(zxid, &i32::to_be_bytes(limit));
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn permits_are_counted() {
+    fn more_permits_than_the_limit_are_a_violation() {
         let mut limits = Limits::default();
         limits.fix(2);
         let claims = ["/1", "/2", "/3"].map(|node| Claim::new("/s", node, Share::Permit));

@@ -1,21 +1,21 @@
-//! Shared values: a compare-and-set takes effect upon what was read and upon nothing else, and
-//! what is read was there.
+//! Checks of shared values: a compare-and-set applies only to the version that was read, and every
+//! value that is read has existed.
 
-/// The nodes.
+/// Path of the shared count.
 pub(crate) const COUNT_PATH: &str = "/shared/count";
 pub(crate) const VALUE_PATH: &str = "/shared/value";
 
-/// All that the two have been.
+/// The history of the shared count and the shared value.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Only ever set to one more than was read.
+    /// The last count. Every set adds exactly one to the count that was read.
     count: Option<i32>,
-    /// With the transactions that set it; no two are the same.
+    /// All values, with the transactions that set them. No two values are equal.
     values: Vec<(i64, Vec<u8>)>,
 }
 
 impl Shared {
-    /// One of the nodes has new data.
+    /// Records new data of one of the nodes.
     pub(super) fn put(&mut self, path: &str, zxid: i64, data: &[u8]) -> Result<(), String> {
         match path {
             COUNT_PATH => {
@@ -31,7 +31,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Somebody has read the value.
+    /// Checks a value that was read.
     pub(super) fn read(&self, zxid: i64, data: &[u8]) -> Result<(), String> {
         let text = String::from_utf8_lossy(data);
         match self.values.iter().any(|(at, value)| *at == zxid && value == data) {
@@ -40,7 +40,7 @@ impl Shared {
         }
     }
 
-    /// Somebody has set the value, if it still was the one of `before`.
+    /// Checks a compare-and-set that succeeded. It must have replaced the value set at `before`.
     pub(super) fn swapped(&self, before: i64, zxid: i64, data: &[u8]) -> Result<(), String> {
         self.read(zxid, data)?;
         let last = self.values.iter().rev().find(|(at, _)| *at < zxid).map(|(at, _)| *at);
@@ -50,7 +50,8 @@ impl Shared {
         }
     }
 
-    /// Somebody was told of an outcome, or, with `None`, that somebody else was faster.
+    /// Checks a set that was not applied. `before` is the version that was read, if a newer one
+    /// prevented the set. It is `None` if the request failed with an error.
     pub(super) fn not_set(&self, before: Option<i64>, data: &[u8]) -> Result<(), String> {
         let text = String::from_utf8_lossy(data);
         if self.values.iter().any(|(_, value)| value == data) {
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_goes_up_by_one() {
+    fn count_must_grow_by_one() {
         let mut shared = Shared::default();
         let mut put = |count: i32| shared.put(COUNT_PATH, 1, &count.to_be_bytes());
         assert!(put(0).is_ok());
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_set_upon_what_was_read() {
+    fn swap_must_replace_the_version_that_was_read() {
         let mut shared = Shared::default();
         for (zxid, data) in [(1, b"a"), (5, b"b"), (7, b"c")] {
             assert!(shared.put(VALUE_PATH, zxid, data).is_ok());

@@ -1,5 +1,5 @@
-//! What contenders for any lock do: ask for it in one of several ways, hold it for a while, look
-//! at it, and give it up.
+//! Behaviour of contenders for any lock: they acquire it in one of several ways, hold and check it
+//! for a while, and release it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::oracle::Claim;
 use crate::plan::Recipe;
 use crate::world::World;
 
-/// Goes on in the oracle's books until it is dropped.
+/// An attempt to acquire a lock. The oracle counts it as in progress until it is dropped.
 pub(crate) struct Attempt {
     world: Arc<World>,
     pub(crate) number: u64,
@@ -33,7 +33,7 @@ impl Attempt {
         Self { world, number, label }
     }
 
-    /// One that may have that many nodes at a time.
+    /// Begins an attempt that may own `nodes` nodes at a time.
     pub(crate) fn begin_with(seat: &Seat, nodes: usize) -> Self {
         let this = Self::begin(seat);
         seat.world.oracle().may_have(this.number, nodes);
@@ -47,7 +47,7 @@ impl Drop for Attempt {
     }
 }
 
-/// A way to ask for a lock.
+/// A way to acquire a lock: without a limit, within a time, or with one try.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asking {
     Waiting,
@@ -55,7 +55,8 @@ pub(crate) enum Asking {
     Once,
 }
 
-/// Asks for a lock in one of several ways; `None` if it was not to be had, or not waited for.
+/// Acquires a lock in one of several ways. Returns `None` if it was not acquired or the future was
+/// dropped.
 pub(crate) async fn take<T, E, F>(
     seat: &mut Seat,
     attempt: &Attempt,
@@ -87,7 +88,8 @@ where
     result
 }
 
-/// What became of asking: holds what was had, and says whether the session is over.
+/// Handles the result of an acquisition: holds and releases the guard, if there is one. Returns
+/// true if the session is over.
 pub(crate) async fn settle<G: Holding, E: Into<Failures>>(
     seat: &mut Seat,
     attempt: Attempt,
@@ -118,13 +120,14 @@ pub(crate) async fn settle<G: Holding, E: Into<Failures>>(
     }
 }
 
-/// Time has to pass, or a lock that is held would be tried for ever.
+/// Sleeps for a while. Without it, a contender could retry a held lock forever while the clock
+/// stands still.
 pub(crate) async fn rest(seat: &mut Seat) {
     let pause = seat.world.plan.think.max(seat.world.plan.hold.longest / 50);
     sleep(seat.rng.around(pause) + Duration::from_millis(1)).await;
 }
 
-/// Tells the oracle of a guard.
+/// Reports a new guard to the oracle.
 pub(crate) fn enter<G: Holding>(
     seat: &Seat,
     guard: G,
@@ -137,7 +140,7 @@ pub(crate) fn enter<G: Holding>(
     guard
 }
 
-/// Holds a guard for a while, and looks at it now and then.
+/// Holds a guard for a while, and checks it from time to time.
 pub(crate) async fn keep<G: Holding>(seat: &mut Seat, guard: &Arc<G>, number: u64) {
     let plan = seat.world.plan.hold;
     let is_calm = seat.world.is_draining();
@@ -174,7 +177,7 @@ pub(crate) async fn keep<G: Holding>(seat: &mut Seat, guard: &Arc<G>, number: u6
     seat.world.oracle().check();
 }
 
-/// Sends nothing for most of the timeout: the process stands still, or has nothing to do.
+/// Sends nothing for most of the timeout. The process is frozen, or the contender is idle.
 pub(crate) async fn be_quiet(seat: &mut Seat) {
     let time = seat.timeout.mul_f64(0.4 + 0.4 * seat.rng.unit());
     if seat.rng.chance(0.5) {
@@ -186,7 +189,7 @@ pub(crate) async fn be_quiet(seat: &mut Seat) {
     sleep(time).await;
 }
 
-/// Holds the lock for a while, in one of several ways.
+/// Holds the lock for `time`, in one of several ways.
 async fn step<G: Holding>(seat: &mut Seat, guard: &Arc<G>, number: u64, time: Duration) {
     match seat.rng.below(8) {
         0 => {
@@ -220,12 +223,13 @@ fn was_operated<G: Holding>(seat: &Seat, guard: &Arc<G>) -> bool {
     guard.nodes().iter().any(|node| oracle.was_operated(node, session))
 }
 
-/// A guard that says it is lost must say so by itself, too.
+/// Checks that a lost guard reports its loss by `lost()` too.
 async fn must_be_told<G: Holding>(seat: &Seat, guard: &Arc<G>, number: u64) {
     if seat.lost_is_watched.swap(true, Ordering::Relaxed) {
         return;
     }
-    // Several looks, each with time for the driver. Where the process stood still there was none.
+    // Several waits, each with time for the driver. A wait while the process stood still does not
+    // count.
     let (mut told, mut looks) = (false, 0);
     while !told && looks < 20 {
         told = timeout(Duration::from_millis(200), guard.lost()).await.is_ok();
@@ -245,7 +249,7 @@ pub(crate) async fn give_up<G: Holding>(seat: &mut Seat, guard: Arc<G>, attempt:
     seat.world.oracle().log(format_args!("#{number} gives up, style {style}"));
     match style {
         0 => {
-            // All of the client, without a word to anybody.
+            // Closes the client, without waiting for any reply.
             drop(seat.client.close());
             drop(guard);
         }
@@ -276,16 +280,17 @@ pub(crate) async fn give_up<G: Holding>(seat: &mut Seat, guard: Arc<G>, attempt:
     }
 }
 
-/// Whether the session is over; any other error is one that the recipe had to deal with itself.
+/// Returns true if the session is over. Any other error is a violation, unless the recipe may
+/// return it.
 pub(crate) fn judge(seat: &Seat, what: &str, failures: impl Into<Failures>) -> bool {
     let has_several = seat.world.plan.recipe == Recipe::MultiLock;
     let mut any_over = false;
     for error in failures.into().0 {
         let (is_over, is_fine) = match &error {
             LockError::Client(error) => (error.fault() == Fault::Session, false),
-            // Of several locks one may be lost while the next is waited for.
+            // While a multi-lock waits for its next lock, it may lose one that it holds.
             LockError::Lost(_) => (false, what != "acquire" || has_several),
-            // Of one try, which waits for no connection.
+            // A single try does not wait for a connection.
             LockError::NotConnected { .. } => (false, what == "acquire"),
             LockError::Vanished { .. } => (false, seat.world.oracle().any_operated()),
             _ => (false, false),
@@ -300,7 +305,7 @@ pub(crate) fn judge(seat: &Seat, what: &str, failures: impl Into<Failures>) -> b
     any_over
 }
 
-/// How a lock with the usual three methods is asked for.
+/// Acquires a lock that has the usual three methods.
 macro_rules! ask {
     ($lock:expr) => {
         |asking| async move {

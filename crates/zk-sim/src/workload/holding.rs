@@ -1,22 +1,22 @@
-//! What is held, whatever the lock.
+//! Common interface of all guards.
 
 use std::fmt;
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use zk_recipes::{Guard, Lease, LockError, LossReason, MultiGuard, MultiLockError, WriteGuard};
 
-/// What the oracle and a holder need of a guard.
+/// The operations of a guard that the oracle and a holder need.
 pub(crate) trait Holding: fmt::Debug + Send + Sync + 'static {
     fn nodes(&self) -> Vec<String>;
 
     fn is_held(&self) -> bool;
 
-    /// One for each node.
+    /// Returns one token for each node.
     fn tokens(&self) -> Result<Vec<i64>, LockError>;
 
     fn lost(&self) -> BoxFuture<'static, LossReason>;
 
-    /// Asks the servers, where there is a way to.
+    /// Sends a request to the servers, if the guard has a method for that.
     fn check(&self) -> BoxFuture<'_, Result<(), LockError>>;
 
     fn release(self) -> BoxFuture<'static, Result<(), Failures>>
@@ -24,7 +24,7 @@ pub(crate) trait Holding: fmt::Debug + Send + Sync + 'static {
         Self: Sized;
 }
 
-/// All that went wrong with the locks that were asked for.
+/// All errors of an acquisition or a release.
 #[derive(Debug)]
 pub(crate) struct Failures(pub(crate) Vec<LockError>);
 

@@ -1,4 +1,4 @@
-//! What clients work on. Each recipe is one more file here.
+//! Workloads of clients. Each recipe has its file here.
 
 mod contender;
 pub(crate) mod holding;
@@ -29,7 +29,7 @@ use crate::process::Process;
 use crate::rng::Rng;
 use crate::world::World;
 
-/// What a contender has.
+/// State of one contender.
 pub(crate) struct Seat {
     pub(crate) world: Arc<World>,
     pub(crate) client: Client,
@@ -37,13 +37,14 @@ pub(crate) struct Seat {
     pub(crate) timeout: Duration,
     pub(crate) name: String,
     pub(crate) rng: Rng,
-    /// True while somebody of this client waits for a loss. tokio wakes several who wait for the
-    /// same in an order that it draws itself, which no seed decides; so only one does.
+    /// True while a task of this client waits for a loss. tokio wakes several waiters of one event
+    /// in an order that it draws itself, and that no seed decides. Only one task waits at a time,
+    /// therefore.
     pub(crate) lost_is_watched: Arc<AtomicBool>,
 }
 
-/// Contends for what the seed's recipe is about, over and over, until the session is over or no
-/// more is to be begun.
+/// Contends with the recipe of the seed, over and over, until the session is over or the run
+/// drains.
 pub(crate) async fn contend(mut seat: Seat) {
     let think = seat.world.plan.think;
     while !seat.world.is_draining() {
@@ -69,7 +70,7 @@ pub(crate) async fn contend(mut seat: Seat) {
     }
 }
 
-/// With all well, a client gets what there is to be had, and all of it.
+/// Checks that a client acquires all that the recipe offers, without faults.
 pub(crate) async fn exam(
     world: &World,
     client: &Client,
@@ -98,7 +99,7 @@ pub(crate) async fn exam(
     Ok(Some(guard))
 }
 
-/// A future that is dropped when it was pending so many times: `None` then.
+/// A future that drops its inner future after `patience` pending polls, and then returns `None`.
 pub(crate) struct Impatient<F> {
     pub(crate) future: Option<Pin<Box<F>>>,
     pub(crate) patience: u64,

@@ -11,10 +11,11 @@ use super::holding::{Failures, Holding};
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 
-/// How many locks there are.
+/// The number of locks.
 pub(super) const LOCKS: usize = 4;
 
-/// Contends once for two or more of them, named in any order; whether the session is over.
+/// Contends once for two or more of the locks, listed in random order. Returns true if the session
+/// is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let path = seat.world.plan.lock_path;
     let mut wanted: Vec<usize> = (0..LOCKS).collect();
@@ -35,7 +36,7 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     .await
 }
 
-/// The kinds go round.
+/// Creates lock `number`. Its kind depends on the number.
 fn lock(
     client: &Client,
     path: &str,

@@ -1,4 +1,4 @@
-//! A [`Mutex`], with owners that enter it again.
+//! A [`Mutex`], sometimes with an owner that acquires it again.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::holding::Holding;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 
-/// Contends once; whether the session is over.
+/// Contends once. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let path = seat.world.plan.lock_path;
     let Ok(lock) = Mutex::new(&seat.client, path) else { return true };
@@ -29,7 +29,7 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     settle(seat, attempt, asked, |guard| claims(path, guard)).await
 }
 
-/// An owner is let in once more, and gives up either of the two guards.
+/// Acquires the lock once more for the same owner, and drops either of the two guards.
 async fn enter_again(seat: &mut Seat, lock: &Mutex, guard: &mut Guard, number: u64) {
     let again = lock.acquire().await;
     seat.world

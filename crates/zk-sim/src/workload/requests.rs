@@ -1,5 +1,5 @@
-//! Requests beside the locks: what they say of their outcome must be true, and time must not go
-//! back for them.
+//! Requests beside the locks. Their reported outcomes must be true, and they must never read an
+//! older state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use zk_session::{Client, CreateMode, Fault, Outcome};
 use crate::rng::Rng;
 use crate::world::World;
 
-/// Makes requests, one after the other, until the session is over or no more is to be begun.
+/// Sends requests, one after the other, until the session is over or the run drains.
 pub(crate) async fn make(world: Arc<World>, client: Client, mut rng: Rng, pause: Duration) {
     let mut newest = 0;
     for count in 0.. {
         if world.is_draining() {
             return;
         }
-        // Ever more rarely: what they can show they show soon, and the lock needs the time.
+        // The pause grows. Early requests find most errors, and the lock needs the time.
         let pause = pause * (1 + count / 4);
         sleep(rng.around(pause) + Duration::from_millis(1)).await;
         let is_over = match rng.below(2) {

@@ -1,4 +1,4 @@
-//! Holders of a [`Mutex`] who are asked to give it up, and wait to be told.
+//! Holders of a [`Mutex`] that wait for a revocation request.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::Seat;
 use super::contender::{Attempt, ask, enter, give_up, judge, keep, settle, take};
 use super::mutex::claims;
 
-/// Contends once; whether the session is over.
+/// Contends once. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let path = seat.world.plan.lock_path;
     let Ok(lock) = Mutex::new(&seat.client, path) else { return true };
@@ -33,8 +33,8 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     }
 }
 
-/// Somebody asks for the lock, before or after its holder begins to listen, and the holder, who
-/// waits for as long as it takes, is told; whether the session is over.
+/// Requests a revocation, before or after the holder begins to wait for one. The holder waits
+/// without a limit and must be notified. Returns true if the session is over.
 async fn be_asked(seat: &mut Seat, guard: &Arc<Guard>) -> bool {
     let node = guard.node().to_owned();
     let slot = seat.rng.index(seat.world.slots());
@@ -60,7 +60,7 @@ async fn be_asked(seat: &mut Seat, guard: &Arc<Guard>) -> bool {
     judge_told(seat, &node, told)
 }
 
-/// The first of them asks who is there to do so.
+/// Requests the revocation through the first client with a live session.
 async fn ask_for(seat: &Seat, asking: [Option<Client>; 2], node: &str) {
     for client in asking.into_iter().flatten() {
         match revoke(&client, node).await {

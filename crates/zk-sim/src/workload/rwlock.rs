@@ -1,4 +1,4 @@
-//! Both sides of an [`RwLock`], and writers that become readers.
+//! Both sides of an [`RwLock`], with writers that become readers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,11 +12,11 @@ use super::{Impatient, Seat};
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 
-/// Contends once; whether the session is over.
+/// Contends once. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let path = seat.world.plan.lock_path;
     let Ok(lock) = RwLock::new(&seat.client, path) else { return true };
-    // The writer's node, and its reader's.
+    // The writer's node and its reader's node.
     let attempt = Attempt::begin_with(seat, 2);
     let lock = lock.with_data(attempt.label.clone());
     if seat.rng.chance(seat.world.plan.readers) {
@@ -43,7 +43,7 @@ fn claims(path: &str, guard: &Guard) -> Vec<Claim> {
     vec![Claim::new(path, guard.node(), Share::Read)]
 }
 
-/// Writes, and then perhaps reads, alone or along with it.
+/// Holds the write lock, and may then acquire the read lock, in addition or by a downgrade.
 async fn write(seat: &mut Seat, guard: WriteGuard, attempt: Attempt) -> bool {
     let path = seat.world.plan.lock_path;
     let number = attempt.number;
@@ -51,7 +51,7 @@ async fn write(seat: &mut Seat, guard: WriteGuard, attempt: Attempt) -> bool {
     let guard = enter(seat, guard, claims_of_writer, &attempt);
     keep(seat, &guard, number).await;
     let way = seat.rng.below(8);
-    // Both ways wait for a loss meanwhile, for which one of a client waits at a time.
+    // Both ways wait for a loss as well. Only one task of a client may do that at a time.
     if way > 3 || seat.lost_is_watched.swap(true, Ordering::Relaxed) {
         give_up(seat, guard, attempt).await;
         return false;
@@ -80,7 +80,7 @@ async fn write(seat: &mut Seat, guard: WriteGuard, attempt: Attempt) -> bool {
     }
 }
 
-/// Holds both guards, and gives them up in either order.
+/// Holds both guards, and releases them in either order.
 async fn read_beside(
     seat: &mut Seat,
     writing: Arc<WriteGuard>,

@@ -1,4 +1,4 @@
-//! Permits of a [`Semaphore`], one or several at once, of a limit that may change.
+//! Permits of a [`Semaphore`], one or several at once, with a limit that may change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::world::World;
 
-/// Contends once; whether the session is over.
+/// Contends once. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let plan = &seat.world.plan;
     let (path, most) = (plan.lock_path, plan.permits.most);
@@ -24,8 +24,9 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     let several = seat.rng.chance(seat.world.plan.permits.several);
     let permits = if several { seat.rng.between(1, u64::from(most)) } else { 1 };
     let permits = u32::try_from(permits).unwrap_or(1);
-    // When the limit goes below what is wanted all leases are given up, and made again later:
-    // deletes that are repeated over a new connection may come behind that.
+    // If the limit falls below the number of permits wanted, the semaphore deletes all leases and
+    // creates them again later. Deletes that are retried on a new connection may be applied after
+    // those creates.
     let may_start_over = seat.world.plan.permits.shared;
     let nodes = if may_start_over { usize::MAX } else { usize::try_from(permits).unwrap_or(1) };
     let attempt = Attempt::begin_with(seat, nodes);
@@ -44,7 +45,7 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     settle(seat, attempt, asked, |lease| claims(Holding::nodes(lease))).await
 }
 
-/// Somebody who changes the limit now and then, and leaves the one of the plan behind.
+/// Changes the limit from time to time, and leaves it at the value of the plan.
 pub(crate) async fn rule(world: Arc<World>, mut rng: Rng) {
     let most = i32::try_from(world.plan.permits.most).unwrap_or(1);
     let mut client: Option<Client> = None;

@@ -1,4 +1,4 @@
-//! A [`SemaphoreMutex`]: the nodes of a semaphore, the promises of a mutex.
+//! A [`SemaphoreMutex`]: it has the nodes of a semaphore and the guarantees of a mutex.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::holding::Holding;
 use super::mutex::claims;
 use crate::plan::Plan;
 
-/// Contends once; whether the session is over.
+/// Contends once. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let path = seat.world.plan.lock_path;
     let Ok(lock) = SemaphoreMutex::new(&seat.client, path) else { return true };

@@ -1,4 +1,4 @@
-//! A [`SharedCount`] that is counted up, and a [`SharedValue`] that is set and followed.
+//! A [`SharedCount`] that clients increment, and a [`SharedValue`] that they set and watch.
 
 use tokio::time::timeout;
 use zk_recipes::{LockError, SharedCount, SharedValue, Versioned};
@@ -9,7 +9,7 @@ use super::contender::rest;
 use crate::oracle::{COUNT_PATH, VALUE_PATH};
 use crate::world::World;
 
-/// Does one thing with one of them; whether the session is over.
+/// Does one operation on one of them. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let Ok(value) = SharedValue::new(&seat.client, VALUE_PATH, "seed") else { return true };
     let done = match seat.rng.below(6) {
@@ -27,7 +27,8 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     false
 }
 
-/// Adds one; whether nobody was faster. That it is one is the oracle's to see.
+/// Adds one to the count. Returns true if no other client was faster. The oracle checks the new
+/// count.
 async fn count_up(world: &World, client: &Client) -> Result<bool, LockError> {
     let count = SharedCount::new(client, COUNT_PATH, 0)?;
     let before = count.get().await?;
@@ -61,7 +62,7 @@ async fn set(seat: &Seat, value: &SharedValue) -> Result<bool, LockError> {
     Ok(set.is_some())
 }
 
-/// Waits for a value that is newer than the one that was read, for a while.
+/// Waits for a while for a value that is newer than the one that was read.
 async fn follow(seat: &mut Seat, value: &SharedValue) -> Result<bool, LockError> {
     let patience = seat.rng.millis(seat.world.plan.hold.longest);
     let before = read(&seat.world, value).await?;
@@ -84,12 +85,12 @@ fn must_be_newer(world: &World, before: &Versioned, now: &Versioned) {
     }
 }
 
-/// No two are the same.
+/// Returns a unique value.
 fn fresh(seat: &Seat) -> Vec<u8> {
     format!("{}#{}", seat.name, seat.world.next_number()).into_bytes()
 }
 
-/// What an error says of its outcome must be true.
+/// Checks the outcome that an error reports.
 fn judge_outcome<T>(world: &World, result: &Result<T, LockError>, new: &[u8]) {
     if let Err(LockError::Client(error)) = result
         && error.outcome() == Outcome::NotApplied
@@ -98,7 +99,8 @@ fn judge_outcome<T>(world: &World, result: &Result<T, LockError>, new: &[u8]) {
     }
 }
 
-/// A lost answer is the only trouble beside the session's end that is not waited out.
+/// Returns `None` for a set with an unknown outcome. The recipe retries every other failure, except
+/// the end of the session.
 fn may_be_unknown<T>(world: &World, set: Result<T, LockError>) -> Result<Option<T>, LockError> {
     match set {
         Ok(set) => Ok(Some(set)),
@@ -116,7 +118,8 @@ fn may_be_unknown<T>(world: &World, set: Result<T, LockError>) -> Result<Option<
     }
 }
 
-/// With all well a count goes up, and what was set before it is waited for is news as well.
+/// Checks that the count grows without faults. A value that is set before `changed` is called must
+/// be returned as well.
 pub(super) async fn exam(world: &World, client: &Client, label: &str) -> Result<(), LockError> {
     while !count_up(world, client).await? {}
     let value = SharedValue::new(client, VALUE_PATH, "seed")?;

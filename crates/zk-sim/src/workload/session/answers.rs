@@ -1,4 +1,4 @@
-//! What answers say, held against the history.
+//! Checks of replies against the history.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -63,7 +63,7 @@ impl Worker {
                 let newest = self.seat.world.oracle().history.newest();
                 let trail = Trail::new(&asked.path, is_recursive, self.view, newest);
                 self.streams.push(Streaming { stream, trail, has_ended: false });
-                // What came right behind the answer is there already.
+                // Events that followed the reply immediately are ready now.
                 self.hear(cx);
             }
         }
@@ -85,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// What a request says of its outcome.
+    /// Reports the outcome of a request to the history.
     fn account(&self, asked: &Asked, outcome: Outcome) {
         let mut oracle = self.seat.world.oracle();
         let history = &mut oracle.history;

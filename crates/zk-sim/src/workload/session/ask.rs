@@ -9,24 +9,25 @@ use super::Worker;
 use super::watched::Uses;
 use crate::history::number_in;
 
-/// The nodes that everybody works on; parents first.
+/// Nodes that all sessions work on, parents first.
 pub(super) const PATHS: [&str; 5] = ["/s", "/s/a", "/s/b", "/s/a/x", "/s/a/y"];
 
-/// One-shot watches and streams that a session has at a time.
+/// Maximum number of one-shot watches of a session. A third of it is the limit for streams.
 const WATCHES_MAX: usize = 12;
 
-/// New lists of servers that a session gets: each may have it move, which counts as a reconnect.
+/// Maximum number of server list updates of a session. Each may move the session to another server,
+/// which counts as a reconnect.
 const UPDATES_MAX: u64 = 10;
 
-/// Requests without an answer that a session has at a time.
+/// Maximum number of unanswered requests of a session.
 const WINDOW_MAX: usize = 40;
 
-/// A request that was made.
+/// A request that was sent.
 pub(super) struct Asked {
     pub(super) request: u64,
     pub(super) kind: Kind,
     pub(super) path: String,
-    /// The numbers of what it writes.
+    /// The unique numbers of its writes.
     pub(super) numbers: Vec<u64>,
     pub(super) session: i64,
     pub(super) future: Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>>,
@@ -40,7 +41,7 @@ pub(super) enum Kind {
     Delete,
     Read,
     List,
-    /// With how far the leader had got, if all was well already.
+    /// The newest zxid of the leader when it was sent, if the run was draining.
     Sync(Option<i64>),
     Auth,
     Stream {
@@ -49,7 +50,7 @@ pub(super) enum Kind {
 }
 
 pub(super) enum Answer {
-    /// What the nodes are like now.
+    /// The nodes that were written, with their new stats.
     Written(Vec<(String, Stat)>),
     Done,
     Read(Option<(Stat, Option<u64>)>, Option<Watch>),
@@ -68,7 +69,7 @@ impl Asked {
 }
 
 impl Worker {
-    /// The first nodes.
+    /// Creates the first nodes.
     pub(super) fn plant(&mut self) {
         let client = self.seat.client.clone();
         for path in &PATHS[..3] {
@@ -76,7 +77,7 @@ impl Worker {
         }
     }
 
-    /// Several requests in one go, in one write sometimes.
+    /// Sends several requests at once, sometimes as one batch.
     pub(super) fn burst(&mut self, count: u64) {
         let client = self.seat.client.clone();
         let is_batch = self.seat.rng.chance(0.3);
@@ -125,7 +126,7 @@ impl Worker {
             37 => self.forget(),
             38 if self.updates < UPDATES_MAX => self.update_servers(),
             _ => {
-                // Nobody waits for the answer.
+                // The future is dropped before the reply arrives.
                 let node = client.get_data(path);
                 drop(node);
             }
@@ -136,7 +137,7 @@ impl Worker {
         self.seat.rng.chance(0.3).then(|| i32::try_from(self.seat.rng.below(3)).unwrap_or(0))
     }
 
-    /// Changes a node and its list of children, whatever they are.
+    /// Changes a node and its list of children, in any state.
     pub(super) fn touch(&mut self, path: &str) {
         let client = self.seat.client.clone();
         self.create(&client, path, CreateMode::Persistent);
@@ -184,7 +185,8 @@ impl Worker {
         });
     }
 
-    /// By which session it is done must be known, to tell later who has done it.
+    /// Deletes a node. The history must know the session that deletes it, so a client without a
+    /// session id reads instead.
     fn delete(&mut self, client: &Client, path: &str) {
         if client.session_id() == 0 {
             return self.read(client, path);
@@ -248,7 +250,8 @@ impl Worker {
         }
     }
 
-    /// While faults go on a leader may answer that has been replaced, and does not know it.
+    /// Sends a sync. While faults are active, the reply may come from a replaced leader that does not
+    /// know of its successor.
     pub(super) fn sync(&mut self, client: &Client) {
         let calm = self.seat.world.is_draining();
         let newest = calm.then(|| self.seat.world.oracle().history.newest());
@@ -260,7 +263,7 @@ impl Worker {
 
     fn add_auth(&mut self, client: &Client) {
         if self.window.iter().any(Asked::is_auth) {
-            return; // a session takes so many, and each that waits counts
+            return; // the client limits the credentials of a session, and pending ones count
         }
         let auth = self.seat.rng.pick(&["one:1", "two:2", "three:3"]);
         let added = client.add_auth("digest", auth);

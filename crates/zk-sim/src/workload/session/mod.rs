@@ -1,7 +1,7 @@
-//! Sessions at work: random requests and watches, and a look at every answer and every event.
+//! Session workload: random requests and watches, with a check of every reply and every event.
 //!
-//! One worker has a session to itself. What it is told it holds against the history of the nodes
-//! at the leader: see [`History`](crate::history::History).
+//! Each session has one worker. The worker checks its replies and events against the history of the
+//! nodes at the leader: see [`History`](crate::history::History).
 
 mod answers;
 mod ask;
@@ -20,15 +20,15 @@ use self::ask::{Asked, PATHS};
 use self::watched::{OneShot, Streaming, Uses};
 use super::Seat;
 
-/// Works until the session is over or no more is to be begun; then everything must fall into
-/// place.
+/// Works until the session is over or the run drains, and then checks the final state.
 pub(crate) async fn work(seat: Seat) {
     let mut worker = Worker::new(seat);
     worker.plant();
     while !worker.seat.world.is_draining() && !worker.is_over() {
         let world = &worker.seat.world;
         let session = world.plan.session;
-        // Beside a lock, whose run goes on: what requests can show they show soon.
+        // In a run with locks, the worker stops sending after this many requests, because they have
+        // shown what they can.
         let is_done = world.plan.locks && world.oracle().asked >= session.requests;
         let pause = if is_done { worker.seat.timeout / 4 } else { session.think };
         if !is_done {
@@ -49,18 +49,18 @@ pub(crate) async fn work(seat: Seat) {
 
 struct Worker {
     seat: Seat,
-    /// Requests without an answer, oldest first.
+    /// Unanswered requests, oldest first.
     window: VecDeque<Asked>,
     one_shots: Vec<OneShot>,
     streams: Vec<Streaming>,
     /// The newest zxid that this session is known to have seen.
     view: i64,
-    /// Requests made: the number of the last.
+    /// Number of requests sent, which is the number of the last one.
     made: u64,
-    /// New lists of servers that it was given.
+    /// Number of server list updates.
     updates: u64,
     uses: Uses,
-    /// Sequential nodes that it has made.
+    /// Sequential nodes that the session has created.
     own: Vec<String>,
 }
 
@@ -89,14 +89,15 @@ impl Worker {
         self.seat.world.oracle().violated(invariant, text);
     }
 
-    /// Hears and judges what there is to be heard, for a while.
+    /// Reads and checks replies and events, for `time`.
     async fn pump_for(&mut self, time: Duration) {
         let pumping = poll_fn(|cx| self.pump(cx));
-        // Whoever polls that much must not be told to wait although there is news.
+        // tokio's cooperative budget would return `Pending` to a task that polls this much,
+        // although events are ready.
         drop(timeout(time, unconstrained(pumping)).await);
     }
 
-    /// Ready when the session is over.
+    /// Returns `Ready` when the session is over.
     fn pump(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.hear(cx);
         let mut open: Option<u64> = None;
@@ -119,15 +120,15 @@ impl Worker {
         if self.is_over() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Everything asked for is answered.
+    /// Waits until every request is answered.
     async fn settle(&mut self) {
         while !self.window.is_empty() && !self.is_over() {
             self.pump_for(Duration::from_millis(50)).await;
         }
     }
 
-    /// All is well now. Every watch must fire whose node has changed or changes now, and the
-    /// session must be rid of all that it drops.
+    /// Checks the session without faults. Every watch must fire if its node has changed or changes
+    /// now. All dropped watches and finished requests must leave the client.
     async fn exam(&mut self) {
         self.catch_up().await;
         for path in PATHS {
@@ -138,7 +139,7 @@ impl Worker {
         self.one_shots.clear();
         self.streams.clear();
         if self.seat.world.plan.locks {
-            return; // which has watches, too
+            return; // the locks have watches too
         }
         let patience = self.seat.world.plan.patience();
         let until = crate::clock::now() + patience;
@@ -155,7 +156,7 @@ impl Worker {
         }
     }
 
-    /// Sees all that was committed until now.
+    /// Waits until the session has seen all that is committed now.
     async fn catch_up(&mut self) {
         let newest = self.seat.world.oracle().history.newest();
         while self.view < newest && !self.is_over() {
@@ -164,7 +165,7 @@ impl Worker {
         }
     }
 
-    /// A session that is over has told everybody, once.
+    /// Checks that the end of the session ends every request, watch and stream.
     async fn end(&mut self) {
         for _ in 0..100 {
             self.hear_now().await;
@@ -188,8 +189,8 @@ impl Worker {
     }
 }
 
-/// Answers that come in the order of the requests: what this end says by itself does not, nor what
-/// a fault has a server say before it looks.
+/// Returns true for replies that must arrive in the order of the requests. Errors from the client
+/// itself are exempt, and errors that a fault makes a server send before it processes the request.
 fn is_in_turn<T>(result: &Result<T, Error>) -> bool {
     match result {
         Ok(_) => true,
@@ -197,7 +198,7 @@ fn is_in_turn<T>(result: &Result<T, Error>) -> bool {
     }
 }
 
-/// Errors that a request may meet with which nothing is wrong.
+/// Returns true for errors that a request may return although nothing is wrong.
 fn is_fair(kind: &ErrorKind) -> bool {
     use ErrorCode as Code;
     match kind {

@@ -1,4 +1,4 @@
-//! The watches of a session, and whether they tell what they must.
+//! Watches of a session, and the check that they deliver their events.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,8 +12,8 @@ use crate::history::Seen;
 use crate::rng::Rng;
 use crate::trail::Trail;
 
-/// Which watches a session uses. Where they are mixed the events of one reach the other, and
-/// streams are not followed exactly.
+/// Kinds of watches that a session uses. If it mixes them, the events of one kind reach watches of
+/// the other, and streams are not checked exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Uses {
     OneShots,
@@ -41,8 +41,8 @@ pub(super) struct Streaming {
 }
 
 impl Worker {
-    /// Takes all events there are. Done before answers are looked at: an event that comes behind
-    /// the answer that shows its effect is late.
+    /// Reads all pending events. It runs before the replies are checked: an event that is delivered
+    /// after the reply that shows its effect is late.
     pub(super) fn hear(&mut self, cx: &mut Context<'_>) {
         for mut one in std::mem::take(&mut self.one_shots) {
             match Pin::new(&mut one.watch).poll(cx) {
@@ -89,7 +89,7 @@ impl Worker {
         }
     }
 
-    /// Whether there may be more, later.
+    /// Reads all pending events of a stream. Returns true if the stream may deliver more.
     fn drain(&self, one: &mut Streaming, cx: &mut Context<'_>) -> bool {
         while let Poll::Ready(news) = Pin::new(&mut one.stream).poll_next(cx) {
             let mut oracle = self.seat.world.oracle();
@@ -123,7 +123,7 @@ impl Worker {
         true
     }
 
-    /// What is in view of this session must have been told.
+    /// Checks that all events within the view of this session were delivered.
     pub(super) fn check_watches(&mut self) {
         let view = self.view;
         let oracle = self.seat.world.oracle();
