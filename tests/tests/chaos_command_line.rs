@@ -1,4 +1,4 @@
-//! Exit status and error text of the program `chaos`, where no server is needed.
+//! Tests of the exit status and error text of the program `chaos`, without a server.
 
 use std::process::{Command, Output};
 

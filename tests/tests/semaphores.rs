@@ -52,7 +52,7 @@ async fn clients_never_hold_more_than_there_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
+async fn acquisition_dropped_after_any_poll_leaves_no_node() {
     let Some(zk) = shared_zookeeper() else { return };
     let client = open(&zk.connect_string()).await;
     for polls in 0..POLLS_MAX {
