@@ -48,7 +48,7 @@ pub(crate) enum Direction {
 /// Position of a frame on its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The first one each way: the connect exchange.
+    /// The first frame in each direction: the connect exchange.
     First,
     Later,
 }
