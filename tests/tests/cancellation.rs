@@ -132,7 +132,7 @@ async fn dropped_guard_releases_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn release_while_server_is_down_takes_effect_after_restart() {
+async fn releases_and_cancels_during_downtime_take_effect_later() {
     let Some(zk) = zookeeper() else { return };
     let timeout = Duration::from_secs(30);
     let address = zk.connect_string();

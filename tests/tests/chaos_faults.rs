@@ -30,7 +30,7 @@ fn guards_stay_exclusive_under_random_faults() {
 }
 
 #[test]
-fn guards_stay_exclusive_while_servers_restart_with_other_limits() {
+fn guards_stay_exclusive_when_servers_restart_with_new_limits() {
     let settings = Settings::default().tick_ms(TICK_MS);
     let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
     expect_exclusive(&ensemble, Faults::RollingRestart);

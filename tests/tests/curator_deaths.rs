@@ -127,14 +127,14 @@ async fn permits_of_killed_java_process_are_free_after_expiry() {
     turns(3).await;
 
     drop(waiter);
-    turns(2).await; // the next in the queue, which is ours, wants two
+    turns(2).await; // our waiter is next in the queue, and requests two
     leases(5).await;
     assert!(!two.is_finished());
     holder.ok("a", &format!("participants semaphore {PATH}"));
     drop(holder);
     let two = two.await.unwrap().unwrap();
     assert_eq!((two.permits(), two.is_held()), (2, true));
-    leases(4).await; // with that of the one that waits
+    leases(4).await; // including the lease node of the waiter
     curator.ok("holds-one", "release");
     assert_eq!(curator.answer("behind")[0], "ok");
     two.release().await.unwrap();
@@ -162,7 +162,7 @@ async fn curator_acquires_permits_after_our_sessions_expire() {
     waiter.detach().expect("a session");
     assert!(dying.await.unwrap().is_err());
     turns(2).await;
-    leases(4).await; // Curator has its turn, and a lease beyond the limit
+    leases(4).await; // Curator is first, with a lease beyond the limit
     holder.detach().expect("a session");
     assert!(matches!(held.lost().await, LossReason::SessionEnded(_)));
     assert_eq!(curator.answer("first")[0], "ok");

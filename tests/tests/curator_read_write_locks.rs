@@ -77,7 +77,7 @@ async fn readers_share_and_writer_excludes_across_clients() {
     curator.ok("reader", &format!("acquire read {PATH} 0 0 -1"));
     assert_eq!(curator.ask("writer", &format!("acquire write {PATH} 0 0 200")), ["timeout"]);
     assert!(lock.write().try_acquire().await.unwrap().is_none());
-    contenders(&client, PATH, 2).await; // without those who gave up
+    contenders(&client, PATH, 2).await; // the timed-out contenders are gone
 
     let waiting = writer(&client, &lock, 3).await;
     let [readers, writers] = listed(&lock, &mut curator).await;

@@ -30,7 +30,7 @@ async fn listed(semaphore: &Semaphore, curator: &mut Curator) -> Vec<String> {
     let ours = names(&semaphore.participants().await.unwrap());
     let mut theirs =
         curator.ok("observer", &format!("participants semaphore {}", semaphore.path()));
-    theirs.sort_by(|a, b| a[a.len() - 10..].cmp(&b[b.len() - 10..])); // it does not sort them
+    theirs.sort_by(|a, b| a[a.len() - 10..].cmp(&b[b.len() - 10..])); // Curator does not sort
     assert_eq!(ours, theirs);
     ours
 }
@@ -50,7 +50,7 @@ async fn permits_of_both_clients_are_counted_and_listed_together() {
     let short = Duration::from_millis(200);
     assert!(semaphore.acquire_timeout(short).await.unwrap().is_none());
     assert_eq!(curator.ask("b", "acquire semaphore /interop/s 4 1 200"), ["timeout"]);
-    contenders(&client, "/interop/s/leases", 4).await; // without those who gave up
+    contenders(&client, "/interop/s/leases", 4).await; // the timed-out ones are gone
     let all = listed(&semaphore, &mut curator).await;
     let ours: Vec<&str> = lease.nodes().map(|it| it.rsplit('/').next().unwrap()).collect();
     assert_eq!(all, [theirs.iter().map(String::as_str).collect(), ours].concat());

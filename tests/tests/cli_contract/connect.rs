@@ -38,8 +38,8 @@ fn connect_string_comes_from_environment_without_option() {
 #[test]
 fn connect_succeeds_with_one_reachable_server_of_list() {
     let Some(server) = shared_zookeeper() else { return };
-    // No process listens at this address, and none can start to: the port belongs to a server of
-    // the test, at another address.
+    // No process listens at this address. No other process can bind it, because the port belongs to
+    // a server of the test, at another address.
     let nobody = format!("127.0.0.1:{}", server.address().port());
     let list = format!("{nobody},{},{nobody}", server.connect_string());
     assert!(Zk::new(list).ok(&["ls", "/"]).contains("zookeeper"));

@@ -97,7 +97,7 @@ fn port_of_another_protocol_is_named() {
             let (mut client, _) = listener.accept().unwrap();
             client.read_exact(&mut [0; 4]).unwrap();
             client.write_all(answer).unwrap();
-            client.read_to_end(&mut Vec::new()).unwrap(); // it is one attempt
+            client.read_to_end(&mut Vec::new()).unwrap(); // the command tries once
         });
         expect_failure(&Zk::new(&address).run(&["get", "/"]), 69, says);
         peer.join().unwrap();

@@ -99,7 +99,7 @@ fn waiters_are_listed_and_acquire_in_queue_order() {
     inside(5);
     end(waiting.remove(0));
     let mut numbers: Vec<i64> = journal.entered().iter().map(zk_tests::Entry::sequence).collect();
-    numbers[1..3].sort_unstable(); // they came in together
+    numbers[1..3].sort_unstable(); // both readers acquired together
     assert_eq!(numbers, [0, 1, 2, 3, 4]);
 }
 

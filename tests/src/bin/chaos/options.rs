@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn help_says_what_the_exit_statuses_mean() {
+    fn help_explains_exit_statuses() {
         assert!(HELP.contains("1  a promise was broken") && HELP.contains("2  the command line"));
     }
 

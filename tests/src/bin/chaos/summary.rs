@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scenario_without_a_run_is_no_success() {
+    fn summary_without_a_run_is_not_a_success() {
         let mut summary = Summary::new("x");
         assert_eq!(summary.ending(), Ending::NotRun);
         summary.add(Verdict::default());

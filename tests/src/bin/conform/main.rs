@@ -38,7 +38,7 @@ use zk_tests::{Settings, now, or_skip};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Password of the user `super`, who has all permissions at both servers.
+/// Password of the user `super`. This user has all permissions at both servers.
 pub(crate) const SUPER_PASSWORD: &str = "everything";
 
 fn main() -> ExitCode {

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_has_one_time() {
+    fn different_times_of_one_transaction_are_marked() {
         let mut normal = Normal::new(100);
         assert_eq!(normal.time(101, 5), "");
         assert_eq!(normal.time(101, 5), "");
