@@ -74,7 +74,7 @@ async fn session_ends_when_all_servers_lost_their_data() {
     assert_eq!(next(&mut events).await, SessionEvent::Expired { session_id, cause });
     println!("over after {:?} with a timeout of {TIMEOUT:?}", began.elapsed());
     assert!(client.stats().frames_sent < 100, "it hammered: {:?}", client.stats());
-    pass(began, TIMEOUT); // the timeout has passed
+    pass(began, TIMEOUT); // waits until the timeout has passed
     // A new session has seen no data yet.
     let anew = connect(&wiped.connect_string(), 4 * TIMEOUT).await;
     assert_eq!(anew.exists("/n1").await.unwrap(), None);
