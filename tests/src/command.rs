@@ -115,7 +115,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -25,5 +25,5 @@ pub fn is_listed(server: &Server, session_id: i64) -> bool {
     dump.split(|c: char| c.is_whitespace() || c == ':').any(|word| word == id)
 }
 
-/// Long enough for a loaded machine.
+/// Long enough for a connect on a loaded machine.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);

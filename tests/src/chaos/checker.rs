@@ -130,7 +130,7 @@ struct Grant {
 }
 
 impl Grant {
-    /// When the guard ended for its holder.
+    /// Returns when the guard ended for its holder.
     fn end_us(&self) -> u64 {
         match self.lost_us {
             Some(lost_us) if !self.was_stopped => lost_us.max(self.valid_until_us),
@@ -197,7 +197,7 @@ impl Stop {
     }
 }
 
-/// Turns events into grants.
+/// Reader that turns events into grants.
 #[derive(Debug, Default)]
 struct Reader {
     grants: Vec<Grant>,
@@ -276,7 +276,7 @@ impl Reader {
         }
     }
 
-    /// Ends the guard of an event.
+    /// Ends the guard that an event concerns.
     fn end(&mut self, event: &Event) -> Option<&mut Grant> {
         match self.last.get_mut(&(event.contender, event.lock.clone())) {
             Some((index, is_open @ true)) => {

@@ -73,7 +73,7 @@ struct Contender {
     commands: Lines<BufReader<Stdin>>,
 }
 
-/// How a guard ended.
+/// End of a hold.
 enum End {
     Lost,
     Release,

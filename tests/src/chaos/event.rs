@@ -62,7 +62,7 @@ pub enum Access {
 }
 
 impl Event {
-    /// A note that concerns no lock.
+    /// Creates a note that concerns no lock.
     pub fn note(at_us: u64, contender: u32, text: impl Into<String>) -> Self {
         Self { at_us, contender, lock: NO_LOCK.to_owned(), what: What::Note(text.into()) }
     }
@@ -130,7 +130,7 @@ fn parse_access(text: &str) -> Option<Access> {
     }
 }
 
-/// Stands for the lock of an event that concerns none.
+/// Lock path of an event that concerns no lock.
 const NO_LOCK: &str = "-";
 
 #[cfg(test)]

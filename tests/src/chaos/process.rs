@@ -62,7 +62,7 @@ impl Process {
         Ok(Self { number: start.number, child, input, history: history.clone() })
     }
 
-    /// Number of the contender.
+    /// Returns the number of the contender.
     pub fn number(&self) -> u32 {
         self.number
     }

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How the runs of scenarios ended, the worst last.
+/// Outcome of the runs, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     /// Every promise was kept.
@@ -60,7 +60,7 @@ enum Ending {
     Broken,
 }
 
-/// Runs scenarios.
+/// Runs the scenarios of the command line.
 fn run(options: &Options) -> Result<Ending, Error> {
     let distribution = match Distribution::shared() {
         Ok(distribution) => distribution,

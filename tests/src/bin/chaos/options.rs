@@ -15,7 +15,7 @@ pub(crate) enum Request {
     Contender(Vec<String>),
 }
 
-/// A run.
+/// Options of the runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Names of scenarios; all of them if empty.
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     pub(crate) keep: bool,
 }
 
-/// When a run of a scenario ends.
+/// Condition that ends the runs of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Runs(u32),

@@ -138,21 +138,21 @@ impl Counted {
     }
 }
 
-/// The last zxid that the server has logged. Each logged write takes one.
+/// Returns the last zxid that the server has logged. Each logged write takes one zxid.
 fn zxid(server: &Server) -> Result<u64, Error> {
     let srvr = server.four_letter("srvr")?;
     let text = srvr.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
     Ok(u64::from_str_radix(text.ok_or("srvr has no zxid")?.trim(), 16)?)
 }
 
-/// Requests and pings that the server has received from clients.
+/// Returns how many requests and pings the server has received from clients.
 fn packets_received(server: &Server) -> Result<u64, Error> {
     let mntr = server.four_letter("mntr")?;
     let text = mntr.lines().find_map(|line| line.strip_prefix("zk_packets_received\t"));
     Ok(text.ok_or("mntr has no zk_packets_received")?.trim().parse()?)
 }
 
-/// Processor time of the server's process.
+/// Returns the processor time of the server's process in seconds.
 fn cpu_seconds(server: &Server) -> Result<f64, Error> {
     let pid = server.pid().ok_or("the server does not run")?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;

@@ -55,7 +55,7 @@ pub(crate) enum Place {
 
 impl Transcript {
     pub(crate) fn note_server(&self, version: &str) {
-        // Without the date of the build.
+        // The build date is left out.
         version.split([',', '-']).next().unwrap_or_default().clone_into(&mut self.state().server);
     }
 
