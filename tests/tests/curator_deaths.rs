@@ -61,7 +61,7 @@ async fn rw_lock_of_killed_java_process_is_free_after_expiry() {
     let writing = writer(&client, PATH);
     contenders(&client, PATH, 7).await;
 
-    // A writer that only waits dies. No lock is released by that.
+    // A writer that only waits dies. That releases no lock.
     drop(waiter);
     contenders(&client, PATH, 6).await;
     holder.ok("a", &format!("participants write {PATH}"));
@@ -174,8 +174,7 @@ async fn curator_acquires_permits_after_our_sessions_expire() {
     leases(0).await;
 }
 
-/// Curator has no method to list the participants of a semaphore mutex, so it lists those of the
-/// underlying semaphore.
+/// Curator lists the participants of a semaphore mutex as those of the underlying semaphore.
 #[tokio::test(flavor = "multi_thread")]
 async fn semaphore_mutex_lists_holder_and_survives_dead_holders() {
     let Some((address, client, mut curator)) = both().await else { return };

@@ -1,5 +1,5 @@
-//! A test with contenders of Curator's and ours on the same locks, in which some processes are
-//! killed.
+//! A test with ten contenders of Curator's and ten of ours on the same locks, in which some
+//! processes are killed.
 //!
 //! Each round proves at the server that no illegal holder exists:
 //! * A holder of a mutex or a semaphore mutex, or a writer, adds one to a number. No other client

@@ -303,7 +303,7 @@ async fn mixed_clients_alternate_while_path_is_reaped() {
     assert!(reaped > 0);
 }
 
-/// Many levels, a name of maximum length, and names with special characters.
+/// Paths with many levels, with a name of 4,000 characters, and with names like those of lock nodes.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_paths_and_odd_names_work_across_clients() {
     let Some((_, client, mut curator)) = both().await else { return };

@@ -102,7 +102,7 @@ async fn session_used_by_two_clients_reports_true_outcomes() {
         }
     };
     assert_eq!((stat.ephemeral_owner, first.session_id()), (session_id, session_id));
-    // The end of one client's session ends the other's as well.
+    // Closing the session at one client ends it for both.
     let mut events = second.events();
     first.close().await;
     let end = async {

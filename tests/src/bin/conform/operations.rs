@@ -148,7 +148,7 @@ impl Operations {
     }
 
     fn add_watch(&mut self) -> Message {
-        // After a null path, the server never closes the connection.
+        // After an addWatch with a null path, the server never closes the connection.
         let path = self.arguments.readable(&mut self.random).or(Some(Vec::new()));
         let mode = *self.random.pick(&[0, 0, 0, 0, 1, 1, 1, 1, 1, 2, -1]);
         named(OpCode::AddWatch).buffer("path", path.as_deref()).int("mode", mode)
