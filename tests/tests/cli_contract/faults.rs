@@ -162,8 +162,8 @@ async fn watcher_continues_in_a_new_session() {
     assert_eq!(watcher.wait(LIMIT).code(), Some(0));
 }
 
-/// Handshakes succeed, but no request is answered. A stopped process behind a load balancer behaves
-/// this way, and so does a server with a dead disk.
+/// Handshakes succeed, but no request is answered. Examples are a stopped process behind a load
+/// balancer, and a server with a dead disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_fails_when_server_answers_only_handshakes() {
     let (healthy, zk) = start().await;

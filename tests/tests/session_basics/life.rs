@@ -75,9 +75,9 @@ async fn session_expires_locally_and_reports_it_once() {
     assert_eq!(other.exists("/e").await.unwrap(), None);
 }
 
-/// The whole process is paused, and finds its session expired when it resumes.
+/// The only thread of the runtime is blocked. The client finds its session expired afterwards.
 #[test]
-fn paused_client_reports_expired_session() {
+fn blocked_client_reports_expired_session() {
     let Some(server) = zookeeper_with(&Settings::default().tick_ms(250)) else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

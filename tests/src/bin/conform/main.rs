@@ -10,8 +10,9 @@
 //! names. A script that differs is shortened as far as possible and printed, with the seed that
 //! reproduces it.
 //!
-//! Some requests end or confuse a real server, and are left out: createTTL with other flags and a
-//! time of -1, createSession, deleteContainer, a null token, and on 3.8 a check outside of a multi.
+//! Some requests end or confuse a real server, and are left out. They are createTTL with other
+//! flags and a time of -1, createSession, deleteContainer, a null token, and on 3.8 a check outside
+//! of a multi.
 
 mod arguments;
 mod compare;
