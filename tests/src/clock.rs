@@ -1,4 +1,5 @@
-//! The clock, and waiting: the one place of the tests that reads the one and does the other.
+//! The clock and the waiting functions of the tests. No other place in the tests reads the clock or
+//! waits.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,9 @@ pub fn monotonic_us() -> u64 {
     u64::try_from(seconds * 1_000_000 + nanoseconds / 1_000).unwrap()
 }
 
-/// Asks `probe` again and again until it answers `Some`, or `limit` has passed: `poll` for a test
-/// that runs on tokio. The probe is asked once more after the limit has passed.
+/// Calls `probe` repeatedly until it returns `Some`, or until `limit` has passed:
+/// [`poll`](crate::poll) for tests that run on tokio. The probe is called once more after the limit
+/// has passed.
 pub async fn eventually<T>(
     limit: Duration,
     mut probe: impl AsyncFnMut() -> Option<T>,
@@ -33,17 +35,17 @@ pub async fn eventually<T>(
         if last {
             return None;
         }
-        // reason: the gap between two probes of a condition, never a wait by itself.
+        // reason: this is the gap between two probes of a condition, never a wait by itself.
         tokio::time::sleep(PROBE_GAP).await;
     }
 }
 
-/// Waits until `duration` has passed since `start`: for tests of what the passing of time does.
+/// Waits until `duration` has passed since `start`. For tests of effects of time.
 pub fn pass(start: Instant, duration: Duration) {
     let left = duration.saturating_sub(start.elapsed());
     let passed = xtask::poll::poll(left, || (start.elapsed() >= duration).then_some(()));
     assert!(passed.is_some() || start.elapsed() >= duration);
 }
 
-/// Short against everything that is waited for, long against a round trip.
+/// Short compared with every wait of the tests, long compared with a round trip.
 const PROBE_GAP: Duration = Duration::from_millis(5);

@@ -1,4 +1,4 @@
-//! Running the `zk` command.
+//! Runner of the `zk` command.
 
 use std::env;
 use std::fs::File;
@@ -12,7 +12,7 @@ use crate::Scratch;
 use crate::journal::Journal;
 use xtask::poll::poll;
 
-/// The `zk` command, told what to connect to.
+/// The `zk` command and its connect string, options and environment.
 #[derive(Clone, Debug)]
 pub struct Zk {
     connect: Option<String>,
@@ -22,44 +22,44 @@ pub struct Zk {
 }
 
 impl Zk {
-    /// `zk --connect` with this connect string.
+    /// Creates `zk --connect` with this connect string.
     pub fn new(connect: impl Into<String>) -> Self {
         Self { connect: Some(connect.into()), ..Self::unconnected() }
     }
 
-    /// `zk` without `--connect`.
+    /// Creates `zk` without `--connect`.
     pub fn unconnected() -> Self {
         Self { connect: None, options: Vec::new(), environment: Vec::new(), data_limit_kib: None }
     }
 
-    /// With an option before the command.
+    /// Adds an option before the command.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.extend([name.to_owned(), value.to_owned()]);
         self
     }
 
-    /// With `--session-timeout`.
+    /// Adds `--session-timeout`.
     #[must_use]
     pub fn session_timeout(self, timeout: Duration) -> Self {
         self.option("--session-timeout", &timeout.as_secs_f64().to_string())
     }
 
-    /// With an environment variable.
+    /// Adds an environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.environment.push((name.to_owned(), value.into()));
         self
     }
 
-    /// With the journal as `$JOURNAL`.
+    /// Passes the journal as `$JOURNAL`.
     #[must_use]
     pub fn journal(self, journal: &Journal) -> Self {
         self.env("JOURNAL", journal.path().to_string_lossy())
     }
 
-    /// With so much memory to write to and no more: the system refuses what goes beyond,
-    /// and the command dies of that.
+    /// Limits the writable memory of the command. The system refuses an allocation beyond the
+    /// limit, and the command aborts.
     #[must_use]
     pub fn data_limit_kib(mut self, kib: u64) -> Self {
         self.data_limit_kib = Some(kib);
@@ -84,29 +84,29 @@ impl Zk {
         Running { stdin: child.stdin.take(), child, scratch }
     }
 
-    /// Runs the command to its end, with nothing to read.
+    /// Runs the command to its end, with empty standard input.
     pub fn run(&self, arguments: &[&str]) -> Ended {
         let mut running = self.start(arguments);
         running.end_input();
         running.wait(RUN_LIMIT)
     }
 
-    /// Runs the command, which must succeed, and returns what it printed.
+    /// Runs the command, which must succeed, and returns its standard output.
     pub fn ok(&self, arguments: &[&str]) -> String {
         let ended = self.run(arguments);
         assert_eq!(ended.code(), Some(0), "zk {arguments:?}: {}", ended.stderr);
         ended.stdout
     }
 
-    /// Starts `zk lock` with a shell script.
+    /// Starts `zk lock` with a shell script as its command.
     pub fn lock(&self, path: &str, script: &str) -> Running {
         self.start(&["lock", path, "--", "sh", "-c", script])
     }
 }
 
-/// A command that runs, with a pipe to its standard input.
+/// A running command, with a pipe to its standard input.
 ///
-/// Dropping it closes the pipe and kills the command, but not what it has started.
+/// Dropping it closes the pipe and kills the command, but not the command's child processes.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -115,37 +115,37 @@ pub struct Running {
 }
 
 impl Running {
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal, such as `TERM`.
+    /// Sends a signal by its name, for example `TERM`.
     pub fn signal(&self, name: &str) {
         signal(self.pid(), name);
     }
 
-    /// Closes the pipe to its standard input.
+    /// Closes the pipe to the standard input of the command.
     pub fn end_input(&mut self) {
         self.stdin = None;
     }
 
-    /// What it has printed so far.
+    /// Returns the standard output so far.
     pub fn stdout(&self) -> String {
         self.scratch.read("stdout")
     }
 
-    /// What it has said on standard error so far.
+    /// Returns the standard error output so far.
     pub fn stderr(&self) -> String {
         self.scratch.read("stderr")
     }
 
-    /// Tells whether it has ended.
+    /// Returns whether the command has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for the end, which must come within `limit`.
+    /// Waits for the end of the command, and panics if it does not end within `limit`.
     pub fn wait(mut self, limit: Duration) -> Ended {
         let status = poll(limit, || self.child.try_wait().unwrap());
         let (stdout, stderr) = (self.stdout(), self.stderr());
@@ -158,16 +158,16 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only for a command that has ended.
+        // Both calls fail only if the command has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// How a command ended, and what it had said.
+/// The exit and the output of a command.
 #[derive(Debug)]
 pub struct Ended {
-    /// As the system has it.
+    /// Exit status as the system reports it.
     pub status: ExitStatus,
     /// Standard output.
     pub stdout: String,
@@ -176,19 +176,18 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The exit status; `None` if it was killed by a signal.
+    /// Returns the exit status, or `None` if a signal killed the command.
     pub fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// The signal it was killed by.
+    /// Returns the signal that killed the command.
     pub fn signal(&self) -> Option<i32> {
         self.status.signal()
     }
 }
 
-/// The command within a limit that a shell sets for it, so that no binding to the C library
-/// is needed.
+/// Runs the command under a limit that a shell sets, so that no binding to the C library is needed.
 fn limited(kib: u64, binary: &Path) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"ulimit -d "$1"; shift; exec "$@""#, "sh", &kib.to_string()]).arg(binary);
@@ -201,26 +200,27 @@ pub fn signal(pid: u32, name: &str) {
     assert!(Command::new("sh").args(kill).status().unwrap().success(), "kill -s {name} {pid}");
 }
 
-/// Builds an example of the workspace, with the profile of this test and beside it; its path.
+/// Builds an example of the workspace, with the profile of this test, in its folder. Returns the
+/// path.
 pub fn example(name: &str) -> PathBuf {
     let folder = build(&["--example", name]);
     let folder = folder.unwrap_or_else(|said| panic!("building {name}: {said}"));
     folder.join(format!("examples/{name}{}", env::consts::EXE_SUFFIX))
 }
 
-/// Builds the command, once, with the profile of this test and beside it.
+/// Builds the command once, with the profile of this test, in its folder.
 fn binary() -> &'static Path {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let build = || {
-        // With an example, cargo takes the features that the tests are built with. Without one it
-        // would build the dependencies again.
+        // The example makes cargo choose the features that the tests are built with. Without it,
+        // cargo would build the dependencies again.
         let folder = build(&["--bin", "zk", "--example", "flash_sale"])?;
         Ok(folder.join(format!("zk{}", env::consts::EXE_SUFFIX)))
     };
     BINARY.get_or_init(build).as_ref().unwrap_or_else(|said| panic!("building zk: {said}"))
 }
 
-/// Builds what `target` says; the folder where it is.
+/// Builds `target` and returns the folder that contains it.
 fn build(target: &[&str]) -> Result<PathBuf, String> {
     // <target folder>/<profile folder>/deps/<test>
     let test = env::current_exe().unwrap();
@@ -245,5 +245,5 @@ fn build(target: &[&str]) -> Result<PathBuf, String> {
     }
 }
 
-/// Far beyond what any command takes that has nothing to wait for.
+/// Far longer than a command takes that has nothing to wait for.
 const RUN_LIMIT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Java's Curator, told what to do line by line.
+//! Java's Curator as a peer process, controlled line by line.
 
 use std::collections::HashMap;
 use std::env;
@@ -14,42 +14,43 @@ use xtask::zookeeper::Distribution;
 
 use crate::or_skip;
 
-/// Where Debian puts the jars of Curator.
+/// The folder in which Debian installs the jars of Curator.
 const DEBIAN_JARS: &str = "/usr/share/java";
 const JARS: [&str; 4] =
     ["curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "guava.jar"];
 
-/// No test reaches it by accident.
+/// Longer than any test takes by accident.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long anything may take; far beyond what it does.
+/// Limit of every answer, far longer than an answer takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A Java process with a session of Curator's; `tests/java/CuratorPeer.java` tells what it can be
-/// told. Dropping it ends the process.
+/// A Java process with a session of Curator's. `tests/java/CuratorPeer.java` lists its commands.
+/// Dropping it ends the process.
 #[derive(Debug)]
 pub struct Curator {
     process: Child,
     input: Option<ChildStdin>,
     answers: Receiver<String>,
-    /// Answers that came while another actor's was waited for.
+    /// Answers that arrived while the caller waited for another actor's.
     early: HashMap<String, Vec<String>>,
 }
 
 impl Curator {
-    /// Starts it; `None`, after saying why on standard error, without Java or Curator. The jars
-    /// are Debian's, or all that lie in the folder `CURATOR_HOME`.
+    /// Starts the process. Without Java or Curator it prints the reason to standard error and
+    /// returns `None`. The jars are Debian's, or all jars in the folder `CURATOR_HOME`.
     pub fn start(connect_string: &str) -> Option<Self> {
         Self::with_timeout(connect_string, SESSION_TIMEOUT)
     }
 
-    /// As [`Curator::start`], for tests that end the process and wait for its session's expiry.
+    /// Starts the process with a session timeout, for tests that kill it and wait until its session
+    /// expires. See [`Curator::start`].
     pub fn with_timeout(connect_string: &str, timeout: Duration) -> Option<Self> {
         Self::with_options(connect_string, timeout, &[])
     }
 
-    /// As [`Curator::with_timeout`], with `namespace=NAME`, or with `digest=USER:SECRET`, which
-    /// nobody else may do anything without to its nodes.
+    /// Starts the process with options: `namespace=NAME`, or `digest=USER:SECRET`, which gives only
+    /// that user access to its nodes. See [`Curator::with_timeout`].
     pub fn with_options(connect_string: &str, timeout: Duration, options: &[&str]) -> Option<Self> {
         let distribution = or_skip(Distribution::find())?;
         let jars = jars();
@@ -57,10 +58,11 @@ impl Curator {
             eprintln!("SKIPPED: no Curator here (libcurator-recipes-java): {}", missing.display());
             return None;
         }
-        // Whichever Curator comes first is used; a folder of ZooKeeper's may have one, too.
+        // Java uses the first Curator in the class path. A folder of ZooKeeper's jars may also have
+        // one.
         let mut class_path = OsString::new();
         for jar in jars {
-            // Of a folder, Java takes every jar.
+            // For a folder, Java loads every jar in it.
             class_path.push(if jar.is_dir() { jar.join("*") } else { jar });
             class_path.push(":");
         }
@@ -91,7 +93,7 @@ impl Curator {
         let output = BufReader::new(process.stdout.take().unwrap());
         thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
-                // It fails when nobody listens any more.
+                // The send fails if the receiver is dropped.
                 let _ = tell.send(line);
             }
         });
@@ -112,14 +114,14 @@ impl Curator {
         }
     }
 
-    /// Tells an actor something, without waiting for the answer.
+    /// Sends a command to an actor, without waiting for the answer.
     pub fn tell(&mut self, actor: &str, what: &str) {
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{actor} {what}").unwrap();
         input.flush().unwrap();
     }
 
-    /// Waits for the next answer of an actor: its words.
+    /// Waits for the next answer of an actor and returns its words.
     pub fn answer(&mut self, actor: &str) -> Vec<String> {
         loop {
             if let Some(line) = self.early.get_mut(actor).filter(|lines| !lines.is_empty()) {
@@ -132,13 +134,13 @@ impl Curator {
         }
     }
 
-    /// Tells an actor something and waits for its answer.
+    /// Sends a command to an actor and waits for the answer.
     pub fn ask(&mut self, actor: &str, what: &str) -> Vec<String> {
         self.tell(actor, what);
         self.answer(actor)
     }
 
-    /// Tells an actor something that must go well; what it says besides `ok`.
+    /// Sends a command to an actor, which must answer `ok`, and returns the words after `ok`.
     pub fn ok(&mut self, actor: &str, what: &str) -> Vec<String> {
         let mut said = self.ask(actor, what);
         assert_eq!(said[0], "ok", "{actor} {what}: {said:?}");
@@ -156,7 +158,7 @@ fn jars() -> Vec<PathBuf> {
 
 impl Drop for Curator {
     fn drop(&mut self) {
-        // Both fail only for a process that has ended.
+        // Both calls fail only if the process has ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

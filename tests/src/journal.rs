@@ -1,4 +1,4 @@
-//! A file to which the holders of a lock write when they come in and go out.
+//! A file in which the holders of a lock record each acquisition and release.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::scratch::{Scratch, read};
 
-/// A file of lines `enter TOKEN NODE` and `exit TOKEN NODE`, appended by many processes.
+/// A file of lines `enter TOKEN NODE` and `exit TOKEN NODE`, which many processes append to.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     _scratch: Scratch,
 }
 
-/// What is written about one holder.
+/// A holder in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The fencing token.
@@ -23,7 +23,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The sequence number in the name of the node.
+    /// Returns the sequence number in the name of the node.
     pub fn sequence(&self) -> i64 {
         let digits = self.node.len() - 10;
         self.node[digits..].parse().unwrap()
@@ -31,31 +31,31 @@ impl Entry {
 }
 
 impl Journal {
-    /// What a holder runs in a shell to come in and to go out at once. In between it starts a
-    /// process, which gives others some milliseconds to do what they must not.
+    /// Shell script of a holder that appends its two lines and ends. In between it starts a
+    /// process, which gives an illegal second holder some milliseconds to appear.
     pub const VISIT: &str = r#"echo "enter $ZK_FENCING_TOKEN $ZK_LOCK_NODE" >>"$JOURNAL"
         cat /dev/null
         echo "exit $ZK_FENCING_TOKEN $ZK_LOCK_NODE" >>"$JOURNAL""#;
 
-    /// An empty journal.
+    /// Creates an empty journal.
     #[allow(clippy::new_without_default, reason = "it makes something outside of the process")]
     pub fn new() -> Self {
         let scratch = Scratch::new();
         Self { path: scratch.path("journal"), _scratch: scratch }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a line.
+    /// Appends a line.
     pub fn append(&self, word: &str, token: i64, node: &str) {
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path).unwrap();
         file.write_all(format!("{word} {token} {node}\n").as_bytes()).unwrap();
     }
 
-    /// Those who have come in so far, in order.
+    /// Returns the holders that have acquired the lock so far, in order.
     pub fn entered(&self) -> Vec<Entry> {
         self.lines()
             .into_iter()
@@ -64,8 +64,8 @@ impl Journal {
             .collect()
     }
 
-    /// Those who came in, in order, each of whom must have gone out before the next came in, with
-    /// a larger token and a larger sequence number than the one before.
+    /// Returns the holders in order. Panics unless each holder released the lock before the next
+    /// one acquired it, and each token and sequence number is larger than the one before.
     pub fn visits(&self) -> Vec<Entry> {
         let lines = self.lines();
         let visits: Vec<Entry> = lines
@@ -88,7 +88,7 @@ impl Journal {
 
     fn lines(&self) -> Vec<(String, Entry)> {
         let text = read(&self.path);
-        // The last line may still be on its way.
+        // A process may still be writing the last line.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         whole.lines().map(parse).collect()
     }

@@ -1,4 +1,4 @@
-//! What the tests against real ZooKeeper servers share.
+//! Shared helpers of the tests against real ZooKeeper servers.
 //!
 //! ```no_run
 //! #[test]
@@ -8,12 +8,12 @@
 //! }
 //! ```
 //!
-//! Each helper starts servers of the test's own, and returns `None`, after saying why on standard
-//! error, on a machine that cannot run them. With `CI=true` a missing ZooKeeper is a failure.
-//! A server that was found but does not start is a failure everywhere.
+//! Each helper starts servers for the calling test only. On a machine that cannot run them it
+//! prints the reason to standard error and returns `None`. With `CI=true` a missing ZooKeeper is a
+//! failure. A server that was found but does not start is a failure everywhere.
 //!
-//! To wait for something, [`poll`] for it, or await [`eventually`]: tests never sleep for a fixed
-//! time. [`Zk`] runs the `zk` command, which is built when it is first needed.
+//! To wait for a condition, use [`poll`], or await [`eventually`]: tests never sleep for a fixed
+//! time. [`Zk`] runs the `zk` command, which is built on first use.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -52,25 +52,25 @@ pub fn zookeeper() -> Option<Standalone> {
     or_skip(Standalone::start())
 }
 
-/// Starts a standalone server as `settings` say.
+/// Starts a standalone server with `settings`.
 pub fn zookeeper_with(settings: &Settings) -> Option<Standalone> {
     or_skip(settings.start())
 }
 
 /// Starts a standalone server that the tests of this process share, with the defaults of
-/// [`Settings`]. For tests that neither break it nor step outside of paths of their own.
+/// [`Settings`]. A test that uses it must not break the server, and must stay below its own paths.
 pub fn shared_zookeeper() -> Option<&'static Standalone> {
     // Never dropped: the server ends with the process.
     static SHARED: OnceLock<Result<Standalone, Error>> = OnceLock::new();
     or_skip(SHARED.get_or_init(Standalone::start).as_ref().map_err(Clone::clone))
 }
 
-/// Starts an ensemble of three on loopback, whose servers can be killed, paused and restarted.
+/// Starts an ensemble of three servers on loopback, which can be killed, paused and restarted.
 pub fn ensemble(tick_ms: u32) -> Option<Ensemble> {
     or_skip(Ensemble::start(3, tick_ms))
 }
 
-/// Starts an ensemble of three in network namespaces, whose links can be cut as well.
+/// Starts an ensemble of three servers in network namespaces, in which links can be cut as well.
 pub fn ensemble_in_namespaces(tick_ms: u32) -> Option<Ensemble> {
     or_skip(Ensemble::in_namespaces(tick_ms))
 }

@@ -1,4 +1,4 @@
-//! Holding locks, and looking at who does.
+//! Helpers that hold locks and list their contenders.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use zk_recipes::session::Client;
 
 use crate::{Journal, eventually};
 
-/// What a holder runs in a shell to come in and stay, until its standard input ends or it is
-/// killed. It leaves no process behind then.
+/// Shell script of a holder that records the acquisition and keeps the lock until its standard
+/// input ends or it is killed. After that no process of it is left.
 pub const HOLD: &str =
     r#"echo "enter $ZK_FENCING_TOKEN $ZK_LOCK_NODE" >>"$JOURNAL"; exec cat >/dev/null"#;
 
-/// Writes into the journal that the holder of `guard` has come in, and that it has gone out.
+/// Records in the journal that the holder of `guard` has acquired and released the lock.
 pub fn append_grant(journal: &Journal, guard: &Guard) {
     let token = guard.token().expect("whoever has just acquired a lock has it").get();
     journal.append("enter", token, guard.node());
@@ -21,7 +21,7 @@ pub fn append_grant(journal: &Journal, guard: &Guard) {
 }
 
 /// Waits until the lock at `path` has exactly `count` contenders, and returns the names of their
-/// nodes in order. A path that does not exist has none.
+/// nodes in order. A path that does not exist has no contenders.
 pub async fn contenders(client: &Client, path: &str, count: usize) -> Vec<String> {
     let mut seen = Vec::new();
     let names = eventually(Duration::from_secs(30), async || {
@@ -40,7 +40,7 @@ pub async fn contenders(client: &Client, path: &str, count: usize) -> Vec<String
     names
 }
 
-/// The part of a node's name by which its contender finds it again.
+/// Returns the part of a protected node's name by which a contender finds its node again.
 pub fn contender_id(name: &str) -> &str {
     name.strip_prefix("_c_").and_then(|rest| rest.get(..36)).expect("a protected name")
 }

@@ -1,15 +1,16 @@
-//! Bytes on the wire, by hand: for what the client would never send, and for servers that are not.
+//! Hand-written bytes on the wire, for requests that the client never sends and for servers that
+//! are not ZooKeeper.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// Puts the length in front.
+/// Prefixes a body with its length.
 pub fn frame(body: &[u8]) -> Vec<u8> {
     let len = i32::try_from(body.len()).unwrap();
     [&len.to_be_bytes(), body].concat()
 }
 
-/// Reads one frame and returns what follows the length.
+/// Reads one frame and returns its body, without the length.
 ///
 /// # Errors
 /// The stream ends or fails.
@@ -21,7 +22,7 @@ pub fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// The answer to a handshake: session 0x1234 with this timeout.
+/// Returns the answer to a connect request: session 0x1234 with this timeout.
 pub fn accept_reply(timeout_ms: i32) -> Vec<u8> {
     let mut body = [0_i32.to_be_bytes(), timeout_ms.to_be_bytes()].concat();
     body.extend(0x1234_i64.to_be_bytes());
@@ -30,12 +31,12 @@ pub fn accept_reply(timeout_ms: i32) -> Vec<u8> {
     body
 }
 
-/// A string or buffer, with its length in front.
+/// Encodes a string or buffer with its length prefix.
 pub fn buffer(bytes: &[u8]) -> Vec<u8> {
     frame(bytes)
 }
 
-/// Creates a persistent node that everybody may use, whose data is null.
+/// Creates a persistent node with null data and an ACL that permits everything to everyone.
 pub fn create_with_null_data(address: SocketAddr, path: &str) {
     let mut stream = TcpStream::connect(address).unwrap();
     let handshake =

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
-/// An empty folder. Dropping it removes it with all that is in it.
+/// An empty folder. Dropping it removes the folder and its contents.
 #[derive(Debug)]
 pub struct Scratch {
     folder: PathBuf,
 }
 
 impl Scratch {
-    /// Makes a folder that nobody else uses.
+    /// Creates a folder that no other process uses.
     #[allow(clippy::new_without_default, reason = "it makes something outside of the process")]
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -20,19 +20,19 @@ impl Scratch {
             let folder = env::temp_dir().join(format!("zk-test-{}-{count}", process::id()));
             match fs::create_dir(&folder) {
                 Ok(()) => return Self { folder },
-                // Left behind by an earlier process of this id.
+                // An earlier process with the same id left it behind.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("making {}: {error}", folder.display()),
             }
         }
     }
 
-    /// The path of a file in the folder.
+    /// Returns the path of a file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// What is in a file of the folder; nothing if there is no such file.
+    /// Returns the contents of a file in the folder, or an empty string if the file does not exist.
     pub fn read(&self, name: &str) -> String {
         read(&self.path(name))
     }
@@ -40,7 +40,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is no test's concern.
+        // A failed removal is no concern of the test.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

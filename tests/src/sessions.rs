@@ -1,11 +1,11 @@
-//! Sessions, from this end and as the server sees them.
+//! Sessions of tests, and their state at the server.
 
 use std::time::Duration;
 
 use xtask::zookeeper::Server;
 use zk_recipes::session::{Client, Config};
 
-/// Opens a session with a timeout that no test reaches by accident.
+/// Opens a session with a timeout that is longer than any test takes by accident.
 pub async fn open(connect_string: &str) -> Client {
     connect(connect_string, Duration::from_secs(20)).await
 }
@@ -18,12 +18,12 @@ pub async fn connect(connect_string: &str, timeout: Duration) -> Client {
     client
 }
 
-/// Tells whether the server counts the session as alive.
+/// Returns whether the server lists the session as alive.
 pub fn is_listed(server: &Server, session_id: i64) -> bool {
     let dump = server.four_letter("dump").unwrap();
     let id = format!("0x{session_id:x}");
     dump.split(|c: char| c.is_whitespace() || c == ':').any(|word| word == id)
 }
 
-/// Long enough for a loaded machine.
+/// Long enough for a connect on a loaded machine.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);

@@ -1,5 +1,5 @@
-//! Whoever gives up, at whatever moment and in whatever way, leaves no node behind, though its
-//! session lives on.
+//! Tests that a cancelled acquisition leaves no node behind, at any point and in any way of
+//! cancelling, although its session lives on.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,11 +17,11 @@ use zk_recipes::{Guard, LockError, Mutex};
 use zk_tests::{connect, contenders, eventually, open, shared_zookeeper, zookeeper};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
+async fn acquisition_dropped_after_any_poll_leaves_no_node() {
     let Some(zk) = shared_zookeeper() else { return };
     let client = open(&zk.connect_string()).await;
     for polls in 0..POLLS_MAX {
-        // A path of its own each time, so that the making of the path is interrupted too.
+        // Each round uses a new path, so that the creation of the path is interrupted too.
         let path = format!("/cancel/polls/{polls}");
         let lock = Mutex::new(&client, &path).unwrap();
         let acquired = polled(polls, lock.acquire()).await;
@@ -37,7 +37,7 @@ async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_dropped_after_any_number_of_polls_leaves_nothing() {
+async fn waiter_dropped_after_any_poll_leaves_no_node() {
     let Some(zk) = shared_zookeeper() else { return };
     let (holder, client) = (open(&zk.connect_string()).await, open(&zk.connect_string()).await);
     const PATH: &str = "/cancel/waiters";
@@ -49,7 +49,7 @@ async fn a_waiter_dropped_after_any_number_of_polls_leaves_nothing() {
             let lock = lock.clone();
             async move { polled(polls, lock.acquire()).await }
         });
-        // Hands the lock over as soon as the waiter has queued, if it lives to do so.
+        // The holder releases as soon as the waiter has queued or ended.
         eventually(LIMIT, async || {
             let queued = holders_lock.participants().await.unwrap().len() == 2;
             (queued || waiting.is_finished()).then_some(())
@@ -70,20 +70,20 @@ async fn a_waiter_dropped_after_any_number_of_polls_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acquisition_dropped_at_any_time_leaves_nothing() {
+async fn acquisition_timed_out_at_any_time_leaves_no_node() {
     let Some(zk) = shared_zookeeper() else { return };
     let (holder, client) = (open(&zk.connect_string()).await, open(&zk.connect_string()).await);
     const PATH: &str = "/cancel/times";
     let lock = Mutex::new(&client, PATH).unwrap();
     let mut completed = 0;
-    // Uncontended: some get it in time, some do not.
+    // Uncontended: some acquisitions complete in time, and some do not.
     for step in 0..STEPS {
         completed += usize::from(matches!(lock.acquire_timeout(STEP * step).await, Ok(Some(_))));
     }
     expect_free(&client, PATH).await;
     println!("{completed} of {STEPS} acquisitions were done before they were dropped");
 
-    // Contended, several at once: none gets it, all leave.
+    // Contended, several at once: no acquisition completes, and every waiter leaves the queue.
     let guard = Mutex::new(&holder, PATH).unwrap().acquire().await.unwrap();
     let waiters: Vec<_> = (0..STEPS)
         .map(|step| {
@@ -101,7 +101,7 @@ async fn an_acquisition_dropped_at_any_time_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_try_leaves_nothing() {
+async fn failed_try_acquire_leaves_no_node() {
     let Some(zk) = shared_zookeeper() else { return };
     let (holder, client) = (open(&zk.connect_string()).await, open(&zk.connect_string()).await);
     const PATH: &str = "/cancel/try";
@@ -119,7 +119,7 @@ async fn a_refused_try_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_guard_frees_the_lock() {
+async fn dropped_guard_releases_lock() {
     let Some(zk) = shared_zookeeper() else { return };
     let client = open(&zk.connect_string()).await;
     const PATH: &str = "/cancel/guard";
@@ -132,7 +132,7 @@ async fn a_dropped_guard_frees_the_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_given_up_while_the_server_is_down_is_gone_when_it_is_back() {
+async fn releases_and_cancels_during_downtime_take_effect_later() {
     let Some(zk) = zookeeper() else { return };
     let timeout = Duration::from_secs(30);
     let address = zk.connect_string();
@@ -161,13 +161,13 @@ async fn what_is_given_up_while_the_server_is_down_is_gone_when_it_is_back() {
     }
     let names = contenders(&other, waiting, 1).await;
     assert!(holder.node().ends_with(&names[0]));
-    // It is the same session that all this happened to.
+    // All of this happened within the same two sessions.
     assert_eq!((client.ended(), other.ended()), (None, None));
     lock(&client, released).try_acquire().await.unwrap().expect("free").release().await.unwrap();
     holder.release().await.unwrap();
 }
 
-/// Polls a future this many times and then drops it, unless it is done.
+/// Polls a future this many times and then drops it, unless it completes.
 async fn polled(
     polls: usize,
     future: impl Future<Output = Result<Guard, LockError>>,
@@ -180,7 +180,7 @@ async fn polled(
             left = fewer;
             match future.as_mut().poll(cx) {
                 Poll::Ready(acquired) => Poll::Ready(Some(acquired.unwrap())),
-                // The last poll is followed by the drop and not by a wait.
+                // The drop follows the last poll directly, without a wait.
                 Poll::Pending if left == 0 => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             }
@@ -189,9 +189,9 @@ async fn polled(
     .await
 }
 
-/// Waits until nobody holds the lock or waits for it. To be asked of the client that gave up.
+/// Waits until the lock has no holder and no waiter. `client` must be the client that cancelled.
 async fn expect_free(client: &Client, path: &str) {
-    // Whatever was sent before has been answered when this has.
+    // Requests that were sent earlier are answered before this one.
     client.sync("/").await.unwrap();
     contenders(client, path, 0).await;
 }

@@ -1,9 +1,9 @@
-//! Exit status and error text of the program `chaos`, where no server is needed.
+//! Tests of the exit status and error text of the program `chaos`, without a server.
 
 use std::process::{Command, Output};
 
 #[test]
-fn wrong_use_ends_with_status_2_and_one_line() {
+fn chaos_rejects_wrong_arguments_with_status_2() {
     for (line, text) in [
         ("--frob", "there is no option `--frob`"),
         ("--runs x", "not `x`"),
@@ -18,7 +18,7 @@ fn wrong_use_ends_with_status_2_and_one_line() {
 }
 
 #[test]
-fn wrong_zookeeper_home_ends_with_status_2() {
+fn chaos_rejects_wrong_zookeeper_home_with_status_2() {
     let mut command = chaos("--scenario follower-stop");
     let output = command.env("ZOOKEEPER_HOME", "/nonexistent").output().unwrap();
     assert_rejected(&output, "ZOOKEEPER_HOME is /nonexistent");

@@ -1,5 +1,5 @@
-//! Short versions of `cargo xtask chaos`: links cut one way, a leader that is replaced, servers that
-//! restart with other limits, and many contenders under random faults.
+//! Short versions of `cargo xtask chaos`: links cut one way, a leader that is replaced, servers
+//! that restart with other limits, and many contenders under random faults.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
@@ -13,12 +13,12 @@ use zk_tests::chaos::workload::{Faults, Workload};
 use zk_tests::{Settings, or_skip};
 
 #[test]
-fn holder_loses_its_lock_in_time_when_links_are_cut_one_way() {
+fn holder_loses_lock_in_time_when_links_are_cut_one_way() {
     hand_over(&["follower-cut-to-leader", "follower-cut-from-leader"]);
 }
 
 #[test]
-fn holder_loses_its_lock_in_time_when_the_leader_is_replaced() {
+fn holder_loses_lock_in_time_when_leader_is_replaced() {
     hand_over(&["leader-stop"]);
 }
 
@@ -30,13 +30,13 @@ fn guards_stay_exclusive_under_random_faults() {
 }
 
 #[test]
-fn guards_stay_exclusive_while_servers_restart_with_other_limits() {
+fn guards_stay_exclusive_when_servers_restart_with_new_limits() {
     let settings = Settings::default().tick_ms(TICK_MS);
     let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
     expect_exclusive(&ensemble, Faults::RollingRestart);
 }
 
-/// Runs scenarios, in each of which the holder loses the lock to the waiter.
+/// Runs scenarios in which the holder loses the lock to the waiter.
 fn hand_over(names: &[&str]) {
     let settings = Settings::default().tick_ms(TICK_MS);
     let Some(ensemble) = or_skip(settings.start_in_namespaces()) else { return };

@@ -1,4 +1,5 @@
-//! Two valid guards: the reproductions of sessions that expire before their guards are lost.
+//! Reproductions of two guards that were valid together, because a session expired before its guard
+//! was lost.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
@@ -11,17 +12,17 @@ use zk_tests::chaos::scenario::Scenario;
 use zk_tests::or_skip;
 
 #[test]
-fn idle_session_acquires_through_a_follower_that_stops() {
+fn guards_stay_exclusive_when_idle_session_loses_follower() {
     expect_no_violation("idle-acquire", 20);
 }
 
 #[test]
-fn stopped_holder_checks_and_loses_its_follower() {
+fn guards_stay_exclusive_when_stopped_holder_loses_follower() {
     expect_no_violation("stopped-holder", 8);
 }
 
 #[test]
-fn stopped_holder_checks_and_may_move() {
+fn guards_stay_exclusive_when_stopped_holder_may_move() {
     expect_no_violation("stopped-holder-all", 16);
 }
 

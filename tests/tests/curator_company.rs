@@ -1,4 +1,4 @@
-//! Curator's recipes on the path of another one of ours.
+//! Tests of Curator's recipes and ours on the same path.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use zk_recipes::session::Client;
 use zk_recipes::{Lock, LockError, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex};
 use zk_tests::{Curator, open, shared_zookeeper};
 
-/// Curator's recipes, by the words for which it acquires them, and what their nodes are.
+/// Curator's recipes: the name in the `acquire` command, its numbers, and the recipe of the nodes.
 const CURATORS: [(&str, &str, Recipe); 5] = [
     ("mutex", "0 0", Recipe::Mutex),
     ("read", "0 0", Recipe::ReadWriteLock),
@@ -32,9 +32,9 @@ fn ours(client: &Client, path: &str) -> [(Recipe, Arc<dyn Lock>); 5] {
     ]
 }
 
-/// What is of the same recipe waits, or is let in beside it, as always.
+/// A recipe of the same kind waits, or acquires beside the other one, as usual.
 #[tokio::test(flavor = "multi_thread")]
-async fn curators_nodes_of_other_recipes_are_refused_and_of_the_same_are_not() {
+async fn curators_nodes_are_rejected_only_by_other_recipes() {
     let Some(address) = shared_zookeeper().map(|server| server.connect_string()) else { return };
     let Some(mut curator) = Curator::start(&address) else { return };
     let client = open(&address).await;

@@ -1,4 +1,5 @@
-//! Sessions that die while they hold, or wait for, what both sides share: Curator's and ours.
+//! Tests of sessions that end while they hold or wait for a lock that Curator's clients and ours
+//! share.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,10 +15,10 @@ use zk_recipes::{Guard, Lease, LockError, LossReason, RwLock, Semaphore, Semapho
 use zk_recipes::{WriteGuard, revoke};
 use zk_tests::{Curator, connect, contenders, open, shared_zookeeper};
 
-/// Whoever dies keeps what it has for so long.
+/// Session timeout of a client that dies. Its nodes stay for that long.
 const SHORT: Duration = Duration::from_secs(4);
 
-/// Those who live on.
+/// Returns the clients that stay alive.
 async fn both() -> Option<(String, Client, Curator)> {
     let address = shared_zookeeper()?.connect_string();
     let curator = Curator::start(&address)?;
@@ -41,12 +42,12 @@ fn permits(client: &Client, path: &str, count: u32) -> JoinHandle<Result<Lease, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sides_of_a_killed_java_process_are_free_once_its_session_has_expired() {
+async fn rw_lock_of_killed_java_process_is_free_after_expiry() {
     let Some((address, client, mut curator)) = both().await else { return };
     const PATH: &str = "/deaths/rw-theirs";
     let Some(mut waiter) = Curator::with_timeout(&address, SHORT) else { return };
     let Some(mut holder) = Curator::with_timeout(&address, SHORT) else { return };
-    // One that writes and reads, so that it has two nodes.
+    // The process writes and reads, so it has two nodes.
     holder.ok("a", &format!("acquire write {PATH} 0 0 -1"));
     holder.ok("a", "read-too");
     let reading = reader(&client, PATH);
@@ -60,7 +61,7 @@ async fn the_sides_of_a_killed_java_process_are_free_once_its_session_has_expire
     let writing = writer(&client, PATH);
     contenders(&client, PATH, 7).await;
 
-    // A writer that waited: nobody holds the lock for that.
+    // A writer that only waits dies. That releases no lock.
     drop(waiter);
     contenders(&client, PATH, 6).await;
     holder.ok("a", &format!("participants write {PATH}"));
@@ -79,7 +80,7 @@ async fn the_sides_of_a_killed_java_process_are_free_once_its_session_has_expire
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curators_readers_and_writers_come_in_where_sessions_of_ours_have_died() {
+async fn curators_readers_and_writers_acquire_after_our_expiry() {
     let Some((address, client, mut curator)) = both().await else { return };
     const PATH: &str = "/deaths/rw-ours";
     let (holder, waiter) = (connect(&address, SHORT).await, connect(&address, SHORT).await);
@@ -92,7 +93,7 @@ async fn curators_readers_and_writers_come_in_where_sessions_of_ours_have_died()
     curator.tell("writer", &format!("acquire write {PATH} 0 0 -1"));
     contenders(&client, PATH, 4).await;
 
-    // The writer that waits: Curator's reader is beside the one of ours then.
+    // The waiting writer dies. Then Curator's reader shares the lock with ours.
     waiter.detach().expect("a session");
     assert!(dying.await.unwrap().is_err());
     assert_eq!(curator.answer("reader"), ["ok"]);
@@ -108,7 +109,7 @@ async fn curators_readers_and_writers_come_in_where_sessions_of_ours_have_died()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_permits_of_a_killed_java_process_are_free_once_its_session_has_expired() {
+async fn permits_of_killed_java_process_are_free_after_expiry() {
     let Some((address, client, mut curator)) = both().await else { return };
     const PATH: &str = "/deaths/permits-theirs";
     let leases = async |count| contenders(&client, "/deaths/permits-theirs/leases", count).await;
@@ -117,7 +118,7 @@ async fn the_permits_of_a_killed_java_process_are_free_once_its_session_has_expi
     let Some(mut holder) = Curator::with_timeout(&address, SHORT) else { return };
     holder.ok("a", &format!("acquire semaphore {PATH} 3 2 -1"));
     curator.ok("holds-one", &format!("acquire semaphore {PATH} 3 1 -1"));
-    // It has its turn, and a lease beyond the limit.
+    // The waiter is first in the queue, and has a lease node beyond the limit.
     waiter.tell("a", &format!("acquire semaphore {PATH} 3 1 -1"));
     leases(4).await;
     let two = permits(&client, PATH, 2);
@@ -126,14 +127,14 @@ async fn the_permits_of_a_killed_java_process_are_free_once_its_session_has_expi
     turns(3).await;
 
     drop(waiter);
-    turns(2).await; // the next in the queue, which is ours, wants two
+    turns(2).await; // our waiter is next in the queue, and requests two
     leases(5).await;
     assert!(!two.is_finished());
     holder.ok("a", &format!("participants semaphore {PATH}"));
     drop(holder);
     let two = two.await.unwrap().unwrap();
     assert_eq!((two.permits(), two.is_held()), (2, true));
-    leases(4).await; // with that of the one that waits
+    leases(4).await; // including the lease node of the waiter
     curator.ok("holds-one", "release");
     assert_eq!(curator.answer("behind")[0], "ok");
     two.release().await.unwrap();
@@ -143,7 +144,7 @@ async fn the_permits_of_a_killed_java_process_are_free_once_its_session_has_expi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curator_gets_the_permits_and_the_turn_of_sessions_of_ours_that_have_died() {
+async fn curator_acquires_permits_after_our_sessions_expire() {
     let Some((address, client, mut curator)) = both().await else { return };
     const PATH: &str = "/deaths/permits-ours";
     let leases = async |count| contenders(&client, "/deaths/permits-ours/leases", count).await;
@@ -161,7 +162,7 @@ async fn curator_gets_the_permits_and_the_turn_of_sessions_of_ours_that_have_die
     waiter.detach().expect("a session");
     assert!(dying.await.unwrap().is_err());
     turns(2).await;
-    leases(4).await; // Curator has its turn, and a lease beyond the limit
+    leases(4).await; // Curator is first, with a lease beyond the limit
     holder.detach().expect("a session");
     assert!(matches!(held.lost().await, LossReason::SessionEnded(_)));
     assert_eq!(curator.answer("first")[0], "ok");
@@ -173,9 +174,9 @@ async fn curator_gets_the_permits_and_the_turn_of_sessions_of_ours_that_have_die
     leases(0).await;
 }
 
-/// Curator lists who takes part in a semaphore mutex as in the semaphore that it is.
+/// Curator lists the participants of a semaphore mutex as those of the underlying semaphore.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_semaphore_mutex_lists_its_holder_and_outlives_those_of_either_side() {
+async fn semaphore_mutex_lists_holder_and_survives_dead_holders() {
     let Some((address, client, mut curator)) = both().await else { return };
     const PATH: &str = "/deaths/semaphore-mutex";
     let lock = SemaphoreMutex::new(&client, PATH).unwrap();
@@ -208,9 +209,9 @@ async fn a_semaphore_mutex_lists_its_holder_and_outlives_those_of_either_side() 
     assert_eq!(listed(&mut curator).await, [""; 0]);
 }
 
-/// Each side of a read-write lock can be asked to let go, who waits as well as who holds.
+/// Each side of a read-write lock can be asked to release, both its holders and its waiters.
 #[tokio::test(flavor = "multi_thread")]
-async fn either_side_asks_readers_and_writers_of_the_other_to_let_go() {
+async fn revocation_reaches_readers_and_writers_across_clients() {
     let Some((_, client, mut curator)) = both().await else { return };
     const PATH: &str = "/deaths/revoked-sides";
     let lock = RwLock::new(&client, PATH).unwrap();
@@ -242,9 +243,9 @@ async fn either_side_asks_readers_and_writers_of_the_other_to_let_go() {
     reading.revocation().await.unwrap();
 }
 
-/// Curator does not listen for it with permits (CURATOR-650), and anybody may ask.
+/// Curator does not support revocation of permits (CURATOR-650), but any client may request it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_permit_of_ours_can_be_asked_for_and_one_of_curators_takes_no_harm() {
+async fn permit_revocation_reaches_us_and_leaves_curator_holding() {
     let Some((_, client, mut curator)) = both().await else { return };
     const PATH: &str = "/deaths/revoked-permits";
     let ours = permits(&client, PATH, 2).await.unwrap().unwrap();

@@ -1,14 +1,15 @@
-//! Ten of Curator's contenders and ten of ours, at work on the same locks, and some are killed.
+//! A test with ten contenders of Curator's and ten of ours on the same locks, in which some
+//! processes are killed.
 //!
-//! Each round proves, at the server, that nobody is inside who must not be:
-//! * who has a mutex, a semaphore mutex, or writes, adds one to a number, and nobody else may
-//!   have written between the look and the change;
-//! * who reads looks twice, and nothing may have been written in between;
-//! * who has one of three permits puts an ephemeral node into a folder, where there are never
+//! Each round proves at the server that no illegal holder exists:
+//! * A holder of a mutex or a semaphore mutex, or a writer, adds one to a number. No other client
+//!   may write between its read and its write.
+//! * A reader reads the version twice. No client may write in between.
+//! * A holder of one of three permits creates an ephemeral node in a folder. The folder never has
 //!   more than three.
 //!
-//! A process of Curator's is killed in the middle of its work, a client of ours leaves without a
-//! word; new ones come for them. `FLEET_ROUNDS` makes it longer: 600 take about a minute.
+//! A process of Curator's is killed during its work, and a client of ours detaches without closing
+//! its session. New ones replace them. `FLEET_ROUNDS` sets the length: 600 take about a minute.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +26,7 @@ use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{LockError, Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_tests::{Curator, connect, contenders, eventually, open, shared_zookeeper};
 
-/// What five contenders of a process are at.
+/// The kind of lock and the path of the five contenders of a process.
 const WORK: [(&str, &str); 5] = [
     ("mutex", "/fleet/mutex"),
     ("write", "/fleet/sides"),
@@ -34,7 +35,7 @@ const WORK: [(&str, &str); 5] = [
     ("semaphore", "/fleet/semaphore"),
 ];
 const PERMITS: u32 = 3;
-/// Short, since whoever is killed keeps what it has for so long.
+/// Short, because the nodes of a killed process stay for that long.
 const TIMEOUT: Duration = Duration::from_secs(6);
 const ROUNDS: u64 = 40;
 
@@ -43,7 +44,7 @@ fn proof(path: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_of_curators_and_ten_of_ours_exclude_each_other_whoever_is_killed() {
+async fn mixed_fleet_stays_exclusive_when_processes_are_killed() {
     let Some(server) = shared_zookeeper() else { return };
     let address = server.connect_string();
     let rounds: u64 = match std::env::var("FLEET_ROUNDS") {
@@ -68,7 +69,7 @@ async fn ten_of_curators_and_ten_of_ours_exclude_each_other_whoever_is_killed() 
     let mut leavers = JoinSet::new();
     spawn_workers(&mut leavers, &leaving, u64::MAX, &done);
 
-    // Everybody is at work; then two go, each as a crash does.
+    // All contenders are at work. Then one process and one client end as in a crash.
     let all_at_work = rounds * 2;
     eventually(Duration::from_secs(300), async || {
         (done.load(Ordering::Relaxed) > all_at_work).then_some(())
@@ -90,8 +91,8 @@ async fn ten_of_curators_and_ten_of_ours_exclude_each_other_whoever_is_killed() 
     }
     for curator in [&mut staying, &mut new] {
         for (kind, _) in WORK {
-            // Beside killed and starting processes a machine may be too busy for a heartbeat of
-            // Java's: that would be an error here, and is one of the test.
+            // Killed and starting processes may delay a heartbeat of Java's. The error that follows
+            // would be an error of the test.
             assert_eq!(curator.answer(kind), ["ok"], "{kind}");
         }
     }
@@ -110,7 +111,7 @@ async fn ten_of_curators_and_ten_of_ours_exclude_each_other_whoever_is_killed() 
     }
 }
 
-/// The five actors of a process, each named by what it does.
+/// Starts the five actors of a process, each named after its kind of lock.
 fn send_to_work(curator: &mut Curator, rounds: u64) {
     for (kind, path) in WORK {
         let proof = proof(path);
@@ -136,7 +137,7 @@ fn spawn_workers(
     }
 }
 
-/// One round.
+/// Runs one round.
 async fn work(client: &Client, kind: &str, path: &str) -> Result<(), LockError> {
     let proof = proof(path);
     match kind {
@@ -175,7 +176,7 @@ async fn work(client: &Client, kind: &str, path: &str) -> Result<(), LockError> 
     }
 }
 
-/// `BadVersion`, which nothing here expects, says that somebody else was inside.
+/// Adds one to the number. `BadVersion`, which no other step causes, shows a second holder.
 async fn add_one(client: &Client, proof: &str) -> Result<(), LockError> {
     let seen = client.get_data(proof).await?;
     let number: u64 = std::str::from_utf8(&seen.data.unwrap()).unwrap().parse().unwrap();

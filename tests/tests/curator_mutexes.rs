@@ -1,4 +1,4 @@
-//! A mutex shared with Java services that use Curator.
+//! Tests of a mutex that we share with Java services that use Curator.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ async fn both() -> Option<(Client, Curator)> {
     Some((open(&address).await, curator))
 }
 
-/// One contender more, which is the `count`th: ours.
+/// Adds a contender of ours, and waits until the queue has `count` contenders.
 async fn ours(client: &Client, path: &str, count: usize) -> JoinHandle<Guard> {
     let lock = Mutex::new(client, path).unwrap();
     let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
@@ -29,7 +29,7 @@ async fn ours(client: &Client, path: &str, count: usize) -> JoinHandle<Guard> {
     waiting
 }
 
-/// One contender more, which is the `count`th: Curator's.
+/// Adds a contender of Curator's, and waits until the queue has `count` contenders.
 async fn theirs(
     (client, curator): (&Client, &mut Curator),
     (actor, path): (&str, &str),
@@ -39,7 +39,7 @@ async fn theirs(
     contenders(client, path, count).await;
 }
 
-/// The nodes in the queue as both sides list them, which must be the same, in the same order.
+/// Returns the nodes in the queue. Both sides must list the same nodes in the same order.
 async fn listed(client: &Client, curator: &mut Curator, path: &str) -> Vec<String> {
     let ours = Mutex::new(client, path).unwrap().participants().await.unwrap();
     let ours: Vec<String> = ours.into_iter().map(|it| it.path).collect();
@@ -48,7 +48,7 @@ async fn listed(client: &Client, curator: &mut Curator, path: &str) -> Vec<Strin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_who_wait_come_in_the_order_in_which_they_came_and_both_list_them() {
+async fn mixed_waiters_acquire_in_queue_order_and_list_alike() {
     let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/interop/mutex-order";
     curator.ok("first", &format!("acquire mutex {PATH} 0 0 -1"));
@@ -79,7 +79,7 @@ async fn all_who_wait_come_in_the_order_in_which_they_came_and_both_list_them() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_gives_up_in_the_middle_lets_nobody_in() {
+async fn cancelled_waiter_in_queue_grants_no_lock_to_those_behind() {
     let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/interop/mutex-given-up";
     let address = shared_zookeeper().unwrap().connect_string();
@@ -94,7 +94,7 @@ async fn whoever_gives_up_in_the_middle_lets_nobody_in() {
     theirs((&client, &mut other), ("second-process", PATH), 5).await;
     let last = ours(&client, PATH, 6).await;
 
-    // Ours cancelled, our session closed: those behind go on waiting.
+    // Our waiter is cancelled and our session is closed. The waiters behind them keep waiting.
     dropped.abort();
     contenders(&client, PATH, 5).await;
     closing.close().await;
@@ -113,7 +113,7 @@ async fn whoever_gives_up_in_the_middle_lets_nobody_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lock_of_a_killed_java_process_is_ours_once_its_session_has_expired() {
+async fn mutex_of_killed_java_process_is_granted_after_expiry() {
     let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/interop/mutex-killed";
     let address = shared_zookeeper().unwrap().connect_string();
@@ -138,7 +138,7 @@ async fn the_lock_of_a_killed_java_process_is_ours_once_its_session_has_expired(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn either_side_asks_the_other_to_let_go() {
+async fn revocation_reaches_holder_across_clients() {
     let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/interop/mutex-revoked";
     let guard = Mutex::new(&client, PATH).unwrap().acquire().await.unwrap();
@@ -158,9 +158,9 @@ async fn either_side_asks_the_other_to_let_go() {
     assert!(!revoke(&client, &queue[0]).await.unwrap(), "nobody is there to be asked");
 }
 
-/// Both sides at work at once, each writing into one file when it comes in and goes out.
+/// Contenders of both kinds write to one file when they acquire and when they release.
 #[tokio::test(flavor = "multi_thread")]
-async fn mixed_contenders_are_never_inside_together() {
+async fn mixed_contenders_never_hold_mutex_together() {
     const PATH: &str = "/interop/mutex-crowd";
     const EACH: usize = 5;
     const ROUNDS: usize = 15;

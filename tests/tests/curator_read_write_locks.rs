@@ -1,4 +1,4 @@
-//! A read-write lock shared with Java services that use Curator.
+//! Tests of a read-write lock that we share with Java services that use Curator.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ async fn both() -> Option<(Client, Curator)> {
     Some((open(&address).await, curator))
 }
 
-/// One contender more at `path`, which is the `count`th: ours.
+/// Adds a reader of ours, and waits until the queue at the lock's path has `count` contenders.
 async fn reader(client: &Client, lock: &RwLock, count: usize) -> JoinHandle<Guard> {
     let side = lock.read().clone();
     let waiting = tokio::spawn(async move { side.acquire().await.unwrap() });
@@ -28,7 +28,7 @@ async fn reader(client: &Client, lock: &RwLock, count: usize) -> JoinHandle<Guar
     waiting
 }
 
-/// As [`reader`], to write.
+/// Adds a writer of ours; see [`reader`].
 async fn writer(client: &Client, lock: &RwLock, count: usize) -> JoinHandle<WriteGuard> {
     let side = lock.write().clone();
     let waiting = tokio::spawn(async move { side.acquire().await.unwrap() });
@@ -36,7 +36,7 @@ async fn writer(client: &Client, lock: &RwLock, count: usize) -> JoinHandle<Writ
     waiting
 }
 
-/// One contender more at `path`, which is the `count`th: Curator's.
+/// Adds a contender of Curator's, and waits until the queue at `path` has `count` contenders.
 async fn theirs(
     (client, curator): (&Client, &mut Curator),
     actor: &str,
@@ -47,7 +47,7 @@ async fn theirs(
     contenders(client, path, count).await;
 }
 
-/// The nodes of each side as both list them, which must be the same, in the same order.
+/// Returns the nodes of each side. Both clients must list the same nodes in the same order.
 async fn listed(lock: &RwLock, curator: &mut Curator) -> [Vec<String>; 2] {
     let paths = |participants: Vec<Participant>| -> Vec<String> {
         participants.into_iter().map(|it| it.path).collect()
@@ -62,13 +62,13 @@ async fn listed(lock: &RwLock, curator: &mut Curator) -> [Vec<String>; 2] {
     ours
 }
 
-/// The number at the end of a node's name.
+/// Returns the sequence number at the end of a node's name.
 fn number(node: &str) -> &str {
     &node[node.len() - 10..]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_share_and_writers_are_alone_and_both_sides_list_the_same() {
+async fn readers_share_and_writer_excludes_across_clients() {
     let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/interop/rw-sides";
     let lock = RwLock::new(&client, PATH).unwrap();
@@ -77,7 +77,7 @@ async fn readers_share_and_writers_are_alone_and_both_sides_list_the_same() {
     curator.ok("reader", &format!("acquire read {PATH} 0 0 -1"));
     assert_eq!(curator.ask("writer", &format!("acquire write {PATH} 0 0 200")), ["timeout"]);
     assert!(lock.write().try_acquire().await.unwrap().is_none());
-    contenders(&client, PATH, 2).await; // without those who gave up
+    contenders(&client, PATH, 2).await; // the timed-out contenders are gone
 
     let waiting = writer(&client, &lock, 3).await;
     let [readers, writers] = listed(&lock, &mut curator).await;
@@ -102,7 +102,7 @@ async fn readers_share_and_writers_are_alone_and_both_sides_list_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_who_wait_come_in_by_the_order_in_which_they_came() {
+async fn mixed_readers_and_writers_acquire_in_queue_order() {
     let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/interop/rw-order";
     let lock = RwLock::new(&client, PATH).unwrap();
@@ -158,10 +158,11 @@ async fn curators_waiters_stay_behind_our_downgrade() {
     curator.ok("writer", "release");
 }
 
-/// Since 5.5 Curator's reader has the number of its write node, and keeps out those who
-/// waited before it came. Up to 5.4 it has a later one, and keeps out who comes after it.
+/// Since 5.5, Curator's reader has the number of its write node, and excludes writers that waited
+/// before the reader's node was created. Up to 5.4 it has a later number, and excludes only writers
+/// that queue after it.
 #[tokio::test(flavor = "multi_thread")]
-async fn we_stay_behind_curators_downgrade() {
+async fn our_waiters_stay_behind_curators_downgrade() {
     let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/interop/rw-theirs";
     let lock = RwLock::new(&client, PATH).unwrap();
@@ -186,7 +187,7 @@ async fn we_stay_behind_curators_downgrade() {
     late_writer.await.unwrap().release().await.unwrap();
     contenders(&client, PATH, 0).await;
 
-    // With a writer that waits before the reader's node comes.
+    // A writer waits before the reader's node is created.
     curator.ok("peer", &format!("acquire write {PATH} 0 0 -1"));
     let early_writer = writer(&client, &lock, 2).await;
     curator.ok("peer", "read-too");
@@ -199,20 +200,19 @@ async fn we_stay_behind_curators_downgrade() {
         curator.ok("peer", "release");
         early_writer.await.unwrap().release().await.unwrap();
     } else {
-        // CURATOR-621: nothing tells the holder from one who waits.
+        // CURATOR-621: no node distinguishes the holder from a waiter.
         early_writer.await.unwrap().release().await.unwrap();
         curator.ok("peer", "release");
     }
     contenders(&client, PATH, 0).await;
 }
 
-/// Readers and writers of both kinds at the same time, each writing into one file when it
-/// comes in and when it goes out.
+/// Readers and writers of both kinds write to one file when they acquire and when they release.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_writer_is_inside_with_anybody_else() {
+async fn writer_excludes_mixed_contenders() {
     const PATH: &str = "/interop/rw-crowd";
     const ROUNDS: usize = 25;
-    /// What a writer counts for; more than all readers together.
+    /// Weight of a writer, larger than that of all readers together.
     const WRITER: i64 = 1000;
     let Some((client, mut curator)) = both().await else { return };
     let scratch = Scratch::new();
@@ -270,7 +270,7 @@ async fn no_writer_is_inside_with_anybody_else() {
     contenders(&client, PATH, 0).await;
 }
 
-/// Comes in, proves that it holds the lock, and goes out.
+/// Records an acquisition, proves that the lock is held, and records the release.
 fn visit(journal: &std::path::Path, weight: i64, token: impl Fn() -> i64) {
     use std::io::Write;
     let append = |word: &str| {

@@ -1,4 +1,4 @@
-//! Semaphores and semaphore mutexes shared with Java services that use Curator.
+//! Tests of semaphores and semaphore mutexes that we share with Java services that use Curator.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,12 +25,12 @@ fn names(participants: &[Participant]) -> Vec<String> {
     participants.iter().map(name).collect()
 }
 
-/// The permits at the path, as both sides list them, which must be the same.
+/// Returns the permits at the path. Both clients must list the same permits.
 async fn listed(semaphore: &Semaphore, curator: &mut Curator) -> Vec<String> {
     let ours = names(&semaphore.participants().await.unwrap());
     let mut theirs =
         curator.ok("observer", &format!("participants semaphore {}", semaphore.path()));
-    theirs.sort_by(|a, b| a[a.len() - 10..].cmp(&b[b.len() - 10..])); // it does not sort them
+    theirs.sort_by(|a, b| a[a.len() - 10..].cmp(&b[b.len() - 10..])); // Curator does not sort
     assert_eq!(ours, theirs);
     ours
 }
@@ -41,7 +41,7 @@ fn queue(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Lease, LockEr
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn permits_are_counted_together_and_listed_alike() {
+async fn permits_of_both_clients_are_counted_and_listed_together() {
     let Some((client, mut curator)) = both().await else { return };
     let semaphore = Semaphore::new(&client, "/interop/s", 4).unwrap().with_data("ours");
     let theirs = curator.ok("a", "acquire semaphore /interop/s 4 2 -1");
@@ -50,7 +50,7 @@ async fn permits_are_counted_together_and_listed_alike() {
     let short = Duration::from_millis(200);
     assert!(semaphore.acquire_timeout(short).await.unwrap().is_none());
     assert_eq!(curator.ask("b", "acquire semaphore /interop/s 4 1 200"), ["timeout"]);
-    contenders(&client, "/interop/s/leases", 4).await; // without those who gave up
+    contenders(&client, "/interop/s/leases", 4).await; // the timed-out ones are gone
     let all = listed(&semaphore, &mut curator).await;
     let ours: Vec<&str> = lease.nodes().map(|it| it.rsplit('/').next().unwrap()).collect();
     assert_eq!(all, [theirs.iter().map(String::as_str).collect(), ours].concat());
@@ -60,7 +60,7 @@ async fn permits_are_counted_together_and_listed_alike() {
         (&b"127.0.0.1"[..], &b"ours"[..])
     );
 
-    // What one side gives back the other gets.
+    // A permit that one client releases is granted to the other.
     curator.tell("b", "acquire semaphore /interop/s 4 1 -1");
     contenders(&client, "/interop/s/leases", 5).await;
     lease.release().await.unwrap();
@@ -77,7 +77,7 @@ async fn permits_are_counted_together_and_listed_alike() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_who_wait_come_in_the_order_in_which_they_came() {
+async fn mixed_permit_waiters_acquire_in_queue_order() {
     let Some((client, mut curator)) = both().await else { return };
     let semaphore = Semaphore::new(&client, "/interop/fifo", 1).unwrap();
     let turns = async |count| contenders(&client, "/interop/fifo/locks", count).await;
@@ -107,7 +107,7 @@ async fn all_who_wait_come_in_the_order_in_which_they_came() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_count_that_curator_sets_is_the_limit() {
+async fn shared_count_set_by_curator_is_the_limit() {
     let Some((client, mut curator)) = both().await else { return };
     curator.ok("a", "count /interop/limit 1");
     let count = SharedCount::new(&client, "/interop/limit", 9).unwrap();
@@ -120,14 +120,15 @@ async fn a_count_that_curator_sets_is_the_limit() {
     assert!(one.is_held() && two.is_held());
 }
 
-/// Both sides at work at once; what they have at any moment is never more than there is.
+/// Lets contenders of both clients compete. The permits held at any time never exceed the limit.
 async fn contend(path: &str, kind: &str, max: u32) {
     let Some((client, mut curator)) = both().await else { return };
     let scratch = Scratch::new();
     let journal = scratch.path("journal");
     let actors: Vec<String> = (0..CONTENDERS).map(|n| format!("actor-{n}")).collect();
     for actor in &actors {
-        // Curator takes several one by one, and may wait for one that has its turn.
+        // Curator acquires several permits one by one, and may wait for a contender that is first
+        // in the queue.
         let loops = format!("loop {kind} {path} {max} 1 {ROUNDS} {}", journal.display());
         curator.tell(actor, &loops);
     }
@@ -177,7 +178,7 @@ fn append(journal: &std::path::Path, line: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mixed_contenders_never_have_more_permits_than_there_are() {
+async fn mixed_contenders_never_exceed_permit_limit() {
     contend("/interop/mixed", "semaphore", 3).await;
 }
 
@@ -187,7 +188,7 @@ async fn mixed_contenders_never_hold_a_semaphore_mutex_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_semaphore_mutex_is_handed_to_and_fro() {
+async fn semaphore_mutex_alternates_between_clients() {
     let Some((client, mut curator)) = both().await else { return };
     let lock = SemaphoreMutex::new(&client, "/interop/to-and-fro").unwrap();
     let take = "acquire semaphore-mutex /interop/to-and-fro 0 0";

@@ -1,5 +1,5 @@
-//! Where the locks that both sides share are: below a namespace, under an access control list,
-//! among foreign nodes, on long paths, in containers that come and go.
+//! Tests of shared locks in unusual places: below a namespace, under an access control list, among
+//! foreign nodes, on long paths, and in containers that are reaped.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,9 +33,9 @@ fn acquires(client: &Client, path: &str) -> tokio::task::JoinHandle<zk_recipes::
     tokio::spawn(async move { lock.acquire().await.unwrap() })
 }
 
-/// Curator's namespace is our chroot, and neither side sees it in a path.
+/// Curator's namespace is our chroot, and neither client has it in its paths.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_in_a_namespace_is_below_a_chroot() {
+async fn curators_namespace_equals_our_chroot() {
     let Some((address, root, _)) = both().await else { return };
     let Some(mut curator) = Curator::with_options(&address, TIMEOUT, &["namespace=team"]) else {
         return;
@@ -63,7 +63,7 @@ async fn what_is_in_a_namespace_is_below_a_chroot() {
         curator.ok("a", "acquire mutex /deep/lock 0 0 -1");
     }
 
-    // Outside of it is another lock, with another path.
+    // The same path outside of the namespace is another lock.
     let outside = Mutex::new(&root, "/deep/lock").unwrap();
     assert!(outside.try_acquire().await.unwrap().is_some());
     let semaphore = Semaphore::new(&chroot, "/permits", 1).unwrap();
@@ -74,9 +74,9 @@ async fn what_is_in_a_namespace_is_below_a_chroot() {
     assert!(semaphore.try_acquire().await.unwrap().is_none());
 }
 
-/// Of all that Curator does here, nothing needs to be permitted to others.
+/// No operation of Curator's here needs a permission for other users.
 #[tokio::test(flavor = "multi_thread")]
-async fn those_who_know_the_secret_share_locks_and_others_are_declined() {
+async fn lock_with_acl_admits_only_clients_with_credentials() {
     let Some((address, stranger, mut strange)) = both().await else { return };
     let options = &["digest=team:secret"];
     let Some(mut curator) = Curator::with_options(&address, TIMEOUT, options) else { return };
@@ -84,7 +84,7 @@ async fn those_who_know_the_secret_share_locks_and_others_are_declined() {
     let client = config.session_timeout(TIMEOUT).connect().await.unwrap();
     let list = vec![Acl::digest(Perms::ALL, "team", "secret")];
 
-    // Paths that Curator makes, and paths that we make.
+    // Curator creates the first path, and we create the second.
     for (theirs, path) in [(true, "/secret-theirs"), (false, "/secret-ours")] {
         let mutex_path = format!("{path}/mutex");
         let mutex = Mutex::new(&client, &mutex_path).unwrap().with_acl(list.clone());
@@ -135,11 +135,11 @@ async fn those_who_know_the_secret_share_locks_and_others_are_declined() {
     }
 }
 
-/// Nodes of all kinds of names, of nobody who contends. Those that sort behind the numbers
-/// stop nobody; one that sorts ahead stops Curator for ever (CURATOR-43), and us if it could
-/// be a contender's.
+/// Foreign nodes have many kinds of names. Names that sort after the sequence numbers block no
+/// contender. A name that sorts before them blocks Curator for ever (CURATOR-43), and blocks us
+/// only if it could be a contender's.
 #[tokio::test(flavor = "multi_thread")]
-async fn foreign_nodes_among_the_contenders_stop_nobody_who_need_not_wait() {
+async fn foreign_nodes_block_only_if_they_could_be_contenders() {
     let Some((_, client, mut curator)) = both().await else { return };
     const PATH: &str = "/surroundings/foreign";
     let mutex = Mutex::new(&client, PATH).unwrap();
@@ -168,7 +168,7 @@ async fn foreign_nodes_among_the_contenders_stop_nobody_who_need_not_wait() {
         curator.ok("b", "release");
     }
 
-    // With the lock name it may be a contender: both wait for it.
+    // A node with the lock name may be a contender, so both clients wait for it.
     let old_style = format!("{PATH}/lock-0000000000");
     client.create(&old_style, b"", CreateMode::Persistent).await.unwrap();
     assert_eq!(curator.ask("a", &format!("acquire mutex {PATH} 0 0 100")), ["timeout"]);
@@ -188,15 +188,15 @@ async fn foreign_nodes_among_the_contenders_stop_nobody_who_need_not_wait() {
     curator.ok("a", &format!("acquire mutex {PATH} 0 0 -1"));
 }
 
-/// An operator deletes all there is below the lock, and the lock.
+/// An operator deletes all nodes below the lock, and the lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn those_whose_lock_is_deleted_under_them_queue_again() {
+async fn waiters_requeue_when_lock_path_is_deleted() {
     let Some((_, client, mut curator)) = both().await else { return };
     for kind in ["mutex", "write"] {
         let path = format!("/surroundings/deleted-{kind}");
         let sides = RwLock::new(&client, &path).unwrap();
         let mutex = Mutex::new(&client, &path).unwrap();
-        // Each keeps its guard for as long as it waits for the loss.
+        // Each future keeps its guard while it waits for the loss.
         let lost: Pin<Box<dyn Future<Output = LossReason> + Send>> = match kind {
             "mutex" => {
                 let guard = mutex.acquire().await.unwrap();
@@ -216,7 +216,8 @@ async fn those_whose_lock_is_deleted_under_them_queue_again() {
         let waiting = tokio::spawn(async move {
             loop {
                 match visit().await {
-                    // Those ahead went, which let it in, and it learns that its own node did, too.
+                    // The deletion of the nodes ahead granted the lock, and then the waiter finds
+                    // its own node deleted as well.
                     Err(LockError::Lost(LossReason::NodeDeleted)) => {}
                     ended => return ended,
                 }
@@ -237,9 +238,9 @@ async fn those_whose_lock_is_deleted_under_them_queue_again() {
     }
 }
 
-/// The server takes the empty path away, and the numbers begin anew.
+/// The server removes the empty path, and sequence numbers start again.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_both_have_left_is_reaped_and_made_again_by_either() {
+async fn reaped_path_is_recreated_by_either_client() {
     let Some(zk) = zookeeper_with(&Settings::default().container_check_ms(50)) else { return };
     let Some(mut curator) = Curator::start(&zk.connect_string()) else { return };
     let client = open(&zk.connect_string()).await;
@@ -279,9 +280,9 @@ async fn what_both_have_left_is_reaped_and_made_again_by_either() {
     }
 }
 
-/// Both sides at once, while the server looks for empty containers all the time.
+/// Both clients use the lock while the server keeps checking for empty containers.
 #[tokio::test(flavor = "multi_thread")]
-async fn both_come_and_go_while_the_path_is_reaped_between_them() {
+async fn mixed_clients_alternate_while_path_is_reaped() {
     let Some(zk) = zookeeper_with(&Settings::default().container_check_ms(1)) else { return };
     let Some(mut curator) = Curator::start(&zk.connect_string()) else { return };
     let client = open(&zk.connect_string()).await;
@@ -302,9 +303,9 @@ async fn both_come_and_go_while_the_path_is_reaped_between_them() {
     assert!(reaped > 0);
 }
 
-/// Many levels, a name as long as they come, and every byte that may be in one.
+/// Paths with many levels, with a name of 4,000 characters, and with names like those of lock nodes.
 #[tokio::test(flavor = "multi_thread")]
-async fn long_paths_and_odd_names_are_the_same_to_both() {
+async fn long_paths_and_odd_names_work_across_clients() {
     let Some((_, client, mut curator)) = both().await else { return };
     let deep = format!("/surroundings{}", "/level".repeat(60));
     let long = format!("/surroundings/{}", "n".repeat(4_000));
@@ -323,9 +324,9 @@ async fn long_paths_and_odd_names_are_the_same_to_both() {
     }
 }
 
-/// Curator's revocable locks have none; of somebody else's client the data may be null.
+/// Curator's revocable locks have empty data. The data of another client's node may be null.
 #[tokio::test(flavor = "multi_thread")]
-async fn contenders_without_data_are_contenders() {
+async fn contender_with_empty_or_null_data_is_waited_for() {
     let Some((_, client, mut curator)) = both().await else { return };
     const PATH: &str = "/surroundings/no-data";
     let lock = Mutex::new(&client, PATH).unwrap();

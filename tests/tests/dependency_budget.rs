@@ -1,5 +1,5 @@
-//! What an application gets along with `zk-recipes`: few packages, no procedural macro, no
-//! `unsafe` of ours.
+//! Tests of the dependencies of `zk-recipes`: few packages, no procedural macro, and no `unsafe` in
+//! our libraries.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
-fn there_are_at_most_twenty_packages() {
+fn zk_recipes_needs_at_most_twenty_packages() {
     let packages = packages();
     assert!(packages.contains_key("zk-recipes") && packages.contains_key("zk-proto"));
     let names: Vec<_> = packages.keys().collect();
@@ -22,7 +22,7 @@ fn there_are_at_most_twenty_packages() {
 }
 
 #[test]
-fn none_is_a_procedural_macro_or_needed_by_one() {
+fn dependencies_contain_no_procedural_macro() {
     for (name, line) in packages() {
         let looks_like_one = name.ends_with("-macros")
             || name.ends_with("-macro")
@@ -33,7 +33,7 @@ fn none_is_a_procedural_macro_or_needed_by_one() {
 }
 
 #[test]
-fn tokio_comes_without_its_macros_and_not_in_full() {
+fn tokio_is_used_without_macros_and_full_features() {
     let tokio = packages().remove("tokio").unwrap();
     let features: Vec<&str> = tokio.rsplit(' ').next().unwrap().split(',').collect();
     assert!(features.contains(&"net"), "the features are not at the end of the line: {tokio}");
@@ -43,7 +43,7 @@ fn tokio_comes_without_its_macros_and_not_in_full() {
 }
 
 #[test]
-fn the_libraries_forbid_unsafe_code() {
+fn libraries_forbid_unsafe_code() {
     for name in ["zk-proto", "zk-session-core", "zk-session", "zk-recipes"] {
         let path = root().join(format!("crates/{name}/src/lib.rs"));
         let text = fs::read_to_string(&path).unwrap();
@@ -52,8 +52,8 @@ fn the_libraries_forbid_unsafe_code() {
     }
 }
 
-/// The packages that `zk-recipes` needs, itself included, by name, each with its line of
-/// `cargo tree`: name, version, what it is, and its features.
+/// Returns the packages that `zk-recipes` needs, including itself, by name. The value is the line
+/// of `cargo tree`: name, version, kind, and features.
 fn packages() -> BTreeMap<String, String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--package", "zk-recipes", "--edges", "normal"])

@@ -1,4 +1,4 @@
-//! Sessions, watches and outcomes while the servers of an ensemble of three come and go.
+//! Tests of sessions, watches and outcomes while servers of an ensemble of three fail and return.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,9 +14,9 @@ use zk_recipes::session::{
 };
 use zk_tests::{Ensemble, connect, ensemble};
 
-/// The old leader takes the session's connection with it, and an election goes by.
+/// The session's connection breaks with the old leader, and the ensemble holds an election.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_its_nodes_and_its_watches_survive_the_death_of_the_leader() {
+async fn session_nodes_and_watches_survive_death_of_leader() {
     let _alone = ONE_AT_A_TIME.lock().await;
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     let leader = ensemble.leader().unwrap();
@@ -36,15 +36,15 @@ async fn a_session_its_nodes_and_its_watches_survive_the_death_of_the_leader() {
     let event = tokio::time::timeout(LIMIT, watch).await.expect("the watch is gone").unwrap();
     assert_eq!(event.event_type, EventType::NODE_DATA_CHANGED);
 
-    // It comes back as a follower, and nobody minds.
+    // The old leader returns as a follower, without an effect on clients.
     ensemble.server(leader).restart().unwrap();
     assert!(!ensemble.server(leader).is_leader().unwrap());
     client.set_data("/e", b"again", None).await.unwrap();
 }
 
-/// No byte comes any more, and no end of the stream either.
+/// No further byte arrives on the connection, and no end of the stream.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_moves_on_from_a_server_that_stands_still() {
+async fn session_leaves_a_paused_server() {
     let _alone = ONE_AT_A_TIME.lock().await;
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     for role in [Ensemble::follower, Ensemble::leader] {
@@ -63,9 +63,9 @@ async fn a_session_moves_on_from_a_server_that_stands_still() {
     }
 }
 
-/// Whatever is said of the outcome of a write must be true when the dust has settled.
+/// The reported outcome of a write must be true once the ensemble serves again.
 #[tokio::test(flavor = "multi_thread")]
-async fn outcomes_are_true_over_the_death_of_the_leader() {
+async fn write_outcomes_are_true_when_leader_dies() {
     let _alone = ONE_AT_A_TIME.lock().await;
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     let leader = ensemble.leader().unwrap();
@@ -93,10 +93,10 @@ async fn outcomes_are_true_over_the_death_of_the_leader() {
     println!("{} of {WRITES} answered", told.iter().filter(|told| told.is_ok()).count());
 }
 
-/// Without a majority there is nobody to say that a session has expired, nor to give its locks
-/// away; and the session is there again with the majority.
+/// Without a majority no server can expire a session or grant its locks to another client. The
+/// session continues when the majority is back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_waits_for_a_majority() {
+async fn session_survives_loss_of_majority() {
     let _alone = ONE_AT_A_TIME.lock().await;
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     let all = ensemble.connect_string();
@@ -115,7 +115,7 @@ async fn a_session_waits_for_a_majority() {
     assert_eq!((stat.ephemeral_owner, client.session_id()), (session_id, session_id));
 }
 
-/// Asks again for as long as only the connection is to blame.
+/// Repeats a request as long as only the connection fails.
 async fn stays<T>(ask: impl AsyncFn() -> Result<T, Error>) -> T {
     loop {
         match ask().await {
@@ -129,11 +129,11 @@ async fn stays<T>(ask: impl AsyncFn() -> Result<T, Error>) -> T {
     }
 }
 
-/// Waits until the session has lost its connection and has another one.
+/// Waits until the session has lost its connection and has a new one.
 async fn back(client: &Client) {
     let mut events = client.events();
     let wait = async {
-        // What has happened before the subscription has left its mark.
+        // `is_connected` shows events from before the subscription.
         while client.is_connected() {
             if let Some(SessionEvent::Suspended { .. } | SessionEvent::Reconnected { .. }) =
                 events.next().await
@@ -148,7 +148,7 @@ async fn back(client: &Client) {
     tokio::time::timeout(LIMIT, wait).await.expect("it does not come back");
 }
 
-/// A client of the whole ensemble that has begun at the given server.
+/// Opens a session to the whole ensemble that begins at the given server.
 async fn connect_first_to(ensemble: &Ensemble, server: usize, timeout: Duration) -> Client {
     for _ in 0..DRAWS {
         let client = connect(&ensemble.connect_string(), timeout).await;
@@ -167,12 +167,12 @@ async fn connect_to_all_but(ensemble: &Ensemble, server: usize) -> Client {
     connect(&others.join(","), TIMEOUT).await
 }
 
-/// Three servers each: several ensembles at once hold each other up.
+/// Each test runs three servers. Several ensembles at once would slow each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 const TICK_MS: u32 = 2000;
 const TIMEOUT: Duration = Duration::from_secs(12);
-/// Outlasts an election on a busy machine, which a session ends itself for otherwise.
+/// Outlasts an election on a busy machine. With a shorter timeout the session would expire locally.
 const PATIENT: Duration = Duration::from_secs(40);
 const LIMIT: Duration = Duration::from_secs(120);
 const DRAWS: usize = 60;

@@ -1,4 +1,4 @@
-//! The fencing token grows from holder to holder, whatever becomes of the lock's path.
+//! Tests that the fencing token grows from holder to holder, even if the lock's path is removed.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,14 +12,14 @@ use zk_recipes::Mutex;
 use zk_tests::{Journal, Settings, Zk, eventually, open, zookeeper_with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_token_grows_also_when_the_server_has_removed_the_empty_lock() {
+async fn token_grows_after_server_removes_empty_lock() {
     let Some(zk) = zookeeper_with(&Settings::default().container_check_ms(50)) else { return };
     let journal = Journal::new();
     let command = Zk::new(zk.connect_string()).journal(&journal);
     let client = open(&zk.connect_string()).await;
     let lock = Mutex::new(&client, PATH).unwrap();
 
-    // Holds the lock across the round, so that the path stays.
+    // The guard holds the lock until the command has queued, so that the path stays.
     let mut tokens = Vec::new();
     for round in 0..ROUNDS {
         let guard = lock.acquire().await.unwrap();
@@ -34,7 +34,7 @@ async fn the_token_grows_also_when_the_server_has_removed_the_empty_lock() {
         assert_eq!((journal.entered().len(), entry.sequence()), (round + 1, 1));
         tokens.push(entry.token);
 
-        // Nobody uses the lock: the server removes it, and what is above it.
+        // The lock is unused, so the server removes its node and the parent.
         for path in [PATH, PARENT] {
             eventually(LIMIT, async || client.exists(path).await.unwrap().is_none().then_some(()))
                 .await
@@ -46,7 +46,7 @@ async fn the_token_grows_also_when_the_server_has_removed_the_empty_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_token_is_the_transaction_that_made_the_node() {
+async fn token_is_the_czxid_of_the_node() {
     let Some(zk) = zk_tests::shared_zookeeper() else { return };
     let client = open(&zk.connect_string()).await;
     let lock = Mutex::new(&client, "/token/lock").unwrap();
@@ -55,7 +55,7 @@ async fn the_token_is_the_transaction_that_made_the_node() {
     let stat = client.exists(guard.node()).await.unwrap().unwrap();
     assert_eq!(token.get(), stat.czxid);
     assert_eq!(guard.check().await.unwrap(), token);
-    // Later changes of the node leave the token alone.
+    // Later changes of the node do not change the token.
     client.set_data(guard.node(), b"__REVOKE__", None).await.unwrap();
     assert_eq!(guard.check().await.unwrap(), token);
     let participants = lock.participants().await.unwrap();

@@ -1,4 +1,4 @@
-//! The example `flash_sale`: what the README has people run first.
+//! Tests of the example `flash_sale`, the first program of the README.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ fn sell(arguments: &[&str]) -> Output {
     command.env_remove("ZK_CONNECT").args(SMALL).args(arguments).output().unwrap()
 }
 
-/// Expects that the stock was sold and no more, and that the lock kept its promises.
+/// Expects that exactly the stock was sold, and that the lock kept its promises.
 fn expect_success(ended: &Output, locked_with: &str) {
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success(), "{ended:?}");
@@ -35,19 +35,19 @@ fn expect_success(ended: &Output, locked_with: &str) {
 }
 
 #[test]
-fn it_needs_nothing_but_itself() {
+fn flash_sale_runs_with_its_own_server() {
     expect_success(&sell(&[]), "an in-memory server of its own (127.0.0.1:");
 }
 
 #[test]
-fn it_locks_with_a_real_server() {
+fn flash_sale_runs_on_a_real_server() {
     let Some(server) = shared_zookeeper() else { return };
     let connect = server.connect_string();
     expect_success(&sell(&["--connect", &connect]), &format!("on {connect}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_says_whose_fault_it_is() {
+async fn flash_sale_exit_status_names_the_cause() {
     let server = TestServer::start().await.unwrap();
     server.refuse_connects(0);
     let connect = server.connect_string();

@@ -1,5 +1,5 @@
-//! The server of a holder is cut off from the leader, and goes on answering the holder's pings:
-//! the holder must learn of its loss before the leader gives the lock to somebody else.
+//! The server of a holder is cut off from the leader, and still answers the holder's pings. The
+//! holder must report the loss before the leader grants the lock to another client.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,12 +18,12 @@ use zk_tests::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_learns_of_the_loss_before_the_next_holder_gets_in() {
+async fn guard_reports_loss_before_next_grant() {
     let Some(scene) = Scene::start() else { return };
     let holder = connect(&scene.follower_address(), TIMEOUT).await;
     let guard = Mutex::new(&holder, PATH).unwrap().acquire().await.unwrap();
     let token = guard.token().unwrap();
-    // Asks nothing of the leader, so that the follower answers for itself.
+    // This session sends nothing to the leader, so the follower answers all of its requests itself.
     let bystander = connect(&scene.follower_address(), TIMEOUT).await;
     let mut bystander_events = bystander.events();
 
@@ -50,7 +50,7 @@ async fn a_client_learns_of_the_loss_before_the_next_holder_gets_in() {
     assert!(lost_at < acquired_at, "late by {:?}", lost_at - acquired_at);
     assert!(next_guard.token().unwrap() > token);
 
-    // Whoever trusts its connection has noticed nothing.
+    // A client that relies on its connection alone has noticed nothing.
     assert!(bystander.is_connected());
     let event = tokio::select! {
         biased;
@@ -63,7 +63,7 @@ async fn a_client_learns_of_the_loss_before_the_next_holder_gets_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_has_ended_before_the_next_holder_gets_in() {
+async fn command_ends_before_next_grant() {
     let Some(scene) = Scene::start() else { return };
     let journal = Journal::new();
     let command = Zk::new(scene.follower_address()).session_timeout(TIMEOUT).journal(&journal);
@@ -102,7 +102,7 @@ async fn a_command_has_ended_before_the_next_holder_gets_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_may_move_keeps_the_lock_or_loses_it_but_two_never_hold() {
+async fn holder_that_may_move_never_holds_beside_another() {
     let Some(scene) = Scene::start() else { return };
     let holder = scene.connect_to_any_but_at_the_follower().await;
     let guard = Mutex::new(&holder, PATH).unwrap().acquire().await.unwrap();
@@ -125,8 +125,9 @@ async fn a_holder_that_may_move_keeps_the_lock_or_loses_it_but_two_never_hold() 
     match guard.check().await {
         Ok(still) => {
             assert_eq!(still, token);
-            // Kept: nobody may get in for as long as it is, which is longer than it takes the
-            // leader to forget a session that it has not heard of since the cut.
+            // The lock is kept, so no other client may acquire it while it is held. The test waits
+            // longer than the leader needs to expire a session that has not been touched since the
+            // cut.
             let intruder = tokio::time::timeout(2 * TIMEOUT, async {
                 eventually(LIMIT, async || acquired.is_finished().then_some(())).await
             });
@@ -139,7 +140,7 @@ async fn a_holder_that_may_move_keeps_the_lock_or_loses_it_but_two_never_hold() 
         Err(error) => {
             let (reason, lost_at) = lost.await.unwrap();
             println!("lost: {reason} ({error})");
-            // Seen as lost, the node may still be there: it goes when the guard does.
+            // The guard is lost, but its node may still exist. The node is deleted with the guard.
             let early = acquired.is_finished();
             drop(guard);
             let (next_guard, acquired_at) = acquired.await.unwrap();
@@ -149,7 +150,7 @@ async fn a_holder_that_may_move_keeps_the_lock_or_loses_it_but_two_never_hold() 
     }
 }
 
-/// An ensemble of three whose links can be cut.
+/// An ensemble of three servers whose links can be cut.
 struct Scene {
     ensemble: Ensemble,
     leader: usize,
@@ -175,7 +176,7 @@ impl Scene {
         self.ensemble.cut(self.follower, self.leader).unwrap();
     }
 
-    /// Opens sessions until one happens to begin at the server that will be cut off.
+    /// Opens sessions until one begins at the server that will be cut off.
     async fn connect_to_any_but_at_the_follower(&self) -> Client {
         for _ in 0..DRAWS {
             let config = Config::new(&self.ensemble.connect_string()).unwrap();
@@ -198,7 +199,7 @@ fn exists(pid: u32) -> bool {
 const PATH: &str = "/locks/cut";
 const TICK_MS: u32 = 2000;
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// The leader expires a session after `TIMEOUT` and at most a tick; the rest is for the machine.
+/// The leader expires a session at most a tick after `TIMEOUT`. The rest is for a loaded machine.
 const LIMIT: Duration = Duration::from_secs(20);
-/// All of them miss one of three servers once in 10^11 runs.
+/// All of these sessions miss one of three servers once in 10^11 runs.
 const DRAWS: usize = 64;

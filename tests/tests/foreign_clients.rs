@@ -1,4 +1,4 @@
-//! Clients that are not ours at the server of `zk-testing`, over TCP.
+//! A test of other clients at the server of `zk-testing`, over TCP.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 use zk_testing::TestServer;
 use zk_tests::{Distribution, or_skip};
 
-/// Where Debian puts the jars of Curator.
+/// The folder in which Debian installs the jars of Curator.
 const DEBIAN_JARS: &str = "/usr/share/java";
 const CURATOR_JARS: [&str; 4] =
     ["curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "guava.jar"];
 
-/// What has to have gone well, in order.
+/// Parts that must pass, in order.
 const PARTS: [&str; 6] =
     ["create, get, set", "sequences, children", "watches", "multi", "ephemerals", "zkCli"];
 
-/// And where Curator is installed.
+/// Parts that must pass if Curator is installed.
 const RECIPES: [&str; 4] = [
     "Curator's InterProcessMutex",
     "Curator's InterProcessSemaphoreMutex",

@@ -1,4 +1,4 @@
-//! The four-letter words of the server of `zk-testing` and of a real one, side by side.
+//! Tests that compare the four-letter words of the server of `zk-testing` with those of a real one.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ use zk_recipes::session::Client;
 use zk_testing::{Settings, TestServer, Version};
 use zk_tests::{four_letter, shared_zookeeper};
 
-/// What each server says, with one client connected.
+/// Returns the answer of each server, with one client connected.
 async fn ask_both(word: &'static str) -> Option<[String; 2]> {
     let real = tokio::task::spawn_blocking(shared_zookeeper).await.unwrap()?;
     let version = match ask(real.address(), "srvr").await.contains("version: 3.8") {
@@ -35,7 +35,7 @@ async fn ask(address: SocketAddr, word: &'static str) -> String {
     tokio::task::spawn_blocking(move || four_letter(address, word).unwrap()).await.unwrap()
 }
 
-/// A line without what differs from server to server: numbers, and what a name stands for.
+/// Returns a line without the numbers, which differ from server to server.
 fn shape(line: &str) -> String {
     let mut shape = String::new();
     let mut last_was_digit = false;
@@ -57,7 +57,7 @@ fn keys(text: &str, separator: char) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn short_answers_are_the_same() {
+async fn ruok_and_isro_answers_are_equal() {
     for word in ["ruok", "isro"] {
         let Some([real, ours]) = ask_both(word).await else { return };
         assert_eq!(real, ours, "{word}");
@@ -65,7 +65,7 @@ async fn short_answers_are_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lines_of_a_summary_are_the_same_in_the_same_order() {
+async fn srvr_and_stat_have_the_same_lines_in_the_same_order() {
     let labels = |text: &str| {
         let lines = text.lines().map(|line| line.split_once(": ").map_or(line, |(label, _)| label));
         lines.filter(|line| !line.starts_with(" /")).map(str::to_owned).collect::<Vec<_>>()
@@ -77,7 +77,7 @@ async fn the_lines_of_a_summary_are_the_same_in_the_same_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lines_of_clients_have_the_same_fields() {
+async fn client_lines_have_the_same_fields() {
     for word in ["stat", "cons"] {
         let Some([real, ours]) = ask_both(word).await else { return };
         let fields = |text: &str| {
@@ -90,20 +90,20 @@ async fn the_lines_of_clients_have_the_same_fields() {
             clients.map(names).collect::<BTreeSet<_>>()
         };
         assert!(!fields(&ours).is_empty(), "{ours}");
-        // Others may be connected to the real one, some without a session.
+        // Other clients may be connected to the real server, some without a session.
         assert!(fields(&ours).is_subset(&fields(&real)), "{word}: {real}\n{ours}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_are_counted_in_the_same_words() {
+async fn wchs_has_the_same_format() {
     let Some([real, ours]) = ask_both("wchs").await else { return };
     let shapes = |text: &str| text.lines().map(shape).collect::<Vec<_>>();
     assert_eq!(shapes(&real), shapes(&ours));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_monitored_and_configured_has_the_same_names() {
+async fn mntr_conf_and_envi_have_the_same_keys() {
     let Some([real, ours]) = ask_both("mntr").await else { return };
     let (real_keys, our_keys) = (keys(&real, '\t'), keys(&ours, '\t'));
     let unknown: Vec<_> = our_keys.difference(&real_keys).collect();

@@ -1,4 +1,5 @@
-//! A holder that is killed, or paused for too long: the next one gets in, in time.
+//! Tests of a holder that is killed or paused for too long: the next contender acquires the lock in
+//! time.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +16,7 @@ use zk_tests::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_holder_is_followed_within_the_session_timeout_and_a_tick() {
+async fn next_waiter_acquires_within_timeout_and_tick_after_kill() {
     let Some(scene) = Scene::start().await else { return };
     let mut holder = scene.hold(zk_tests::HOLD).await;
     for _ in 0..ROUNDS {
@@ -32,7 +33,7 @@ async fn a_killed_holder_is_followed_within_the_session_timeout_and_a_tick() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_holder_is_followed_and_ends_its_command_when_it_wakes() {
+async fn paused_holder_ends_its_command_when_it_resumes() {
     let Some(scene) = Scene::start().await else { return };
     let scratch = Scratch::new();
     let told = scratch.path("told");
@@ -61,7 +62,7 @@ async fn a_paused_holder_is_followed_and_ends_its_command_when_it_wakes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_ignores_the_loss_is_killed_after_the_grace_period() {
+async fn command_that_ignores_loss_is_killed_after_grace_period() {
     let Some(scene) = Scene::start().await else { return };
     let script = r#"trap '' TERM; echo $$ >&2
         echo "enter $ZK_FENCING_TOKEN $ZK_LOCK_NODE" >>"$JOURNAL"; exec cat >/dev/null"#;
@@ -79,14 +80,14 @@ async fn a_command_that_ignores_the_loss_is_killed_after_the_grace_period() {
     assert_eq!(ended.code(), Some(74), "{}", ended.stderr);
     assert!(took >= GRACE, "killed after {took:?}");
     assert!(took < GRACE + ALLOWANCE + CLOSING, "killed after {took:?}");
-    // Reaped by its parent before that ended.
+    // The command's parent reaped it before the parent itself ended.
     assert!(!std::path::Path::new(&format!("/proc/{child}")).exists());
     drop(next);
 }
 
-/// The command itself is none of the tests: its end by a signal tells of no lock.
+/// This test ignores the command: its end by a signal shows nothing about the lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_session_of_a_killed_client_is_gone_at_the_server() {
+async fn server_expires_session_of_killed_client() {
     let Some(scene) = Scene::start().await else { return };
     let holder = scene.hold(zk_tests::HOLD).await;
     let observer = scene.observer();
@@ -125,7 +126,7 @@ impl Scene {
         &self.observer
     }
 
-    /// Starts the first holder and waits until it holds.
+    /// Starts the first holder and waits until it holds the lock.
     async fn hold(&self, script: &str) -> Running {
         let holder = self.command.lock(PATH, script);
         poll(LIMIT, || (self.journal.entered().len() == 1).then_some(())).expect("nobody got in");
@@ -133,14 +134,14 @@ impl Scene {
         holder
     }
 
-    /// Starts the next holder and waits until it queues.
+    /// Starts the next contender and waits until it queues.
     async fn queue(&self) -> Running {
         let next = self.command.lock(PATH, zk_tests::HOLD);
         contenders(&self.observer, PATH, 2).await;
         next
     }
 
-    /// Waits for the next holder, who must be in within a session timeout and a tick.
+    /// Waits for the next holder, which must acquire within a session timeout and a tick.
     fn expect_next_within(&self, silent_since: Instant) {
         let before = self.journal.entered();
         let next = poll(TIMEOUT + TICK + ALLOWANCE, || {
@@ -159,13 +160,13 @@ impl Scene {
 const PATH: &str = "/locks/backup";
 const TICK: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// The longest that the tick allows.
+/// The longest session timeout that the tick allows.
 const OBSERVER_TIMEOUT: Duration = Duration::from_secs(10);
-/// For what is not the session's: starting the command, and a machine with other work.
+/// Time for starting the command, and for a machine with other work.
 const ALLOWANCE: Duration = Duration::from_secs(1);
-/// How long a command has between SIGTERM and SIGKILL.
+/// Time that a command has between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long saying goodbye to the server may take.
+/// Limit for closing the session at the server.
 const CLOSING: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(10);
 const ROUNDS: usize = 3;

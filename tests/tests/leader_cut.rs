@@ -1,5 +1,5 @@
-//! The leader is cut off from all its followers, which elect another one before it has noticed: a
-//! holder at the old leader must learn of its loss before the new one gives the lock away.
+//! The leader is cut off from all its followers, which elect another leader before it notices. A
+//! holder at the old leader must report the loss before the new leader grants the lock.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use zk_recipes::{LossReason, Mutex};
 use zk_tests::{connect, contenders, ensemble_in_namespaces, now};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_at_a_leader_that_was_replaced_learns_of_it_in_time() {
+async fn guard_at_replaced_leader_reports_loss_in_time() {
     let Some(ensemble) = ensemble_in_namespaces(TICK_MS) else { return };
     let leader = ensemble.leader().unwrap();
     let followers: Vec<usize> = (0..3).filter(|server| *server != leader).collect();
@@ -16,7 +16,7 @@ async fn a_holder_at_a_leader_that_was_replaced_learns_of_it_in_time() {
     let holder = connect(&at(leader), TIMEOUT).await;
     let guard = Mutex::new(&holder, PATH).unwrap().acquire().await.unwrap();
     let token = guard.token().unwrap();
-    // Long-lived enough to wait out the election.
+    // The session timeout is long enough for the election.
     let others = followers.iter().map(|server| at(*server)).collect::<Vec<_>>().join(",");
     let next = connect(&others, 4 * TIMEOUT).await;
     let next_lock = Mutex::new(&next, PATH).unwrap();
@@ -29,8 +29,8 @@ async fn a_holder_at_a_leader_that_was_replaced_learns_of_it_in_time() {
         ensemble.cut(*follower, leader).unwrap();
     }
     let cut_at = now();
-    // The old leader takes up to syncLimit ticks to notice. Followers that are started
-    // anew do not wait for it: they elect one of themselves at once.
+    // The old leader takes up to syncLimit ticks to notice. Restarted followers do not wait for it:
+    // they elect one of themselves at once.
     for follower in &followers {
         ensemble.server(*follower).kill();
     }

@@ -1,4 +1,4 @@
-//! Somebody deletes the holder's node: the holder is told, and its command ended.
+//! Another client deletes the holder's node: the guard reports the loss, and the command ends.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use zk_recipes::{LockError, LossReason, Mutex};
 use zk_tests::{HOLD, Journal, Zk, contenders, open, poll, shared_zookeeper};
 
 #[test]
-fn a_command_ends_when_its_node_is_deleted() {
+fn command_ends_when_its_node_is_deleted() {
     let Some(zk) = shared_zookeeper() else { return };
     let journal = Journal::new();
     let command = Zk::new(zk.connect_string()).journal(&journal);
@@ -26,13 +26,13 @@ fn a_command_ends_when_its_node_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guard_tells_that_its_node_was_deleted() {
+async fn guard_reports_deletion_of_its_node() {
     let Some(zk) = shared_zookeeper() else { return };
     let (client, other) = (open(&zk.connect_string()).await, open(&zk.connect_string()).await);
     let lock = Mutex::new(&client, "/deletion/guard").unwrap();
     let guard = lock.acquire().await.unwrap();
     let told = tokio::spawn(guard.lost());
-    // Deleted and made again by somebody else, under the very name.
+    // Another client deletes the node and creates it again, under the same name.
     contenders(&other, "/deletion/guard", 1).await;
     other.delete(guard.node(), None).await.unwrap();
     let told = tokio::time::timeout(LIMIT, told).await.expect("not told").unwrap();

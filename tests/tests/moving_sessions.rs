@@ -1,5 +1,5 @@
-//! Sessions that go from client to client, from server to server, and from a server without a
-//! quorum to one that has it.
+//! Tests of sessions that move between clients, between servers, and from a server without a quorum
+//! to one with a quorum.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ use zk_recipes::session::{
 use zk_tests::{Settings, connect, ensemble, example, or_skip, poll, zookeeper};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_handed_from_one_client_to_the_next_with_its_nodes() {
+async fn detached_session_is_resumed_by_another_client() {
     let Some(zk) = zookeeper() else { return };
     let first = connect(&zk.connect_string(), TIMEOUT).await;
     let session_id = first.session_id();
@@ -30,7 +30,7 @@ async fn a_session_is_handed_from_one_client_to_the_next_with_its_nodes() {
     let left = first.detach().unwrap();
     assert!(!guard.is_held(), "whoever is detached holds nothing");
     assert!(first.exists("/").await.is_err());
-    // As another process gets it: by its parts.
+    // Another process receives the credentials as separate values.
     let written = (left.session_id(), left.password().to_vec(), left.last_zxid());
     let credentials = SessionCredentials::new(written.0, written.1, written.2);
     let config = Config::new(&zk.connect_string()).unwrap().session_timeout(TIMEOUT);
@@ -38,7 +38,7 @@ async fn a_session_is_handed_from_one_client_to_the_next_with_its_nodes() {
     assert_eq!(second.session_id(), session_id);
     let stat = second.exists("/handed").await.unwrap().expect("the node has stayed");
     assert_eq!((stat.czxid, stat.ephemeral_owner), (node.stat.czxid, session_id));
-    drop((guard, first)); // nor does anything of the first client end the session
+    drop((guard, first)); // the drops do not end the session
     assert!(second.exists("/handed").await.unwrap().is_some());
 
     second.close().await;
@@ -48,10 +48,11 @@ async fn a_session_is_handed_from_one_client_to_the_next_with_its_nodes() {
     assert_eq!(observer.exists("/handed").await.unwrap(), None);
 }
 
-/// Two clients, by accident, with one session: it is where the last handshake was. What the other
-/// one is told of its writes is true, and it has the session back when it asks for it.
+/// Two clients use one session by accident. The session belongs to the server of the latest
+/// handshake. The reported outcome of the other client's writes is true, and that client regains
+/// the session when it reconnects.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_was_moved_away_comes_back_and_its_writes_are_told_truly() {
+async fn session_used_by_two_clients_reports_true_outcomes() {
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     let address = |index: usize| ensemble.server(index).connect_string();
     let first = connect(&address(0), PATIENT).await;
@@ -64,7 +65,8 @@ async fn a_session_that_was_moved_away_comes_back_and_its_writes_are_told_truly(
     let mut refused = 0;
     for (n, [owner, other]) in (1..).zip([[&second, &first], [&first, &second], [&second, &first]])
     {
-        // Whoever writes when the session is elsewhere is refused or cut off, and has it back.
+        // A client that writes while the session is elsewhere is rejected or disconnected, and then
+        // regains the session.
         let own = format!("{n}a");
         let mut refusals = 0;
         while let Err(error) = owner.set_data("/moved", own.as_bytes(), None).await {
@@ -81,7 +83,7 @@ async fn a_session_that_was_moved_away_comes_back_and_its_writes_are_told_truly(
             }
         };
         match answer {
-            // It had come back by itself meanwhile, and so had the session.
+            // The other client had already reconnected and regained the session.
             Ok(_) => assert_eq!(data, theirs),
             Err(error) => {
                 refused += 1;
@@ -100,7 +102,7 @@ async fn a_session_that_was_moved_away_comes_back_and_its_writes_are_told_truly(
         }
     };
     assert_eq!((stat.ephemeral_owner, first.session_id()), (session_id, session_id));
-    // The end of one is the end of both.
+    // Closing the session at one client ends it for both.
     let mut events = second.events();
     first.close().await;
     let end = async {
@@ -114,9 +116,9 @@ async fn a_session_that_was_moved_away_comes_back_and_its_writes_are_told_truly(
     assert!(causes.contains(&tokio::time::timeout(LIMIT, end).await.expect("it lives on")));
 }
 
-/// With the example `take_over`.
+/// Uses the example `take_over`.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_handed_to_another_process() {
+async fn detached_session_is_resumed_by_another_process() {
     let Some(zk) = zookeeper() else { return };
     let client = connect(&zk.connect_string(), TIMEOUT).await;
     let session_id = client.session_id();
@@ -137,7 +139,7 @@ async fn a_session_is_handed_to_another_process() {
     let said = String::from_utf8(ended.stdout).unwrap();
     assert!(ended.status.success(), "{said}");
     assert_eq!(said, format!("session {session_id:#x} goes on\n/job: half done -> done\n"));
-    // It has left the session in its turn, and the node with it.
+    // The other process has left the session open as well, and the node exists.
     let observer = connect(&zk.connect_string(), TIMEOUT).await;
     let node = observer.get_data("/job").await.unwrap();
     assert_eq!(
@@ -150,10 +152,10 @@ async fn a_session_is_handed_to_another_process() {
     assert_eq!(observer.exists("/job").await.unwrap(), None);
 }
 
-/// A session can be had by its password alone. Who has another one does not get it, and whose it is
-/// keeps it.
+/// Only the right password resumes a session. A client with a wrong password does not get the
+/// session, and the owner keeps it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_password_gets_no_session_and_costs_none() {
+async fn wrong_password_is_rejected_and_owner_keeps_session() {
     let Some(zk) = zookeeper() else { return };
     let client = connect(&zk.connect_string(), TIMEOUT).await;
     let session_id = client.session_id();
@@ -164,7 +166,8 @@ async fn a_wrong_password_gets_no_session_and_costs_none() {
         let error = config.clone().resume(wrong).connect().await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
     }
-    // A server alone closes the connection of the one it belongs to, which comes back.
+    // A wrong password makes a standalone server close the owner's connection. The owner
+    // reconnects.
     let stat = loop {
         match client.exists("/kept").await {
             Ok(stat) => break stat.expect("the node has stayed"),
@@ -176,7 +179,7 @@ async fn a_wrong_password_gets_no_session_and_costs_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_moves_to_the_servers_it_is_told_of() {
+async fn update_servers_moves_session_to_new_server() {
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     let address = |index: usize| ensemble.server(index).connect_string();
     let client = connect(&address(0), TIMEOUT).await;
@@ -196,7 +199,7 @@ async fn a_session_moves_to_the_servers_it_is_told_of() {
     let stat = client.exists("/moved").await.unwrap().expect("the node has stayed");
     assert_eq!(stat.ephemeral_owner, session_id);
 
-    // It is in the list, which has not grown: it stays.
+    // The server is in the list, and the list has not grown, so the client stays.
     client.update_servers(&address(1)).unwrap();
     client.exists("/moved").await.unwrap();
     assert_eq!(client.stats().connections_lost, 1);
@@ -205,7 +208,7 @@ async fn a_session_moves_to_the_servers_it_is_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_on_a_minority_goes_to_the_majority_when_it_hears_of_it() {
+async fn read_only_client_moves_to_majority_after_update_servers() {
     let settings = Settings::default()
         .tick_ms(TICK_MS)
         .jvm_flag("-Dreadonlymode.enabled=true")
@@ -228,7 +231,7 @@ async fn a_reader_on_a_minority_goes_to_the_majority_when_it_hears_of_it() {
     poll(LIMIT, is_read_only).expect("the server never noticed that it is alone");
     majority.set_data("/n", b"new", None).await.unwrap();
 
-    // Without leave there is no session to be had there.
+    // Without `allow_read_only` the server grants no session.
     let config = Config::new(&server.connect_string()).unwrap().session_timeout(TIMEOUT);
     let refused = config.clone().connect_timeout(Duration::from_secs(3)).connect().await;
     assert!(matches!(refused.unwrap_err().kind(), ErrorKind::NoSession(_)));
@@ -266,6 +269,6 @@ async fn next(events: &mut zk_recipes::session::SessionEvents) -> SessionEvent {
 
 const TICK_MS: u32 = 500;
 const TIMEOUT: Duration = Duration::from_secs(8);
-/// Nobody expires while the session goes to and fro.
+/// No session expires while it moves between the clients.
 const PATIENT: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(60);

@@ -1,4 +1,5 @@
-//! At most one holder at a time, first come, first served, with tokens that grow.
+//! Tests that a lock has at most one holder at a time, is granted in queue order, and has growing
+//! tokens.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,11 +14,12 @@ use zk_recipes::Mutex;
 use zk_tests::{Journal, Zk, append_grant, contenders, open, zookeeper};
 
 #[test]
-fn commands_take_turns() {
+fn commands_hold_lock_one_at_a_time_in_queue_order() {
     let Some(zk) = zookeeper() else { return };
     let journal = Journal::new();
     let command = Zk::new(zk.connect_string()).journal(&journal);
-    // Not a container, which the server may take away, and the count with it.
+    // The path is not a container: the server might remove it, and the sequence numbers would start
+    // again.
     command.ok(&["create", PATH, "--parents"]);
     thread::scope(|scope| {
         for _ in 0..PROCESSES {
@@ -36,7 +38,7 @@ fn commands_take_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_take_turns() {
+async fn clients_hold_lock_one_at_a_time_in_queue_order() {
     let Some(zk) = zookeeper() else { return };
     let journal = Arc::new(Journal::new());
     let command = Zk::new(zk.connect_string());

@@ -1,5 +1,5 @@
-//! Programs that end while they hold a lock, in every way in which a `main` ends: the lock is free
-//! long before their session could expire.
+//! A test of programs that end while they hold a lock, in every way in which a `main` ends. The
+//! lock is free long before their session could expire.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -10,11 +10,11 @@ use zk_tests::{Settings, connect, now, zookeeper_with};
 
 const PATH: &str = "/locks/ending";
 
-/// Half of the session timeout of the program.
+/// Half of the program's session timeout.
 const SOON: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lock_is_free_when_its_program_has_ended() {
+async fn lock_is_released_when_its_program_ends() {
     let Some(server) = zookeeper_with(&Settings::default().tick_ms(500)) else { return };
     let observer = connect(&server.connect_string(), Duration::from_secs(10)).await;
     for driven_by in ["current-thread", "multi-thread", "dedicated-thread", "blocking"] {

@@ -1,4 +1,4 @@
-//! Semaphores on a real server: nothing is left behind, and nothing is handed out twice.
+//! Tests of semaphores on a real server: no node is left behind, and no permit is granted twice.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use zk_recipes::{Lock, MultiLock, Mutex, Semaphore, SemaphoreMutex};
 use zk_tests::{connect, contenders, open, shared_zookeeper, zookeeper};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_never_hold_more_than_there_is() {
+async fn semaphore_never_grants_more_permits_than_its_limit() {
     let Some(zk) = shared_zookeeper() else { return };
     let held = Arc::new(AtomicU32::new(0));
     let mut tasks = Vec::new();
@@ -52,11 +52,11 @@ async fn clients_never_hold_more_than_there_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
+async fn acquisition_dropped_after_any_poll_leaves_no_node() {
     let Some(zk) = shared_zookeeper() else { return };
     let client = open(&zk.connect_string()).await;
     for polls in 0..POLLS_MAX {
-        // A path of its own each time, so that the making of the path is interrupted too.
+        // Each round uses a new path, so that the creation of the path is interrupted too.
         let path = format!("/semaphores/polls/{polls}");
         let semaphore = Semaphore::new(&client, &path, 3).unwrap();
         let lease = polled(polls, semaphore.acquire_many(3)).await;
@@ -72,7 +72,7 @@ async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_held_and_waited_for_outlasts_a_restart_of_the_server() {
+async fn lease_and_permit_waiter_survive_server_restart() {
     let Some(zk) = zookeeper() else { return };
     let address = zk.connect_string();
     let timeout = Duration::from_secs(30);
@@ -96,7 +96,7 @@ async fn what_is_held_and_waited_for_outlasts_a_restart_of_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_locks_are_one() {
+async fn multi_locks_in_canonical_order_do_not_deadlock() {
     let Some(zk) = shared_zookeeper() else { return };
     let (one, other) = (open(&zk.connect_string()).await, open(&zk.connect_string()).await);
     let locks = |client: &Client| -> [Arc<dyn Lock>; 3] {
@@ -126,14 +126,14 @@ async fn several_locks_are_one() {
 }
 
 async fn expect_free(client: &Client, path: &str) {
-    // Whatever was sent before has been answered when this has.
+    // Requests that were sent earlier are answered before this one.
     client.sync("/").await.unwrap();
     for below in ["leases", "locks"] {
         contenders(client, &format!("{path}/{below}"), 0).await;
     }
 }
 
-/// Polls a future this many times and then drops it, unless it is done.
+/// Polls a future this many times and then drops it, unless it completes.
 async fn polled<T, E: std::fmt::Debug>(
     polls: usize,
     future: impl Future<Output = Result<T, E>>,
@@ -146,7 +146,7 @@ async fn polled<T, E: std::fmt::Debug>(
             left = fewer;
             match future.as_mut().poll(cx) {
                 Poll::Ready(done) => Poll::Ready(Some(done.unwrap())),
-                // The last poll is followed by the drop and not by a wait.
+                // The drop follows the last poll directly, without a wait.
                 Poll::Pending if left == 0 => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             }

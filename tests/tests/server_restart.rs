@@ -1,5 +1,5 @@
-//! A server that is killed and comes back within the session timeout: every waiter still gets its
-//! turn, once, and no answer that was lost makes a node that nobody looks after.
+//! Tests of a server that is killed and restarted within the session timeout. Every waiter still
+//! acquires the lock once, and no lost answer leaves an unused node behind.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use zk_tests::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_in_the_queue_get_their_turns() {
+async fn queued_waiters_acquire_after_restart() {
     let Some(scene) = Scene::start().await else { return };
     let holder = connect(&scene.server.connect_string(), TIMEOUT).await;
     let guard = Mutex::new(&holder, PATH).unwrap().acquire().await.unwrap();
@@ -29,7 +29,7 @@ async fn waiters_in_the_queue_get_their_turns() {
     contenders(&scene.observer, PATH, 1 + WAITERS).await;
 
     scene.server.kill();
-    // Asked for while there is no server: the node goes when there is one again.
+    // The guard is released while the server is down. The node is deleted once the server is back.
     let released = tokio::spawn(guard.release());
     scene.server.restart().unwrap();
     released.await.unwrap().unwrap();
@@ -37,25 +37,25 @@ async fn waiters_in_the_queue_get_their_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_that_are_just_queueing_get_their_turns() {
+async fn waiters_acquire_when_restart_interrupts_queueing() {
     restart_after_turns(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_get_their_turns_when_half_of_them_had_theirs() {
+async fn waiters_acquire_after_restart_when_half_of_them_are_done() {
     restart_after_turns(WAITERS / 2).await;
 }
 
-/// Restarts the server in the midst of creates, lists, watches and deletes, of which some answers
-/// are lost. Only once: a client that had no time to reconnect between two restarts would be without
-/// a server for as long as both take, and its session might end.
+/// Restarts the server during creates, lists, watches and deletes, so that some answers are lost.
+/// It restarts only once: a client without time to reconnect between two restarts would lose its
+/// session if both together take too long.
 async fn restart_after_turns(turns: usize) {
     let Some(scene) = Scene::start().await else { return };
     let holder = connect(&scene.server.connect_string(), TIMEOUT).await;
     let guard = Mutex::new(&holder, PATH).unwrap().acquire().await.unwrap();
     append_grant(&scene.journal, &guard);
     let waiters = scene.waiters().await;
-    // A command waits 10 s for its first session, however long the server takes to come back.
+    // A command waits at most 10 s for its first session, even if the restart takes longer.
     scene.sessions(2 + WAITERS).await;
     let waiters = waiters.queue();
     guard.release().await.unwrap();
@@ -66,7 +66,7 @@ async fn restart_after_turns(turns: usize) {
     scene.expect_all(waiters, 1 + WAITERS).await;
 }
 
-/// A server, a lock, and somebody who looks at the lock all the time.
+/// A server, a lock, and an observer that keeps listing the lock's nodes.
 struct Scene {
     server: Standalone,
     journal: Arc<Journal>,
@@ -75,7 +75,7 @@ struct Scene {
     looking: JoinHandle<()>,
 }
 
-/// The names of nodes by contender.
+/// The names of nodes, by contender.
 type Seen = BTreeMap<String, BTreeSet<String>>;
 
 impl Scene {
@@ -88,8 +88,8 @@ impl Scene {
         Some(Self { server, journal: Arc::new(Journal::new()), observer, seen, looking })
     }
 
-    /// Commands that queue as soon as they have sessions, and clients with sessions that do not
-    /// queue yet.
+    /// Starts commands that queue as soon as they have sessions, and opens sessions for clients
+    /// that do not queue yet.
     async fn waiters(&self) -> Connected {
         let address = self.server.connect_string();
         let command = Zk::new(&address).session_timeout(TIMEOUT).journal(&self.journal);
@@ -101,7 +101,7 @@ impl Scene {
         Connected { commands, clients, journal: Arc::clone(&self.journal) }
     }
 
-    /// Waits until the server has so many sessions.
+    /// Waits until the server has `count` sessions.
     async fn sessions(&self, count: usize) {
         let listed = async || {
             let said = self.server.four_letter("cons").unwrap();
@@ -110,7 +110,7 @@ impl Scene {
         eventually(LIMIT, listed).await.expect("sessions are missing");
     }
 
-    /// Waits until all have had their turns, and looks at what is left.
+    /// Waits until every waiter has acquired and released the lock, and checks the remaining nodes.
     async fn expect_all(self, waiters: Waiters, grants: usize) {
         for task in waiters.tasks {
             tokio::time::timeout(LIMIT, task).await.expect("no turn for a client").unwrap();
@@ -123,7 +123,8 @@ impl Scene {
         assert_eq!(visits.len(), grants, "turns");
         contenders(&self.observer, PATH, 0).await;
 
-        // What the server says is twice the number of children ever made, less those there are.
+        // `cversion` is twice the number of children ever created, minus the number of current
+        // children.
         let made = self.observer.exists(PATH).await.unwrap().unwrap().cversion / 2;
         assert_eq!(usize::try_from(made).unwrap(), grants, "nodes made");
 
@@ -159,10 +160,11 @@ async fn take_a_turn(client: Client, journal: Arc<Journal>) {
     guard.release().await.unwrap();
 }
 
-/// Collects what can be seen, at every change.
+/// Records the names of all nodes at every change.
 async fn look(observer: Client, seen: Arc<Shared<Seen>>) {
     loop {
-        // An error is the server being away. A node that lasts is seen when it is back.
+        // An error means that the server is down. A node that still exists is seen after the
+        // restart.
         let Ok((children, changed)) = observer.get_children_and_watch(PATH).await else {
             continue;
         };
@@ -175,8 +177,8 @@ async fn look(observer: Client, seen: Arc<Shared<Seen>>) {
 }
 
 const PATH: &str = "/locks/restart";
-/// The longest that the server's tick allows: a client that is without a server for longer gives its
-/// session up.
+/// The longest timeout that the server's tick allows. A client that has no server for longer loses
+/// its session.
 const TIMEOUT: Duration = Duration::from_secs(40);
 const LIMIT: Duration = Duration::from_secs(60);
 const CLIENTS: usize = 14;

@@ -1,5 +1,5 @@
-//! Servers that have seen less than the session has: one that lags, and ones that know nothing of
-//! it. A session goes back to none of them, and none of them keeps it from its end.
+//! Tests of servers that are behind the session: a server that lags, and servers without the
+//! session's data. A session resumes at none of them, and they do not delay its end.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,10 +14,10 @@ use zk_tests::{
     Settings, connect, ensemble_in_namespaces, eventually, now, pass, zookeeper, zookeeper_with,
 };
 
-/// A follower that is cut off from the leader answers what it knows, for a while. Whoever has seen
-/// more is not served by it, and is when it has caught up.
+/// A follower that is cut off from the leader serves its old data for a while. It rejects a client
+/// that has seen newer data until it has caught up.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_does_not_go_back_in_time_on_a_follower_that_lags() {
+async fn session_does_not_resume_at_lagging_follower() {
     let Some(ensemble) = ensemble_in_namespaces(TICK_MS) else { return };
     let [leader, lagging] = [ensemble.leader().unwrap(), ensemble.follower().unwrap()];
     let lagging_address = ensemble.server(lagging).connect_string();
@@ -25,7 +25,7 @@ async fn a_session_does_not_go_back_in_time_on_a_follower_that_lags() {
     let session_id = client.session_id();
     client.create("/n", b"old", CreateMode::Persistent).await.unwrap();
     client.create("/mine", b"", CreateMode::Ephemeral).await.unwrap();
-    // Nobody who is on it notices that it lags.
+    // A client that is connected to the follower does not notice the lag.
     let observer = connect(&lagging_address, PATIENT).await;
     observer.sync("/n").await.unwrap();
     assert_eq!(read(&observer).await, "old");
@@ -55,10 +55,10 @@ async fn a_session_does_not_go_back_in_time_on_a_follower_that_lags() {
     client.close().await;
 }
 
-/// Servers whose data were lost are behind every session there was: they close each connection
-/// without a word, and would do so for ever.
+/// Servers without their data are behind every existing session. They close each connection without
+/// an answer, and would do so for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_ends_when_all_servers_have_lost_their_data() {
+async fn session_ends_when_all_servers_lost_their_data() {
     let Some(before) = zookeeper_with(&Settings::default().tick_ms(500)) else { return };
     let Some(wiped) = zookeeper() else { return };
     let client = connect(&before.connect_string(), TIMEOUT).await;
@@ -74,8 +74,8 @@ async fn a_session_ends_when_all_servers_have_lost_their_data() {
     assert_eq!(next(&mut events).await, SessionEvent::Expired { session_id, cause });
     println!("over after {:?} with a timeout of {TIMEOUT:?}", began.elapsed());
     assert!(client.stats().frames_sent < 100, "it hammered: {:?}", client.stats());
-    pass(began, TIMEOUT); // and not before the time was over
-    // A new session has seen nothing yet.
+    pass(began, TIMEOUT); // waits until the timeout has passed
+    // A new session has seen no data yet.
     let anew = connect(&wiped.connect_string(), 4 * TIMEOUT).await;
     assert_eq!(anew.exists("/n1").await.unwrap(), None);
     anew.close().await;
@@ -91,9 +91,9 @@ async fn next(events: &mut zk_recipes::session::SessionEvents) -> SessionEvent {
 }
 
 const TICK_MS: u32 = 2000;
-/// Outlasts the time in which the follower is away.
+/// Outlasts the time during which the follower lags.
 const PATIENT: Duration = Duration::from_secs(40);
 const TIMEOUT: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(60);
-/// Handshakes that a server which is behind is asked for while it is.
+/// Handshakes that the lagging server must reject before the test continues.
 const REFUSALS: u64 = 3;

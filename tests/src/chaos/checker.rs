@@ -1,14 +1,14 @@
-//! The checker: judges a history of contenders by what a lock promises.
+//! The checker: judges a history of contenders by the promises of a lock.
 //!
-//! It is pure: the same events give the same verdict. The rules are these.
+//! The checker is pure: the same events give the same verdict. It applies these rules:
 //!
-//! * A guard is valid from the moment that acquiring it returned until the last moment that its
-//!   `token()` was `Ok`. Guards that exclude each other are never valid at the same time.
+//! * A guard is valid from the return of `acquire` until the last time that its `token()` was `Ok`.
+//!   Guards that exclude each other are never valid at the same time.
 //! * `lost()` returns before the next guard is granted. A process that was stopped in between is
 //!   excused, because it could not run.
-//! * `token()` fails from the moment that `lost()` has returned.
+//! * `token()` fails after `lost()` has returned.
 //! * Tokens grow from one guard to the next, except among guards that are valid together.
-//! * A guard ends once: nothing is lost or released that was not granted.
+//! * A guard is granted before it is lost or released, and ends once.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -38,22 +38,22 @@ pub fn check(events: &[Event]) -> Verdict {
     verdict
 }
 
-/// What a history shows.
+/// Result of judging one or more histories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// How often a lock was granted.
+    /// Number of grants.
     pub grants: usize,
-    /// How often a guard was lost, by reason.
+    /// Number of lost guards, by reason.
     pub losses: BTreeMap<String, usize>,
     /// For each lost guard, the time in microseconds from its end to the first grant that it
     /// excludes. A negative margin is a violation as well.
     pub margins_us: Vec<i64>,
-    /// What must never happen.
+    /// Broken promises.
     pub violations: Vec<Violation>,
 }
 
 impl Verdict {
-    /// Adds what another history shows.
+    /// Adds the verdict of another history.
     pub fn add(&mut self, other: Self) {
         self.grants += other.grants;
         for (reason, count) in other.losses {
@@ -63,7 +63,7 @@ impl Verdict {
         self.violations.extend(other.violations);
     }
 
-    /// Compares a grant with those before it.
+    /// Compares a grant with the earlier grants.
     fn compare(&mut self, grant: &Grant, earlier: &[&Grant]) {
         for other in earlier.iter().filter(|other| other.excludes(grant)) {
             let pair = || other.before(grant);
@@ -95,12 +95,12 @@ impl Verdict {
         }
     }
 
-    /// Measures the margin of a lost grant: up to the first grant that it excludes.
+    /// Measures the margin of a lost grant: the time until the first grant that it excludes.
     fn measure(&mut self, lost: &Grant, grants: &[&Grant]) {
         if lost.lost_us.is_none() {
             return;
         }
-        // Sorted by start, so `earlier` are those that started before `next`.
+        // The grants are sorted by start, so `earlier` has those that started before `next`.
         let next = grants.iter().enumerate().find(|(index, next)| {
             next.from_us >= lost.from_us
                 && !std::ptr::eq(**next, lost)
@@ -123,14 +123,14 @@ struct Grant {
     from_us: u64,
     /// The last time that `token()` was `Ok`.
     valid_until_us: u64,
-    /// When `lost()` returned.
+    /// When `lost()` returned, if the guard was lost.
     lost_us: Option<u64>,
-    /// The process was stopped after `valid_until_us`.
+    /// Whether the process was stopped after `valid_until_us`.
     was_stopped: bool,
 }
 
 impl Grant {
-    /// When the guard ended for its holder.
+    /// Returns when the guard ended for its holder.
     fn end_us(&self) -> u64 {
         match self.lost_us {
             Some(lost_us) if !self.was_stopped => lost_us.max(self.valid_until_us),
@@ -147,7 +147,7 @@ impl Grant {
         }
     }
 
-    /// Returns whether the two may never be valid together, whatever else is held.
+    /// Returns whether the two guards must never be valid together, regardless of other guards.
     fn excludes(&self, other: &Self) -> bool {
         matches!(
             (self.access, other.access),
@@ -156,7 +156,7 @@ impl Grant {
         )
     }
 
-    /// Returns whether a semaphore had too few permits for `next` while this guard was valid.
+    /// Returns whether the semaphore had too few permits for `next` while this guard was valid.
     fn leaves_too_few(&self, next: &Self, earlier: &[&Self]) -> bool {
         match (self.access, next.access) {
             (Access::Permits { taken: own, .. }, Access::Permits { taken, of }) => {
@@ -169,7 +169,7 @@ impl Grant {
     }
 }
 
-/// Permits of guards that are valid at a time.
+/// Returns the number of permits in guards that are valid at a time.
 fn permits_at(at_us: u64, grants: &[&Grant]) -> u32 {
     let valid = grants.iter().filter(|grant| grant.valid_until_us > at_us);
     valid
@@ -180,10 +180,10 @@ fn permits_at(at_us: u64, grants: &[&Grant]) -> u32 {
         .sum()
 }
 
-/// The last time that a process was stopped.
+/// The last stop of a process.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
-    /// It has not been continued, or has been and the engine is about to say so.
+    /// The process is still stopped, or it was continued and the engine has not recorded that yet.
     Since,
     Until(u64),
 }
@@ -197,11 +197,11 @@ impl Stop {
     }
 }
 
-/// Turns events into grants.
+/// Reader that turns events into grants.
 #[derive(Debug, Default)]
 struct Reader {
     grants: Vec<Grant>,
-    /// Index of the last grant of a contender and a lock, and whether it has not ended.
+    /// Index of the last grant of a contender and a lock, and whether that grant is still open.
     last: HashMap<(u32, String), (usize, bool)>,
     /// When a contender was last stopped or continued.
     last_stop: HashMap<u32, Stop>,
@@ -276,7 +276,7 @@ impl Reader {
         }
     }
 
-    /// Ends the guard of an event.
+    /// Ends the guard that an event concerns.
     fn end(&mut self, event: &Event) -> Option<&mut Grant> {
         match self.last.get_mut(&(event.contender, event.lock.clone())) {
             Some((index, is_open @ true)) => {

@@ -1,9 +1,9 @@
-//! Forged histories: the checker must find each broken promise, and nothing in a sound history.
+//! Tests with forged histories: the checker finds each broken promise, and accepts a sound history.
 
 use super::*;
 
 #[test]
-fn sound_handover_passes_and_its_margin_is_measured() {
+fn checker_accepts_sound_handover_and_measures_margin() {
     let verdict = judge(
         "1000 1 /a granted exclusive 5
          9000 1 /a valid
@@ -20,7 +20,7 @@ fn sound_handover_passes_and_its_margin_is_measured() {
 }
 
 #[test]
-fn two_holders_for_one_millisecond_are_found() {
+fn checker_finds_two_holders_for_one_millisecond() {
     let verdict = judge(
         "1000 1 /a granted exclusive 5
          13000 1 /a valid
@@ -35,7 +35,7 @@ fn two_holders_for_one_millisecond_are_found() {
 }
 
 #[test]
-fn holder_without_an_end_is_valid_until_its_last_sample() {
+fn checker_counts_open_guard_valid_until_its_last_sample() {
     let overlap = "1000 1 /a granted exclusive 5
          12001 1 /a valid
          12000 2 /a granted exclusive 6";
@@ -48,7 +48,7 @@ fn holder_without_an_end_is_valid_until_its_last_sample() {
 }
 
 #[test]
-fn locks_do_not_exclude_each_other() {
+fn checker_treats_different_locks_as_independent() {
     let verdict = judge(
         "1000 1 /a granted exclusive 5
          9000 1 /a valid
@@ -59,7 +59,7 @@ fn locks_do_not_exclude_each_other() {
 }
 
 #[test]
-fn token_that_goes_back_is_found() {
+fn checker_finds_token_that_does_not_grow() {
     for token in [4, 5] {
         let verdict = judge(&format!(
             "1000 1 /a granted exclusive 5
@@ -68,7 +68,7 @@ fn token_that_goes_back_is_found() {
         ));
         assert!(matches!(verdict.violations[..], [Violation::TokenWentBack { .. }]), "{verdict:?}");
     }
-    // The guard before the last counts as well.
+    // The guard before the previous one counts as well.
     let verdict = judge(
         "1000 1 /a granted exclusive 9
          2000 1 /a releasing
@@ -80,7 +80,7 @@ fn token_that_goes_back_is_found() {
 }
 
 #[test]
-fn reader_beside_a_writer_is_found() {
+fn checker_finds_reader_beside_writer() {
     for (first, second) in [("shared", "exclusive"), ("exclusive", "shared")] {
         let verdict = judge(&format!(
             "1000 1 /a granted {first} 5
@@ -93,7 +93,7 @@ fn reader_beside_a_writer_is_found() {
 }
 
 #[test]
-fn readers_share_and_their_tokens_have_no_order() {
+fn checker_accepts_concurrent_readers_with_unordered_tokens() {
     let verdict = judge(
         "1000 1 /a granted shared 6
          3000 1 /a valid
@@ -107,7 +107,7 @@ fn readers_share_and_their_tokens_have_no_order() {
 }
 
 #[test]
-fn one_permit_too_many_is_found() {
+fn checker_finds_one_permit_too_many() {
     let verdict = judge(
         "1000 1 /s granted 1/3 5
          9000 1 /s valid
@@ -122,7 +122,7 @@ fn one_permit_too_many_is_found() {
 }
 
 #[test]
-fn all_permits_may_be_held_and_come_free_when_lost() {
+fn checker_accepts_full_semaphore_and_regrant_of_lost_permit() {
     let verdict = judge(
         "1000 1 /s granted 1/2 6
          5000 1 /s valid
@@ -136,7 +136,7 @@ fn all_permits_may_be_held_and_come_free_when_lost() {
 }
 
 #[test]
-fn release_of_a_lock_that_was_not_granted_is_found() {
+fn checker_finds_events_of_guard_that_was_not_granted() {
     for ending in ["releasing", "lost the session expired", "valid"] {
         let verdict = judge(&format!("1000 1 /a {ending}"));
         let found = matches!(verdict.violations[..], [Violation::NotGranted { .. }]);
@@ -149,7 +149,7 @@ fn release_of_a_lock_that_was_not_granted_is_found() {
 }
 
 #[test]
-fn loss_told_after_the_next_grant_is_found() {
+fn checker_finds_loss_reported_after_next_grant() {
     let verdict = judge(
         "1000 1 /a granted exclusive 5
          9000 1 /a valid
@@ -161,7 +161,7 @@ fn loss_told_after_the_next_grant_is_found() {
 }
 
 #[test]
-fn stopped_holder_is_excused_for_a_late_loss_only() {
+fn checker_excuses_stopped_holder_for_late_loss_only() {
     let told_late = "1000 1 /a granted exclusive 5
          9000 1 /a valid
          9500 1 - stopped
@@ -170,14 +170,15 @@ fn stopped_holder_is_excused_for_a_late_loss_only() {
          20100 1 /a lost the session expired";
     let verdict = judge(told_late);
     assert_eq!((verdict.violations, verdict.margins_us), (vec![], vec![3000]));
-    // It runs for a moment after the engine says that it stops it, and before that it continues it.
+    // The process runs for a moment after the engine records the stop, and before it records the
+    // continuation.
     let unsharp = told_late.replace("9000 1 /a valid", "9600 1 /a valid").replace("20100", "19999");
     assert_eq!(judge(&unsharp).violations, []);
-    // Running again, it says that it still holds the lock.
+    // The process runs again and reports that it still holds the lock.
     let believed_late = told_late.replace("20100 1 /a lost", "20050 1 /a valid\n20100 1 /a lost");
     let verdict = judge(&believed_late);
     assert!(matches!(verdict.violations[..], [Violation::TwoValidGuards { by_us: 8050, .. }]));
-    // A stop long ago excuses nothing.
+    // A stop before the grant excuses nothing.
     let stopped_before = "500 1 - stopped
          600 1 - continued
          1000 1 /a granted exclusive 5
@@ -188,7 +189,7 @@ fn stopped_holder_is_excused_for_a_late_loss_only() {
 }
 
 #[test]
-fn valid_token_after_a_loss_is_found() {
+fn checker_finds_valid_token_after_loss() {
     let verdict = judge(
         "1000 1 /a granted exclusive 5
          9000 1 /a lost the session expired
@@ -198,7 +199,7 @@ fn valid_token_after_a_loss_is_found() {
 }
 
 #[test]
-fn second_grant_to_the_same_holder_is_found() {
+fn checker_finds_second_grant_to_same_holder() {
     let verdict = judge(
         "1000 1 /a granted exclusive 5
          2000 1 /a granted exclusive 6",
@@ -207,7 +208,7 @@ fn second_grant_to_the_same_holder_is_found() {
 }
 
 #[test]
-fn verdicts_add_up() {
+fn verdict_add_sums_grants_losses_and_violations() {
     let mut sum = judge("1000 1 /a granted exclusive 5\n2000 1 /a lost the session expired");
     sum.add(judge("1000 1 /a valid"));
     sum.add(sum.clone());

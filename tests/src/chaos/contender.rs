@@ -1,5 +1,5 @@
-//! The process of a contender: a session of its own, commands on standard input, events on
-//! standard output.
+//! The process of a contender: a separate session, commands on standard input, events on standard
+//! output.
 //!
 //! | command | what it does |
 //! |---|---|
@@ -27,7 +27,7 @@ use crate::monotonic_us;
 /// Runs the process of a contender: `NUMBER CONNECT_STRING TIMEOUT_MS [FIRST_SERVER]`.
 ///
 /// # Errors
-/// The arguments make no sense, or there is no session to be had.
+/// The arguments are invalid, or no session can be opened.
 pub async fn run(arguments: &[String]) -> Result<(), String> {
     let [number, connect_string, timeout_ms, first @ ..] = arguments else {
         return Err("contender NUMBER CONNECT_STRING TIMEOUT_MS [FIRST_SERVER]".to_owned());
@@ -52,7 +52,7 @@ pub async fn run(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens sessions until one begins at the server that was asked for.
+/// Opens sessions until one begins at the requested server.
 async fn connect(config: &Config, first: Option<&String>) -> Result<Client, String> {
     for _ in 0..DRAWS {
         let config = config.clone().connect_timeout(CONNECT_LIMIT);
@@ -73,7 +73,7 @@ struct Contender {
     commands: Lines<BufReader<Stdin>>,
 }
 
-/// How a guard ended.
+/// End of a hold.
 enum End {
     Lost,
     Release,
@@ -108,7 +108,7 @@ impl Contender {
         loop {
             let lock = random.pick(locks).clone();
             let hold = Duration::from_millis(random.below(HOLD_MAX_MS));
-            // reason: the time for which a lock is held is what is varied.
+            // reason: the run varies the time for which a lock is held.
             let (End::Lost | End::Release) = self.hold(&lock, tokio::time::sleep(hold)).await
             else {
                 return Ok(());
@@ -139,7 +139,7 @@ impl Contender {
                 return End::Lost;
             }
         };
-        // A guard that is lost by now was never valid for its holder.
+        // A guard that is already lost was never valid for its holder.
         let Ok(token) = holding.token() else {
             self.emit(lock, What::Note("lost before it was returned".to_owned()));
             return End::Lost;
@@ -241,8 +241,8 @@ struct ValidUntil {
 }
 
 impl ValidUntil {
-    /// Asks the guard for its token. The clock is read first, so that a pause of the process
-    /// between the two makes the guard no longer valid than it was.
+    /// Samples the token of the guard. The clock is read first: a pause of the process between the
+    /// two calls must not extend the time for which the guard counts as valid.
     fn sample(&mut self, holding: &Holding) -> bool {
         let before_us = monotonic_us();
         let is_valid = holding.token().is_ok();
@@ -263,19 +263,19 @@ async fn closed(commands: &mut Lines<BufReader<Stdin>>) {
 }
 
 fn print(event: &Event) {
-    // It fails when nobody listens any more.
+    // The write fails if no process reads the pipe any longer.
     let _ = writeln!(std::io::stdout(), "{event}");
 }
 
-/// What the note of a new session starts with.
+/// Start of the note about a new session.
 pub(super) const CONNECTED: &str = "connected";
-/// What the note of a finished `check()` starts with.
+/// Start of the note about a finished `check()`.
 pub(super) const CHECKED: &str = "checked";
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(1);
-/// The history says how long a guard was valid to within this, should its process be killed.
+/// Precision of the end of a guard in the history, if its process is killed.
 const PRINT_INTERVAL_US: u64 = 20_000;
 const HOLD_MAX_MS: u64 = 300;
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
-/// All of them miss one of three servers once in 10^11 runs.
+/// All of these sessions miss one of three servers once in 10^11 runs.
 const DRAWS: usize = 64;

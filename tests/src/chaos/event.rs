@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Something that happened to one contender of one lock.
+/// An event of one contender of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// `CLOCK_MONOTONIC`, in microseconds.
@@ -12,16 +12,16 @@ pub struct Event {
     pub contender: u32,
     /// Path of the lock; `-` for an event that concerns no lock.
     pub lock: String,
-    /// What happened.
+    /// Kind of the event.
     pub what: What,
 }
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// Acquiring the lock returned a guard.
     Granted {
-        /// What the guard gives access to.
+        /// Access that the guard gives.
         access: Access,
         /// The fencing token.
         token: i64,
@@ -45,7 +45,7 @@ pub enum What {
     Note(String),
 }
 
-/// What a guard gives access to.
+/// Access that a guard gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A mutex, or the write side of a read-write lock.
@@ -62,7 +62,7 @@ pub enum Access {
 }
 
 impl Event {
-    /// A note that concerns no lock.
+    /// Creates a note that concerns no lock.
     pub fn note(at_us: u64, contender: u32, text: impl Into<String>) -> Self {
         Self { at_us, contender, lock: NO_LOCK.to_owned(), what: What::Note(text.into()) }
     }
@@ -130,7 +130,7 @@ fn parse_access(text: &str) -> Option<Access> {
     }
 }
 
-/// Stands for the lock of an event that concerns none.
+/// Lock path of an event that concerns no lock.
 const NO_LOCK: &str = "-";
 
 #[cfg(test)]

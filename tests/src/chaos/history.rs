@@ -27,19 +27,19 @@ impl History {
         self.inner.appended.notify_all();
     }
 
-    /// Appends what happens to a contender now.
+    /// Appends an event of a contender, with the current time.
     pub fn note(&self, contender: u32, what: What) {
         let mut event = Event::note(monotonic_us(), contender, "");
         event.what = what;
         self.push(event);
     }
 
-    /// Appends what the engine does now.
+    /// Appends a note about an action of the engine, with the current time.
     pub fn engine(&self, text: impl Into<String>) {
         self.push(Event::note(monotonic_us(), ENGINE, text));
     }
 
-    /// Waits until `probe` finds what it looks for in the events, or `limit` has passed.
+    /// Waits until `probe` returns `Some` for the events, or until `limit` has passed.
     pub fn wait_for<T>(
         &self,
         limit: Duration,
@@ -57,10 +57,11 @@ impl History {
         }
     }
 
-    /// Waits until the clock reads `at_us`. For moments that matter to a few milliseconds.
+    /// Waits until the clock reads `at_us`. For points in time that must be exact to a few
+    /// milliseconds.
     pub fn wait_until(&self, at_us: u64) {
         let left = at_us.saturating_sub(monotonic_us());
-        // reason: time itself is what matters, and nothing that is appended ends it.
+        // reason: the test depends on the time itself, and no appended event ends the wait.
         let never = self.wait_for(Duration::from_micros(left), |_| None::<()>);
         assert!(never.is_none());
     }

@@ -13,7 +13,7 @@ use super::event::Access;
 /// The lock of an `acquire` command: `KIND:PATH`, or `semaphore:PATH:TAKEN/OF`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockSpec {
-    /// What is acquired.
+    /// Kind of the lock.
     pub kind: Kind,
     /// Path of the lock.
     pub path: String,
@@ -89,7 +89,7 @@ pub(super) enum Holding {
     Lease(Lease),
 }
 
-/// What asynchronous methods return.
+/// Return type of asynchronous methods.
 pub(super) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl Holding {

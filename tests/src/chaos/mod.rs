@@ -1,11 +1,11 @@
-//! Chaos on real ensembles: contenders, faults, and a checker that judges what happened.
+//! Chaos tests on real ensembles: contenders, faults, and a checker of the resulting histories.
 //!
 //! * [`scenario`] lists hand-overs under a fault; [`round`] runs one of them.
-//! * [`workload`] runs many contenders under one fault after the other.
-//! * [`contender`] is the process of a contender, [`process`] its handle.
+//! * [`workload`] runs many contenders under a sequence of faults.
+//! * [`contender`] is the process of a contender, and [`process`] is its handle.
 //! * [`checker`] judges a [`history`] of [`event`]s.
 //!
-//! `cargo xtask chaos` runs all of it, `tests/tests/chaos_*.rs` short versions.
+//! `cargo xtask chaos` runs all of them, and `tests/tests/chaos_*.rs` runs short versions.
 
 pub mod checker;
 pub mod contender;
@@ -21,5 +21,5 @@ pub mod scenario;
 pub mod violation;
 pub mod workload;
 
-/// Why a run shows nothing: a server or a process does not do what it is asked.
+/// Reason why a run shows nothing: a server or a process does not obey a command.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -1,4 +1,4 @@
-//! Processes of contenders, as the engine starts, commands and stops them.
+//! Processes of contenders: the engine starts, commands and stops them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ pub struct Process {
     history: History,
 }
 
-/// What a contender process is started with.
+/// Arguments of a new contender process.
 #[derive(Clone, Debug)]
 pub struct Start<'a> {
     /// The program with the subcommand `contender`.
@@ -62,17 +62,17 @@ impl Process {
         Ok(Self { number: start.number, child, input, history: history.clone() })
     }
 
-    /// Number of the contender.
+    /// Returns the number of the contender.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Waits for its session; returns when it was connected.
+    /// Waits until the session is connected, and returns the time of the connection.
     pub fn connected(&self, limit: Duration) -> Option<u64> {
         self.noted(CONNECTED, 0, limit).map(|event| event.at_us)
     }
 
-    /// Waits for a note that starts with `text`, and was made after `since_us`.
+    /// Waits for a note that starts with `text` and is not older than `since_us`.
     pub fn noted(&self, text: &str, since_us: u64, limit: Duration) -> Option<Event> {
         self.event(
             since_us,
@@ -110,7 +110,7 @@ impl Process {
         }
     }
 
-    /// Stops the process, and waits until it is.
+    /// Stops the process, and waits until it is stopped.
     pub fn stop(&self) {
         self.history.note(self.number, What::Stopped);
         signal(self.child.id(), "STOP");
@@ -126,7 +126,7 @@ impl Process {
 
     /// Kills the process.
     pub fn kill(&mut self) {
-        // Both fail only for a process that has ended.
+        // Both calls fail only if the process has ended.
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -134,7 +134,7 @@ impl Process {
         }
     }
 
-    /// Has the process close its session and end.
+    /// Makes the process close its session and end.
     pub fn close(mut self) {
         self.input = None;
         poll(CLOSE_LIMIT, || self.child.try_wait().ok().flatten());

@@ -1,4 +1,4 @@
-//! Faults of random chaos: what begins them, and what ends them.
+//! Faults of random chaos, with a beginning and an end.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,20 +21,20 @@ pub(super) enum RandomFault {
         from: usize,
         to: usize,
     },
-    /// A server is cut from both others.
+    /// Cuts a server off from both others.
     Isolate(usize),
     StopContender(usize),
     KillContender(usize),
     Delay(usize, Direction, Duration),
-    /// Connections pass nothing on, and pass on what has piled up afterwards.
+    /// Connections hold all bytes back, and deliver them when the fault ends.
     Stall(usize),
     Break(usize, Cut),
-    /// Bytes come in pieces, late, and the connection breaks in the middle of one.
+    /// Bytes arrive late and in pieces, and the connection breaks in the middle of a piece.
     Lose(usize, Direction, usize),
 }
 
 impl RandomFault {
-    /// Something that is done to servers and links. A majority stays in touch.
+    /// Returns a fault of servers and links. A majority of the servers stays connected.
     pub(super) fn to_servers(random: &mut Random) -> Self {
         let server = *random.pick(&[0, 1, 2]);
         let other = (server + *random.pick(&[1, 2])) % 3;
@@ -48,7 +48,7 @@ impl RandomFault {
         }
     }
 
-    /// Something that is done to a contender and its connections.
+    /// Returns a fault of a contender and its connections.
     pub(super) fn to_contender(random: &mut Random, timeout: Duration) -> Self {
         let who = *random.pick(&[0, 1, 2, 3, 4, 5, 6, 7]);
         let way = *random.pick(&[Direction::ToServer, Direction::ToClient]);
@@ -64,7 +64,7 @@ impl RandomFault {
         }
     }
 
-    /// The contender that was killed.
+    /// Returns the contender that was killed.
     pub(super) fn killed(&self) -> Option<usize> {
         if let Self::KillContender(who) = self { Some(*who) } else { None }
     }

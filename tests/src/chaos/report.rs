@@ -1,8 +1,8 @@
-//! Summaries of margins as text.
+//! Text summaries of margins.
 
 use std::fmt::Write;
 
-/// Minimum, percentiles and a histogram of margins in microseconds.
+/// Formats minimum, percentiles and a histogram of margins in microseconds.
 pub fn margins(margins_us: &[i64]) -> String {
     let mut sorted = margins_us.to_vec();
     sorted.sort_unstable();
@@ -36,7 +36,7 @@ fn percentile(sorted: &[i64], percent: usize) -> Option<i64> {
     Some(sorted[last * percent / 100])
 }
 
-/// A round width of which at most a dozen cover `span_us`.
+/// Returns a round bucket width, so that at most a dozen buckets cover `span_us`.
 fn width(span_us: i64) -> i64 {
     let widths = (0..7).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_i64.pow(power + 3)));
     widths.into_iter().find(|width| span_us / width < BUCKETS).unwrap_or(i64::MAX)
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn margins_are_summed_up() {
+    fn margins_report_has_percentiles_and_histogram() {
         let text = margins(&[-1_500, 2_000, 2_500, 9_000]);
         let mut lines = text.lines();
         let first = lines.next().unwrap();

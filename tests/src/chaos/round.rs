@@ -1,4 +1,4 @@
-//! One round of a scenario: a holder, a waiter, a fault, and what came of it.
+//! One round of a scenario: a holder, a waiter, a fault, and the outcome.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,33 +25,33 @@ pub struct Testbed<'a> {
     pub timeout: Duration,
 }
 
-/// What came of a round.
+/// Outcome of a round.
 #[derive(Debug)]
 pub struct Outcome {
     /// The events.
     pub history: History,
-    /// What the checker says of them.
+    /// Verdict of the checker.
     pub verdict: Verdict,
-    /// What came of the holder.
+    /// Outcome for the holder.
     pub holder_end: HolderEnd,
 }
 
 impl Outcome {
-    /// A round that shows nothing.
+    /// Creates the outcome of a round that shows nothing.
     pub fn void(error: Error) -> Self {
         let holder_end = HolderEnd::Void(error.to_string());
         Self { history: History::default(), verdict: Verdict::default(), holder_end }
     }
 }
 
-/// What came of the holder.
+/// Outcome for the holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HolderEnd {
     /// It lost the lock, and the waiter acquired it.
     Lost,
     /// It kept the lock; the waiter acquired it only after the release.
     Kept,
-    /// It lost the lock before there was any fault. Its margin says nothing of the fault.
+    /// It lost the lock before the fault. The margin does not measure the fault.
     LostEarly,
     /// The round shows nothing, for this reason.
     Void(String),
@@ -72,12 +72,12 @@ pub fn start_ensemble(scenario: &Scenario, tick: Duration) -> Result<Ensemble, c
 }
 
 impl Testbed<'_> {
-    /// Runs a round, after it has repaired what the round before has left. The fault comes at
-    /// `phase` of the servers' tick, in percent. Phase 0 is when a leader looks for sessions to
-    /// expire. In a scenario that begins with an idle session, the session begins at `phase`.
+    /// Runs a round, after repairing the damage of the round before. The fault happens at `phase`
+    /// of the servers' tick, in percent. At phase 0 a leader expires sessions. In a scenario that
+    /// begins with an idle session, the session begins at `phase`.
     ///
     /// # Errors
-    /// A server does not do what it is asked.
+    /// A server does not obey a command.
     pub fn round(&self, scenario: &Scenario, number: u32, phase: u32) -> Result<Outcome, Error> {
         repair(self.ensemble)?;
         let history = History::default();
@@ -100,20 +100,20 @@ impl Testbed<'_> {
         let acquire = format!("acquire mutex:{path}");
         let (holder_servers, first) = self.holder_servers(scenario, &roles);
         let waiter_servers = self.waiter_servers(scenario, &roles);
-        // Long enough to wait out an election.
+        // Long enough for an election.
         let patience = if scenario.fault.hits_leader() { 20 * self.tick } else { self.timeout };
         let start = |number, connect_string, timeout, first| {
             let program = self.program;
             let start = Start { program, number, connect_string, timeout, first };
             Process::start(&start, history)
         };
-        // First, so that the holder's session is the young one.
+        // The waiter's session starts first, so that the holder's session is the younger one.
         let mut waiter = start(WAITER, &waiter_servers, patience, None)?;
         if waiter.connected(LIMIT).is_none() {
             return Ok(Err("the waiter has no session".to_owned()));
         }
         if let Before::Idle(_) = scenario.before {
-            // The session of the holder is to be silent from a moment of the tick on.
+            // The session of the holder must be silent from a fixed phase of the tick on.
             await_phase(phase, monotonic_us(), self.tick, history);
         }
         let mut holder = start(HOLDER, &holder_servers, self.timeout, first.as_deref())?;
@@ -122,7 +122,8 @@ impl Testbed<'_> {
         };
 
         if let Before::Idle(percent) = scenario.before {
-            // The less the holder has to send, the less likely a flush comes in between.
+            // The fewer requests the holder has to send, the less likely a flush happens in
+            // between.
             crate::raw::create_with_null_data(self.ensemble.server(roles.leader).address(), &path);
             // reason: the silence of the session is what matters.
             history.wait_until(connected_us + micros(self.timeout * percent / 100));
@@ -180,8 +181,8 @@ impl Testbed<'_> {
         holder: &mut Process,
         waiter: &mut Process,
     ) -> Result<HolderEnd, String> {
-        // A leader that hears nothing of a session expires it a tick after its timeout at the
-        // latest. A new leader first has to be elected, for which others must notice.
+        // A leader that receives nothing of a session expires it at most a tick after its timeout.
+        // For a new leader, the others must first notice the failure and hold an election.
         let mut keep = self.timeout + 3 * self.tick;
         if scenario.fault.hits_leader() {
             keep += 10 * self.tick + ELECTION;
@@ -200,7 +201,7 @@ impl Testbed<'_> {
             }
             HolderEnd::Kept
         };
-        // The history is complete when the holder knows, too.
+        // The history is complete only when it has the loss of the holder.
         if holder_end == HolderEnd::Lost {
             holder.event(0, self.timeout + LIMIT, is_loss).ok_or("the holder lost nothing")?;
         }
@@ -209,7 +210,7 @@ impl Testbed<'_> {
         Ok(holder_end)
     }
 
-    /// Sends the waiter into the queue. Returns whether its node appears.
+    /// Makes the waiter queue. Returns whether its node appears.
     fn queue(&self, waiter: &mut Process, acquire: &str, path: &str, roles: &Roles) -> bool {
         waiter.send(acquire);
         let prefix = format!("{path}/");
@@ -221,7 +222,8 @@ impl Testbed<'_> {
         poll(LIMIT, queued).is_some()
     }
 
-    /// Waits until the session has been steady for a while, and then for a phase of the tick.
+    /// Waits until the session has been steady for half a timeout, and then for a phase of the
+    /// tick.
     fn await_steady_phase(&self, phase: u32, history: &History) {
         let steady_us = monotonic_us() + micros(self.timeout / 2);
         await_phase(phase, steady_us, self.tick, history);
@@ -267,7 +269,7 @@ impl Testbed<'_> {
         self.ensemble.server(server).connect_string()
     }
 
-    /// The holder's connect string, and the server where it begins.
+    /// Returns the holder's connect string, and the server at which its session begins.
     fn holder_servers(&self, scenario: &Scenario, roles: &Roles) -> (String, Option<String>) {
         match scenario.home {
             Home::Leader | Home::Follower => (self.address(roles.home), None),
@@ -286,8 +288,8 @@ impl Testbed<'_> {
     }
 }
 
-/// Waits for the first phase of the tick, in percent, after a time. A server counts ticks on the same
-/// clock, so a phase of 0 is when a leader looks for sessions to expire.
+/// Waits for the first phase of the tick, in percent, after a time. A server counts ticks on the
+/// same clock, so a leader expires sessions at phase 0.
 fn await_phase(phase: u32, after_us: u64, tick: Duration, history: &History) {
     let tick_us = micros(tick);
     let whole = (after_us / tick_us + 1) * tick_us;
@@ -295,15 +297,15 @@ fn await_phase(phase: u32, after_us: u64, tick: Duration, history: &History) {
     history.wait_until(whole + tick_us * u64::from(phase) / 100);
 }
 
-/// Undoes every fault of an ensemble, and waits until all servers serve in one ensemble.
+/// Ends every fault of an ensemble, and waits until all servers serve in one ensemble.
 ///
 /// # Errors
-/// The servers do not come to serve.
+/// The servers do not recover.
 pub(super) fn repair(ensemble: &Ensemble) -> Result<(), Error> {
-    // Fails on loopback, where nothing can be cut.
+    // This fails on loopback, where links cannot be cut.
     let _ = ensemble.heal();
     for server in ensemble.servers() {
-        // Fails for a server that was killed.
+        // This fails for a server that was killed.
         let _ = server.resume();
         server.launch()?;
     }
@@ -323,9 +325,9 @@ pub(super) fn repair(ensemble: &Ensemble) -> Result<(), Error> {
 #[derive(Clone, Copy, Debug)]
 struct Roles {
     leader: usize,
-    /// Where the holder's session begins.
+    /// The server at which the holder's session begins.
     home: usize,
-    /// The server that no fault of a follower hits.
+    /// The server that no fault of a follower affects.
     bystander: usize,
 }
 
@@ -334,7 +336,7 @@ pub const HOLDER: u32 = 1;
 /// Contender number of the waiter.
 pub const WAITER: u32 = 2;
 
-/// Far beyond what anything takes that has nothing to wait for, an election included.
+/// Far longer than any step takes that has nothing to wait for, including an election.
 const LIMIT: Duration = Duration::from_secs(60);
 const ELECTION: Duration = Duration::from_secs(5);
 const REPAIR_LIMIT: Duration = Duration::from_secs(120);

@@ -1,19 +1,19 @@
-//! Scenarios as data: where the holder is, what happens before the fault, and the fault.
+//! Scenarios as data: the servers of the holder, the steps before the fault, and the fault.
 
-/// A hand-over of a lock under a fault: a holder loses it, and a waiter acquires it.
+/// A hand-over of a lock under a fault: the holder loses the lock, and a waiter acquires it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     /// Name on the command line.
     pub name: &'static str,
-    /// What happens, in one line.
+    /// Description in one line.
     pub about: &'static str,
     /// Session timeout in ticks, by default.
     pub timeout_ticks: u32,
     /// The servers of the holder's session.
     pub home: Home,
-    /// What the holder does before the fault.
+    /// Actions of the holder before the fault.
     pub before: Before,
-    /// What is done to the servers.
+    /// The fault of the servers.
     pub fault: Fault,
 }
 
@@ -28,18 +28,20 @@ pub enum Home {
     AllFromFollower,
 }
 
-/// What the holder does before the fault.
+/// Actions of the holder before the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// It holds the lock for a timeout or so.
+    /// The holder holds the lock for about a timeout.
     Hold,
-    /// Its session is idle for a part of the timeout, in percent; then it acquires the lock.
+    /// The session of the holder is idle for a part of the timeout, in percent. Then the holder
+    /// acquires the lock.
     Idle(u32),
-    /// Its process is stopped for a part of the timeout, in percent; then it calls `check()`.
+    /// The process of the holder is stopped for a part of the timeout, in percent. Then the holder
+    /// calls `check()`.
     Stop(u32),
 }
 
-/// What is done to the servers.
+/// A fault of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The holder's server is stopped.
@@ -56,14 +58,14 @@ pub enum Fault {
     CutLeader(Cut),
 }
 
-/// The packets that a cut link loses, as seen by the leader.
+/// The packets that a cut link drops, seen from the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// All of them.
+    /// All packets.
     BothWays,
-    /// Those to the leader.
+    /// Packets to the leader.
     ToLeader,
-    /// Those from the leader.
+    /// Packets from the leader.
     FromLeader,
 }
 

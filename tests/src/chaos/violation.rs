@@ -1,4 +1,4 @@
-//! Promises that a history breaks.
+//! Broken promises in a history.
 
 use std::fmt;
 
@@ -30,9 +30,9 @@ pub enum Violation {
     TooManyPermits {
         /// Path of the semaphore.
         lock: String,
-        /// When.
+        /// Time of the violation.
         at_us: u64,
-        /// Permits that were held then.
+        /// Permits that were held at that time.
         taken: u32,
         /// Permits of the semaphore.
         of: u32,

@@ -1,4 +1,4 @@
-//! Many contenders on several kinds of locks, while one fault follows the other.
+//! Many contenders on several kinds of locks, under a sequence of faults.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,28 +19,28 @@ use crate::{Ensemble, Settings, monotonic_us};
 /// A run of many contenders.
 #[derive(Debug)]
 pub struct Workload<'a> {
-    /// Three servers; in namespaces if links are to be cut.
+    /// Three servers. They need namespaces if links are to be cut.
     pub ensemble: &'a Ensemble,
     /// The program with the subcommand `contender`.
     pub program: &'a Path,
     /// Tick of the servers.
     pub tick: Duration,
-    /// Timeout that the sessions ask for.
+    /// Session timeout that the contenders request.
     pub timeout: Duration,
-    /// How long faults follow each other.
+    /// For how long faults are injected.
     pub length: Duration,
-    /// What decides the faults, and the locks that contenders acquire.
+    /// Seed of the faults, and of the locks that contenders acquire.
     pub seed: u64,
-    /// Which faults.
+    /// Kind of the faults.
     pub faults: Faults,
 }
 
-/// Which faults follow each other.
+/// Kinds of fault sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
-    /// Everything that can be done to servers, links, connections and contenders.
+    /// Random faults of servers, links, connections and contenders.
     Random,
-    /// One server after the other restarts with another `maxSessionTimeout`.
+    /// The servers restart in turn, each with another `maxSessionTimeout`.
     RollingRestart,
 }
 
@@ -48,8 +48,8 @@ impl Workload<'_> {
     /// Runs the contenders, and reports progress to `progress`. Returns the verdict of the checker.
     ///
     /// # Errors
-    /// A server does not do what it is asked, or a contender is not granted a lock within two
-    /// minutes of the last fault.
+    /// A server does not obey a command, or a contender is not granted a lock within two minutes
+    /// after the last fault.
     pub fn run(
         &self,
         history: &History,
@@ -92,7 +92,7 @@ impl Workload<'_> {
         Ok(check(&history.snapshot()))
     }
 
-    /// Injects a fault of the servers and one of a contender for a random time.
+    /// Injects a fault of the servers and a fault of a contender for a random time.
     fn inject_for_a_while(
         &self,
         contenders: &mut [Contender],
@@ -117,7 +117,8 @@ impl Workload<'_> {
             self.replace(&mut contenders[killed], root, random, history)?;
         }
         history.engine(format!("{text} ends"));
-        // reason: so that some faults come before the one before is forgotten, and some after.
+        // reason: some faults must begin before the effects of the previous one have ended, and
+        // some after.
         history.wait_until(monotonic_us() + random.below(timeout_us / 2));
         Ok(text)
     }
@@ -138,12 +139,13 @@ impl Workload<'_> {
         history.engine(text.clone());
         self.ensemble.reconfigure(server, &settings)?;
         self.ensemble.server(server).restart()?;
-        // reason: sessions settle at the server before the next one restarts, or do not.
+        // reason: sessions must sometimes settle at the server before the next restart, and
+        // sometimes not.
         history.wait_until(monotonic_us() + random.below(micros(self.timeout)));
         Ok(text)
     }
 
-    /// Starts a contender in the place of one that was killed.
+    /// Replaces a killed contender by a new one.
     fn replace(
         &self,
         killed: &mut Contender,
@@ -187,7 +189,7 @@ impl Workload<'_> {
     }
 }
 
-/// A contender, and a proxy of its own in front of each server.
+/// A contender, and the proxies between it and each server.
 #[derive(Debug)]
 pub(super) struct Contender {
     pub(super) process: Process,
@@ -208,7 +210,7 @@ fn grants(history: &History) -> usize {
 }
 
 const CONTENDERS: u32 = 8;
-/// What contenders choose among.
+/// The locks that contenders choose from.
 const LOCKS: [&str; 5] = [
     "mutex:ROOT/mutex",
     "read:ROOT/read-write",
@@ -216,5 +218,5 @@ const LOCKS: [&str; 5] = [
     "semaphore:ROOT/semaphore:1/3",
     "semaphore:ROOT/semaphore:2/3",
 ];
-/// A new leader, new sessions, and everybody's turn on a loaded machine.
+/// Enough for a new leader, new sessions, and a grant to every contender on a loaded machine.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(120);

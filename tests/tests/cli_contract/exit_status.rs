@@ -1,4 +1,4 @@
-//! The exit status, and the one line that explains it.
+//! Tests of the exit status, and of the one line that explains it.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use zk_tests::{HOLD, Journal, Zk, now, poll};
 use crate::{LIMIT, expect_failure, zk};
 
 #[test]
-fn a_locked_command_hands_on_its_own_status() {
+fn lock_returns_exit_status_of_its_command() {
     let Some(zk) = zk("own-status") else { return };
     let status = |script: &str| {
         let ended = zk.run(&["lock", "/l", "--", "sh", "-c", script]);
@@ -25,7 +25,7 @@ fn a_locked_command_hands_on_its_own_status() {
 }
 
 #[test]
-fn a_command_that_cannot_be_started_is_an_error() {
+fn command_that_cannot_start_is_an_error() {
     let Some(zk) = zk("no-program") else { return };
     let ended = zk.run(&["lock", "/l", "--", "/no/such/program"]);
     expect_failure(&ended, 1, "/no/such/program");
@@ -33,7 +33,7 @@ fn a_command_that_cannot_be_started_is_an_error() {
 }
 
 #[test]
-fn a_lock_that_another_holds_is_not_acquired_in_time() {
+fn lock_with_timeout_fails_when_held_by_another() {
     let Some(zk) = zk("held") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -56,15 +56,15 @@ fn a_lock_that_another_holds_is_not_acquired_in_time() {
 }
 
 #[test]
-fn an_ensemble_that_is_not_there_cannot_be_reached() {
-    // A port that is ours and at which nobody listens, and one at which nobody ever accepts.
+fn lock_fails_when_ensemble_is_unreachable() {
+    // At the first address no process listens. At the second one no process ever accepts.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_address = silent.local_addr().unwrap();
     let closed_address = format!("127.0.0.2:{}", silent_address.port());
     for address in [closed_address, silent_address.to_string()] {
         let zk = Zk::new(&address);
         let start = now();
-        // The bound on the lock bounds the connecting too.
+        // The timeout of the lock also bounds the time to connect.
         let ended = zk.run(&["lock", "/l", "--timeout", "1", "--", "true"]);
         expect_failure(&ended, 69, &address);
         assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
@@ -72,10 +72,11 @@ fn an_ensemble_that_is_not_there_cannot_be_reached() {
 }
 
 #[test]
-fn a_plain_operation_gives_up_on_an_ensemble_that_is_not_there() {
+fn command_fails_within_seconds_when_connection_is_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = format!("127.0.0.2:{}", taken.local_addr().unwrap().port());
-    // A second, instead of the ten of a server that does not answer.
+    // The command fails after about a second, instead of the ten seconds for a server that does not
+    // answer.
     for line in [&["ls", "/"][..], &["lock", "/l", "--timeout", "0", "--", "true"]] {
         let start = now();
         let ended = Zk::new(&closed).run(line);
@@ -96,7 +97,7 @@ fn port_of_another_protocol_is_named() {
             let (mut client, _) = listener.accept().unwrap();
             client.read_exact(&mut [0; 4]).unwrap();
             client.write_all(answer).unwrap();
-            client.read_to_end(&mut Vec::new()).unwrap(); // it is one attempt
+            client.read_to_end(&mut Vec::new()).unwrap(); // the command tries once
         });
         expect_failure(&Zk::new(&address).run(&["get", "/"]), 69, says);
         peer.join().unwrap();
@@ -104,7 +105,7 @@ fn port_of_another_protocol_is_named() {
 }
 
 #[test]
-fn a_command_line_that_cannot_be_understood_is_refused() {
+fn invalid_command_line_is_rejected() {
     let nowhere = Zk::new("127.0.0.2:1");
     for arguments in [
         &[][..],
@@ -129,7 +130,7 @@ fn a_command_line_that_cannot_be_understood_is_refused() {
 }
 
 #[test]
-fn a_path_that_zookeeper_does_not_accept_is_refused() {
+fn invalid_path_is_rejected() {
     let Some(zk) = zk("bad-paths") else { return };
     for path in ["a", "", "/a/", "//", "/a//b", "/a/../b", "/./a"] {
         for command in ["get", "ls", "stat", "exists", "delete", "create", "participants"] {
@@ -140,13 +141,13 @@ fn a_path_that_zookeeper_does_not_accept_is_refused() {
 }
 
 #[test]
-fn a_bad_path_is_refused_without_asking_anybody() {
+fn invalid_path_is_rejected_without_a_server() {
     let nowhere = Zk::new("127.0.0.2:1");
     expect_failure(&nowhere.run(&["lock", "l", "--timeout", "1", "--", "true"]), 64, "path");
 }
 
 #[test]
-fn a_connect_string_that_makes_no_sense_is_refused() {
+fn invalid_connect_string_is_rejected() {
     for connect in ["", ",", "host:0x1", "host:99999", "h:1/chroot/", "[::1"] {
         expect_failure(&Zk::new(connect).run(&["ls", "/"]), 64, "connect string");
     }

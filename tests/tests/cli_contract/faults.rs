@@ -1,4 +1,4 @@
-//! What the command does when connections break, sessions end, and nobody answers.
+//! Tests of the command when connections break, sessions end, or servers do not answer.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use zk_tests::{HOLD, Journal, Running, Zk, poll};
 use crate::{LIMIT, expect_failure};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_is_made_again_when_its_answer_is_lost() {
+async fn read_is_retried_when_its_answer_is_lost() {
     let (server, zk) = start().await;
     zk.ok(&["create", "/a", "x"]);
     let reads: [(&[&str], Op, &str); 4] = [
@@ -28,7 +28,7 @@ async fn a_read_is_made_again_when_its_answer_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_not_applied_is_done_in_the_next_session() {
+async fn request_that_was_not_applied_is_retried_in_next_session() {
     let (server, zk) = start().await;
     let steps: [(&[&str], Op); 5] = [
         (&["create", "/a", "x", "--sequential"], Op::Create2),
@@ -45,7 +45,7 @@ async fn what_was_not_applied_is_done_in_the_next_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_a_server_put_off_is_made_again_and_one_that_may_be_applied_is_not() {
+async fn throttled_write_is_retried_but_write_of_unknown_outcome_not() {
     let (server, zk) = start().await;
     server.on(Op::Create2).times(2).answer(ErrorCode::THROTTLED_OP);
     assert_eq!(zk.ok(&["create", "/a-", "--sequential"]), "/a-0000000000\n");
@@ -60,7 +60,7 @@ async fn a_write_that_a_server_put_off_is_made_again_and_one_that_may_be_applied
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_branch_is_deleted_over_lost_answers_and_a_failure_tells_how_far_it_came() {
+async fn recursive_delete_survives_lost_answers_and_reports_count() {
     let (server, zk) = start().await;
     let make = || {
         for path in ["/t/a/c", "/t/b"] {
@@ -78,14 +78,14 @@ async fn a_branch_is_deleted_over_lost_answers_and_a_failure_tells_how_far_it_ca
     assert_eq!(zk.ok(&["ls", "/"]), "zookeeper\n");
 
     make();
-    // Of the five that it takes at least.
+    // The fault hits the fifth delete request. Deleting the branch takes at least five.
     server.on(Op::Delete).nth(5).answer(ErrorCode::NO_AUTH);
     let ended = zk.run(&["delete", "/t", "--recursive"]);
     expect_failure(&ended, 1, "NoAuth (-102); of what is below, 2 deleted");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_sees_the_end_of_its_connection_through() {
+async fn watcher_survives_lost_connections() {
     let (server, zk) = start().await;
     zk.ok(&["create", "/a"]);
     for op in [Op::Exists, Op::GetChildren2] {
@@ -93,7 +93,7 @@ async fn a_watcher_sees_the_end_of_its_connection_through() {
     }
     let watcher = watching(&zk);
     let mut expected = String::new();
-    // The watch has fired; what would set it again is lost.
+    // The watch has fired. The request that would set it again is lost.
     for op in [Op::Exists, Op::GetChildren2] {
         for cut in [Cut::Fin, Cut::Rst] {
             let lost = server.on(op).by(cut).drop_before_applying();
@@ -110,7 +110,7 @@ async fn a_watcher_sees_the_end_of_its_connection_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_tells_what_happened_until_the_watch_was_set_again() {
+async fn watcher_reports_changes_made_while_disconnected() {
     let (server, zk) = start().await;
     let other = Client::connect(&server.connect_string()).await.unwrap();
     other.create("/a", b"", CreateMode::Persistent).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_watcher_tells_what_happened_until_the_watch_was_set_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_goes_on_with_a_new_session() {
+async fn watcher_continues_in_a_new_session() {
     let (server, zk) = start().await;
     let other = Client::connect(&server.connect_string()).await.unwrap();
     other.create("/a", b"", CreateMode::Persistent).await.unwrap();
@@ -162,10 +162,10 @@ async fn a_watcher_goes_on_with_a_new_session() {
     assert_eq!(watcher.wait(LIMIT).code(), Some(0));
 }
 
-/// Handshakes succeed, and that is all: as in front of a process that is stopped behind a
-/// load balancer, or one whose disk has died.
+/// Handshakes succeed, but no request is answered. Examples are a stopped process behind a load
+/// balancer, and a server with a dead disk.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ensemble_that_gives_sessions_and_answers_nothing_cannot_be_reached() {
+async fn every_command_fails_when_server_answers_only_handshakes() {
     let (healthy, zk) = start().await;
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -205,7 +205,7 @@ async fn an_ensemble_that_gives_sessions_and_answers_nothing_cannot_be_reached()
     }
     expect_failure(&watcher.wait(2 * LIMIT), 69, "/l");
 
-    // For just as long has the other one waited for its turn, which is nobody's fault.
+    // The other waiter has waited for its lock for just as long, without any fault.
     assert!(!waiter.has_ended());
     holder.end_input();
     assert_eq!(holder.wait(LIMIT).code(), Some(0));
@@ -215,9 +215,9 @@ async fn an_ensemble_that_gives_sessions_and_answers_nothing_cannot_be_reached()
     drop(healthy);
 }
 
-/// Of one request; those before and behind it are answered, and pings are.
+/// One request is never answered. Requests before and after it are answered, and so are pings.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_never_comes_is_not_waited_for() {
+async fn unanswered_request_is_retried_on_another_connection() {
     let lock = &["lock", "/l", "--", "true"][..];
     let all = &["multilock", "/a", "/b", "--", "true"][..];
     let some = &["semaphore", "/s", "--permits", "2", "--", "true"][..];
@@ -242,7 +242,7 @@ async fn an_answer_that_never_comes_is_not_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_was_waited_for_is_not_acquired_in_time_whoever_is_silent_then() {
+async fn queued_lock_times_out_when_server_stops_answering() {
     let (server, zk) = start().await;
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -256,14 +256,14 @@ async fn a_lock_that_was_waited_for_is_not_acquired_in_time_whoever_is_silent_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_ends_while_its_locks_are_held_hands_on_its_own_status() {
+async fn exit_status_is_kept_when_release_is_impossible() {
     let script = "echo in; cat >/dev/null; exit 7";
     let locks: [&[&str]; 3] = [
         &["lock", "/l"],
         &["semaphore", "/s", "--permits", "3", "--take", "2"],
         &["multilock", "/a", "/b", "/c"],
     ];
-    // Nothing can be released any more: the nodes go with the session.
+    // No lock can be released any more: the nodes are deleted when the session expires.
     let stop: fn(&TestServer) = |server| server.stall(0);
     let silence: fn(&TestServer) = |server| drop(server.on_any_request().always().never_answer());
     let mut holders = Vec::new();
@@ -284,7 +284,7 @@ async fn a_command_that_ends_while_its_locks_are_held_hands_on_its_own_status() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn holder_that_was_stopped_says_that_it_did_not_run() {
+async fn stopped_holder_reports_how_long_it_did_not_run() {
     let (_server, zk) = start().await;
     let journal = Journal::new();
     let holder = zk.clone().journal(&journal).lock("/l", HOLD);
@@ -298,17 +298,17 @@ async fn holder_that_was_stopped_says_that_it_did_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_that_end_at_once_are_not_opened_in_a_tight_loop() {
+async fn sessions_that_end_at_once_are_reopened_with_pauses() {
     let (server, zk) = start().await;
     let ended = server.on(Op::Create2).always().answer(ErrorCode::SESSION_EXPIRED);
     let refused = zk.run(&["lock", "/l", "--timeout", "3", "--", "true"]);
     expect_failure(&refused, 69, "");
-    // With pauses that double, from 50 ms to a second, and may be shortened by half.
+    // The pauses double from 50 ms to one second, and each may be shortened by half.
     assert!((2..=10).contains(&ended.count()), "{} sessions in 3 s", ended.count());
 }
 
 #[test]
-fn a_watcher_that_is_not_connected_yet_can_be_interrupted() {
+fn watcher_can_be_interrupted_before_it_connects() {
     for (signal, number) in [("INT", 2), ("TERM", 15)] {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let watcher = Zk::new(silent.local_addr().unwrap().to_string()).start(&["watch", "/a"]);
@@ -318,7 +318,8 @@ fn a_watcher_that_is_not_connected_yet_can_be_interrupted() {
     }
 }
 
-/// A server in this process whose sessions may be short, and the command connected to it.
+/// Starts a server in this process that permits short sessions, and returns a command connected to
+/// it.
 async fn start() -> (TestServer, Zk) {
     let settings = Settings::new().tick_time(Duration::from_millis(200));
     let server = TestServer::start_with(settings).await.unwrap();
@@ -326,7 +327,7 @@ async fn start() -> (TestServer, Zk) {
     (server, zk)
 }
 
-/// A watcher of `/a` that has said that it watches.
+/// Starts a watcher of `/a`, and waits until it reports that it watches.
 fn watching(zk: &Zk) -> Running {
     let watcher = zk.start(&["watch", "/a"]);
     poll(LIMIT, || watcher.stderr().contains("watching").then_some(()))
@@ -334,7 +335,7 @@ fn watching(zk: &Zk) -> Running {
     watcher
 }
 
-/// Waits until it has printed all of this, and expects nothing else.
+/// Waits until the watcher has printed `expected`, and fails if it has printed anything else.
 fn says(watcher: &Running, expected: &str) {
     let told = || watcher.stdout().len() >= expected.len();
     let told = poll(LIMIT, || told().then_some(()));

@@ -1,10 +1,10 @@
-//! Kinds of locks that do not exclude each other, on one path.
+//! Tests of different kinds of locks on one path, which would not exclude each other.
 
 use zk_tests::{HOLD, Journal, poll};
 
 use crate::{LIMIT, expect_failure, zk};
 
-/// What a lock of each kind at a path is called with, and what its nodes are.
+/// For each kind of lock: the recipe of its nodes, the subcommand, and its options.
 const KINDS: [(&str, &str, &[&str]); 4] = [
     ("mutex", "lock", &[]),
     ("read-write lock", "lock", &["--write"]),
@@ -13,7 +13,7 @@ const KINDS: [(&str, &str, &[&str]); 4] = [
 ];
 
 #[test]
-fn kinds_of_locks_on_one_path_are_refused_with_78() {
+fn different_lock_kind_on_same_path_fails_with_status_78() {
     let Some(zk) = zk("foreign-nodes") else { return };
     for (number, (held, command, options)) in KINDS.into_iter().enumerate() {
         let journal = Journal::new();

@@ -1,4 +1,4 @@
-//! `--json`: one value a line.
+//! Tests of `--json`, which prints one value per line.
 
 use serde_json::{Value, json};
 use zk_tests::{HOLD, Journal, Zk, poll};
@@ -6,7 +6,7 @@ use zk_tests::{HOLD, Journal, Zk, poll};
 use crate::{LIMIT, zk};
 
 #[test]
-fn every_operation_speaks_json() {
+fn every_operation_prints_json() {
     let Some(zk) = zk("json") else { return };
     let created = value(&zk, &["create", "/a", "text"]);
     assert_eq!(created, json!({ "path": "/a" }));
@@ -34,14 +34,14 @@ fn every_operation_speaks_json() {
     expect_stat(&value(&zk, &["stat", "/a"]));
     assert_eq!(value(&zk, &["ls", "/a"]), json!(["n-0000000000"]));
     assert_eq!(value(&zk, &["ls", "/a/n-0000000000"]), json!([]));
-    // Behind the command as well as before it.
+    // The option is valid after the command as well as before it.
     let behind: Value = serde_json::from_str(&zk.ok(&["ls", "/", "--json"])).unwrap();
     assert_eq!(behind, json!(["a"]));
     assert_eq!(zk.ok(&["--json", "delete", "/a", "--recursive"]), "");
 }
 
 #[test]
-fn participants_speak_json() {
+fn participants_print_json() {
     let Some(zk) = zk("json-participants") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -57,7 +57,7 @@ fn participants_speak_json() {
     assert!(one["session"].as_str().unwrap().starts_with("0x"), "{one}");
 }
 
-/// The value that a command prints, in a line of its own.
+/// Runs a command and parses the value that it prints on one line.
 fn value(zk: &Zk, arguments: &[&str]) -> Value {
     let printed = zk.ok(&[&["--json"], arguments].concat());
     assert_eq!(printed.lines().count(), 1, "{printed}");

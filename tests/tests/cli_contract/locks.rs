@@ -1,11 +1,11 @@
-//! `zk lock` and `zk participants`.
+//! Tests of `zk lock` and `zk participants`.
 
 use zk_tests::{HOLD, Journal, poll};
 
 use crate::{LIMIT, expect_failure, zk};
 
 #[test]
-fn a_locked_command_knows_its_node_and_its_token() {
+fn locked_command_receives_its_node_and_token() {
     let Some(zk) = zk("knows") else { return };
     let script = r#"cat; echo "$1"; echo "$ZK_LOCK_NODE"; echo "$ZK_FENCING_TOKEN"; echo err >&2"#;
     let ended = zk.run(&["lock", "/a/b/l", "--", "sh", "-c", script, "sh", "--json"]);
@@ -20,7 +20,7 @@ fn a_locked_command_knows_its_node_and_its_token() {
 }
 
 #[test]
-fn participants_are_listed_in_the_order_of_their_turns() {
+fn participants_are_listed_in_queue_order() {
     let Some(zk) = zk("order") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -50,7 +50,7 @@ fn participants_are_listed_in_the_order_of_their_turns() {
 }
 
 #[test]
-fn a_waiter_whose_node_is_deleted_queues_again() {
+fn waiter_requeues_when_its_node_is_deleted() {
     let Some(zk) = zk("again") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -64,7 +64,8 @@ fn a_waiter_whose_node_is_deleted_queues_again() {
     };
     let node = poll(LIMIT, second).expect("it does not queue");
     zk.ok(&["delete", &node]);
-    // It has no turn until it looks, and it looks when its predecessor has gone.
+    // The waiter notices the deletion only when it lists the queue, after its predecessor has
+    // released.
     holder.end_input();
     assert_eq!(holder.wait(LIMIT).code(), Some(0));
     let ended = waiter.wait(LIMIT);
@@ -75,7 +76,7 @@ fn a_waiter_whose_node_is_deleted_queues_again() {
 }
 
 #[test]
-fn a_lock_is_refused_where_there_can_be_none() {
+fn lock_below_ephemeral_node_is_rejected() {
     let Some(zk) = zk("refused") else { return };
     let short = zk.clone().option("--session-timeout", "4");
     short.ok(&["create", "/ephemeral", "--ephemeral"]);
@@ -84,7 +85,7 @@ fn a_lock_is_refused_where_there_can_be_none() {
 }
 
 #[test]
-fn a_holder_that_listens_gives_up_when_it_is_asked() {
+fn revocable_holder_releases_on_revocation() {
     let Some(zk) = zk("revocable") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -104,7 +105,7 @@ fn a_holder_that_listens_gives_up_when_it_is_asked() {
 }
 
 #[test]
-fn a_holder_that_does_not_listen_goes_on() {
+fn holder_without_revocable_option_keeps_the_lock() {
     let Some(zk) = zk("not-revocable") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);

@@ -1,4 +1,4 @@
-//! The contract of the `zk` command: what scripts rely on.
+//! Tests of the contract of the `zk` command, which scripts rely on.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use zk_tests::{Ended, Zk, shared_zookeeper};
 
-/// The command, connected to a node of the test's own on the server that the tests share.
+/// Returns the command, connected to a chroot of the calling test on the shared server.
 fn zk(chroot: &str) -> Option<Zk> {
     let server = shared_zookeeper()?;
     let chroot = format!("/{chroot}");
@@ -42,10 +42,10 @@ fn expect_failure(ended: &Ended, code: i32, says: &str) {
     assert!(line.starts_with("zk: ") && line.contains(says), "{line}");
 }
 
-/// Expects a command line to be refused before anybody is asked.
+/// Expects that a command line is rejected before the command connects.
 fn expect_refused(arguments: &[&str], says: &str) {
     expect_failure(&Zk::new("127.0.0.2:1").run(arguments), 64, says);
 }
 
-/// For what takes milliseconds on an idle machine.
+/// Limit for steps that take milliseconds on an idle machine.
 const LIMIT: Duration = Duration::from_secs(30);

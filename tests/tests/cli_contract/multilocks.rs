@@ -1,4 +1,4 @@
-//! `zk multilock`.
+//! Tests of `zk multilock`.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use zk_tests::{HOLD, Journal, poll};
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 #[test]
-fn a_command_knows_nodes_and_tokens_in_the_order_of_the_paths() {
+fn command_receives_nodes_and_tokens_in_order_of_paths() {
     let Some(zk) = zk("multi-known") else { return };
     let script = r#"echo "$ZK_LOCK_NODE"; echo "$ZK_FENCING_TOKEN"; exit 9"#;
     for paths in [["/a", "/b/c", "/d"], ["/d", "/a", "/b/c"]] {
@@ -25,7 +25,7 @@ fn a_command_knows_nodes_and_tokens_in_the_order_of_the_paths() {
         for (node, path) in nodes.iter().zip(paths) {
             assert!(node.starts_with(&format!("{path}/_c_")), "{nodes:?}");
         }
-        // They are taken in the order of the paths' names, which the tokens tell.
+        // The locks are acquired in the order of the path names, which the tokens show.
         let mut taken: Vec<_> = paths.iter().zip(&tokens).collect();
         taken.sort();
         assert!(taken.is_sorted_by_key(|(_, token)| **token), "{taken:?}");
@@ -36,7 +36,7 @@ fn a_command_knows_nodes_and_tokens_in_the_order_of_the_paths() {
 }
 
 #[test]
-fn all_of_them_are_held_or_none() {
+fn multilock_acquires_all_locks_or_none() {
     let Some(zk) = zk("multi-none") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -56,7 +56,7 @@ fn all_of_them_are_held_or_none() {
 }
 
 #[test]
-fn opposite_orders_do_not_wait_for_each_other() {
+fn multilocks_in_opposite_orders_do_not_deadlock() {
     let Some(zk) = zk("multi-opposite") else { return };
     thread::scope(|scope| {
         for paths in [["/a", "/b"], ["/b", "/a"]] {
@@ -71,7 +71,7 @@ fn opposite_orders_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn the_loss_of_one_ends_the_command_and_gives_up_all() {
+fn loss_of_one_lock_ends_command_and_releases_all() {
     let Some(zk) = zk("multi-lost") else { return };
     let script = "echo ready; exec sleep 1000";
     let holder = zk.start(&["multilock", "/a", "/b", "--", "sh", "-c", script]);
@@ -85,7 +85,7 @@ fn the_loss_of_one_ends_the_command_and_gives_up_all() {
 }
 
 #[test]
-fn a_signal_is_passed_on_and_all_are_released() {
+fn signal_is_passed_on_and_all_locks_are_released() {
     let Some(zk) = zk("multi-signal") else { return };
     let script = "trap 'exit 5' TERM; echo ready; sleep 1000 & wait";
     let holder = zk.start(&["multilock", "/a", "/b", "--", "sh", "-c", script]);
@@ -96,7 +96,7 @@ fn a_signal_is_passed_on_and_all_are_released() {
 }
 
 #[test]
-fn a_lock_that_cannot_be_is_named() {
+fn multilock_error_names_the_failing_lock() {
     let Some(zk) = zk("multi-refused") else { return };
     let short = zk.clone().option("--session-timeout", "4");
     short.ok(&["create", "/e", "--ephemeral"]);
@@ -106,7 +106,7 @@ fn a_lock_that_cannot_be_is_named() {
 }
 
 #[test]
-fn a_wrong_use_is_explained_in_one_line() {
+fn wrong_arguments_are_explained_in_one_line() {
     for (arguments, says) in [
         (&["multilock", "--", "true"][..], "<PATH>"),
         (&["multilock", "/a", "/b"], "<CMD>"),

@@ -1,4 +1,4 @@
-//! The plain operations.
+//! Tests of the plain operations.
 
 use zk_tests::{Settings, Zk, poll, zookeeper_with};
 
@@ -21,7 +21,7 @@ fn created_data_can_be_read_changed_and_deleted() {
 }
 
 #[test]
-fn a_tree_is_made_and_deleted_in_one_go() {
+fn tree_is_created_with_parents_and_deleted_recursively() {
     let Some(zk) = zk("tree") else { return };
     expect_failure(&zk.run(&["create", "/a/b/c"]), 1, "NoNode");
     assert_eq!(zk.ok(&["create", "/a/b/c", "deep", "--parents"]), "/a/b/c\n");
@@ -45,7 +45,7 @@ fn names_are_listed_in_order() {
 }
 
 #[test]
-fn existence_is_told_in_words_and_by_the_exit_status() {
+fn exists_prints_result_and_sets_exit_status() {
     let Some(zk) = zk("existence") else { return };
     zk.ok(&["create", "/a"]);
     assert_eq!(zk.ok(&["exists", "/a"]), "true\n");
@@ -55,7 +55,7 @@ fn existence_is_told_in_words_and_by_the_exit_status() {
 }
 
 #[test]
-fn a_stat_has_all_that_zookeeper_knows() {
+fn stat_prints_every_field() {
     let Some(zk) = zk("stat") else { return };
     zk.ok(&["create", "/a", "12345"]);
     zk.ok(&["create", "/a/b"]);
@@ -87,9 +87,10 @@ fn sequential_nodes_are_numbered() {
     assert_eq!(zk.ok(&["get", "/job-0000000001"]), "x");
 }
 
-/// Of containers, nodes with a time to live, and ephemeral nodes: each goes in its own way.
+/// Containers, nodes with a time to live, and ephemeral nodes are each removed by a different
+/// mechanism.
 #[test]
-fn nodes_that_go_by_themselves_do_so() {
+fn containers_ttl_and_ephemeral_nodes_are_removed() {
     let settings = Settings::default().tick_ms(250).container_check_ms(50);
     let Some(server) = zookeeper_with(&settings) else { return };
     let zk = Zk::new(server.connect_string());
@@ -112,7 +113,7 @@ fn nodes_that_go_by_themselves_do_so() {
 
     let short = zk.clone().option("--session-timeout", "0.5");
     assert_eq!(short.ok(&["create", "/ephemeral", "--ephemeral"]), "/ephemeral\n");
-    // The session outlives the command, by its timeout.
+    // The session outlives the command by its timeout.
     assert_eq!(zk.ok(&["exists", "/ephemeral"]), "true\n");
     gone("/ephemeral");
     assert_eq!(zk.ok(&["exists", "/keeper"]), "true\n");

@@ -1,17 +1,18 @@
-//! `zk lock --read` and `zk lock --write`.
+//! Tests of `zk lock --read` and `zk lock --write`.
 
 use zk_tests::{HOLD, Journal, Running, Zk, poll};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
-/// Starts a holder that ends with its input, and waits until so many have come in.
+/// Starts a holder that releases when its input ends, and waits until `inside` contenders have
+/// acquired the lock.
 fn hold(zk: &Zk, side: &str, journal: &Journal, inside: usize) -> Running {
     let holder = zk.start(&["lock", "/rw", side, "--", "sh", "-c", HOLD]);
     poll(LIMIT, || (journal.entered().len() == inside).then_some(())).expect("it does not get in");
     holder
 }
 
-/// Waits until so many are in the queue; what is printed of them.
+/// Waits until `count` contenders are in the queue, and returns their list as printed.
 fn listed(zk: &Zk, count: usize) -> String {
     let listed = || {
         let listed = zk.ok(&["participants", "/rw"]);
@@ -27,7 +28,7 @@ fn end(mut holder: Running) {
 }
 
 #[test]
-fn readers_share_and_a_writer_is_alone() {
+fn readers_share_and_writer_excludes() {
     let Some(zk) = zk("sides") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -51,7 +52,7 @@ fn readers_share_and_a_writer_is_alone() {
 }
 
 #[test]
-fn the_command_knows_its_node_and_its_token_and_its_status_counts() {
+fn command_receives_node_and_token_and_sets_exit_status() {
     let Some(zk) = zk("sides-known") else { return };
     let script = r#"echo "$ZK_LOCK_NODE"; echo "$ZK_FENCING_TOKEN"; exit 7"#;
     let mut last = 0;
@@ -70,7 +71,7 @@ fn the_command_knows_its_node_and_its_token_and_its_status_counts() {
 }
 
 #[test]
-fn those_who_wait_are_listed_in_order_and_come_in_in_order() {
+fn waiters_are_listed_and_acquire_in_queue_order() {
     let Some(zk) = zk("sides-order") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -98,12 +99,12 @@ fn those_who_wait_are_listed_in_order_and_come_in_in_order() {
     inside(5);
     end(waiting.remove(0));
     let mut numbers: Vec<i64> = journal.entered().iter().map(zk_tests::Entry::sequence).collect();
-    numbers[1..3].sort_unstable(); // they came in together
+    numbers[1..3].sort_unstable(); // both readers acquired together
     assert_eq!(numbers, [0, 1, 2, 3, 4]);
 }
 
 #[test]
-fn a_reader_gives_up_when_it_is_asked_to() {
+fn revocable_reader_releases_on_revocation() {
     let Some(zk) = zk("sides-revoked") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -115,7 +116,7 @@ fn a_reader_gives_up_when_it_is_asked_to() {
 }
 
 #[test]
-fn one_is_a_reader_or_a_writer() {
+fn read_and_write_options_are_exclusive() {
     for (other, says) in [("--write", "--write"), ("--no-reentrant", "--no-reentrant")] {
         expect_refused(&["lock", "/rw", "--read", other, "--", "true"], says);
     }

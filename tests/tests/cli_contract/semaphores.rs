@@ -1,11 +1,11 @@
-//! `zk semaphore`, `zk lock --no-reentrant` and `zk participants --semaphore`.
+//! Tests of `zk semaphore`, `zk lock --no-reentrant` and `zk participants --semaphore`.
 
 use zk_tests::{HOLD, Journal, Running, Zk, poll};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 #[test]
-fn a_command_knows_the_nodes_and_the_tokens_of_its_permits() {
+fn command_receives_nodes_and_tokens_of_its_permits() {
     let Some(zk) = zk("permits-known") else { return };
     let script = r#"echo "$ZK_LOCK_NODE"; echo "$ZK_FENCING_TOKEN"; exit 7"#;
     for take in [1, 3] {
@@ -40,7 +40,7 @@ fn hold(zk: &Zk, permits: &str, take: &str) -> Running {
 }
 
 #[test]
-fn there_are_as_many_permits_as_said_and_participants_lists_them() {
+fn permit_limit_is_enforced_and_participants_are_listed() {
     let Some(zk) = zk("permits-counted") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -92,7 +92,7 @@ fn there_are_as_many_permits_as_said_and_participants_lists_them() {
 }
 
 #[test]
-fn the_loss_of_one_of_several_permits_ends_the_command() {
+fn loss_of_one_of_several_permits_ends_command() {
     let Some(zk) = zk("permit-lost") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -119,7 +119,7 @@ fn the_loss_of_one_of_several_permits_ends_the_command() {
 }
 
 #[test]
-fn a_lock_without_reentrance_is_another_one() {
+fn no_reentrant_lock_is_a_semaphore_with_one_permit() {
     let Some(zk) = zk("semaphore-mutex") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
@@ -141,7 +141,7 @@ fn a_lock_without_reentrance_is_another_one() {
 }
 
 #[test]
-fn a_wrong_use_is_explained_in_one_line() {
+fn wrong_arguments_are_explained_in_one_line() {
     for (arguments, says) in [
         (&["semaphore", "/s", "--", "true"][..], "--permits"),
         (&["semaphore", "/s", "--permits", "0", "--", "true"], "'0' for '--permits"),

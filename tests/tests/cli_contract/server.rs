@@ -1,4 +1,4 @@
-//! `zk server`: the in-memory server, for development only.
+//! Tests of `zk server`, the in-memory server for development.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use zk_tests::{HOLD, Journal, Running, Zk, poll};
 
 use crate::{LIMIT, expect_failure};
 
-/// A server on a free port, and its address.
+/// Starts a server on a free port, and returns its address.
 fn start(arguments: &[&str]) -> (Running, SocketAddr) {
     let all = [&["server", "--listen", "127.0.0.1:0"], arguments].concat();
     let server = Zk::unconnected().start(&all);
@@ -18,7 +18,7 @@ fn start(arguments: &[&str]) -> (Running, SocketAddr) {
 }
 
 #[test]
-fn it_prints_its_address_and_serves_the_other_commands() {
+fn server_prints_address_and_serves_other_commands() {
     let (_server, address) = start(&[]);
     assert!(address.ip().is_loopback() && address.port() != 0, "{address}");
     let zk = Zk::new(address.to_string());
@@ -29,7 +29,7 @@ fn it_prints_its_address_and_serves_the_other_commands() {
 }
 
 #[test]
-fn it_keeps_a_second_holder_out() {
+fn server_excludes_a_second_holder() {
     let (_server, address) = start(&[]);
     let journal = Journal::new();
     let zk = Zk::new(address.to_string()).journal(&journal);
@@ -40,10 +40,10 @@ fn it_keeps_a_second_holder_out() {
 }
 
 #[test]
-fn it_says_that_it_is_not_for_production() {
+fn server_warns_that_it_is_not_for_production() {
     let (server, _) = start(&[]);
     let help = Zk::unconnected().ok(&["server", "--help"]);
-    // What is said on start is said before the address.
+    // The server prints its warning before its address.
     for text in [server.stderr(), help].map(|text| text.to_lowercase()) {
         for words in ["memory", "development only", "nothing on disk", "not for production"] {
             assert!(text.contains(words), "no {words:?} in {text}");
@@ -52,20 +52,20 @@ fn it_says_that_it_is_not_for_production() {
 }
 
 #[test]
-fn signals_end_it_with_status_zero() {
+fn signals_end_server_with_status_zero() {
     for signal in ["INT", "TERM"] {
         let (server, address) = start(&[]);
         let mut client = TcpStream::connect(address).unwrap();
         server.signal(signal);
         let ended = server.wait(LIMIT);
         assert_eq!(ended.code(), Some(0), "{signal}: {ended:?}");
-        // Its clients are told, by the end of their connections.
+        // The server closes the connections of its clients.
         assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)), "{signal}");
     }
 }
 
 #[test]
-fn a_port_that_is_taken_is_an_error() {
+fn server_fails_when_port_is_taken() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let ended = Zk::unconnected().run(&["server", "--listen", &address]);
@@ -73,7 +73,7 @@ fn a_port_that_is_taken_is_an_error() {
 }
 
 #[test]
-fn an_address_that_is_none_is_wrong_use() {
+fn server_rejects_invalid_listen_address() {
     for text in ["2181", "127.0.0.1", "127.0.0.1:99999", "[::1:2181", ""] {
         let ended = Zk::unconnected().run(&["server", "--listen", text]);
         assert_eq!(ended.code(), Some(64), "{text:?}: {ended:?}");
@@ -83,7 +83,7 @@ fn an_address_that_is_none_is_wrong_use() {
 }
 
 #[test]
-fn where_to_connect_does_not_matter_to_it() {
+fn server_ignores_connect_string() {
     let zk = Zk::new("no such thing");
     let server = zk.start(&["server", "--listen", "localhost:0", "--json"]);
     let said = poll(LIMIT, || server.stdout().strip_suffix('\n').map(str::to_owned));
@@ -93,7 +93,7 @@ fn where_to_connect_does_not_matter_to_it() {
 }
 
 #[test]
-fn its_tick_bounds_the_session_timeouts() {
+fn tick_time_bounds_session_timeouts() {
     let (_server, address) = start(&["--tick-time", "100"]);
     let conf = four_letters(address, "conf");
     for line in ["tickTime=100", "minSessionTimeout=200", "maxSessionTimeout=2000"] {
@@ -102,7 +102,7 @@ fn its_tick_bounds_the_session_timeouts() {
 }
 
 #[test]
-fn server_behaves_like_the_version_asked_for() {
+fn server_reports_requested_version() {
     for (arguments, version) in
         [(&[][..], "3.8.0"), (&["--version", "3.8"], "3.8.0"), (&["--version", "3.9"], "3.9.5")]
     {
@@ -113,7 +113,7 @@ fn server_behaves_like_the_version_asked_for() {
 }
 
 #[test]
-fn server_deletes_containers_and_ttl_nodes_at_the_interval_asked_for() {
+fn server_deletes_containers_and_ttl_nodes_at_set_interval() {
     let (_server, address) = start(&["--container-check", "0.05"]);
     let zk = Zk::new(address.to_string());
     zk.ok(&["create", "/container", "--container"]);
@@ -126,7 +126,7 @@ fn server_deletes_containers_and_ttl_nodes_at_the_interval_asked_for() {
 }
 
 #[test]
-fn wrong_server_settings_are_wrong_use() {
+fn server_rejects_invalid_settings() {
     let version = "[possible values: 3.8, 3.9]";
     let number = "write a number of seconds";
     for (option, text, says) in [

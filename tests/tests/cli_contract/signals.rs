@@ -1,28 +1,28 @@
-//! Signals to `zk lock`: passed on to the command, and the lock is released.
+//! Tests of signals to `zk lock`, which passes them on to the command and releases the lock.
 
 use zk_tests::{HOLD, Journal, Scratch, poll};
 
 use crate::{LIMIT, zk};
 
 #[test]
-fn a_signal_is_passed_on_and_the_lock_released() {
+fn signal_is_passed_on_and_lock_is_released() {
     let Some(zk) = zk("passed-on") else { return };
     for (signal, number) in [("INT", 2), ("TERM", 15)] {
         let journal = Journal::new();
         let zk = zk.clone().journal(&journal);
-        // Without a trap the command dies of it, and the status says so.
+        // Without a trap the signal ends the command, and the exit status shows it.
         let holder = zk.lock("/l", &HOLD.replace("exec cat", "trap - INT TERM; exec cat"));
         poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
         holder.signal(signal);
         let ended = holder.wait(LIMIT);
         assert_eq!(ended.code(), Some(128 + number), "{signal}: {ended:?}");
-        // The session was closed, not left to time out.
+        // The session was closed. The node did not wait for its timeout.
         assert_eq!(zk.ok(&["ls", "/l"]), "", "{signal}");
     }
 }
 
 #[test]
-fn a_command_may_end_in_its_own_way() {
+fn command_may_trap_signal_and_choose_exit_status() {
     let Some(zk) = zk("own-way") else { return };
     for signal in ["INT", "TERM"] {
         let scratch = Scratch::new();
@@ -43,7 +43,7 @@ fn a_command_may_end_in_its_own_way() {
 }
 
 #[test]
-fn a_command_that_stays_keeps_the_lock() {
+fn command_that_survives_signal_keeps_the_lock() {
     let Some(zk) = zk("stays") else { return };
     let script = r#"exec 3<&0; trap 'echo told' TERM; echo ready
         (trap '' TERM; exec cat <&3 >/dev/null) & wait; wait; echo done"#;
@@ -59,11 +59,11 @@ fn a_command_that_stays_keeps_the_lock() {
     assert_eq!(zk.ok(&["ls", "/l"]), "");
 }
 
-/// `timeout`, `docker stop` and the like know of `zk` alone.
+/// `timeout`, `docker stop` and similar tools signal only `zk`.
 #[test]
-fn a_signal_reaches_what_the_command_has_started() {
+fn signal_reaches_child_processes_of_command() {
     let Some(zk) = zk("offspring") else { return };
-    // The pipe to this test is open for as long as one of them has it.
+    // The pipe to this test stays open until all of these processes have ended.
     let holder = zk.lock("/l", "sleep 1000 & sleep 1000 & echo ready; wait");
     poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
     holder.signal("TERM");
@@ -73,7 +73,7 @@ fn a_signal_reaches_what_the_command_has_started() {
 }
 
 #[test]
-fn a_loss_ends_what_the_command_has_started() {
+fn loss_ends_child_processes_of_command() {
     let Some(zk) = zk("lost-offspring") else { return };
     let script = "(trap '' TERM; echo ready; exec sleep 1000) & exec sleep 1000";
     let holder = zk.lock("/l", script);
@@ -81,14 +81,14 @@ fn a_loss_ends_what_the_command_has_started() {
     let node = zk.ok(&["participants", "/l"]);
     let node = node.split_whitespace().next().unwrap();
     zk.ok(&["delete", node]);
-    // It ends with the one that does not care for SIGTERM, five seconds later: the pipe
-    // to this test closes with it.
+    // `zk` ends together with the process that ignores SIGTERM, five seconds later. The pipe to
+    // this test closes then.
     let ended = holder.wait(LIMIT);
     assert_eq!(ended.code(), Some(74), "{ended:?}");
 }
 
 #[test]
-fn a_waiter_that_is_interrupted_leaves_the_queue() {
+fn interrupted_waiter_leaves_the_queue() {
     let Some(zk) = zk("interrupted") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);

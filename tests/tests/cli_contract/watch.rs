@@ -1,4 +1,4 @@
-//! `zk watch`.
+//! Tests of `zk watch`.
 
 use serde_json::{Value, json};
 use zk_tests::{Running, Zk, poll};
@@ -6,7 +6,7 @@ use zk_tests::{Running, Zk, poll};
 use crate::{LIMIT, expect_failure, zk};
 
 #[test]
-fn what_happens_to_a_node_is_printed_as_it_happens() {
+fn watch_prints_each_event_of_a_node() {
     let Some(zk) = zk("watch") else { return };
     let watcher = start(&zk, &["watch", "/a"]);
     let steps: [(&[&str], &str); 5] = [
@@ -16,7 +16,7 @@ fn what_happens_to_a_node_is_printed_as_it_happens() {
         (&["delete", "/a/b"], "NodeChildrenChanged /a"),
         (&["delete", "/a"], "NodeDeleted /a"),
     ];
-    // Twice, because the end of the node is not the end of the watching.
+    // The steps run twice, because the deletion of the node must not end the watch.
     let mut expected = String::new();
     for (command, line) in steps.iter().chain(&steps) {
         zk.ok(command);
@@ -30,7 +30,7 @@ fn what_happens_to_a_node_is_printed_as_it_happens() {
 }
 
 #[test]
-fn what_happens_is_printed_in_json() {
+fn watch_prints_events_in_json() {
     let Some(zk) = zk("watch-json") else { return };
     let watcher = start(&zk, &["--json", "watch", "/a"]);
     zk.ok(&["create", "/a"]);
@@ -42,12 +42,12 @@ fn what_happens_is_printed_in_json() {
 }
 
 #[test]
-fn a_path_that_cannot_be_watched_is_refused() {
+fn watch_rejects_invalid_path() {
     let Some(zk) = zk("watch-bad") else { return };
     expect_failure(&zk.run(&["watch", "a"]), 64, "path");
 }
 
-/// Starts a watcher and waits until it says that it watches.
+/// Starts a watcher and waits until it reports that it watches.
 fn start(zk: &Zk, arguments: &[&str]) -> Running {
     let watcher = zk.start(arguments);
     poll(LIMIT, || watcher.stderr().contains("watching").then_some(())).expect("not watching");

@@ -1,4 +1,5 @@
-//! A server that breaks every rule: the client ends with an error, in time, and stays small.
+//! Tests of a server that violates the protocol: the client fails with an error, in time, and its
+//! memory stays small.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +17,7 @@ use zk_tests::{Running, Zk, now, poll};
 use self::peer::{Answer, Hello, Peer};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_meets_every_bad_handshake_with_an_error() {
+async fn client_rejects_every_bad_handshake() {
     let mut clients = Vec::new();
     for hello in Hello::BAD {
         clients.push(tokio::spawn(async move {
@@ -36,7 +37,7 @@ async fn a_client_meets_every_bad_handshake_with_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_meets_every_bad_answer_with_an_error() {
+async fn client_rejects_every_bad_answer() {
     let mut clients = Vec::new();
     for answer in Answer::BAD {
         clients.push(tokio::spawn(async move {
@@ -47,7 +48,7 @@ async fn a_client_meets_every_bad_answer_with_an_error() {
                 Err(error) => error,
             };
             let took = start.elapsed();
-            // A session that nobody acknowledges is over after 4/3 of its timeout.
+            // A session without an acknowledgement ends after 4/3 of its timeout.
             let limit = CONNECT_TIMEOUT + SESSION_TIMEOUT * 4 / 3 + ALLOWANCE;
             assert!(took < limit, "{answer:?}: {error} after {took:?}");
             expect_no_panic(&error);
@@ -59,10 +60,10 @@ async fn a_client_meets_every_bad_answer_with_an_error() {
     }
 }
 
-/// A server that answers pings and nothing else is given a session timeout; the session lives on,
-/// and the client can be closed.
+/// The client leaves a server that answers only pings after a session timeout. The session lives
+/// on, and the client can be closed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_leaves_a_server_that_never_answers() {
+async fn client_leaves_server_that_answers_only_pings() {
     let peer = Peer::start(Hello::Good, Answer::Pongs);
     let client = config(&peer).connect().await.unwrap();
     let limit = SESSION_TIMEOUT + ALLOWANCE;
@@ -75,7 +76,7 @@ async fn a_client_leaves_a_server_that_never_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_survives_odd_session_timeouts() {
+async fn client_survives_odd_session_timeouts() {
     for timeout_ms in [0, -1, 1, i32::MIN, i32::MAX] {
         let peer = Peer::start(Hello::Timeout(timeout_ms), Answer::Random);
         let start = now();
@@ -94,7 +95,7 @@ async fn a_client_survives_odd_session_timeouts() {
 }
 
 #[test]
-fn the_command_ends_with_one_line_and_little_memory() {
+fn command_fails_with_one_line_and_little_memory() {
     let bad_hellos = Hello::BAD.map(|hello| Peer::start(hello, Answer::Silence));
     let bad_answers = Answer::BAD.map(|answer| Peer::start(Hello::Good, answer));
     let peers: Vec<&Peer> = bad_hellos.iter().chain(&bad_answers).collect();
@@ -133,7 +134,7 @@ async fn ask(client: &Client, answer: Answer) -> Error {
     listed.err().unwrap_or_else(|| panic!("{answer:?} was taken for an answer"))
 }
 
-/// The session of a client that nobody closes is closed only when its driver has panicked.
+/// A session that no caller closes has the end `Closed` only if its driver has panicked.
 fn expect_no_panic(error: &Error) {
     let closed = ErrorKind::SessionEnded(SessionEnd::Closed);
     assert!(*error.kind() != closed, "{error}");
@@ -150,10 +151,10 @@ fn expect_clean_end(command: Running, peer: &Peer) {
 const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// For a machine with other work, of which the peers themselves are a good part.
+/// Time for a machine with other work. The peers themselves are a large part of that work.
 const ALLOWANCE: Duration = Duration::from_secs(2);
-/// Connecting takes at most 10 s, servers that answer nothing are tried again for 10 s, in one
-/// more session if need be, and closing takes 2 s.
+/// Connecting takes at most 10 s. Servers that answer nothing are retried for 10 s, in one more
+/// session if necessary. Closing takes 2 s.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10 + 10 + 2 + 4);
-/// Four of the largest frames that are accepted.
+/// Four of the largest frames that the client accepts.
 const MEMORY_MAX_KIB: u64 = 64 * 1024;

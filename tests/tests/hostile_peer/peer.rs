@@ -1,4 +1,4 @@
-//! The server that breaks the rules.
+//! A server that violates the protocol.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -9,18 +9,18 @@ use std::thread;
 
 use zk_tests::raw::{accept_reply, frame, read_frame};
 
-/// How the handshake is answered.
+/// Answer to the handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Hello {
-    /// As a server does.
+    /// A valid answer.
     Good,
-    /// As a server does, with a session timeout that no server gives.
+    /// A valid answer with a session timeout that no server grants.
     Timeout(i32),
-    /// Instead of an answer.
+    /// Another answer instead of a handshake.
     Bad(Answer),
-    /// A password whose length is 2 GiB.
+    /// A password with a length of 2 GiB.
     PasswordLength,
-    /// The session 0, with which a server refuses.
+    /// Session id 0, by which a server rejects the session.
     Refusal,
 }
 
@@ -42,41 +42,41 @@ impl Hello {
     ];
 }
 
-/// How a request is answered.
+/// Answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
     Silence,
     Close,
-    /// Bytes without any order, for ever.
+    /// Random bytes, for ever.
     Random,
-    /// A frame of them, and then silence.
+    /// A frame of random bytes, and then silence.
     RandomFrame,
     /// The beginning of a frame, and then silence.
     Truncated,
     TruncatedAndClosed,
-    /// A frame of 2 GiB, of which all is sent that is taken.
+    /// A frame of 2 GiB. The peer sends as much of it as the client accepts.
     LengthHuge,
     LengthNegative,
     LengthZero,
-    /// Frames as large as they may be, full of nothing, one after the other.
+    /// Frames of maximum length, one after the other, without meaningful content.
     LargestFrames,
     Zeros,
-    /// An answer to a request that was never made.
+    /// An answer to a request that was never sent.
     WrongXid,
     /// An answer that ends within its header.
     ShortHeader,
-    /// No more than a header where there should be a list.
+    /// Only a header, where a list should follow.
     NoBody,
     /// A list of 2^31 - 1 names.
     CountHuge,
     /// A list with a name of 2 GiB.
     NameHuge,
-    /// An error that no version of ZooKeeper knows.
+    /// An error code that no version of ZooKeeper has.
     UnknownCode,
     /// Events of a watch that was never set, one after the other, and no answer.
     Events,
-    /// Answers to pings, asked for or not, one after the other, and no answer to the request. Not
-    /// among the bad ones, because it cannot be told from a server that takes its time.
+    /// Answers to pings, requested or not, one after the other, and no answer to the request. It is
+    /// not in `BAD`, because the client cannot distinguish it from a slow server.
     Pongs,
 }
 
@@ -103,7 +103,7 @@ impl Answer {
     ];
 }
 
-/// A listener that serves every connection so, until it is dropped.
+/// A listener that serves every connection in this way, until it is dropped.
 pub(crate) struct Peer {
     address: SocketAddr,
     hello: Hello,
@@ -123,7 +123,7 @@ impl Peer {
                     return;
                 }
                 let Ok(stream) = stream else { continue };
-                // An error is the client going away, as it should.
+                // An error means that the client closed the connection, as it should.
                 thread::spawn(move || drop(serve(stream, hello, answer)));
             }
         });
@@ -144,7 +144,7 @@ impl fmt::Debug for Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // Wakes the listener, if nobody else does.
+        // This wakes the listener if no other connection does.
         drop(TcpStream::connect(self.address));
     }
 }
@@ -209,13 +209,13 @@ fn give(mut stream: TcpStream, answer: Answer, xid: i32) -> io::Result<()> {
         }
         Answer::Pongs => return for_ever(stream, &reply(-2, 0, &[]).repeat(1000)),
     }
-    // Whatever else the client says is heard and not answered.
+    // Further requests of the client are read and not answered.
     io::copy(&mut stream, &mut io::sink()).map(drop)
 }
 
-/// Sends the same again and again until the client hangs up.
+/// Sends the same bytes repeatedly until the client closes the connection.
 fn for_ever(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> {
-    // The client's own words must not fill up and block it.
+    // The requests of the client must not fill its send buffer and block it.
     let mut heard = stream.try_clone()?;
     thread::spawn(move || {
         let mut buffer = [0; 1024];
@@ -226,7 +226,7 @@ fn for_ever(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The same bytes every time, and without any order (xorshift).
+/// Returns the same pseudo-random bytes for the same state (xorshift).
 fn random(state: &mut u64) -> Vec<u8> {
     let mut next = || {
         *state ^= *state << 13;
@@ -238,5 +238,5 @@ fn random(state: &mut u64) -> Vec<u8> {
 }
 
 const CHUNK: usize = 64 * 1024;
-/// What a client accepts as its default: 16 MiB.
+/// The default limit of a client: 16 MiB.
 const FRAME_LEN: usize = 16 * 1024 * 1024;

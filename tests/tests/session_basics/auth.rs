@@ -1,4 +1,4 @@
-//! Credentials.
+//! Tests of credentials.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use zk_tests::{open, shared_zookeeper};
 use crate::LIMIT;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_of_the_creator_is_for_those_with_its_credentials() {
+async fn creator_only_acl_admits_clients_with_same_credentials() {
     let Some(server) = shared_zookeeper() else { return };
     let address = server.connect_string();
     let owner = open(&address).await;
@@ -34,7 +34,7 @@ async fn a_node_of_the_creator_is_for_those_with_its_credentials() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scheme_that_the_server_does_not_know_ends_the_session() {
+async fn unknown_auth_scheme_ends_session() {
     let Some(server) = shared_zookeeper() else { return };
     let client = open(&server.connect_string()).await;
     let mut events = client.events();
@@ -50,7 +50,7 @@ async fn a_scheme_that_the_server_does_not_know_ends_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_with_such_a_scheme_does_not_connect() {
+async fn connect_fails_with_unknown_auth_scheme() {
     let Some(server) = shared_zookeeper() else { return };
     let config = Config::new(&server.connect_string()).unwrap().auth("no-such-scheme", "x");
     let connected = tokio::time::timeout(Duration::from_secs(5), config.connect()).await;

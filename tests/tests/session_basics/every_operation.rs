@@ -1,4 +1,4 @@
-//! The operations beyond the plain ones, and what a real server declines.
+//! Tests of the operations beyond the plain ones, and of the errors of a real server.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ fn refusal<T>(result: Result<T, Error>) -> Option<ErrorCode> {
     result.err().and_then(|error| error.code())
 }
 
-/// What each operation takes, tried with each permission alone.
+/// Tries each operation with each single permission.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_operation_takes_its_own_permission() {
+async fn each_operation_needs_its_permission() {
     let Some(client) = client("acl-matrix").await else { return };
     let perms = [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
     let no_auth = |allowed| if allowed { None } else { Some(ErrorCode::NO_AUTH) };
@@ -55,7 +55,7 @@ async fn each_operation_takes_its_own_permission() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_is_applied_whole_or_not_at_all() {
+async fn transaction_is_applied_completely_or_not_at_all() {
     let Some(client) = client("multi").await else { return };
     let inside = {
         client.create("/a", b"", CreateMode::Persistent).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_transaction_is_applied_whole_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_the_server_removes_by_itself() {
+async fn server_removes_expired_ttl_nodes_and_empty_containers() {
     let Some(server) = zookeeper_with(&Settings::default().container_check_ms(100)) else { return };
     let client = connect(&server.connect_string(), Duration::from_secs(20)).await;
     let container = client.new_node("/c-").container().sequential().create().await.unwrap().path;
@@ -118,7 +118,7 @@ async fn nodes_that_the_server_removes_by_itself() {
     let new = client.new_node(&child).ttl(Duration::from_millis(50)).parents(Parents::Containers);
     let protected = new.sequential().protected().create().await.unwrap();
     assert!(protected.path.starts_with(&format!("{container}/a/_c_")), "{}", protected.path);
-    // The node outlives its time, then the containers have been without a child.
+    // The TTL node expires, and then the containers are removed because they have no child.
     let (_, gone) = client.get_children_and_watch("/").await.unwrap();
     gone.await.unwrap();
     assert_eq!(client.exists(&container).await.unwrap(), None);
@@ -129,7 +129,7 @@ async fn nodes_that_the_server_removes_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_was_not_set_up_for_is_declined() {
+async fn server_rejects_disabled_operations_and_exceeded_quota() {
     let settings = Settings::default()
         .config("extendedTypesEnabled", "false")
         .config("reconfigEnabled", "true")
@@ -165,7 +165,7 @@ async fn what_a_server_was_not_set_up_for_is_declined() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_leave_and_join() {
+async fn reconfig_removes_and_adds_members() {
     let settings = Settings::default()
         .tick_ms(500)
         .config("reconfigEnabled", "true")
@@ -198,7 +198,7 @@ async fn members_leave_and_join() {
     let members: Vec<&str> =
         config.text.lines().filter(|line| line.starts_with("server.")).collect();
     let back = client.reconfig_members(&members, None).await;
-    // Whether the third has caught up already is up to it.
+    // The third server may or may not have caught up yet.
     match back {
         Ok(config) => assert_eq!(config.members.len(), 3),
         Err(error) => assert_eq!(error.code(), Some(ErrorCode::NEW_CONFIG_NO_QUORUM), "{error}"),
@@ -207,10 +207,10 @@ async fn members_leave_and_join() {
     client.update_servers(&config.connect_string().unwrap()).unwrap();
 }
 
-/// A request of exactly `jute.maxbuffer` is taken and one byte more is not sent; an answer may be
-/// larger than that, up to the client's own limit.
+/// A request of exactly `jute.maxbuffer` is accepted, and a request with one byte more is not sent.
+/// An answer may be larger, up to the client's own limit.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_limit_of_a_mebibyte_both_ways() {
+async fn frame_limits_apply_to_requests_and_answers() {
     let (Some(server), Some(client)) = (shared_zookeeper(), client("mebibyte").await) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! How sessions end: closed, expired; and what is told of it.
+//! Tests of the end of sessions: closed or expired, and the events and errors that report it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use zk_tests::{Settings, connect, is_listed, now, open, pass, poll, zookeeper_wi
 use crate::{LIMIT, client};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_removes_the_ephemeral_nodes_at_once() {
+async fn close_removes_ephemeral_nodes_at_once() {
     let Some(observer) = client("close").await else { return };
     let server = zk_tests::shared_zookeeper().unwrap();
     let client = open(&(server.connect_string() + "/close")).await;
@@ -22,7 +22,7 @@ async fn closing_removes_the_ephemeral_nodes_at_once() {
     client.close().await;
     assert_eq!(observer.exists("/e").await.unwrap(), None);
     assert_eq!(observer.exists("/last").await.unwrap(), None);
-    last.await.unwrap(); // was made before, and answered
+    last.await.unwrap(); // it was sent before the close, and answered
     assert!(!is_listed(server, session_id));
 
     assert_eq!(events.next().await, Some(SessionEvent::Closed { session_id }));
@@ -30,11 +30,11 @@ async fn closing_removes_the_ephemeral_nodes_at_once() {
     let error = client.create("/e", b"", CreateMode::Ephemeral).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::SessionEnded(SessionEnd::Closed));
     assert_eq!(error.outcome(), Outcome::NotApplied);
-    client.close().await; // once more does no harm
+    client.close().await; // a second call has no effect
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropping_the_last_handle_closes_the_session() {
+async fn dropping_last_handle_closes_session() {
     let Some(observer) = client("drop").await else { return };
     let server = zk_tests::shared_zookeeper().unwrap();
     let client = open(&(server.connect_string() + "/drop")).await;
@@ -45,14 +45,14 @@ async fn dropping_the_last_handle_closes_the_session() {
     observer.sync("/").await.unwrap();
     assert!(observer.exists("/e").await.unwrap().is_some(), "one handle is left");
     drop(client);
-    // Long before the session's timeout.
+    // The session is closed long before its timeout.
     tokio::time::timeout(Duration::from_secs(10), gone).await.unwrap().unwrap();
     poll(LIMIT, || (!is_listed(server, session_id)).then_some(())).expect("it lives on");
 }
 
-/// No server to say so, and none needed.
+/// The client expires its session without an answer from a server.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_expires_without_a_server_and_says_so_once() {
+async fn session_expires_locally_and_reports_it_once() {
     let Some(server) = zookeeper_with(&Settings::default().tick_ms(250)) else { return };
     let client = connect(&server.connect_string(), TIMEOUT).await;
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
@@ -68,16 +68,16 @@ async fn a_session_expires_without_a_server_and_says_so_once() {
     assert!(took < TIMEOUT * 4 / 3 + ALLOWANCE, "told after {took:?}");
     expect_over(&client, watch, cause).await;
 
-    // And the server is of the same opinion.
+    // The server expires the session as well.
     server.resume().unwrap();
     poll(LIMIT, || (!is_listed(&server, session_id)).then_some(())).expect("it lives on");
     let other = connect(&server.connect_string(), TIMEOUT).await;
     assert_eq!(other.exists("/e").await.unwrap(), None);
 }
 
-/// The whole process is paused, and finds its session gone when it goes on.
+/// The only thread of the runtime is blocked. The client finds its session expired afterwards.
 #[test]
-fn a_client_that_was_paused_learns_that_its_session_expired() {
+fn blocked_client_reports_expired_session() {
     let Some(server) = zookeeper_with(&Settings::default().tick_ms(250)) else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -87,10 +87,11 @@ fn a_client_that_was_paused_learns_that_its_session_expired() {
         let mut events = client.events();
         let session_id = client.session_id();
 
-        // Nothing on this thread runs until the server has given the session up.
+        // No task on this thread runs until the server has expired the session.
         let paused_at = now();
         poll(LIMIT, || (!is_listed(&server, session_id)).then_some(())).expect("it lives on");
-        // reason: and until the client's own clock says so too, or the server would have to.
+        // reason: the client's own clock must also reach the timeout, or only the server could
+        // report the end.
         pass(paused_at, TIMEOUT);
         let causes = [SessionEnd::Expired, SessionEnd::ExpiredLocally { paused: None }];
         let cause = expect_expired(&mut events, session_id, &causes).await;
@@ -98,7 +99,7 @@ fn a_client_that_was_paused_learns_that_its_session_expired() {
     });
 }
 
-/// Waits for the end, after which nothing more may be told.
+/// Waits for the end of the session. No event may follow it.
 async fn expect_expired(
     events: &mut SessionEvents,
     session_id: i64,
@@ -133,5 +134,5 @@ async fn expect_over(client: &Client, watch: zk_recipes::session::Watch, cause: 
 }
 
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// For a machine with other work.
+/// Time for a machine with other work.
 const ALLOWANCE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The client against a real server: operations, watches, the life of a session.
+//! Tests of the client against a real server: operations, watches, and the life of a session.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use std::time::Duration;
 use zk_recipes::session::{Client, CreateMode};
 use zk_tests::{open, shared_zookeeper};
 
-/// A session on the server that the tests share, below a node of the test's own.
+/// Opens a session on the shared server, below a chroot of the calling test.
 async fn client(chroot: &str) -> Option<Client> {
     let server = shared_zookeeper()?;
     let chroot = format!("/{chroot}");
@@ -30,5 +30,5 @@ async fn client(chroot: &str) -> Option<Client> {
     Some(open(&(server.connect_string() + &chroot)).await)
 }
 
-/// For what takes milliseconds on an idle machine.
+/// Limit for steps that take milliseconds on an idle machine.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The typed operations, and what the server may decline.
+//! Tests of the typed operations, and of the errors that the server returns.
 
 use zk_recipes::session::{CreateMode, Error, ErrorCode, ErrorKind, Fault, Outcome, RetryOn};
 use zk_tests::{raw, shared_zookeeper};
@@ -6,7 +6,7 @@ use zk_tests::{raw, shared_zookeeper};
 use crate::client;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_of_node_is_created_as_asked() {
+async fn create_supports_every_mode() {
     let Some(client) = client("modes").await else { return };
     let create = |path: &str, mode| client.create(path, b"x", mode);
     let persistent = create("/p", CreateMode::Persistent).await.unwrap();
@@ -34,7 +34,7 @@ async fn every_kind_of_node_is_created_as_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_made_together_are_answered_in_order() {
+async fn batched_requests_are_answered_in_order() {
     let Some(client) = client("order").await else { return };
     let (created, listed, deleted, looked) = {
         let _one_write = client.batch();
@@ -55,7 +55,7 @@ async fn requests_made_together_are_answered_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_transaction_number_of_nodes_grows() {
+async fn czxid_grows_with_each_recreated_node() {
     let Some(client) = client("czxid").await else { return };
     let mut last = 0;
     for _ in 0..10 {
@@ -70,7 +70,7 @@ async fn the_transaction_number_of_nodes_grows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn null_and_empty_data_are_told_apart() {
+async fn null_data_differs_from_empty_data() {
     let (Some(server), Some(client)) = (shared_zookeeper(), client("null").await) else { return };
     raw::create_with_null_data(server.address(), "/null/null");
     let null = client.get_data("/null").await.unwrap();
@@ -81,7 +81,7 @@ async fn null_and_empty_data_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn versions_guard_changes() {
+async fn version_mismatch_rejects_set_and_delete() {
     let Some(client) = client("versions").await else { return };
     let created = client.create("/a", b"0", CreateMode::Persistent).await.unwrap();
     assert_eq!(created.stat.version, 0);
@@ -93,7 +93,7 @@ async fn versions_guard_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_declines_was_not_applied() {
+async fn rejected_requests_report_not_applied() {
     let Some(client) = client("declined").await else { return };
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();
     client.create("/a/b", b"", CreateMode::Persistent).await.unwrap();
@@ -115,7 +115,7 @@ async fn what_the_server_declines_was_not_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_asked_is_not_sent() {
+async fn invalid_requests_are_not_sent() {
     let Some(client) = client("not-sent").await else { return };
     for path in ["", "a", "/a/", "/a//b", "/a/../b", "/\0"] {
         let error = client.get_data(path).await.unwrap_err();
@@ -125,7 +125,7 @@ async fn what_cannot_be_asked_is_not_sent() {
     let error = client.create("/big", &vec![0; 2 << 20], CreateMode::Persistent).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
-    // What just fits is taken, and the connection has lived through it all.
+    // The largest data are accepted, and the same connection has survived all errors.
     let largest = vec![1; 1_000_000];
     client.create("/large", &largest, CreateMode::Persistent).await.unwrap();
     assert_eq!(client.get_data("/large").await.unwrap().data.unwrap(), largest);

@@ -1,12 +1,12 @@
-//! A relay between a client and a server, which can be made to behave like a server that has only
-//! just started: it accepts connections and says nothing.
+//! A relay between a client and a server. On request it behaves like a server that has just
+//! started: it accepts connections and sends nothing.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Listens at an address of its own and passes on what it hears, in both directions.
+/// A listener that passes bytes on in both directions.
 pub(crate) struct Relay {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -14,7 +14,7 @@ pub(crate) struct Relay {
 
 #[derive(Default)]
 struct State {
-    /// How many of the next connections to accept and forget about.
+    /// Number of the next connections to accept and ignore.
     swallow: usize,
     streams: Vec<TcpStream>,
     over: bool,
@@ -46,14 +46,14 @@ impl Relay {
         self.address.to_string()
     }
 
-    /// Cuts every connection, and swallows the next ones.
+    /// Cuts every connection, and accepts and ignores the next ones.
     pub(crate) fn cut_and_swallow(&self, next: usize) {
         let mut state = self.state.lock().unwrap();
         state.swallow = next;
         state.streams.drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
-    /// How many of the next connections will be swallowed.
+    /// Returns how many of the next connections will be ignored.
     pub(crate) fn left_to_swallow(&self) -> usize {
         self.state.lock().unwrap().swallow
     }
@@ -63,13 +63,13 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.cut_and_swallow(0);
         self.state.lock().unwrap().over = true;
-        // Wakes the listener.
+        // This wakes the listener.
         drop(TcpStream::connect(self.address));
     }
 }
 
 fn pass_on(client: TcpStream, server: SocketAddr) {
-    // Without a server the client's connection ends, too.
+    // If there is no server, the client's connection ends as well.
     let Ok(server) = TcpStream::connect(server) else {
         drop(client.shutdown(Shutdown::Both));
         return;
@@ -77,7 +77,7 @@ fn pass_on(client: TcpStream, server: SocketAddr) {
     let ways = [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)];
     for (mut from, mut to) in ways {
         thread::spawn(move || {
-            // An error is one of them going away.
+            // An error means that one side has closed its connection.
             drop(io::copy(&mut from, &mut to));
             drop(from.shutdown(Shutdown::Both));
             drop(to.shutdown(Shutdown::Both));

@@ -1,4 +1,4 @@
-//! A session over the death of its server.
+//! Tests of a session whose server is killed and restarted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::LIMIT;
 use crate::relay::Relay;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_and_its_nodes_survive_a_restart() {
+async fn session_and_nodes_survive_server_restart() {
     let Some(server) = zookeeper() else { return };
     let client = connect(&server.connect_string(), TIMEOUT).await;
     let session_id = client.session_id();
@@ -19,7 +19,7 @@ async fn a_session_and_its_nodes_survive_a_restart() {
     for _ in 0..ROUNDS {
         let mut events = client.events();
         server.kill();
-        // Waits for a server, and is not lost.
+        // This request waits for a server and is not lost.
         let waiting = tokio::spawn(client.exists("/e"));
         server.restart().unwrap();
 
@@ -34,7 +34,7 @@ async fn a_session_and_its_nodes_survive_a_restart() {
         assert_eq!((suspended, resumed, timeout), (session_id, session_id, TIMEOUT));
         match waiting.await.unwrap() {
             Ok(stat) => assert_eq!(stat.unwrap().czxid, created.stat.czxid),
-            // It had left before the client knew; a read changes nothing.
+            // The request was sent before the client noticed the loss. A read changes no data.
             Err(error) => {
                 assert!(matches!(error.kind(), ErrorKind::ConnectionLost(_)), "{error}");
                 assert_eq!(
@@ -48,10 +48,10 @@ async fn a_session_and_its_nodes_survive_a_restart() {
     }
 }
 
-/// ZooKeeper 3.8 accepts connections before it serves, and fails to close them: a handshake that
-/// comes in that moment is never answered. One such must not cost the session, nor a lock.
+/// ZooKeeper 3.8 accepts connections before it serves, and fails to close them. A handshake on such
+/// a connection is never answered. One of them must cost neither the session nor a lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handshake_that_is_never_answered_costs_no_session() {
+async fn unanswered_handshake_costs_no_session() {
     let Some(server) = shared_zookeeper() else { return };
     let relay = Relay::start(server.address());
     let client = connect(&relay.address(), SHORT).await;
@@ -76,10 +76,10 @@ async fn a_handshake_that_is_never_answered_costs_no_session() {
     guard.release().await.unwrap();
 }
 
-/// Of the writes that a dying server took, some were applied and some not; what the client says of
-/// each must be true.
+/// Some writes that the dying server received are applied, and some are not. The outcome that the
+/// client reports for each write must be true.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_outcome_of_interrupted_writes_is_told_truly() {
+async fn write_outcomes_are_true_when_server_restarts() {
     let Some(server) = zookeeper().map(Arc::new) else { return };
     let client = connect(&server.connect_string(), TIMEOUT).await;
     let mut writes = Vec::new();
@@ -90,7 +90,7 @@ async fn the_outcome_of_interrupted_writes_is_told_truly() {
     };
     (0..WRITES / 4).for_each(&mut write);
     client.sync("/").await.unwrap();
-    // The death comes somewhere in the second quarter, or soon after it.
+    // The server dies somewhere in the second quarter, or soon after it.
     let killed = tokio::task::spawn_blocking({
         let server = Arc::clone(&server);
         move || server.kill()
@@ -119,7 +119,7 @@ async fn the_outcome_of_interrupted_writes_is_told_truly() {
     println!("{applied} applied, {not_applied} not, {unknown} unknown");
 }
 
-/// Far more than a restart takes on a loaded machine.
+/// Far longer than a restart takes on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Long enough to connect twice.
 const SHORT: Duration = Duration::from_secs(6);

@@ -1,4 +1,4 @@
-//! Persistent watches, and watches nobody wants any more.
+//! Tests of persistent watches, and of watches that no caller needs any longer.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ const CHANGED: EventType = EventType::NODE_DATA_CHANGED;
 const CHILDREN: EventType = EventType::NODE_CHILDREN_CHANGED;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_hears_of_its_node_and_children_and_survives_deletion() {
+async fn persistent_watch_sees_node_and_children_across_deletion() {
     let Some(client) = client("stream-of-one").await else { return };
     let other = beside("stream-of-one").await;
     let mut stream = client.watch("/a").await.unwrap();
@@ -25,12 +25,12 @@ async fn one_hears_of_its_node_and_children_and_survives_deletion() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recursive_one_hears_of_all_below_the_chroot() {
+async fn recursive_watch_sees_every_change_below_chroot() {
     let Some(client) = client("stream-of-all").await else { return };
     let other = beside("stream-of-all").await;
     let mut all = client.watch_recursive("/").await.unwrap();
     let mut below = client.watch_recursive("/a").await.unwrap();
-    // With this the server tells of the list of children, too.
+    // With this child watch the server also reports changes of the list of children.
     client.create("/ab", b"", CreateMode::Persistent).await.unwrap();
     let (_, children) = client.get_children_and_watch("/ab").await.unwrap();
     other.create("/ab/c", b"", CreateMode::Persistent).await.unwrap();
@@ -52,9 +52,9 @@ async fn a_recursive_one_hears_of_all_below_the_chroot() {
     }
 }
 
-/// What 3.8 cannot do by itself: it remembers one kind per path (ZOOKEEPER-4466).
+/// A server of 3.8 cannot do this alone: it keeps one kind of watch per path (ZOOKEEPER-4466).
 #[tokio::test(flavor = "multi_thread")]
-async fn all_kinds_stand_on_one_node_over_a_cut() {
+async fn watches_of_all_kinds_on_one_node_survive_reconnect() {
     let Some(server) = zookeeper() else { return };
     let (proxy, client) = through_proxy(&server).await;
     let other = open(&server.connect_string()).await;
@@ -69,7 +69,7 @@ async fn all_kinds_stand_on_one_node_over_a_cut() {
             for stream in [&mut one, &mut all] {
                 assert_eq!(stream.next().await.unwrap().unwrap(), WatchNews::Gap);
             }
-            client.get_data("/a").await.unwrap(); // all is armed before this
+            client.get_data("/a").await.unwrap(); // answered after all watches are set
         }
         other.set_data("/a", b"", None).await.unwrap();
         other.create("/a/b", b"", CreateMode::Persistent).await.unwrap();
@@ -85,7 +85,7 @@ async fn all_kinds_stand_on_one_node_over_a_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_wants_is_forgotten_by_the_server() {
+async fn dropped_watches_are_removed_from_server() {
     let Some(server) = zookeeper() else { return };
     let client = open(&server.connect_string()).await;
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();
@@ -97,7 +97,7 @@ async fn what_nobody_wants_is_forgotten_by_the_server() {
     assert!(count >= 3, "{count}");
     drop((data, child, one, all));
     poll(LIMIT, || (watches(&server) == 0).then_some(())).expect("they stay");
-    // A removal that comes too late does no harm.
+    // A removal that arrives too late has no effect.
     let (_, watch) = client.get_data_and_watch("/a").await.unwrap();
     drop(watch);
     client.delete("/a", None).await.unwrap();
@@ -105,7 +105,7 @@ async fn what_nobody_wants_is_forgotten_by_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_watches_of_all_kinds_survive_a_cut() {
+async fn ten_thousand_watches_survive_reconnect() {
     let Some(server) = zookeeper() else { return };
     let (proxy, client) = through_proxy(&server).await;
     let other = open(&server.connect_string()).await;
@@ -150,7 +150,7 @@ async fn told(stream: &mut WatchStream, event_type: EventType, path: &str) {
     assert_eq!(news, WatchNews::Changed(WatchedEvent { event_type, path }));
 }
 
-/// Another client below the chroot of a test.
+/// Opens another client below the chroot of a test.
 async fn beside(chroot: &str) -> Client {
     open(&format!("{}/{chroot}", shared_zookeeper().unwrap().connect_string())).await
 }
@@ -162,7 +162,7 @@ async fn through_proxy(server: &Standalone) -> (FaultProxy, Client) {
     (proxy, client)
 }
 
-/// How many watches the server has for anybody, in its table of data watches.
+/// Returns the number of watches of all clients in the server's table of data watches.
 fn watches(server: &Standalone) -> usize {
     server.four_letter("wchp").unwrap().matches("0x").count()
 }

@@ -1,4 +1,4 @@
-//! One-shot watches.
+//! Tests of one-shot watches.
 
 use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, EventType, RetryOn, Watch};
 use zk_tests::{open, poll, shared_zookeeper, zookeeper};
@@ -6,7 +6,7 @@ use zk_tests::{open, poll, shared_zookeeper, zookeeper};
 use crate::{LIMIT, client};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_kind_of_watch_sees_its_kinds_of_change() {
+async fn watches_fire_for_their_kinds_of_change() {
     let Some(client) = client("kinds").await else { return };
     let other = open(&(shared_zookeeper().unwrap().connect_string() + "/kinds")).await;
     let (absent, created) = client.exists_and_watch("/a").await.unwrap();
@@ -37,7 +37,7 @@ async fn each_kind_of_watch_sees_its_kinds_of_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_fires_once_and_is_gone_at_the_server() {
+async fn watch_fires_once_and_is_removed_at_server() {
     let Some(server) = zookeeper() else { return };
     let client = open(&server.connect_string()).await;
     let watches = || server.four_letter("wchp").unwrap().matches("0x").count();
@@ -50,21 +50,21 @@ async fn a_watch_fires_once_and_is_gone_at_the_server() {
     told(again, EventType::NODE_DATA_CHANGED, "/a").await;
     assert_eq!(watches(), 0);
 
-    // What fails sets no watch.
+    // A failed request sets no watch.
     let error = client.get_data_and_watch("/none").await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
     assert_eq!(watches(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_is_told_before_the_answer_that_shows_its_effect() {
+async fn event_is_delivered_before_answer_that_shows_its_effect() {
     let Some(client) = client("event-order").await else { return };
     let other = open(&(shared_zookeeper().unwrap().connect_string() + "/event-order")).await;
     client.create("/a", b"0", CreateMode::Persistent).await.unwrap();
     for round in 1..=100_u8 {
         let (_, mut watch) = client.get_data_and_watch("/a").await.unwrap();
         let changed = other.set_data("/a", &[round], None);
-        // Until the new data is seen, and then the event must have been.
+        // Once the new data is visible, the event must have been delivered.
         while client.get_data("/a").await.unwrap().data.as_deref() != Some(&[round]) {}
         let event = tokio::select! {
             biased;
@@ -77,7 +77,7 @@ async fn an_event_is_told_before_the_answer_that_shows_its_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_during_a_restart_are_told_when_the_session_is_back() {
+async fn changes_during_server_restart_fire_watches_afterwards() {
     let Some(ensemble) = zk_tests::ensemble(1000) else { return };
     let away = ensemble.server(ensemble.follower().unwrap());
     let client = open(&away.connect_string()).await;
@@ -109,7 +109,7 @@ async fn changes_during_a_restart_are_told_when_the_session_is_back() {
     told(deleted, EventType::NODE_DELETED, "/deleted").await;
     told(created, EventType::NODE_CREATED, "/created").await;
     told(children, EventType::NODE_CHILDREN_CHANGED, "/parent").await;
-    // The reconnect by itself is no event, and this watch still stands.
+    // The reconnect causes no event, and this watch is still set.
     other.set_data("/same", b"now", None).await.unwrap();
     told(same, EventType::NODE_DATA_CHANGED, "/same").await;
     client.sync("/").await.unwrap();
@@ -117,11 +117,11 @@ async fn changes_during_a_restart_are_told_when_the_session_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_watches_survive_a_restart() {
+async fn thousands_of_watches_survive_server_restart() {
     let Some(server) = zookeeper() else { return };
     let client = open(&server.connect_string()).await;
     let other = open(&server.connect_string()).await;
-    // Long names, so that they do not fit one frame when they are set again.
+    // The names are long, so that the watches do not fit one frame when they are set again.
     let path = |number: usize| format!("/a-node-with-a-name-of-some-length-and-number-{number:06}");
     let created: Vec<_> = (0..WATCHES)
         .map(|number| client.create(&path(number), b"", CreateMode::Persistent))
@@ -147,7 +147,7 @@ async fn thousands_of_watches_survive_a_restart() {
 }
 
 async fn all_are_told(other: &Client, watches: Vec<Watch>, path: impl Fn(usize) -> String) {
-    // The first may meet the connection as it was before the restart.
+    // The first request may still use the connection from before the restart.
     while other.exists("/").await.is_err() {}
     let changes: Vec<_> =
         (0..watches.len()).map(|number| other.set_data(&path(number), b"x", None)).collect();

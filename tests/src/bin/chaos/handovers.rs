@@ -1,4 +1,4 @@
-//! Runs a scenario of hand-overs again and again.
+//! Runs a hand-over scenario repeatedly.
 
 use zk_tests::chaos::Error;
 use zk_tests::chaos::round::{HolderEnd, Outcome, Testbed, start_ensemble};
@@ -49,7 +49,7 @@ pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Resu
             let name = format!("{}-{tick}-{timeout}-{}", scenario.name, number + 1);
             println!("  history: {}", save_history(&outcome.history, &name)?.display());
         }
-        // What a void run has left behind would make the next ones void, too.
+        // The remains of a void run would make the next runs void, too.
         if matches!(outcome.holder_end, HolderEnd::Void(_)) {
             drop(ensemble);
             ensemble = start_ensemble(scenario, run.tick)?;
@@ -58,15 +58,16 @@ pub(crate) fn run(scenario: &Scenario, run: &Run, summary: &mut Summary) -> Resu
     Ok(())
 }
 
-/// When in the tick the fault of a run comes, in percent. The seed moves where the runs begin.
-/// Twenty runs cover the tick in steps of a twentieth, a hundred in steps of a hundredth.
+/// Returns the phase of the tick at which the fault of a run happens, in percent. The seed shifts
+/// the first phase. Twenty runs cover the tick in steps of a twentieth, a hundred in steps of a
+/// hundredth.
 fn phase(number: u32, seed: u64) -> u32 {
     let nth = u64::from(number) + seed - 1;
     let (coarse, fine) = (nth % PHASES * STEP, nth / PHASES % STEP);
     u32::try_from(coarse + fine).unwrap_or(0)
 }
 
-/// What came of a run, in a line.
+/// Formats the outcome of a run as one line.
 fn line(outcome: &Outcome) -> String {
     let margins: Vec<String> =
         outcome.verdict.margins_us.iter().map(|us| format!("{} ms", us.div_euclid(1000))).collect();
@@ -74,9 +75,9 @@ fn line(outcome: &Outcome) -> String {
     format!("{}, margin {margin}", describe(&outcome.holder_end))
 }
 
-/// Moments of a tick at which faults come.
+/// Number of coarse phases of a tick at which faults happen.
 const PHASES: u64 = 20;
-/// Between two of them, in percent of the tick.
+/// Distance between two coarse phases, in percent of the tick.
 const STEP: u64 = 5;
 
 #[cfg(test)]

@@ -49,18 +49,18 @@ fn main() -> ExitCode {
     }
 }
 
-/// How the runs of scenarios ended, the worst last.
+/// Outcome of the runs, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     /// Every promise was kept.
     Sound,
-    /// No promise was broken, but a scenario could not be run here or a history not be read.
+    /// No promise was broken, but a scenario could not run here, or a history could not be read.
     NotRun,
     /// A promise was broken, or the runs of a scenario show nothing.
     Broken,
 }
 
-/// Runs scenarios.
+/// Runs the scenarios of the command line.
 fn run(options: &Options) -> Result<Ending, Error> {
     let distribution = match Distribution::shared() {
         Ok(distribution) => distribution,
@@ -110,7 +110,7 @@ fn run_at(name: &str, tick: Duration, options: &Options) -> Result<Ending, Error
     Ok(ending)
 }
 
-/// Checks a history again.
+/// Judges a stored history again.
 fn judge(file: &Path) -> Result<Ending, Error> {
     let name = file.display();
     let text = match fs::read_to_string(file) {
@@ -134,13 +134,13 @@ fn judge(file: &Path) -> Result<Ending, Error> {
     Ok(summary.ending())
 }
 
-/// Is a contender.
+/// Runs as a contender process.
 fn contend(arguments: &[String]) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(contender::run(arguments))?)
 }
 
-/// What the runs of a scenario have in common.
+/// Settings that the runs of a scenario share.
 pub(crate) struct Run {
     tick: Duration,
     timeout: Duration,
@@ -149,7 +149,7 @@ pub(crate) struct Run {
     keep: bool,
 }
 
-/// Keeps the history of a run; returns where.
+/// Saves the history of a run and returns its path.
 pub(crate) fn save_history(history: &History, name: &str) -> Result<PathBuf, Error> {
     // <target folder>/<profile folder>/chaos
     let program = env::current_exe()?;

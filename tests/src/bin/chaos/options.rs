@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use zk_tests::chaos::scenario::{SCENARIOS, Scenario};
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Help,
     Run(Options),
-    /// Check a history that a run has kept.
+    /// Judge the history that an earlier run has saved.
     Judge(String),
-    /// Be a contender.
+    /// Run as a contender.
     Contender(Vec<String>),
 }
 
-/// A run.
+/// Options of the runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Names of scenarios; all of them if empty.
@@ -23,14 +23,14 @@ pub(crate) struct Options {
     pub(crate) end: End,
     /// Scenarios run at each tick, with each timeout.
     pub(crate) ticks: Vec<Duration>,
-    /// The scenario's own if empty.
+    /// Session timeouts. If empty, the scenario's own timeout applies.
     pub(crate) timeouts: Vec<Duration>,
     pub(crate) seed: u64,
-    /// Histories of runs that broke no promise are kept as well.
+    /// Whether to save the histories of runs that broke no promise as well.
     pub(crate) keep: bool,
 }
 
-/// When a run of a scenario ends.
+/// Condition that ends the runs of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Runs(u32),
@@ -138,7 +138,7 @@ fn is_scenario(name: &str) -> bool {
     Scenario::find(name).is_some() || OTHERS.iter().any(|(other, _)| *other == name)
 }
 
-/// The page of help.
+/// Returns the help text.
 pub(crate) fn help() -> String {
     let mut page = HELP.to_owned();
     let names = SCENARIOS.iter().map(|it| (it.name, it.about)).chain(OTHERS);
@@ -148,7 +148,7 @@ pub(crate) fn help() -> String {
     page
 }
 
-/// Scenarios that are no hand-over of one lock.
+/// Scenarios that are not a hand-over of one lock.
 pub(crate) const OTHERS: [(&str, &str); 3] = [
     (RANDOM, "8 contenders on three kinds of locks, and one fault after the other"),
     (ROLLING_RESTART, "the same, and servers restart with different maxSessionTimeout"),
@@ -158,11 +158,12 @@ pub(crate) const RANDOM: &str = "random";
 pub(crate) const ROLLING_RESTART: &str = "rolling-restart";
 pub(crate) const WRITE_RATE: &str = "write-rate";
 
-/// Options with a value, in a run.
+/// Options that take a value.
 const VALUED: [&str; 6] = ["--scenario", "--runs", "--minutes", "--tick", "--timeout", "--seed"];
 
-/// The longest timeout that a scenario chooses itself. An idle session sends a ping every 10 s at
-/// least, so with a longer one it is never silent for a third of it, which `idle-acquire` is about.
+/// The longest timeout that a scenario chooses by default. An idle session sends a ping at least
+/// every 10 s. With a longer timeout it is never silent for a third of the timeout, which
+/// `idle-acquire` needs.
 pub(crate) const TIMEOUT_MAX: Duration = Duration::from_secs(30);
 
 const HELP: &str = "\
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn help_says_what_the_exit_statuses_mean() {
+    fn help_explains_exit_statuses() {
         assert!(HELP.contains("1  a promise was broken") && HELP.contains("2  the command line"));
     }
 

@@ -1,4 +1,4 @@
-//! What the runs of a scenario have shown.
+//! Summary of the runs of a scenario.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use zk_tests::chaos::round::HolderEnd;
 
 use crate::Ending;
 
-/// The sum over runs.
+/// Sum over several runs.
 #[derive(Debug)]
 pub(crate) struct Summary {
     name: String,
@@ -32,7 +32,7 @@ impl Summary {
         self.verdict.add(verdict);
     }
 
-    /// Counts what came of a holder.
+    /// Counts the outcome for a holder.
     pub(crate) fn count(&mut self, holder_end: &HolderEnd) {
         *self.holder_ends.entry(describe(holder_end)).or_default() += 1;
     }
@@ -41,7 +41,7 @@ impl Summary {
         self.broken
     }
 
-    /// Returns how the runs ended. Without a run, the scenario could not be run here.
+    /// Returns how the runs ended. `NotRun` if the scenario could not run here at all.
     pub(crate) fn ending(&self) -> Ending {
         match self.runs {
             0 => Ending::NotRun,
@@ -51,7 +51,7 @@ impl Summary {
     }
 }
 
-/// What came of a holder, in a word or a line.
+/// Describes the outcome for a holder in a word or a line.
 pub(crate) fn describe(holder_end: &HolderEnd) -> String {
     match holder_end {
         HolderEnd::Lost => "lost".to_owned(),
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scenario_without_a_run_is_no_success() {
+    fn summary_without_a_run_is_not_a_success() {
         let mut summary = Summary::new("x");
         assert_eq!(summary.ending(), Ending::NotRun);
         summary.add(Verdict::default());

@@ -1,4 +1,4 @@
-//! Runs many contenders again and again.
+//! Runs workloads of many contenders repeatedly.
 
 use std::time::Duration;
 
@@ -46,5 +46,5 @@ pub(crate) fn run(name: &str, run: &Run, summary: &mut Summary) -> Result<(), Er
     Ok(())
 }
 
-/// Long against a session timeout; short enough to read the history of.
+/// Long compared with a session timeout, short enough for a readable history.
 const LENGTH: Duration = Duration::from_secs(60);

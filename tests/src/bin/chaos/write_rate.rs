@@ -1,4 +1,4 @@
-//! Measures what holding and waiting for locks cost an ensemble.
+//! Measures the load that holders and waiters put on an ensemble.
 
 use std::fs;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) fn run(tick: Duration, options: &Options) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut table = String::new();
     for load in &LOADS {
-        // A new ensemble for each, because the end of a session is a write as well.
+        // Each load needs a new ensemble, because the end of a session is a write as well.
         let ensemble = settings.start_ensemble(3)?;
         let leader = ensemble.leader()?;
         let sessions = load.start(&ensemble, &runtime)?;
@@ -58,7 +58,7 @@ enum Queue {
 }
 
 impl Load {
-    /// Opens the sessions; they end when what this returns is dropped.
+    /// Opens the sessions. They end when the returned `JoinSet` is dropped.
     fn start(&self, ensemble: &Ensemble, runtime: &Runtime) -> Result<JoinSet<()>, Error> {
         runtime.block_on(async {
             let mut tasks = JoinSet::new();
@@ -94,7 +94,7 @@ impl Load {
     }
 }
 
-/// What an ensemble did in a time.
+/// Activity of an ensemble during an interval.
 struct Counted {
     seconds: f64,
     logged: u64,
@@ -106,7 +106,7 @@ fn count(ensemble: &Ensemble, leader: usize, length: Duration) -> Result<Counted
     let packets = || ensemble.servers().iter().map(packets_received).collect::<Result<Vec<_>, _>>();
     let (zxid, cpu) = (zxid(ensemble.server(leader))?, cpu_seconds(ensemble.server(leader))?);
     let (packets_before, start) = (packets()?, now());
-    // reason: a rate is counted over a time.
+    // reason: a rate is counted over an interval.
     History::default().wait_until(monotonic_us() + u64::try_from(length.as_micros())?);
     let seconds = start.elapsed().as_secs_f64();
     let grown = packets()?.iter().zip(&packets_before).map(|(now, before)| now - before).collect();
@@ -138,21 +138,21 @@ impl Counted {
     }
 }
 
-/// The last zxid that the server has logged. Each logged write takes one.
+/// Returns the last zxid that the server has logged. Each logged write takes one zxid.
 fn zxid(server: &Server) -> Result<u64, Error> {
     let srvr = server.four_letter("srvr")?;
     let text = srvr.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
     Ok(u64::from_str_radix(text.ok_or("srvr has no zxid")?.trim(), 16)?)
 }
 
-/// Requests and pings that the server has received from clients.
+/// Returns how many requests and pings the server has received from clients.
 fn packets_received(server: &Server) -> Result<u64, Error> {
     let mntr = server.four_letter("mntr")?;
     let text = mntr.lines().find_map(|line| line.strip_prefix("zk_packets_received\t"));
     Ok(text.ok_or("mntr has no zk_packets_received")?.trim().parse()?)
 }
 
-/// Processor time of the server's process.
+/// Returns the processor time of the server's process in seconds.
 fn cpu_seconds(server: &Server) -> Result<f64, Error> {
     let pid = server.pid().ok_or("the server does not run")?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
@@ -178,7 +178,7 @@ const HEADER: &str = "\
 |---|---:|---:|---:|---:|---:|---:|
 ";
 
-/// What the paths of all locks start with.
+/// Prefix of the paths of all locks.
 const ROOT: &str = "/write-rate-";
 const LENGTH: Duration = Duration::from_secs(60);
 const START_LIMIT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! What requests are made of: paths, data, versions, ACLs, credentials.
+//! Arguments of requests: paths, data, versions, ACLs, credentials.
 
 use zk_proto::digest_id;
 
@@ -16,7 +16,7 @@ const NODES: [&str; 12] =
 
 const PREFIXES: [&str; 6] = ["/s-", "/s-", "/a/s-", "/a/s-", "/a/", "/b/"];
 
-/// What stands behind the root in paths that are none.
+/// Suffixes that turn the root into an invalid path.
 const ILLEGAL: [&str; 11] = [
     "/",
     "/a/",
@@ -40,12 +40,12 @@ impl Arguments {
         format!("/zookeeper/quota{}", self.root)
     }
 
-    /// Nodes that are worth having, every parent before its children.
+    /// Returns the nodes that are worth creating first, every parent before its children.
     pub(crate) fn groundwork(&self) -> Vec<String> {
         ["/a", "/b", "/a/b"].map(|node| format!("{}{node}", self.root)).into()
     }
 
-    /// A path for any request; `None` is null.
+    /// Returns a path for any request; `None` is null.
     pub(crate) fn path(&self, random: &mut Random) -> Option<Vec<u8>> {
         let path = match random.below(200) {
             0 => return None,
@@ -62,7 +62,7 @@ impl Arguments {
         Some(path.into_bytes())
     }
 
-    /// A path for requests that change nothing: nodes that are always there as well.
+    /// Returns a path for a read request, which may also be a node that always exists.
     pub(crate) fn readable(&self, random: &mut Random) -> Option<Vec<u8>> {
         let path = match random.below(50) {
             0 => "/".to_owned(),
@@ -74,7 +74,7 @@ impl Arguments {
         Some(path.into_bytes())
     }
 
-    /// What a sequential node's path begins with.
+    /// Returns the path prefix of a sequential node.
     pub(crate) fn prefix(&self, random: &mut Random) -> Vec<u8> {
         format!("{}{}", self.root, random.pick(&PREFIXES)).into_bytes()
     }
@@ -92,7 +92,7 @@ impl Arguments {
         *random.pick(&[-1, -1, -1, -1, -1, -1, 0, 0, 0, 1, 1, 2, 3, 7, -2, i32::MIN, i32::MAX])
     }
 
-    /// Appends an ACL to a request. Most permit everything.
+    /// Appends an ACL to a request. Most of these ACLs permit everything.
     pub(crate) fn acl(&self, random: &mut Random, message: Message) -> Message {
         let count = match random.below(100) {
             0..=74 => {
@@ -107,7 +107,7 @@ impl Arguments {
         let mut message = message.int("acl", count);
         let mut last = None;
         for _ in 0..count {
-            // The same twice, sometimes.
+            // Sometimes the list has the same entry twice.
             let entry = match last.take() {
                 Some(entry) if random.chance(20) => entry,
                 _ => self.acl_entry(random),

@@ -1,4 +1,5 @@
-//! Plays a script at both servers and says where they differ, as shortly as possible.
+//! Plays a script at both servers and reports their differences, with the shortest script that
+//! shows them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -21,14 +22,14 @@ pub(crate) struct Pair {
     ours: Ours,
     administrators: [usize; 2],
     version: Version,
-    /// Tells the roots of scripts apart that come from one seed.
+    /// Distinguishes the roots of scripts that have the same seed.
     attempts: u64,
 }
 
-/// How often a script is tried again to make it shorter.
+/// Maximum number of runs that shorten a script.
 const ATTEMPTS_MAX: u64 = 400;
 
-/// Steps with their places in the script.
+/// Steps with their indices in the script.
 type Numbered = Vec<(usize, Step)>;
 
 impl Pair {
@@ -42,7 +43,7 @@ impl Pair {
         Ok(Self { real, ours, administrators, version, attempts: 0 })
     }
 
-    /// Plays the script of `seed`; the report if the servers differ.
+    /// Plays the script of `seed`, and returns a report if the servers differ.
     pub(crate) fn compare(&mut self, seed: u64, tally: &mut Tally) -> Outcome<Option<String>> {
         self.attempts = 0;
         let root = format!("/{seed:08x}");
@@ -74,7 +75,7 @@ impl Pair {
         Ok(records)
     }
 
-    /// Leaves out steps, ever fewer at a time, as long as the servers differ.
+    /// Removes steps, in ever smaller chunks, as long as the servers still differ.
     fn shrink(
         &mut self,
         seed: u64,
@@ -108,7 +109,7 @@ impl Pair {
     }
 }
 
-/// Deletes what is left of a script.
+/// Deletes the remaining nodes of a script.
 fn clear(side: &mut impl Side, administrator: usize, root: &str) -> Outcome<()> {
     let of =
         |op: OpCode, path: &[u8]| Message::new(op.code(), op.name()).buffer("path", Some(path));
@@ -166,7 +167,7 @@ fn shown(line: &Line) -> String {
     }
 }
 
-/// A connection with a session of its own that may do everything.
+/// Opens a connection with its own session and all permissions.
 fn administrator(side: &mut impl Side) -> Outcome<usize> {
     let connection = side.connect()?;
     let mut body = [0; 12].to_vec();

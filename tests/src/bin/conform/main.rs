@@ -4,13 +4,15 @@
 //! cargo xtask conform [--scripts N] [--seed S] [--version 3.8|3.9]
 //! ```
 //!
-//! Random scripts are played at both: a few sessions that do everything the protocol has, rightly
-//! and wrongly, on few nodes. What their connections hear is compared line by line, once sessions,
-//! zxids and times are written alike ([`normal`]). A script that differs is made as short as it can
-//! be and printed, with the seed that makes it again.
+//! Both servers play the same random scripts. In a script a few sessions perform every operation of
+//! the protocol, valid and invalid, on few nodes. The program compares the frames of each
+//! connection line by line, after [`normal`] has replaced sessions, zxids and times by comparable
+//! names. A script that differs is shortened as far as possible and printed, with the seed that
+//! reproduces it.
 //!
-//! Left out is what ends a real server or confuses it: createTTL with other flags and a time of -1,
-//! createSession, deleteContainer, a null token, and on 3.8 a check outside of a multi.
+//! Some requests end or confuse a real server, and are left out. They are createTTL with other
+//! flags and a time of -1, createSession, deleteContainer, a null token, and on 3.8 a check outside
+//! of a multi.
 
 mod arguments;
 mod compare;
@@ -37,7 +39,7 @@ use zk_tests::{Settings, now, or_skip};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Of the user `super`, who may do everything at both servers.
+/// Password of the user `super`. This user has all permissions at both servers.
 pub(crate) const SUPER_PASSWORD: &str = "everything";
 
 fn main() -> ExitCode {
@@ -58,12 +60,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// What tells the administrator's password at both servers.
+/// Returns the digest by which both servers recognise the administrator's password.
 pub(crate) fn super_digest() -> String {
     digest_id("super", SUPER_PASSWORD)
 }
 
-/// Whether both servers behaved alike.
+/// Returns whether both servers behaved alike.
 fn run(options: &Options) -> Outcome<bool> {
     let super_digest = super_digest();
     let settings = Settings::default()
@@ -77,7 +79,7 @@ fn run(options: &Options) -> Outcome<bool> {
     println!("a real server of {text} against {version:?} in process");
 
     let mut own_settings = zk_testing::Settings::new().version(version);
-    // What came with a patch of a release.
+    // This feature was added in a patch of a release.
     if ["3.9.0", "3.9.1", "3.9.2", "3.9.3"].iter().any(|patch| text.starts_with(patch)) {
         own_settings = own_settings.without_ipv6_acls();
     }

@@ -1,13 +1,13 @@
-//! A request in the making: its bytes, put together by hand, and what to call it in a report.
+//! Builder of a request: its bytes, encoded by hand, and its text for reports.
 
-/// The body of a request, from behind the xid on.
+/// The body of a request, after the xid.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) op: i32,
-    /// What the request says, for people.
+    /// Description of the request for reports.
     pub(crate) text: String,
     bytes: Vec<u8>,
-    /// Where there is a zxid, relative to that at the start of the script.
+    /// Offset of a zxid that is relative to the zxid at the start of the script.
     zxid_at: Option<usize>,
 }
 
@@ -32,14 +32,14 @@ impl Message {
         self.note(name, &value.to_string())
     }
 
-    /// A zxid, so many after the start of the script.
+    /// Appends a zxid, as an offset from the start of the script.
     pub(crate) fn zxid(mut self, name: &str, offset: i64) -> Self {
         self.zxid_at = Some(self.bytes.len());
         self.bytes.extend_from_slice(&offset.to_be_bytes());
         self.note(name, &format!("+{offset}"))
     }
 
-    /// A buffer or a string; `None` is null.
+    /// Appends a buffer or a string; `None` is null.
     pub(crate) fn buffer(mut self, name: &str, value: Option<&[u8]>) -> Self {
         let Some(value) = value else { return self.int(name, -1) };
         let len = i32::try_from(value.len()).unwrap_or(i32::MAX);
@@ -65,7 +65,7 @@ impl Message {
         self
     }
 
-    /// An operation of a multi, with the header in front of it.
+    /// Appends an operation of a multi, with its header.
     pub(crate) fn part(mut self, part: &Self) -> Self {
         self.bytes.extend_from_slice(&part.op.to_be_bytes());
         self.bytes.push(0);
@@ -77,23 +77,23 @@ impl Message {
         self
     }
 
-    /// The end of a multi.
+    /// Appends the end of a multi.
     pub(crate) fn end(mut self) -> Self {
         self.bytes.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff]);
         self
     }
 
-    /// Whether this makes the limits of a quota.
+    /// Returns whether the request creates the limits of a quota.
     pub(crate) fn makes_quota(&self) -> bool {
         self.text.contains("/zookeeper_limits")
     }
 
-    /// How much stands behind the operation's number.
+    /// Returns the number of bytes after the operation code.
     pub(crate) fn body_len(&self) -> usize {
         self.bytes.len() - 4
     }
 
-    /// Leaves out the last bytes.
+    /// Removes the last bytes.
     pub(crate) fn cut(mut self, bytes: usize) -> Self {
         let len = self.bytes.len() - bytes.min(self.body_len());
         self.bytes.truncate(len);
@@ -103,7 +103,7 @@ impl Message {
         self.note("", &format!("(without its last {bytes} bytes)"))
     }
 
-    /// The whole frame.
+    /// Returns the whole frame.
     pub(crate) fn frame(&self, xid: i32, base_zxid: i64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         if let Some(at) = self.zxid_at
@@ -125,7 +125,7 @@ impl Message {
     }
 }
 
-/// Puts the length in front.
+/// Prefixes a body with its length.
 pub(crate) fn framed(body: &[u8]) -> Vec<u8> {
     let len = i32::try_from(body.len()).unwrap_or(i32::MAX);
     [&len.to_be_bytes(), body].concat()

@@ -1,19 +1,18 @@
-//! What a server says, written so that two servers that behave alike say the same.
+//! Normalized text of a server's frames, which is equal for two servers that behave alike.
 //!
-//! Sessions are numbered in the order in which the script sees them, zxids count from the start of
-//! the script, and times are only checked: every transaction has one. What is older than the script
-//! is `old`.
+//! Sessions are numbered in the order in which the script sees them. Zxids count from the start of
+//! the script; older ones are `old`. Times are only checked: every transaction has exactly one.
 
 use std::collections::HashMap;
 
 use zk_proto::{ErrorCode, OpCode};
 
-/// What one side's numbers mean.
+/// Meaning of the session ids, zxids and times of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Normal {
     pub(crate) base_zxid: i64,
     sessions: HashMap<i64, usize>,
-    /// When each transaction was.
+    /// Time of each transaction.
     times: HashMap<i64, i64>,
 }
 
@@ -47,7 +46,7 @@ impl Normal {
         if *self.times.entry(zxid).or_insert(time) == time { "" } else { "@different" }
     }
 
-    /// A notification or a reply to `op`, and the error in it.
+    /// Formats a notification or a reply to `op`. Returns the text and the error code.
     pub(crate) fn frame(&mut self, op: i32, frame: &[u8]) -> (String, i32) {
         let mut cursor = Cursor(frame);
         let (xid, zxid, err) = (cursor.int(), cursor.long(), cursor.int());
@@ -66,7 +65,7 @@ impl Normal {
             let state = shown(cursor.int());
             format!("event {kind} {} state {state} zxid {zxid}", cursor.text())
         } else {
-            // A multiRead fails with what it has read before.
+            // A failed multiRead still contains the results of the reads before the failure.
             let is_list = [OpCode::Multi.code(), OpCode::MultiRead.code()].contains(&op);
             let has_body = err == 0 || (is_list && !cursor.0.is_empty());
             let body = if has_body { self.body(op, &mut cursor) } else { None };
@@ -123,7 +122,7 @@ impl Normal {
         let (version, cversion, aversion) = (cursor.int()?, cursor.int()?, cursor.int()?);
         let owner = cursor.long()?;
         let (len, children, pzxid) = (cursor.int()?, cursor.int()?, cursor.long()?);
-        // All scripts share the nodes that are always there, whose children come and go.
+        // All scripts share the nodes that always exist, so the children of these nodes change.
         let cversion = if czxid == 0 { "*".to_owned() } else { cversion.to_string() };
         Some(format!(
             "stat(c {}{} m {}{} p {} v {version} cv {cversion} av {aversion} owner {} len {len} \
@@ -142,7 +141,7 @@ fn shown(value: Option<i32>) -> String {
     value.map_or_else(|| "?".to_owned(), |value| value.to_string())
 }
 
-/// Reads from the front of a frame.
+/// Reads fields from the front of a frame.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
@@ -164,7 +163,7 @@ impl Cursor<'_> {
         self.chunk().map(i64::from_be_bytes)
     }
 
-    /// A buffer or a string, for people.
+    /// Reads a buffer or a string and returns printable text.
     fn text(&mut self) -> String {
         let Some(len) = self.int() else { return "?".to_owned() };
         let Ok(len) = usize::try_from(len) else { return format!("null({len})") };
@@ -179,7 +178,8 @@ impl Cursor<'_> {
         Some(format!("{count}[{}]", texts.join(" ")))
     }
 
-    /// Identities, whose order a hash table has decided, with permissions in front in an ACL.
+    /// Reads identities, with permissions in an ACL. Their order comes from a hash table, so they
+    /// are sorted.
     fn pairs(&mut self, with_perms: bool) -> Option<String> {
         let count = self.int()?;
         let mut pairs = Vec::new();
@@ -192,7 +192,8 @@ impl Cursor<'_> {
     }
 }
 
-/// A reply to a connect request: what is to be compared, the session and its password.
+/// Reads a reply to a connect request. Returns the text to compare, the session id and the
+/// password.
 pub(crate) fn connect_reply(normal: &mut Normal, frame: &[u8]) -> Option<(String, i64, Vec<u8>)> {
     let mut cursor = Cursor(frame);
     let (version, timeout, id) = (cursor.int()?, cursor.int()?, cursor.long()?);
@@ -208,7 +209,7 @@ pub(crate) fn connect_reply(normal: &mut Normal, frame: &[u8]) -> Option<(String
     Some((text, id, password.to_vec()))
 }
 
-/// The names in a reply to getChildren.
+/// Returns the names in a reply to getChildren.
 pub(crate) fn names(reply: &[u8]) -> Vec<&[u8]> {
     let mut cursor = Cursor(reply.get(16..).unwrap_or_default());
     let count = cursor.int().unwrap_or(0);
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_has_one_time() {
+    fn different_times_of_one_transaction_are_marked() {
         let mut normal = Normal::new(100);
         assert_eq!(normal.time(101, 5), "");
         assert_eq!(normal.time(101, 5), "");

@@ -1,4 +1,4 @@
-//! Requests of every kind, sensible and not, on few nodes, so that they get in each other's way.
+//! Requests of every kind, valid and invalid, on few nodes, so that they interfere with each other.
 
 use zk_proto::OpCode;
 use zk_testing::Version;
@@ -7,7 +7,7 @@ use crate::arguments::Arguments;
 use crate::message::Message;
 use crate::random::Random;
 
-/// Makes requests for one script.
+/// Generator of the requests of one script.
 pub(crate) struct Operations {
     random: Random,
     arguments: Arguments,
@@ -16,7 +16,7 @@ pub(crate) struct Operations {
 
 type Make = fn(&mut Operations) -> Vec<Message>;
 
-/// How often each kind of request is made.
+/// Weight of each kind of request.
 const KINDS: [(usize, Make); 20] = [
     (24, |it| vec![it.create()]),
     (9, |it| vec![it.delete()]),
@@ -42,13 +42,14 @@ const KINDS: [(usize, Make); 20] = [
 
 impl Operations {
     pub(crate) fn new(random: Random, root: &str, version: Version) -> Self {
-        // Numbers of its own, so that a script's outline does not depend on them.
+        // The operations use a separate generator, so that a script's outline does not depend on
+        // them.
         let mut random = random;
         let seed = u64::try_from(random.below(usize::MAX)).unwrap_or_default();
         Self { random: Random::new(seed ^ 0x5eed), arguments: Arguments::new(root), version }
     }
 
-    /// Makes some of the nodes that requests are about.
+    /// Returns requests that create some of the nodes of the script.
     pub(crate) fn groundwork(&mut self) -> Vec<Message> {
         let paths = self.arguments.groundwork();
         let create = |path: &String| {
@@ -58,7 +59,7 @@ impl Operations {
         paths.iter().filter(|_| self.random.chance(70)).map(create).collect()
     }
 
-    /// The next request, or a few that belong together.
+    /// Returns the next request, or a few related requests.
     pub(crate) fn next(&mut self) -> Vec<Message> {
         let kind = self.random.weighted(KINDS.iter().map(|(weight, _)| *weight));
         let mut messages = (KINDS[kind].1)(self);
@@ -147,7 +148,7 @@ impl Operations {
     }
 
     fn add_watch(&mut self) -> Message {
-        // With a null path the connection is never closed.
+        // After an addWatch with a null path, the server never closes the connection.
         let path = self.arguments.readable(&mut self.random).or(Some(Vec::new()));
         let mode = *self.random.pick(&[0, 0, 0, 0, 1, 1, 1, 1, 1, 2, -1]);
         named(OpCode::AddWatch).buffer("path", path.as_deref()).int("mode", mode)

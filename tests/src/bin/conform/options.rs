@@ -2,12 +2,12 @@
 
 use zk_testing::Version;
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) scripts: u64,
     pub(crate) seed: u64,
-    /// That of the real server, unless told.
+    /// Version to imitate. The default is that of the real server.
     pub(crate) version: Option<Version>,
 }
 

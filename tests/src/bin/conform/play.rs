@@ -1,4 +1,4 @@
-//! Plays a script at one server and writes down what each connection hears.
+//! Plays a script at one server and records the frames that each connection receives.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -10,7 +10,7 @@ use crate::normal::{Normal, connect_reply};
 use crate::script::{Connect, LastZxid, Send, Session, Step, client_name};
 use crate::side::{Heard, Side};
 
-/// What the connections of a script have heard, each in order.
+/// The frames that the connections of a script received, each connection in order.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) heard: BTreeMap<String, Vec<Line>>,
@@ -18,24 +18,24 @@ pub(crate) struct Record {
     pub(crate) events: u64,
 }
 
-/// Something that a connection has heard.
+/// A frame or the end of a connection, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// The step that it answers.
+    /// The step that caused the frame.
     pub(crate) step: Option<usize>,
     pub(crate) text: String,
 }
 
-/// A script under way at one side.
+/// A script that is being played at one server.
 pub(crate) struct Play<'a, S> {
     side: &'a mut S,
     pub(crate) record: Record,
     normal: Normal,
     links: Vec<Link>,
     sessions: Vec<Known>,
-    /// The connection and the session that each client had last.
+    /// The last connection and session of each client.
     clients: HashMap<usize, (usize, Option<usize>)>,
-    /// The connection that has requests under way.
+    /// The connection that has requests in flight.
     busy: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ struct Link {
     session: Option<usize>,
     outgoing: Vec<u8>,
     pending: VecDeque<(Option<usize>, i32)>,
-    /// No reply comes any more, only the end.
+    /// No further reply can arrive, only the end of the connection.
     is_ending: bool,
     is_closed: bool,
     next_xid: i32,
@@ -59,7 +59,7 @@ struct Known {
 }
 
 impl<'a, S: Side> Play<'a, S> {
-    /// Begins on the connection of an administrator by making the root of the script.
+    /// Starts a script: creates its root on the connection of an administrator.
     pub(crate) fn begin(side: &'a mut S, administrator: usize, root: &str) -> Outcome<Self> {
         let mut play = Self {
             side,
@@ -87,7 +87,7 @@ impl<'a, S: Side> Play<'a, S> {
         self.side
     }
 
-    /// Goes through the steps, then ends all sessions.
+    /// Performs the steps, then closes all sessions.
     pub(crate) fn perform(&mut self, steps: &[(usize, Step)]) -> Outcome<()> {
         for (index, step) in steps {
             match step {
@@ -122,7 +122,7 @@ impl<'a, S: Side> Play<'a, S> {
         Ok(())
     }
 
-    /// Looks at all of `nodes`, then deletes them, the last one first.
+    /// Reads all of `nodes`, then deletes them in reverse order.
     pub(crate) fn survey(&mut self, nodes: &[String]) -> Outcome<()> {
         let of = |op: OpCode, path: &str| Message::new(op.code(), op.name()).string("path", path);
         for path in nodes {
@@ -194,8 +194,7 @@ impl<'a, S: Side> Play<'a, S> {
             return Ok(());
         };
         self.write(link, step, text);
-        // Whoever had the session before loses its connection, whether the password is right or
-        // not.
+        // The previous connection of the session is closed, whether the password is right or wrong.
         if let Some(session) = session {
             let before = self.sessions[session].link;
             self.links[before].is_ending = true;
@@ -218,8 +217,8 @@ impl<'a, S: Side> Play<'a, S> {
     fn send(&mut self, step: usize, send: &Send) -> Outcome<()> {
         let Some(link) = self.open_link(send.client) else { return Ok(()) };
         let op = OpCode::from_code(send.message.op);
-        // Their replies overtake others, nothing comes behind them, or they leave traces for as
-        // long as they are under way.
+        // The replies to these operations overtake others, or no reply follows them, or they leave
+        // traces while they are in flight.
         let is_alone = matches!(
             op,
             None | Some(
@@ -286,7 +285,8 @@ impl<'a, S: Side> Play<'a, S> {
         }
     }
 
-    /// Sends what there is to send, and waits for all replies, and for the end if one is to come.
+    /// Sends the pending requests and waits for all replies, and for the end of the connection if
+    /// it must end.
     fn settle(&mut self, at: usize) -> Outcome<()> {
         let link = &mut self.links[at];
         if !link.outgoing.is_empty() {

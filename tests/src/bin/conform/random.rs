@@ -1,6 +1,6 @@
-//! Numbers that a seed decides, and nothing else.
+//! Pseudo-random numbers that depend on a seed only.
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -17,13 +17,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `bound`, which is not 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.next() % bound).unwrap_or(0)
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true with a probability of `percent` %.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -32,7 +32,7 @@ impl Random {
         &choices[self.below(choices.len())]
     }
 
-    /// An index into `weights`, each as likely as its weight says.
+    /// Returns an index into `weights`, with a probability proportional to its weight.
     pub(crate) fn weighted(&mut self, weights: impl Iterator<Item = usize> + Clone) -> usize {
         let mut left = self.below(weights.clone().sum());
         for (index, weight) in weights.enumerate() {

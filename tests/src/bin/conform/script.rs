@@ -1,4 +1,4 @@
-//! A script: what some clients do, one after the other.
+//! A script: a sequence of actions of several clients.
 
 use zk_testing::Version;
 
@@ -6,17 +6,17 @@ use crate::message::Message;
 use crate::operations::Operations;
 use crate::random::Random;
 
-/// One thing that a client does.
+/// An action of a client.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Connect(Connect),
     Send(Send),
-    /// Bytes that are no request. The server closes the connection.
+    /// The client sends bytes that are not a request. The server closes the connection.
     Raw {
         client: usize,
         bytes: Vec<u8>,
     },
-    /// The client closes its connection, and not its session.
+    /// The client closes its connection without closing its session.
     HangUp {
         client: usize,
     },
@@ -28,7 +28,7 @@ pub(crate) struct Connect {
     pub(crate) client: usize,
     pub(crate) session: Session,
     pub(crate) timeout_ms: i32,
-    /// Of a new session, whose password does not matter; `None` is null.
+    /// Password for a new session, which the server ignores; `None` is null.
     pub(crate) password: Option<Vec<u8>>,
     pub(crate) read_only: Option<u8>,
     pub(crate) last_zxid: LastZxid,
@@ -38,20 +38,20 @@ pub(crate) struct Connect {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Session {
     New,
-    /// The last one of a client.
+    /// The last session of a client.
     Of {
         client: usize,
         with_wrong_password: bool,
     },
-    /// One that never was.
+    /// A session that never existed.
     Unknown,
 }
 
-/// What a client claims to have seen.
+/// The last zxid that a client claims to have seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LastZxid {
     Zero,
-    /// So many after the start of the script.
+    /// An offset from the start of the script.
     After(i64),
     Max,
 }
@@ -61,13 +61,13 @@ pub(crate) enum LastZxid {
 pub(crate) struct Send {
     pub(crate) client: usize,
     pub(crate) message: Message,
-    /// Some other xid than the next one.
+    /// An xid that replaces the next one in sequence.
     pub(crate) xid: Option<i32>,
-    /// Whether the next request may follow before this is answered.
+    /// Whether the next request may follow before the reply to this one.
     pub(crate) is_pipelined: bool,
 }
 
-/// Clients by name, in reports.
+/// Returns the name of a client in reports.
 pub(crate) fn client_name(client: usize) -> char {
     *b"ABCD".get(client).unwrap_or(&b'?') as char
 }
@@ -97,7 +97,7 @@ impl Step {
     }
 }
 
-/// The script that a seed makes, on nodes below `root`.
+/// Generates the script of a seed, on nodes below `root`.
 pub(crate) fn generate(seed: u64, root: &str, version: Version) -> Vec<Step> {
     let mut random = Random::new(seed);
     let clients = 2 + random.below(3);
@@ -128,7 +128,8 @@ pub(crate) fn generate(seed: u64, root: &str, version: Version) -> Vec<Step> {
             }
         }
     }
-    // What a quota permits is asked before what is under way has been counted.
+    // A server checks a quota before it has counted the requests in flight. The answers of a pipelined
+    // script would depend on timing.
     let is_quota = |step: &Step| matches!(step, Step::Send(it) if it.message.makes_quota());
     if steps.iter().any(is_quota) {
         for step in &mut steps {
@@ -178,7 +179,7 @@ fn renewal(random: &mut Random, client: usize, clients: usize) -> Connect {
     connect
 }
 
-/// Lengths that are none, and requests without a whole header.
+/// Invalid lengths, and requests with an incomplete header.
 const MALFORMED: [&[u8]; 5] = [
     &[0, 0, 0, 0],
     &[0xff, 0xff, 0xff, 0xfb],
@@ -187,5 +188,5 @@ const MALFORMED: [&[u8]; 5] = [
     &[0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0],
 ];
 
-/// Servers give them back as they are, but for pings.
+/// Unusual xids. Servers return them unchanged, except for pings.
 const XIDS: [i32; 6] = [0, -2, -4, -8, i32::MAX, i32::MIN];

@@ -1,4 +1,4 @@
-//! The two sides of the comparison, each as connections that bytes go into and frames come out of.
+//! The two servers of the comparison. A connection to either takes bytes and returns frames.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -11,26 +11,26 @@ use zk_testing::server::{Ensemble, Output, Settings};
 
 use crate::{Outcome, super_digest};
 
-/// What comes out of a connection.
+/// Result of a read from a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     Frame(Bytes),
     Closed,
-    /// Nothing more, for as long as one waits.
+    /// No frame arrived within the time limit.
     Silence,
 }
 
-/// A server, seen from its clients.
+/// A server from the point of view of its clients.
 pub(crate) trait Side {
-    /// A new connection, by a number of its own.
+    /// Opens a connection and returns its number.
     fn connect(&mut self) -> Outcome<usize>;
     fn send(&mut self, connection: usize, bytes: &[u8]);
     fn hear(&mut self, connection: usize) -> Outcome<Heard>;
-    /// Closes a connection from the client's end.
+    /// Closes a connection at the client's end.
     fn hang_up(&mut self, connection: usize);
 }
 
-/// How long a real server may take.
+/// Time limit for a reply of a real server.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The real server.
@@ -59,7 +59,7 @@ impl Side for Real {
 
     fn send(&mut self, connection: usize, bytes: &[u8]) {
         if let Some((stream, _)) = self.streams.get_mut(&connection) {
-            // What has failed shows when it is read from.
+            // The next read reports the failure.
             let _ = stream.write_all(bytes);
         }
     }
@@ -87,8 +87,8 @@ impl Side for Real {
 
     fn hang_up(&mut self, connection: usize) {
         let Some((mut stream, _)) = self.streams.remove(&connection) else { return };
-        // Watches are gone once the server has noticed, which it does in a thread of its own; its
-        // end of the socket is the last that it closes.
+        // The server removes the watches in a separate thread once it notices the close. Its end of
+        // the socket is the last resource that it closes.
         let _ = stream.shutdown(Shutdown::Write);
         while stream.read(&mut self.chunk).is_ok_and(|len| len > 0) {}
     }
@@ -118,7 +118,7 @@ impl Ours {
         Self { ensemble, inboxes: HashMap::new(), numbers: HashMap::new(), next: 0 }
     }
 
-    /// The nodes below `root`, and those that hold its quota, every parent before its children.
+    /// Returns the nodes below `root` and the nodes of its quota, every parent before its children.
     pub(crate) fn nodes(&self, root: &str) -> Vec<String> {
         let quota = format!("/zookeeper/quota{root}");
         let is_below = |path: &str, root: &str| {
@@ -183,7 +183,7 @@ impl Side for Ours {
     }
 }
 
-/// Takes one frame, without its length.
+/// Splits off one frame, without its length.
 fn split(inbox: &mut BytesMut) -> Option<Bytes> {
     let len = usize::try_from(i32::from_be_bytes(*inbox.first_chunk::<4>()?)).ok()?;
     if inbox.len() < 4 + len {

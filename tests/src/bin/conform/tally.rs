@@ -1,4 +1,4 @@
-//! What has been compared, in numbers.
+//! Statistics of the comparison.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! A program that acquires a lock and ends while it holds it.
 //!
-//! `program_end CONNECT_STRING PATH DRIVEN_BY END`: driven by `current-thread`, `multi-thread`,
-//! `dedicated-thread` or `blocking`; the end is `return`, `error` or `panic`. It prints the node of
-//! the lock.
+//! Usage: `program_end CONNECT_STRING PATH DRIVEN_BY END`. `DRIVEN_BY` is `current-thread`,
+//! `multi-thread`, `dedicated-thread` or `blocking`. `END` is `return`, `error` or `panic`. The
+//! program prints the path of the lock's node.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 use zk_recipes::session::Config;
 use zk_recipes::{Mutex, blocking};
 
-/// The longest that the servers of the tests grant.
+/// The longest timeout that the servers of the tests grant.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Ended = Result<(), Box<dyn Error>>;

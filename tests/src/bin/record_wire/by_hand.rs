@@ -1,4 +1,4 @@
-//! Exchanges that the Java client cannot be made to have, byte by byte.
+//! Exchanges that the Java client cannot produce, encoded byte by byte.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use crate::jute::Payload;
 use crate::proxy::read_frame;
 use crate::transcript::{Direction, Place, Transcript};
 
-/// What a standalone server without SASL answers.
+/// Records the answers of a standalone server without SASL.
 pub(crate) fn alone(server: SocketAddr, transcript: &Transcript) -> Outcome<()> {
     connects(server, transcript)?;
     let record = |file: &str, title: &str, requests: &[Payload]| {
@@ -18,7 +18,7 @@ pub(crate) fn alone(server: SocketAddr, transcript: &Transcript) -> Outcome<()> 
     let create = |op: i32| Payload::request(1, op).bytes(path).bytes(b"x").open_acl().int(0);
     record("create", "create(/h), then closeSession", &[create(1), Payload::request(2, -11)])?;
 
-    // An older server answers to a create2 in a multi as to a create.
+    // An older server answers a create2 in a multi like a create.
     let multi = |op: i32| Payload::request(1, 14).multi_op(op);
     let create2 = multi(15).bytes(b"/h2").null().open_acl().int(1).multi_end();
     record("multi", "multi(create2(/h2, null, EPHEMERAL))", &[create2])?;
@@ -43,7 +43,7 @@ pub(crate) fn alone(server: SocketAddr, transcript: &Transcript) -> Outcome<()> 
         "setData with two bytes behind the record",
         &[Payload::request(1, 5).bytes(path).bytes(b"y").int(-1).byte(7).byte(7)],
     )?;
-    // Java writes what is beyond the first plane as CESU-8, and takes what it gets for UTF-8.
+    // Java encodes characters beyond the first plane as CESU-8, and decodes its input as UTF-8.
     for (title, id) in [
         ("an id with U+1F600 in UTF-8", b"u\xf0\x9f\x98\x80:x".as_slice()),
         ("an id that is no UTF-8", b"u\xff\xed\xa0\xbd:x"),
@@ -90,7 +90,7 @@ pub(crate) fn alone(server: SocketAddr, transcript: &Transcript) -> Outcome<()> 
     )
 }
 
-/// What a read-only server answers that has no local sessions.
+/// Records the answer of a read-only server without local sessions.
 pub(crate) fn read_only(server: SocketAddr, transcript: &Transcript) -> Outcome<()> {
     transcript.begin("connect", "by hand: refused by a read-only server, with a bare reply header");
     let stream = TcpStream::connect(server)?;
@@ -112,7 +112,7 @@ fn connects(server: SocketAddr, transcript: &Transcript) -> Outcome<()> {
     Ok(())
 }
 
-/// Sends `requests` one by one in a session of their own, each with the reply to it.
+/// Sends `requests` one by one in a separate session, and records each with its reply.
 fn exchange(
     server: SocketAddr,
     transcript: &Transcript,

@@ -1,4 +1,4 @@
-//! The Java program that performs the operations, told what to do next.
+//! Runs the Java program that performs the operations, and answers its commands.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,7 +27,7 @@ impl Scenario<'_> {
         let mut program = self.spawn()?;
         let directed = self.direct(&mut program, transcript);
         transcript.pause();
-        // Ends it if it has not ended, by itself or because its standard input did.
+        // This ends the program if it is still running, because its standard input ends.
         drop(program.stdin.take());
         let status = program.wait()?;
         directed?;
@@ -37,7 +37,7 @@ impl Scenario<'_> {
     fn spawn(&self) -> Outcome<Child> {
         let [java, class_path] = run_like(self.server)?;
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("java/RecordWire.java");
-        // Java compiles a source file that it is to run, if it comes with a compiler.
+        // A Java with a compiler compiles the source file before it runs it.
         let program = Command::new(java)
             .args(["-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"])
             .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
@@ -52,7 +52,7 @@ impl Scenario<'_> {
         Ok(program)
     }
 
-    /// Obeys what the program says it is going to do, line by line.
+    /// Executes the commands that the program prints, line by line.
     fn direct(&self, program: &mut Child, transcript: &Transcript) -> Outcome<()> {
         let output = program.stdout.take().ok_or("no output")?;
         let mut answer = program.stdin.take().ok_or("no input")?;
@@ -84,8 +84,7 @@ impl Scenario<'_> {
     }
 }
 
-/// The Java and the class path that a server was started with, which are those that the harness
-/// has found.
+/// Returns the Java executable and the class path of a running server, which the harness has found.
 fn run_like(server: &Server) -> Outcome<[OsString; 2]> {
     let pid = server.pid().ok_or("the server does not run")?;
     let command = fs::read(format!("/proc/{pid}/cmdline"))?;

@@ -1,15 +1,15 @@
-//! Records what the Java client and a real server say to each other, operation by operation.
+//! Records the exchanges between the Java client and a real server, one operation after the other.
 //!
 //! ```text
 //! cargo run -p zk-tests --bin record_wire [folder]
 //! ```
 //!
 //! The recordings are the golden vectors of `zk-proto`: one text file per operation, by default in
-//! `crates/zk-proto/tests/golden`, replaced as a whole. `README.md` there says what they hold. What
-//! the Java client cannot be made to send is sent by hand from [`by_hand`]; nothing here uses the
-//! encoder that the recordings are to test.
+//! `crates/zk-proto/tests/golden`. A run replaces all of them. The `README.md` there describes
+//! their contents. [`by_hand`] sends the requests that the Java client cannot produce. This program
+//! never uses the encoder that the recordings test.
 //!
-//! Needs a real ZooKeeper, found as the tests find it, and a JDK.
+//! It needs a JDK and a real ZooKeeper, which it finds in the same way as the tests.
 
 mod by_hand;
 mod java;

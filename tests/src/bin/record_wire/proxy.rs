@@ -1,4 +1,4 @@
-//! A TCP proxy that listens in, frame by frame.
+//! A TCP proxy that records every frame.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::transcript::{Direction, Place, Transcript};
 
-/// A proxy in front of one server. Its threads end with their connections, and with the process.
+/// A proxy in front of one server. Its threads end with their connections or with the process.
 pub(crate) struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -17,7 +17,7 @@ pub(crate) struct Proxy {
 struct Shared {
     server: SocketAddr,
     transcript: Arc<Transcript>,
-    /// Whether connections are dropped right away.
+    /// Whether new connections are dropped at once.
     closed: AtomicBool,
     open: Mutex<Vec<TcpStream>>,
 }
@@ -32,14 +32,14 @@ impl Proxy {
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // A connection that cannot be made is closed, as a server that is not there.
+                // If the server is not reachable, the client's connection is closed.
                 let _ = accepting.serve(client);
             }
         });
         Ok(Self { address, shared })
     }
 
-    /// Where clients connect to.
+    /// Returns the address for clients.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -48,12 +48,12 @@ impl Proxy {
     pub(crate) fn cut(&self) {
         self.shared.closed.store(true, Ordering::SeqCst);
         for stream in self.shared.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // It may be closed already.
+            // The stream may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Lets connections through again.
+    /// Accepts connections again.
     pub(crate) fn release(&self) {
         self.shared.closed.store(false, Ordering::SeqCst);
     }
@@ -76,7 +76,7 @@ impl Shared {
         for (from, to, direction) in directions {
             let shared = Arc::clone(self);
             thread::spawn(move || {
-                // However it ends, the other side has to learn of it.
+                // The other side must see the end of the connection, however it ended.
                 let _ = shared.pump(&from, &to, direction);
                 let _ = to.shutdown(Shutdown::Both);
             });
@@ -88,7 +88,8 @@ impl Shared {
         let mut place = Place::First;
         loop {
             let frame = read_frame(from)?;
-            // Before it is passed on, so that what it causes is heard after it.
+            // The frame is recorded before it is passed on, so that its effects are recorded after
+            // it.
             self.transcript.hear(direction, place, &frame);
             to.write_all(&frame)?;
             place = Place::Later;
@@ -106,5 +107,5 @@ pub(crate) fn read_frame(mut from: &TcpStream) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// More than any frame of a recording: these are to be small.
+/// Larger than any frame of a recording, which should be small.
 const FRAME_LEN_MAX: usize = 1 << 20;

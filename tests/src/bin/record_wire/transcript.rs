@@ -1,4 +1,4 @@
-//! What was heard, and the files it is written to.
+//! The recorded frames, and the files that they are written to.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use zk_tests::poll;
 
 use crate::Outcome;
 
-/// How long anything may take.
+/// Time limit of every step.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Everything recorded so far. Shared by the threads that listen and the one that directs.
+/// All recorded exchanges. The recording threads and the directing thread share it.
 #[derive(Default)]
 pub(crate) struct Transcript(Mutex<State>);
 
@@ -23,7 +23,7 @@ struct State {
     server: String,
     client: String,
     exchanges: Vec<Exchange>,
-    /// Whether what comes belongs to the last exchange.
+    /// Whether new frames belong to the last exchange.
     recording: bool,
 }
 
@@ -45,17 +45,17 @@ pub(crate) enum Direction {
     FromServer,
 }
 
-/// What a listener knows about a frame from where it stands on its connection.
+/// Position of a frame on its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The first one each way: the connect exchange.
+    /// The first frame in each direction: the connect exchange.
     First,
     Later,
 }
 
 impl Transcript {
     pub(crate) fn note_server(&self, version: &str) {
-        // Without the date of the build.
+        // The build date is left out.
         version.split([',', '-']).next().unwrap_or_default().clone_into(&mut self.state().server);
     }
 
@@ -63,7 +63,7 @@ impl Transcript {
         version.split([',', '-']).next().unwrap_or_default().clone_into(&mut self.state().client);
     }
 
-    /// What comes from now on is an exchange of its own.
+    /// Starts a new exchange for the frames that follow.
     pub(crate) fn begin(&self, file: &str, title: &str) {
         let mut state = self.state();
         let (file, title) = (file.to_owned(), title.to_owned());
@@ -71,7 +71,7 @@ impl Transcript {
         state.recording = true;
     }
 
-    /// What comes from now on is not recorded.
+    /// Stops recording until the next exchange.
     pub(crate) fn pause(&self) {
         self.state().recording = false;
     }
@@ -97,7 +97,7 @@ impl Transcript {
         };
         let frame = Frame { direction, bytes: bytes.to_vec() };
         if place == Place::Later {
-            // A client is free to ping at any time; one ping is enough, and in its own place.
+            // A client may ping at any time. One ping is recorded, and only in the file `ping`.
             let enough = exchange.frames.len() >= 2;
             if is_ping(bytes) != (exchange.file == "ping") || (is_ping(bytes) && enough) {
                 return;
@@ -106,7 +106,8 @@ impl Transcript {
         } else if exchange.file == "connect" {
             exchange.frames.push(frame);
         } else if exchange.file.starts_with("setWatches") {
-            // A session is gone on with: a connect exchange worth having, in the file of those.
+            // The client resumes its session. This connect exchange is recorded in the file
+            // `connect`.
             let title = format!("{} ({})", exchange.title, exchange.file);
             let before = state.exchanges.len() - 1;
             match state.exchanges.iter_mut().find(|exchange| exchange.title == title) {
@@ -124,7 +125,7 @@ impl Transcript {
         self.state().exchanges.len()
     }
 
-    /// Writes one file per operation, and removes what was there before.
+    /// Writes one file per operation, and removes the old files first.
     pub(crate) fn write(&self, folder: &Path) -> Outcome<()> {
         let state = self.state();
         let mut files: BTreeMap<&str, String> = BTreeMap::new();
@@ -151,7 +152,7 @@ impl Transcript {
         Ok(())
     }
 
-    /// A panic elsewhere leaves what was heard as good as it was.
+    /// A panic in another thread leaves the recorded frames valid.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,7 +168,8 @@ impl Exchange {
         sent > 0 && sent == count(Direction::FromServer)
     }
 
-    /// A title, then each frame: an arrow, its length prefix, its payload in lines of 32 bytes.
+    /// Writes a title, then each frame: an arrow, its length prefix, its payload in lines of 32
+    /// bytes.
     fn write(&self, text: &mut String) -> Outcome<()> {
         writeln!(text, "\n= {}", self.title)?;
         for frame in &self.frames {
