@@ -45,7 +45,7 @@ pub(super) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
     Ok(multi.delete(&path, None).check_len()?)
 }
 
-/// What happens to the write node in a downgrade.
+/// Selects whether a downgrade keeps the write node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteNode {
     /// The write node stays: the writer keeps its lock.
