@@ -39,8 +39,7 @@ pub(crate) async fn while_connected<T>(
 ) -> Result<T, LockError> {
     let (mut attempt, mut events) = (pin!(attempt), client.events());
     loop {
-        // An attempt may also wait for other events than a reply, such as the time to renew the
-        // lease.
+        // An attempt may also wait without a request, for example for the time to renew the lease.
         let news = pin!(events.next());
         let mut step = select(attempt.as_mut(), news);
         let step = poll_fn(|cx| match step.poll_unpin(cx) {

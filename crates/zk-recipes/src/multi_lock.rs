@@ -294,9 +294,9 @@ impl MultiGuard {
     /// Releases all locks in reverse order and waits until the servers have confirmed it.
     ///
     /// # Errors
-    /// Returns a failure for every lock that was not provably held, or whose release failed
-    /// otherwise; see [`Guard::release`](crate::Guard::release). A failure does not stop the
-    /// release of the other locks.
+    /// Returns one failure for each lock that was not provably held, and for each failed release;
+    /// see [`Guard::release`](crate::Guard::release). A failure does not stop the release of the
+    /// other locks.
     ///
     /// The locks are released one after the other. If the session ends during the first release,
     /// the other locks report it too. To learn whether all locks were held to the end, call

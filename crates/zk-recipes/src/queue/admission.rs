@@ -82,7 +82,7 @@ impl Admission {
 pub(crate) struct InTheWay<'a> {
     /// The names, nearest first.
     pub(crate) nearest: [Option<&'a [u8]>; 2],
-    /// No other contenders block the waiter, and none can be placed ahead of it.
+    /// `nearest` is complete, and no contender can be placed ahead of the waiter.
     pub(crate) all_named: bool,
     /// The waiter is first once the nearest contender leaves, unless another one is placed ahead.
     pub(crate) is_next: bool,

@@ -71,7 +71,7 @@ impl Attempts {
             step.min(client.session_timeout() / 8)
         } else {
             self.timed_out = 0;
-            // An overloaded server replies at once. Other failures have taken some time, or the
+            // A server that throttles replies at once. Other failures have taken some time, or the
             // next request waits for a connection.
             if error.code().is_none() {
                 return Ok(());

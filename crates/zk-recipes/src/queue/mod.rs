@@ -3,6 +3,7 @@
 //!
 //! The list of children decides which contender is next; see
 //! [`ChildList::rank`](zk_session::ChildList::rank).
+//!
 //! * [`admission`] decides which contenders block which.
 //! * [`contender`] creates a node in the queue, exactly once whatever the connection does, and
 //!   deletes it.

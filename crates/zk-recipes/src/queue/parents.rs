@@ -5,8 +5,8 @@ use zk_session::{Acl, Client, Error, Parents};
 
 use super::attempts::Attempts;
 
-/// Creates `path` and its missing parents. Existing nodes stay as they are, of whatever type. A
-/// missing chroot is not created: a lock below a mistyped chroot would exclude no other client.
+/// Creates `path` and its missing parents as containers. Existing nodes of any type stay unchanged.
+/// A missing chroot is not created: a lock below a mistyped chroot would exclude no other client.
 pub(crate) async fn make(client: &Client, path: &str, acl: &[Acl]) -> Result<(), Error> {
     let mut attempts = Attempts::default();
     loop {

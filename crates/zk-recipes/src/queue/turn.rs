@@ -112,9 +112,9 @@ impl Turn {
         self.settle().await
     }
 
-    /// Invalidates the first position if the node may have been deleted since. Some time may have
-    /// passed, and a reconnect may have hidden an event. Without either, the watch on the own node
-    /// is conclusive.
+    /// Lists the queue again if the own node may have been deleted since the contender became
+    /// first. A lost connection may have hidden the event. Otherwise the watch on the own node is
+    /// conclusive, if there is one.
     fn doubt(&mut self) {
         let is_cut = self.cuts != self.contender.client().connections_lost();
         if self.is_first() && (is_cut || self.contender.has_news()) {

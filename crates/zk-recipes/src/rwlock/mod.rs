@@ -35,8 +35,7 @@ const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
 /// # What it promises
 /// * **Fair**: first come, first served. A reader behind a waiting writer waits, so a stream of
 ///   readers cannot starve a writer. Readers that queue between two writers read between them.
-/// * A writer holds its lock alone; see [`Guard`](crate::Guard) for the effect of a session
-///   end.
+/// * A writer holds its lock alone; [`Guard`](crate::Guard) describes the end of a session.
 /// * A writer can become a reader, and no other writer gets in between: [`WriteGuard::downgrade`].
 /// * With [`owned_by`](Self::owned_by) both sides are re-entrant. Without an owner neither side is:
 ///   a task deadlocks if it holds the lock and acquires it again. A writer that also reads calls

@@ -65,8 +65,8 @@ const LEASE_NAME: &str = "lease-";
 ///
 /// Curator acquires several permits one by one, with a turn for each. One Curator client may hold
 /// some permits and wait for its next turn, while another one has the turn and waits for those
-/// permits. The two deadlock, even if all other clients use this crate. Use a timeout if a path also has
-/// Curator clients that call `acquire(n)`.
+/// permits. The two deadlock, even if all other clients use this crate. Use a timeout if a path
+/// also has Curator clients that call `acquire(n)`.
 ///
 /// # What it costs
 ///
