@@ -24,8 +24,8 @@ pub enum LossReason {
     /// The lock's node was deleted, by a client or by the server when it expired the session. The
     /// deletion event may arrive before the client detects the expiry.
     NodeDeleted,
-    /// The guard was released or dropped. Only futures that still wait for the loss of the lock see
-    /// this reason.
+    /// The guard was released or dropped. Futures that still wait for the loss return this reason,
+    /// and so does a [`HeldLock`](crate::HeldLock) after its work has ended.
     Released,
 }
 
@@ -97,9 +97,10 @@ pub enum LockError {
         /// The recipe that uses such names.
         recipe: Recipe,
     },
-    /// Other clients deleted the node of a waiter, or of the lock, again and again.
+    /// Other clients deleted the node of a waiter again and again. A call that waits for the
+    /// revocation of a node returns this error after one deletion.
     Vanished {
-        /// The path of the lock.
+        /// The path of the lock, or of the node.
         path: String,
     },
     /// The sequence counter of the lock's path is close to its limit, where the server repeats

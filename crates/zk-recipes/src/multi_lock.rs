@@ -25,9 +25,9 @@ use crate::planted::Planted;
 /// Listing the same lock twice deadlocks, unless both handles have the same
 /// [`Owner`](crate::Owner). Then the lock is held once, with one guard for each handle.
 ///
+/// # What it promises
 /// * One deadline covers all locks; Curator applies it to each lock.
 /// * The first failure ends the acquisition: the later locks are not requested. Curator continues.
-///   continues.)
 /// * The loss of an acquired lock ends the acquisition while it waits for another one.
 /// * After a failure the acquired locks are released in reverse order, and every error is reported.
 ///

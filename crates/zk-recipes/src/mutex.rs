@@ -29,8 +29,8 @@ const LOCK_NAME: &str = "lock-";
 /// # What it promises
 /// * **One holder**: at most one [`Guard`] of a path is valid at any moment, by the guard's own
 ///   conservative clock.
-/// * **Fair**: first come, first served, in the order in which the server created the nodes of all
-///   processes. No contender overtakes another.
+/// * **Fair**: first come, first served, in the order in which the server created the nodes,
+///   across all processes. No contender overtakes another.
 /// * **Not re-entrant** by default: a task deadlocks if it acquires a lock that it already holds.
 ///   With [`owned_by`](Self::owned_by) the lock is re-entrant.
 /// * Each holder's token is larger than the tokens of all earlier holders.
@@ -73,7 +73,7 @@ const LOCK_NAME: &str = "lock-";
 /// never becomes valid again.
 ///
 /// Waiters fail with [`LockError::Client`] as soon as their session ends. A waiter queues again if
-/// another client deletes its node. A broken connection costs the lock only if it stays down until
+/// another client deletes its node. A broken connection loses the lock only if it stays down until
 /// the lease runs out.
 ///
 /// # Example
@@ -98,7 +98,7 @@ pub struct Mutex {
 }
 
 impl Mutex {
-    /// Creates a handle for the lock at `path`, without a request.
+    /// Creates a handle for the lock at `path`. Sends no request.
     ///
     /// The first acquisition creates the missing nodes of the path as containers. The server
     /// removes them when they are no longer used.

@@ -1,4 +1,4 @@
-//! Requesting a holder to release its lock: Curator's `Revoker`, with the same data.
+//! Revocation: a request to a holder to release its lock. Compatible with Curator's `Revoker`.
 //!
 //! Any client with write permission on the holder's node can send the request. The holder decides
 //! whether it waits for such requests, and when it releases the lock.
@@ -29,8 +29,8 @@ use crate::queue::attempts::Attempts;
 /// The data of a revocation request on the wire.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Requests the holder or waiter with this node to release its lock. Returns false if the node does
-/// not exist. Another call sends another request.
+/// Sends a revocation request to the holder or waiter with this node. Returns false if the node
+/// does not exist. Each call sends a new request.
 ///
 /// # Errors
 /// Fails if a request fails in a way that a retry does not help, for example with `NoAuth`. Also
@@ -52,7 +52,7 @@ pub async fn revoke(client: &Client, node: &str) -> Result<bool, LockError> {
     }
 }
 
-/// Waits until another client requests the release of this node, which belongs to a guard or a
+/// Waits until another client requests the revocation of this node, which belongs to a guard or a
 /// permit. Requests from before the call count too. See
 /// [`Guard::revocation`](crate::Guard::revocation).
 ///

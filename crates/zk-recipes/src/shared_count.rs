@@ -34,7 +34,7 @@ impl VersionedCount {
 }
 
 impl SharedCount {
-    /// Creates a handle for the count at `path`, without a request. A missing node is created with
+    /// Creates a handle for the count at `path`. Sends no request. A missing node is created with
     /// `seed` on first use.
     ///
     /// # Errors

@@ -59,7 +59,7 @@ impl Versioned {
 }
 
 impl SharedValue {
-    /// Creates a handle for the value at `path`, without a request. A missing node is created with
+    /// Creates a handle for the value at `path`. Sends no request. A missing node is created with
     /// `seed` on first use.
     ///
     /// # Errors

@@ -62,9 +62,10 @@ fn overlaps(holdings: &[Holding]) -> Option<String> {
 /// Returns the sorted hand-off times. A hand-off starts when one holder **calls** `release`, and
 /// ends when the next holder's `acquire` has **returned**, mostly in another process.
 ///
-/// It contains the delete on its way to the server, the watch event on its way back, the list of
-/// the queue that finds the first contender, and the time in which the processes wait for a
-/// processor. It does not contain the work of a holder, or the reply to the releasing holder.
+/// It contains the delete request to the server, the watch event from the server, and the time in
+/// which the processes wait for a processor. It also contains a list of the queue if the next
+/// holder has not read one in time. It does not contain the work of a holder, or the reply to the
+/// releasing holder.
 pub(crate) fn hand_offs(holdings: &[Holding]) -> Vec<Duration> {
     let mut hand_offs: Vec<Duration> = pairs(holdings)
         .map(|(earlier, later)| later.granted_ns.saturating_sub(earlier.release_called_ns))

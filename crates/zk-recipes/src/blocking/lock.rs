@@ -129,7 +129,7 @@ impl Lock<crate::Semaphore> {
         Ok(Self::of(client, crate::Semaphore::new(client.as_async(), path, max)?))
     }
 
-    /// Waits until several permits are acquired in one step; see
+    /// Waits until several permits are acquired together; see
     /// [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
     ///
     /// # Errors

@@ -35,8 +35,8 @@ const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
 /// # What it promises
 /// * **Fair**: first come, first served. A reader behind a waiting writer waits, so a stream of
 ///   readers cannot starve a writer. Readers that queue between two writers read between them.
-/// * A writer holds its lock alone; [`Guard`](crate::Guard) describes the end of a session.
-/// * A writer can become a reader, and no other writer gets in between: [`WriteGuard::downgrade`].
+/// * A writer holds its lock alone; see [`Guard`](crate::Guard) for locks of sessions that end.
+/// * A writer can become a reader, and no other writer holds the lock in between: [`WriteGuard::downgrade`].
 /// * With [`owned_by`](Self::owned_by) both sides are re-entrant. Without an owner neither side is:
 ///   a task deadlocks if it holds the lock and acquires it again. A writer that also reads calls
 ///   [`WriteGuard::read`].
@@ -119,7 +119,7 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    /// Creates a handle for the lock at `path`, without a request.
+    /// Creates a handle for the lock at `path`. Sends no request.
     ///
     /// The first acquisition creates the missing nodes of the path as containers. The server
     /// removes them when they are no longer used.

@@ -41,8 +41,8 @@ const LEASE_NAME: &str = "lease-";
 /// call.
 ///
 /// # What it promises
-/// * The number of held permits never exceeds the limit that applied when the last of them was
-///   acquired.
+/// * The number of held permits never exceeds the limit in the process that acquired the latest of
+///   them.
 /// * **Fair**: first come, first served. A caller that waits for few permits does not overtake a
 ///   caller that waits for many.
 /// * Several permits in one call are acquired all together or not at all.
@@ -58,10 +58,10 @@ const LEASE_NAME: &str = "lease-";
 /// ```
 ///
 /// A contender first queues in the mutex at `locks`. The head of that queue has the turn. It
-/// creates **all** the leases it needs, and waits until its own last lease is within the limit.
-/// Then its turn ends. So only one contender at a time waits for several permits, and it waits only
-/// for leases that are already held. Two contenders that each need five of six permits therefore
-/// acquire them one after the other.
+/// creates **all** the leases it needs. Then it waits until its own last lease is within the limit,
+/// counted in the order of the leases, and its turn ends. So only one contender at a time waits for
+/// several permits, and it waits only for leases that are already held. Two contenders that each
+/// need five of six permits therefore acquire them one after the other.
 ///
 /// Curator acquires several permits one by one, with a turn for each. One Curator client may hold
 /// some permits and wait for its next turn, while another one has the turn and waits for those
@@ -126,7 +126,7 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// Creates a handle for a semaphore of `max` permits at `path`, without a request.
+    /// Creates a handle for a semaphore of `max` permits at `path`. Sends no request.
     ///
     /// The first acquisition creates the missing nodes of the path as containers. The server
     /// removes them when they are no longer used.
@@ -137,7 +137,7 @@ impl Semaphore {
         Self::limited(client, path, Limit::Fixed(max))
     }
 
-    /// Creates a handle for a semaphore with `count` as its limit, without a request. A negative
+    /// Creates a handle for a semaphore with `count` as its limit. Sends no request. A negative
     /// count allows no permits.
     ///
     /// Waiters are woken when the count grows. When it shrinks, holders keep their permits; new
@@ -253,7 +253,7 @@ impl Semaphore {
         self.acquire_many_timeout(1, timeout).await
     }
 
-    /// Waits until all of `permits` are acquired in one step, without a time limit.
+    /// Waits until this many permits are acquired together, without a time limit.
     ///
     /// If a shared limit is below `permits`, the call waits for the limit to grow, without a place
     /// in the queue.
@@ -270,7 +270,7 @@ impl Semaphore {
         Ok(self.lease(guards))
     }
 
-    /// Acquires `permits` permits if they are free; otherwise it acquires none. See
+    /// Acquires this many permits together if they are free; otherwise it acquires none. See
     /// [`try_acquire`](Self::try_acquire). If two callers try for several permits at the same
     /// moment, both may fail although enough permits are free for one of them.
     ///
@@ -286,7 +286,7 @@ impl Semaphore {
         Ok(guards.map(|guards| self.lease(guards)))
     }
 
-    /// Waits until all of `permits` are acquired in one step, for at most `timeout`; see
+    /// Waits until this many permits are acquired together, for at most `timeout`; see
     /// [`acquire_timeout`](Self::acquire_timeout).
     ///
     /// # Errors
