@@ -110,8 +110,8 @@ impl Guard {
     }
 
     /// Returns the latest time at which the ensemble is proven to have counted the session as
-    /// alive. Whichever server leads, it counts the session timeout from that time on. Returns
-    /// `None` if the lock is lost. Sends no request.
+    /// alive. The leader, whichever server it is, counts the session timeout from that time or
+    /// later. Returns `None` if the lock is lost. Sends no request.
     #[must_use]
     pub fn last_proven(&self) -> Option<Instant> {
         self.hold.claim().proven_at(self.hold.belief()).filter(|_| self.is_held())

@@ -92,7 +92,7 @@ pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, Versioned};
 pub use waiting::{Place, Waiting};
 
-/// The session layer, with the [`Client`](session::Client) that every lock needs.
+/// The session layer, with the client that every lock needs.
 pub use zk_session as session;
 
 /// Compiles the example of the README.

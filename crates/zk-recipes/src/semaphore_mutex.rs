@@ -62,7 +62,7 @@ pub struct SemaphoreMutex {
 }
 
 impl SemaphoreMutex {
-    /// Creates a handle for the lock at `path`, without a request; see [`Semaphore::new`].
+    /// Creates a handle for the lock at `path`. Sends no request; see [`Semaphore::new`].
     ///
     /// # Errors
     /// Returns an error if `path` is not a valid ZooKeeper path.

@@ -148,15 +148,14 @@ impl SharedValue {
     /// reveals it. To avoid it, never delete the node; set a value that stands for "no value"
     /// instead.
     ///
-    /// Versions are 32-bit numbers, and a server takes -1 as any version. At version -1, after 2^32
-    /// - 1 changes, only [`set`](Self::set) can change the value.
+    /// Versions are 32-bit numbers, and a server takes -1 as any version. At version -1, after
+    /// `2^32 - 1` changes, only [`set`](Self::set) can change the value.
     ///
     /// # Errors
     /// [`LockError::NodeRecreated`] if the value was set on another node than the one that was
     /// read; otherwise as [`set`](Self::set).
     ///
     /// # Cancel safety
-    /// The value may or may not be set when the future is dropped.
     /// The value may or may not be set when the future is dropped.
     pub async fn try_set(
         &self,

@@ -115,8 +115,9 @@ impl Shop {
 /// on. This check makes the lock safe.
 ///
 /// Any amount of time may pass between a holder's check of its lock and the arrival of its write
-/// here: a paused virtual machine, a swapped-out process, a slow network. Another holder may have
-/// acquired the lock in between. The holder cannot detect this; only the resource can.
+/// here. A paused virtual machine, a swapped-out process or a slow network can cause this. Another
+/// holder may have acquired the lock in between. The holder cannot detect this; only the resource
+/// can.
 ///
 /// The check must be in one transaction with the data that it protects.
 fn admit(transaction: &Transaction<'_>, token: i64) -> Result<(), ShopError> {

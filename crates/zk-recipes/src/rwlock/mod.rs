@@ -36,7 +36,8 @@ const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
 /// * **Fair**: first come, first served. A reader behind a waiting writer waits, so a stream of
 ///   readers cannot starve a writer. Readers that queue between two writers read between them.
 /// * A writer holds its lock alone; see [`Guard`](crate::Guard) for locks of sessions that end.
-/// * A writer can become a reader, and no other writer holds the lock in between: [`WriteGuard::downgrade`].
+/// * A writer can become a reader, and no other writer holds the lock in between:
+///   [`WriteGuard::downgrade`].
 /// * With [`owned_by`](Self::owned_by) both sides are re-entrant. Without an owner neither side is:
 ///   a task deadlocks if it holds the lock and acquires it again. A writer that also reads calls
 ///   [`WriteGuard::read`].
