@@ -1,4 +1,4 @@
-//! Bounds of the time that an acquisition takes.
+//! Time limits of an acquisition.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,14 +12,14 @@ use zk_session::{Client, Error, ErrorKind};
 use crate::error::LockError;
 use crate::limits::ATTEMPT_TIME;
 
-/// Waits for a future, but no longer than `timeout`; `None` if it takes longer. Dropping it then has
-/// to clean up without waiting.
+/// Waits for a future, for at most `timeout`; returns `None` if it takes longer. Dropping the
+/// future must clean up without waiting.
 pub(crate) async fn in_time<F: Future>(
     client: &Client,
     timeout: Duration,
     future: F,
 ) -> Option<F::Output> {
-    // The deadline holds in a task that has used up its budget, too.
+    // The deadline must also end a task that has used up its coop budget.
     let deadline = pin!(unconstrained(client.sleep(timeout)));
     match select(pin!(future), deadline).await {
         Either::Left((done, _)) => Some(done),
@@ -30,8 +30,8 @@ pub(crate) async fn in_time<F: Future>(
 /// Makes an attempt that does not wait for a connection.
 ///
 /// # Errors
-/// [`LockError::NotConnected`] if there is none, or it is lost meanwhile; the end of the session;
-/// those of the attempt.
+/// [`LockError::NotConnected`] without a connection, also if it is lost during the attempt; the end
+/// of the session; otherwise the errors of the attempt.
 pub(crate) async fn while_connected<T>(
     client: &Client,
     path: &str,
@@ -39,7 +39,7 @@ pub(crate) async fn while_connected<T>(
 ) -> Result<T, LockError> {
     let (mut attempt, mut events) = (pin!(attempt), client.events());
     loop {
-        // An attempt may wait for something else than an answer, such as the time to renew the lease.
+        // An attempt may also wait without a request, for example for the time to renew the lease.
         let news = pin!(events.next());
         let mut step = select(attempt.as_mut(), news);
         let step = poll_fn(|cx| match step.poll_unpin(cx) {
@@ -65,7 +65,7 @@ fn no_connection(client: &Client, path: &str) -> LockError {
 /// Makes an attempt for an acquisition with a timeout of zero.
 ///
 /// # Errors
-/// Those of the attempt, except that it returns `None` without a connection.
+/// The errors of the attempt. Without a connection it returns `None`.
 pub(crate) async fn at_once<T>(
     client: &Client,
     attempt: impl Future<Output = Result<Option<T>, LockError>>,

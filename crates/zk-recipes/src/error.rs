@@ -1,4 +1,4 @@
-//! What can go wrong with a lock.
+//! Errors of the locks.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,24 +7,25 @@ use zk_session::{ErrorKind, LeaseLoss, RetryOn, SessionEnd};
 
 use crate::queue::foreign::Recipe;
 
-/// Why a lock that was held is held no more.
+/// The reason why a lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The session is over, and the lock's node with it.
+    /// The session has ended, and the server has removed the lock's node.
     SessionEnded(SessionEnd),
-    /// No answer was processed for so long that the ensemble may be about to give the lock to somebody
-    /// else: servers did not answer, or the process blocked its runtime again and again. Against the
-    /// latter a session can have a [thread of its own](zk_session::Config::dedicated_thread).
+    /// No reply was processed for so long that the ensemble may be about to grant the lock to
+    /// another contender. Servers did not answer, or the process blocked its runtime again and
+    /// again. A [dedicated thread](zk_session::Config::dedicated_thread) for the session prevents
+    /// the latter.
     LeaseDeadlinePassed,
-    /// This process did not run for so long that the lock may have been given to somebody
-    /// else: it was stopped, its machine was suspended, or a task blocked its runtime.
+    /// This process did not run for so long that another contender may hold the lock. The process
+    /// was stopped, its machine was suspended, or a task blocked its runtime.
     ProcessPaused(Duration),
-    /// The lock's node was deleted: by somebody, or by the server because the session expired, whose
-    /// event may arrive before the session knows.
+    /// The lock's node was deleted, by a client or by the server when it expired the session. The
+    /// deletion event may arrive before the client detects the expiry.
     NodeDeleted,
-    /// The guard was released or dropped. Only told to those who still wait for the
-    /// loss of a lock that is no longer held.
+    /// The guard was released or dropped. Futures that still wait for the loss return this reason,
+    /// and so does a [`HeldLock`](crate::HeldLock) after its work has ended.
     Released,
 }
 
@@ -52,96 +53,100 @@ impl fmt::Display for LossReason {
     }
 }
 
-/// Why a lock could not be had, or could not be used.
+/// Error of an acquisition, or of an operation on a held lock.
 ///
-/// Whatever the error of an acquisition, nothing is left behind: the node that
-/// may have been made is deleted, if need be after a reconnect.
+/// A failed acquisition leaves nothing behind: the session deletes a node that may have been
+/// created, after a reconnect if necessary.
 ///
-/// `Debug` prints the same line as `Display`, so that `main` may return it.
+/// `Debug` prints the same line as `Display`, so that `main` may return this error.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// A request failed in a way that trying again does not help.
+    /// A request failed, and a retry does not help.
     Client(zk_session::Error),
-    /// The lock was held, and is held no more.
+    /// The lock was held and is lost.
     Lost(LossReason),
-    /// Somebody asked for the lock, which is still held; see
+    /// Another client requested the revocation of the lock, which is still held; see
     /// [`Guard::run_until_revoked`](crate::Guard::run_until_revoked).
     RevocationRequested {
         /// The holder's node.
         node: String,
     },
-    /// There is no connection to the ensemble, and the caller did not want to wait for one.
+    /// There is no connection to the ensemble, and the call does not wait for one.
     NotConnected {
         /// The path of the lock.
         path: String,
     },
     /// Another recipe has a node at the lock's path. The two would not exclude each other, so the
-    /// lock is not acquired. Give each recipe a path of its own, or call
+    /// lock is not acquired. Give each recipe its own path, or call
     /// [`allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes) on the handle.
     ///
     /// The names of nodes identify the recipe, as Curator and this crate form them. The nodes of a
     /// [`Mutex`](crate::Mutex) with [another lock name](crate::Mutex::with_lock_name) are not
-    /// recognised. An empty node `leases` that had children counts as a semaphore's, whoever made it; the
-    /// server removes that of a semaphore a minute or two after the last use. If two recipes arrive at the same time,
-    /// both may fail. Curator does not check: if its lock comes second, it is acquired, and the first
-    /// holder does not notice.
+    /// recognised. An empty node `leases` that had children counts as the node of a semaphore,
+    /// whichever client created it. The server removes the `leases` of a semaphore a minute or two
+    /// after its last use.
+    ///
+    /// If two recipes arrive at the same time, both may fail. Curator does not check: if its lock
+    /// comes second, it is acquired, and the first holder does not notice.
     ForeignNode {
         /// The path of the lock.
         path: String,
-        /// The node.
+        /// The node of the other recipe.
         node: String,
-        /// The recipe whose nodes have such names.
+        /// The recipe that uses such names.
         recipe: Recipe,
     },
-    /// The node was deleted by somebody, again and again, while it waited.
+    /// Other clients deleted the node of a waiter again and again. A call that waits for the
+    /// revocation of a node returns this error after one deletion.
     Vanished {
-        /// The path of the lock.
+        /// The path of the lock, or of the node.
         path: String,
     },
-    /// The server has counted so far that it is about to repeat itself. Delete
-    /// the lock's path while nobody uses it; the count starts again at 0.
+    /// The sequence counter of the lock's path is close to its limit, where the server repeats
+    /// numbers. Delete the path while no client uses it; the counter then starts again at 0.
     SequenceExhausted {
         /// The node that got the number.
         node: String,
     },
-    /// An owner that reads wants to write, and would wait for itself. Give up the read
-    /// side first, and look again at what was read: somebody else may have been first.
+    /// An owner that holds the read lock requested the write lock, and would wait for itself.
+    /// Release the read lock first. Then read the data again: another writer may have been granted
+    /// the lock in between.
     WouldDeadlock {
         /// The path of the lock, from the root of the ensemble.
         path: String,
     },
-    /// A text that cannot stand before the numbers in the names of a lock's nodes.
+    /// The text cannot precede the numbers in the names of a lock's nodes.
     InvalidLockName {
         /// The text.
         name: String,
     },
-    /// A shared count's node has data that is not four bytes.
+    /// The data of a shared count's node is not four bytes.
     NotACount {
         /// The path of the node.
         path: String,
     },
-    /// A shared value was set, on a node that had been deleted and made again since the value was
-    /// read, and at the version that was read: a value that nobody has read is overwritten. Read
-    /// the value again and decide what it is to be.
+    /// A shared value was set on a node that had been deleted and created again since it was read.
+    /// The new node had the version that was read, so a value that the caller has not read is
+    /// overwritten. Read the value again and decide what to set.
     NodeRecreated {
         /// The path of the node.
         path: String,
     },
-    /// No such number of permits can ever be had: none at all, or more than there are.
+    /// The number of permits is zero, or larger than the maximum.
     PermitsOutOfRange {
         /// The path of the semaphore.
         path: String,
-        /// What was asked for.
+        /// The requested number of permits.
         permits: u32,
-        /// The most that can be asked for.
+        /// The maximum number of permits.
         most: u32,
     },
 }
 
 impl LockError {
-    /// Returns where trying again may help. An acquisition that failed has left nothing behind, so
-    /// it can always be repeated on the next session when its own has ended.
+    /// Returns on which session a retry may help. A failed acquisition leaves nothing behind. So it
+    /// can always be repeated on the next session when its own session has ended.
     #[must_use]
     pub fn retry_on(&self) -> RetryOn {
         match self {
@@ -172,7 +177,7 @@ fn on_next_session(end: SessionEnd) -> RetryOn {
     }
 }
 
-/// So that a function that makes a lock and takes it can use `?` for both.
+/// Allows `?` for both the construction and the acquisition of a lock.
 impl From<zk_session::PathError> for LockError {
     fn from(error: zk_session::PathError) -> Self {
         Self::Client(error.into())

@@ -1,5 +1,5 @@
-//! The way into a lock whose contenders queue: what the handles of a mutex and of both
-//! sides of a read-write lock have in common.
+//! Acquisition of locks with a queue, shared by the handles of a mutex and of both sides of a
+//! read-write lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,18 +130,18 @@ impl Gate {
     }
 }
 
-/// Whether one has to queue at all.
+/// Result of the re-entry check: a guard, or the need to queue.
 enum WayIn {
     LetIn(Guard),
     Queue(Option<Entrance>),
 }
 
-/// Lets an owner in beside itself.
+/// Re-enters the lock for its owner if possible; otherwise returns that the owner has to queue.
 async fn let_in(way: Way) -> Result<WayIn, LockError> {
     match way {
         Way::Held(guard) => Ok(WayIn::LetIn(guard)),
         Way::Beside(writer, entrance) => {
-            // On the heap: those who wait have no use for the room.
+            // On the heap: waiters do not need this memory.
             Box::pin(beside_for_owner(&writer, entrance)).await.map(WayIn::LetIn)
         }
         Way::Queue(entrance) => Ok(WayIn::Queue(Some(entrance))),

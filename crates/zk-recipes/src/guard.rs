@@ -1,4 +1,4 @@
-//! What a holder holds: proof of the lock, news of its loss, the way to give it up.
+//! The guard of a held lock, and its fencing token.
 
 use std::fmt;
 use std::future::Future;
@@ -17,13 +17,12 @@ use crate::queue::attempts::Attempts;
 use crate::queue::contender::Node;
 use crate::revocation::asked_again;
 
-/// A number that only ever grows from one holder of a lock to the next, over the
-/// life of the whole ensemble: the czxid of the holder's node.
+/// A number that grows from each holder of a lock to the next, over the whole life of the ensemble.
+/// It is the czxid of the holder's node.
 ///
-/// Give it along with every write to the resource that the lock protects, and let
-/// the resource refuse a number below the largest it has seen. Nothing else helps
-/// against a holder that was paused, for example by its virtual machine, between
-/// looking at the lock and writing.
+/// Pass it along with every write to the resource that the lock protects. The resource must reject
+/// a number below the largest it has seen. No other measure helps against a holder that was paused,
+/// for example by its virtual machine, between checking the lock and writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(i64);
 
@@ -32,12 +31,12 @@ impl FencingToken {
         Self(node.czxid)
     }
 
-    /// One that is no czxid.
+    /// Creates a token that is not a czxid.
     pub(crate) fn planted(number: i64) -> Self {
         Self(number)
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn get(self) -> i64 {
         self.0
@@ -52,22 +51,22 @@ impl fmt::Display for FencingToken {
 
 /// A lock that is held.
 ///
-/// The guard is bound to its session: when that is over, or may be about to be
-/// over, the guard is lost for good, and says so before the server can give the
-/// lock to anybody else. What it cannot do is to stop a holder that does not ask;
-/// see [`FencingToken`].
+/// The guard is bound to its session. Once the session has ended, or may be about to end, the guard
+/// is lost and stays lost. It reports the loss before the server can grant the lock to another
+/// contender. It cannot stop a holder that acts without checking it; see [`FencingToken`].
 ///
-/// Dropping the guard gives the lock up without waiting. The node is deleted even
-/// if the connection is down at the moment, as soon as it is back.
+/// Dropping the guard releases the lock in the background. If the connection is down, the node is
+/// deleted as soon as the session reconnects.
 ///
-/// An [`Owner`](crate::Owner) who enters a lock that it holds gets another guard of the
-/// same hold: one node, one token, lost together, and given up with the last of them.
+/// An [`Owner`](crate::Owner) that acquires a lock it already holds gets another guard of the same
+/// hold. These guards share one node and one token. They are lost together, and the last of them
+/// releases the lock.
 #[derive(Debug)]
 #[must_use = "the lock is given up when the guard is dropped"]
 pub struct Guard {
     /// Shared with the other guards of the same owner.
     hold: Arc<Hold>,
-    /// The last request to let go that was told of.
+    /// Number (mzxid) of the last revocation request that this guard has reported.
     heard: Arc<AtomicI64>,
 }
 
@@ -76,32 +75,32 @@ impl Guard {
         Self { hold, heard: Arc::default() }
     }
 
-    /// The path of the holder's node.
+    /// Returns the path of the holder's node.
     #[must_use]
     pub fn node(&self) -> &str {
         &self.hold.node().path
     }
 
-    /// The fencing token, if the lock is held for certain at this moment, which is
-    /// decided by the clock and not by the connection.
+    /// Returns the fencing token if the lock is provably held now. The clock decides this, not the
+    /// state of the connection.
     ///
     /// # Errors
-    /// [`LockError::Lost`] once the lock may be lost.
+    /// Returns [`LockError::Lost`] once the lock may be lost.
     pub fn token(&self) -> Result<FencingToken, LockError> {
         self.hold.token()
     }
 
-    /// True if the lock is held for certain at this moment. Asks no server.
+    /// Returns true if the lock is provably held now. Sends no request.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.hold.is_held()
     }
 
-    /// Returns how long the lock is held for certain if nothing more arrives from the ensemble;
-    /// zero if the lock is lost. Asks no server.
+    /// Returns how long the lock stays provably held if no more replies arrive from the ensemble;
+    /// zero if the lock is lost. Sends no request.
     ///
-    /// It grows again with the next answers, about every eighth of the session timeout, unless
-    /// the guard is lost.
+    /// New replies extend this time, about every eighth of the session timeout, unless the guard is
+    /// lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.is_held() {
@@ -111,35 +110,35 @@ impl Guard {
     }
 
     /// Returns the latest time at which the ensemble is proven to have counted the session as
-    /// alive: the session timeout counts from then, at whatever server leads. `None` if the lock
-    /// is lost. Asks no server.
+    /// alive. The leader, whichever server it is, counts the session timeout from that time or
+    /// later. Returns `None` if the lock is lost. Sends no request.
     #[must_use]
     pub fn last_proven(&self) -> Option<Instant> {
         self.hold.claim().proven_at(self.hold.belief()).filter(|_| self.is_held())
     }
 
-    /// Asks a quorum of the ensemble for the lock's node, for steps that must not be taken
-    /// without the lock.
+    /// Confirms with a quorum of the ensemble that the lock's node exists, for steps that must not
+    /// be taken without the lock.
     ///
-    /// On success two things are true: the node was there at some moment between the call and its
-    /// return, by the word of a quorum, and the lease was valid at the return. How long the lease
-    /// lasts from then is told by [`remaining`](Self::remaining); the check does not prolong it by
-    /// itself, because a request that a follower forwards does not touch the session at the leader.
+    /// On success, a quorum has confirmed that the node existed at some moment between the call and
+    /// its return. The lease was valid at the return. [`remaining`](Self::remaining) returns how
+    /// long it lasts from then. The check does not prolong the lease by itself: a request that a
+    /// follower forwards does not touch the session at the leader.
     ///
     /// The servers log the request, like a write.
     ///
     /// # Errors
-    /// [`LockError::Lost`], or a failed request.
+    /// Returns [`LockError::Lost`], or the error of a failed request.
     ///
     /// # Cancel safety
-    /// Nothing is changed when the future is dropped.
+    /// Dropping the future changes nothing.
     pub async fn check(&self) -> Result<FencingToken, LockError> {
         let mut attempts = Attempts::default();
         loop {
             self.token()?;
             let (client, node) = (self.hold.client(), self.hold.node());
-            // The read comes behind the transaction, so it sees at least as much. It is
-            // there for a node that somebody made again under the very name.
+            // The server processes the read after the transaction, so the read sees at least the
+            // same state. It detects a node that another client created again under the same name.
             let (checked, own) = {
                 let _one_write = client.batch();
                 (client.check(&node.path, None), client.exists(&node.path))
@@ -154,24 +153,22 @@ impl Guard {
             if error.code() == Some(ErrorCode::NO_NODE) {
                 self.hold.found_deleted();
             }
-            // A transaction without a change may be repeated, whatever became of it.
+            // A transaction without a change may be repeated in any case.
             if let Err(error) = attempts.again_if_unknown(client, error).await {
                 return Err(if self.is_held() { error.into() } else { self.hold.lost_error() });
             }
         }
     }
 
-    /// Waits until the lock is lost, and tells why. Of a guard that is released or
-    /// dropped in the meantime, with all that its owner has of the same hold, it says
-    /// [`LossReason::Released`].
+    /// Waits until the lock is lost and returns the reason. Returns [`LossReason::Released`] if all
+    /// guards of the same hold are released or dropped in the meantime.
     ///
-    /// Any number of calls share the one watch that every guard has on its node, from the first
-    /// [tenth of a second](crate::limits::NODE_WATCH_DELAY) on. The guard knows of the node's
-    /// deletion as soon as the event has arrived, whether or not anybody waits here:
-    /// [`token`](Self::token) fails from then on.
+    /// All calls share one watch on the guard's node, which is set after the first [tenth of a
+    /// second](crate::limits::NODE_WATCH_DELAY). The guard is lost as soon as the deletion event
+    /// arrives, even if no task waits in `lost`: [`token`](Self::token) fails from then on.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     ///
     /// ```no_run
     /// # use zk_recipes::{LockError, Mutex};
@@ -198,14 +195,14 @@ impl Guard {
         }
     }
 
-    /// Runs `work` for as long as the lock is held: when it is lost, the work is
-    /// dropped where it stands, which is at an await.
+    /// Runs `work` while the lock is held. If the lock is lost, `work` is dropped at the await it
+    /// has reached.
     ///
     /// # Errors
-    /// [`LockError::Lost`], also if the lock is lost by the time the work has ended.
+    /// Returns [`LockError::Lost`], also if the lock is lost by the time `work` has ended.
     ///
     /// # Cancel safety
-    /// That of `work`.
+    /// Same as `work`.
     ///
     /// ```no_run
     /// # use zk_recipes::{LockError, Mutex};
@@ -223,19 +220,20 @@ impl Guard {
         }
     }
 
-    /// As [`run`](Self::run), and the work is dropped, too, when somebody asks for the
-    /// lock. The guard is still held then: release it.
+    /// Runs `work` while the lock is held, and also drops it on a revocation request. In that case
+    /// the guard is still held: release it.
     ///
     /// # Errors
-    /// As [`run`](Self::run); [`LockError::RevocationRequested`]; why nobody could ask.
+    /// As [`run`](Self::run); [`LockError::RevocationRequested`] on a revocation request; the error
+    /// with which [`revocation`](Self::revocation) failed.
     ///
     /// # Cancel safety
-    /// That of `work`.
+    /// Same as `work`.
     pub async fn run_until_revoked<W: Future>(&self, work: W) -> Result<W::Output, LockError> {
         let revoked = async {
             match self.revocation().await {
                 Ok(()) => LockError::RevocationRequested { node: self.node().to_owned() },
-                // The guard tells that better, and will.
+                // `run` reports this loss, with the guard's own reason.
                 Err(LockError::Vanished { .. }) => std::future::pending().await,
                 Err(error) => error,
             }
@@ -248,26 +246,26 @@ impl Guard {
         }
     }
 
-    /// Waits until somebody asks for the lock with [`revoke`](crate::revoke), or with
-    /// Curator's `Revoker`; also if that was before the call. Whether the lock is given
-    /// up for it is the holder's decision: who holds on and calls this again waits until
-    /// somebody asks again.
+    /// Waits until another client requests the revocation of the lock, with
+    /// [`revoke`](crate::revoke) or Curator's `Revoker`. Requests from before the call count too.
+    ///
+    /// The holder decides whether to release the lock. If it keeps the lock and calls this method
+    /// again, that call waits for the next request.
     ///
     /// # Errors
-    /// The node or the session has gone; a request fails.
+    /// Fails if the node is gone, if the session has ended, or if a request fails.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
         asked_again(self.hold.client(), &self.hold.node().path, &self.heard)
     }
 
-    /// Begins a transaction that is applied only if the lock's node is there: a write
-    /// inside ZooKeeper that nobody can make who has lost the lock, however long it was
-    /// paused. It needs no token.
+    /// Begins a transaction that is applied only if the lock's node exists. A client that has lost
+    /// the lock cannot apply it, however long it was paused. It needs no token.
     ///
-    /// When the lock is gone the transaction is refused with `NoNode`, for its first
-    /// operation, which is that check: operations added here are counted from 1.
+    /// If the lock is gone, the server rejects the transaction with `NoNode` for operation 0, which
+    /// is the check of the node. The operations added here are counted from 1.
     ///
     /// ```no_run
     /// # use zk_recipes::{LockError, Mutex};
@@ -281,23 +279,25 @@ impl Guard {
         self.hold.multi()
     }
 
-    /// Gives the lock up and waits until the server has said so. A guard whose owner has
-    /// others of the same hold is just that, one less: it asks no server, and tells
-    /// whether the lock is held for certain at this moment.
+    /// Releases the lock and waits until the server has confirmed it.
+    ///
+    /// If the owner has other guards of the same hold, the lock stays held. The call then sends no
+    /// request, and reports whether the lock is provably held now.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if the lock was no longer held for certain when this was
-    /// called, or if the server finds the node gone: what was done under the lock may
-    /// have been done by two. The node is deleted all the same. Otherwise a
-    /// failed request: the node goes with the session then.
+    /// Returns [`LockError::Lost`] if the lock was not provably held at the call, or if the server
+    /// finds no node. In both cases another holder may have worked at the same time. The node is
+    /// deleted all the same. Otherwise returns the error of a failed request; the node then goes
+    /// with the session.
     ///
     /// # Cancel safety
-    /// The lock is given up by the call; dropping the future only stops the waiting.
+    /// The call itself releases the lock. Dropping the future only ends the wait for the
+    /// confirmation.
     pub async fn release(self) -> Result<(), LockError> {
         let held = self.token();
         match Arc::into_inner(self.hold) {
             Some(hold) => hold.give_up().await,
-            None => held.map(drop), // the others go on holding it
+            None => held.map(drop), // the other guards still hold it
         }
     }
 

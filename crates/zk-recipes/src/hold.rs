@@ -1,8 +1,8 @@
-//! One place in a lock that is had: its node, and what is to be believed of it.
+//! The hold of an acquired lock: its node and its lease.
 //!
-//! A hold is shared by the guards of one owner, who may have entered more than once. They
-//! count it by their `Arc`s, and nothing else keeps one for longer than a call: when the
-//! last guard goes the node does, and from that moment on nobody can enter it again.
+//! The guards of one owner share a hold, if it has acquired the lock more than once. Their `Arc`s
+//! count the references, and no other code keeps one for longer than a call. Dropping the last
+//! guard deletes the node, and from then on no acquisition can share the hold.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -28,20 +28,21 @@ pub(crate) struct Hold {
     node: Node,
     claim: LeaseClaim,
     belief: Belief,
-    /// Sets the fate when the node is deleted.
+    /// Sets `fate` when the node is deleted.
     _node_watch: NodeWatch,
     token: FencingToken,
-    /// What the clock cannot tell of the node, shared with those who wait for its loss.
+    /// The end of the hold, for causes other than the lease. Futures that wait for the loss share
+    /// it.
     fate: Arc<Fate>,
-    /// Where the owner finds it, if there is one. Kept for as long as it is held.
+    /// The owner's entry for this lock, if it has an owner. The hold keeps it alive.
     slot: Option<Arc<Slot>>,
 }
 
 impl Hold {
-    /// `contender` must have been admitted.
+    /// `contender` must have been granted the lock.
     pub(crate) fn new(mut contender: Contender, belief: Belief) -> Result<Self, LockError> {
         let Some(node) = contender.node().cloned() else {
-            // Whoever was admitted has a node.
+            // A contender that was granted the lock has a node.
             return Err(LockError::Vanished { path: contender.kind().path.clone() });
         };
         let (token, claim) = (FencingToken::of(&node), contender.client().claim_lease());
@@ -50,7 +51,7 @@ impl Hold {
         Ok(Self { contender, node, claim, belief, _node_watch, token, fate, slot: None })
     }
 
-    /// With the token of the hold whose place this one takes.
+    /// Sets the token of the hold that this one replaces.
     pub(crate) fn with_token(mut self, token: FencingToken) -> Self {
         self.token = token;
         self
@@ -61,7 +62,7 @@ impl Hold {
         self
     }
 
-    /// Takes the node out and waits until the server has said so.
+    /// Deletes the node and waits until the server has confirmed it.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
         self.fate.set(LossReason::Released);
@@ -73,18 +74,18 @@ impl Hold {
         }
     }
 
-    /// Tells those who wait for the loss that the lock is given up, ahead of the node's
-    /// end, which another transaction than a release is to bring.
+    /// Ends the hold as released before another transaction than a release deletes the node.
+    /// Futures that wait for the loss then return.
     pub(crate) fn retire(&self) {
         self.fate.set(LossReason::Released);
     }
 
-    /// The node has gone with that transaction.
+    /// Records that a transaction has deleted the node.
     pub(crate) fn forget_node(&mut self) {
         self.contender.forget_node();
     }
 
-    /// The node was found to be gone: the lock is lost.
+    /// Records that the node no longer exists, and returns the loss of the lock.
     pub(crate) fn found_deleted(&self) -> LockError {
         self.fate.set(LossReason::NodeDeleted);
         LockError::Lost(LossReason::NodeDeleted)
@@ -104,7 +105,7 @@ impl Hold {
         }
     }
 
-    /// The token, whether or not the lock is held.
+    /// Returns the token, whether or not the lock is held.
     pub(crate) fn token_or_lost(&self) -> FencingToken {
         self.token
     }
@@ -154,7 +155,7 @@ impl Drop for Hold {
     }
 }
 
-/// What became of a hold's node, for any number of waiters. The first value is the last.
+/// The end of a hold, for any number of waiting futures. The first value is final.
 #[derive(Debug)]
 pub(crate) struct Fate(watch::Sender<Option<LossReason>>);
 
@@ -165,7 +166,8 @@ impl Default for Fate {
 }
 
 impl Fate {
-    /// Remembers why the hold ended, unless that is known already; what is known then.
+    /// Records why the hold ended, unless a reason is already recorded. Returns the recorded
+    /// reason.
     pub(crate) fn set(&self, reason: LossReason) -> LossReason {
         self.0.send_if_modified(|known| known.is_none() && known.replace(reason).is_none());
         self.known().unwrap_or(reason)
@@ -177,31 +179,32 @@ impl Fate {
         (*self.0.borrow()).filter(|reason| is_told(*reason))
     }
 
-    /// Waits until it is known.
+    /// Waits until the reason is recorded.
     pub(crate) fn told(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let mut fate = self.0.subscribe();
         async move {
             let told = fate.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
-            // The sender goes with the last guard.
+            // The sender is dropped with the last guard.
             told.unwrap_or(LossReason::Released)
         }
     }
 }
 
-/// A task that sets the fate of a hold when its node is deleted. Dropping this ends it.
+/// A task that sets the [`Fate`] of a hold when its node is deleted. Dropping this value stops the
+/// task.
 #[derive(Debug)]
 struct NodeWatch(Option<AbortHandle>);
 
 impl NodeWatch {
-    /// Goes on with the watch that the contender waited with, if it has one. Otherwise the watch is set
-    /// after a while: most locks are given up before, and then it costs no request.
+    /// Takes over the watch with which the contender waited. Without such a watch, a watch is set
+    /// after a delay: most locks are released before that, and then it costs no request.
     fn start(contender: &mut Contender, node: &Node, fate: &Arc<Fate>) -> Self {
         let (client, armed) = (contender.client().weak(), contender.take_watch());
         let (node, fate) = (node.clone(), Arc::clone(fate));
         let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);
         let task = contender.client().spawn_beside(async move {
             if armed.is_none() {
-                // This runs on the runtime of the session's driver.
+                // This task runs on the runtime of the session's driver.
                 tokio::time::sleep(delay).await;
             }
             deleted(client, node, armed).await;
@@ -219,13 +222,13 @@ impl Drop for NodeWatch {
     }
 }
 
-/// Waits until the node is gone, beginning with the watch that is set already, if one is. Trouble
-/// with the session is not this one's to tell: it is waited out.
+/// Waits until the node is deleted. Starts with `armed`, a watch that is already set. It waits
+/// through all connection problems, which are reported elsewhere.
 ///
-/// The watch is one on the node's children. It has none, so nothing but the deletion fires it;
-/// a watch on the data would have to be set again at each request to give the lock up.
+/// The watch is a child watch. A lock node has no children, so only the deletion fires it. A data
+/// watch would have to be set again after each revocation request.
 pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>) {
-    // Nobody waits for these answers, so they need not come in the time that the handle gives.
+    // No caller waits for these replies, so the handle's request timeout does not apply.
     let client = client.within(Duration::MAX);
     let mut attempts = Attempts::default();
     loop {
@@ -239,7 +242,7 @@ pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>
         };
         let failed: Error = match event {
             Ok(event) if event.event_type == EventType::NODE_DELETED => return,
-            // Over a cut: somebody may have made the node again.
+            // After a reconnect: another client may have created the node again.
             Ok(_) => continue,
             Err(error) => error,
         };
@@ -247,7 +250,7 @@ pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>
             futures::future::pending::<()>().await;
         }
         match failed.kind() {
-            // Without a watch the guard would never be told: it looks for itself.
+            // Without a watch the guard would miss the deletion, so it polls the node.
             ErrorKind::LimitReached(_) => client.sleep(UNWATCHED_PAUSE).await,
             _ if is_transient(&failed) => {
                 if attempts.again(&client, failed).await.is_err() {
@@ -259,17 +262,17 @@ pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>
     }
 }
 
-/// Watches a node; `None` if it is gone, or was made again.
+/// Watches a node; returns `None` if it is gone or was created again.
 async fn watch_children(client: &Client, node: &Node) -> Result<Option<Watch>, Error> {
     match client.get_children_and_watch(&node.path).await {
         Ok((children, watch)) => Ok((children.stat.czxid == node.czxid).then_some(watch)),
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
-        // Its access list keeps the holder from reading it. `exists` asks for no permission.
+        // The ACL of the node does not let the holder read it. `exists` needs no permission.
         Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
             let (stat, watch) = client.exists_and_watch(&node.path).await?;
             Ok(stat.filter(|stat| stat.czxid == node.czxid).map(|_| watch))
         }
-        // It cannot be watched, for now; is it there?
+        // The node cannot be watched at the moment. Checks whether it exists.
         Err(error) if matches!(error.kind(), ErrorKind::LimitReached(_)) => {
             match client.exists(&node.path).await?.filter(|stat| stat.czxid == node.czxid) {
                 Some(_) => Err(error),

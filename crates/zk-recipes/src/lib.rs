@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `InterProcessMutex` | [`Mutex`], re-entrant for an [`Owner`] |
 //! | `getParticipantNodes` | [`Mutex::participants`] |
-//! | a place in the queue that can be seen: none | [`Waiting`] |
+//! | none | [`Waiting`], a position in a lock's queue |
 //! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
 //! | `InterProcessReadWriteLock` | [`RwLock`] |
 //! | `InterProcessSemaphoreV2` | [`Semaphore`], [`Lease`] |
@@ -14,17 +14,19 @@
 //!
 //! # What a lock promises, and what not
 //!
-//! * At most one [`Guard`] of a path is valid at any moment; of a [`RwLock`] one writer's, or any
-//!   number of readers'. A guard ends *before* any leader can expire its session. It rests on what
-//!   the leader is proven to have counted, not on an open connection, under the
-//!   [assumptions](zk_session::LeaseAssumptions) that can be set.
-//! * A guard whose node an operator has deleted ends when the event arrives.
-//! * Every holder has a [`FencingToken`] larger than that of every holder before, where
-//!   one holds at a time.
-//! * Nothing can be promised about a holder that was paused and does not ask again
-//!   before it acts. Only a resource that checks the token is safe from it.
-//! * Whatever happens, no node is left behind: not by a dropped future, not by a
-//!   lost answer, not by a release that met a broken connection.
+//! * At most one [`Guard`] of a path is valid at any moment. A [`RwLock`] has one valid write
+//!   guard, or any number of valid read guards.
+//! * A guard becomes invalid *before* any leader can expire its session. The guard relies on the
+//!   times that the leader provably counted, not on an open connection. The underlying
+//!   [assumptions](zk_session::LeaseAssumptions) are configurable.
+//! * If an operator deletes the node of a guard, the guard becomes invalid when the watch event
+//!   arrives.
+//! * Each holder of an exclusive lock has a [`FencingToken`] larger than the tokens of all earlier
+//!   holders.
+//! * No lock can stop a holder that was paused and acts without checking its guard again. Only a
+//!   resource that checks the token is safe from such a holder.
+//! * No node is left behind: not by a dropped future, not by a lost reply, not by a release on a
+//!   broken connection.
 //!
 //! # Example
 //!
@@ -90,10 +92,10 @@ pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, Versioned};
 pub use waiting::{Place, Waiting};
 
-/// The session layer, for the client that every lock needs.
+/// The session layer, with the client that every lock needs.
 pub use zk_session as session;
 
-/// Holds the README's example to what compiles.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;

@@ -1,4 +1,4 @@
-//! What the locks have in common, for code that is handed one without knowing which.
+//! Traits that all locks and their guards implement.
 
 use std::fmt;
 use std::future::Future;
@@ -12,61 +12,61 @@ use crate::rwlock::{ReadLock, WriteGuard, WriteLock};
 use crate::semaphore::{Lease, Semaphore};
 use crate::semaphore_mutex::SemaphoreMutex;
 
-/// What the methods of [`Lock`] and [`Held`] give, to be awaited.
+/// The future that the methods of [`Lock`] and [`Held`] return.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A lock of any kind, as a [`MultiLock`](crate::MultiLock) is made of. A [`Semaphore`]
-/// is the lock of one of its permits.
+/// A lock of any kind. A [`MultiLock`](crate::MultiLock) consists of such locks. A [`Semaphore`]
+/// counts as the lock of one of its permits.
 pub trait Lock: fmt::Debug + Send + Sync {
-    /// The path of the lock.
+    /// Returns the path of the lock.
     fn path(&self) -> &str;
 
-    /// Which kind of lock it is, to tell locks on the same path apart.
+    /// Returns the kind of the lock, which distinguishes locks on the same path.
     fn kind(&self) -> &'static str;
 
-    /// Waits for the lock, as long as it takes. Dropping the future must give up the
-    /// place in the queue.
+    /// Waits until the lock is acquired, without a time limit. Dropping the future must remove the
+    /// contender from the queue.
     fn acquire_boxed(&self) -> Boxed<'_, Result<Box<dyn Held>, LockError>>;
 
-    /// Takes the lock if it is free.
+    /// Acquires the lock if it is free.
     fn try_acquire_boxed(&self) -> Boxed<'_, Result<Option<Box<dyn Held>>, LockError>>;
 
-    /// Waits for a while, for the timeout of a [`MultiLock`](crate::MultiLock). The default uses the
-    /// runtime of the caller. The locks of this crate use that of the session's driver if the caller
-    /// has none.
+    /// Sleeps for `duration`; the timeout of a [`MultiLock`](crate::MultiLock) uses it. The default
+    /// uses the caller's runtime. The locks of this crate use the runtime of the session's driver
+    /// if the caller has none.
     ///
     /// # Panics
-    /// If there is no such runtime, or it has no timers.
+    /// Panics if there is no such runtime, or if it has no timers.
     fn sleep_boxed(&self, duration: Duration) -> Boxed<'static, ()> {
         Box::pin(async move { tokio::time::sleep(duration).await })
     }
 }
 
-/// What a holder of any lock holds. Dropping it gives the lock up without waiting.
+/// A guard of any lock. Dropping it releases the lock in the background.
 pub trait Held: fmt::Debug + Send + Sync {
-    /// The paths of the holder's nodes.
+    /// Returns the paths of the holder's nodes.
     fn nodes(&self) -> Vec<&str>;
 
-    /// The fencing tokens, one for each node.
+    /// Returns the fencing tokens, one for each node.
     ///
     /// # Errors
-    /// [`LockError::Lost`] once the lock may be lost.
+    /// Returns [`LockError::Lost`] once the lock may be lost.
     fn tokens(&self) -> Result<Vec<FencingToken>, LockError>;
 
-    /// True if the lock is held for certain at this moment.
+    /// Returns true if the lock is provably held now.
     fn is_held(&self) -> bool;
 
-    /// Returns how long the lock is held for certain if nothing more arrives from the ensemble; zero
-    /// if it is lost; see [`Guard::remaining`].
+    /// Returns how long the lock stays provably held if no more replies arrive from the ensemble;
+    /// zero if it is lost. See [`Guard::remaining`].
     fn remaining(&self) -> Duration;
 
-    /// Waits until the lock is lost; see [`Guard::lost`].
+    /// Waits until the lock is lost and returns the reason; see [`Guard::lost`].
     fn lost_boxed(&self) -> Boxed<'static, LossReason>;
 
-    /// Waits until somebody asks for the lock; see [`Guard::revocation`].
+    /// Waits until another client requests the revocation of the lock; see [`Guard::revocation`].
     fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>>;
 
-    /// Gives the lock up and waits until the server has said so; see [`Guard::release`].
+    /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].
     fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>>;
 }
 
@@ -160,7 +160,7 @@ impl Held for Lease {
     }
 }
 
-/// The same methods, for whatever has the methods of a lock's handle.
+/// Implements [`Lock`] for a handle with the methods of a lock.
 macro_rules! lock {
     ($handle:ty, $kind:literal) => {
         impl Lock for $handle {

@@ -16,29 +16,31 @@ use crate::limits::ATTEMPT_TIME;
 use crate::lock::{Boxed, Held, Lock};
 use crate::planted::Planted;
 
-/// Several locks that are held all together or not at all.
+/// Several locks that are held all together or not at all: Curator's `InterProcessMultiLock`.
 ///
-/// They are taken one after the other, so two that take the same locks in different
-/// orders can wait for each other. [`in_canonical_order`](Self::in_canonical_order)
-/// makes that impossible among all who use it; [`new`](Self::new) keeps the order that
-/// is given. The same lock twice waits for itself, unless both handles are of one
-/// [`Owner`](crate::Owner): then it is held once, with a guard for each mention.
+/// The locks are acquired one after the other. Two callers that acquire the same locks in different
+/// orders can deadlock. [`in_canonical_order`](Self::in_canonical_order) prevents this among all
+/// callers that use it. [`new`](Self::new) keeps the given order.
+///
+/// Listing the same lock twice deadlocks, unless both handles have the same
+/// [`Owner`](crate::Owner). Then the lock is held once, with one guard for each handle.
 ///
 /// # What it promises
-/// * One deadline is for all of them. (With Curator it is for each.)
-/// * The first that fails ends it: none of the later ones is asked for. (Curator goes on.)
-/// * While one is waited for, the loss of one that was had already ends it as well.
-/// * What was had is given up in reverse order. Except by [`try_acquire`](Self::try_acquire), every error is reported.
+/// * One deadline covers all locks; Curator applies it to each lock.
+/// * The first failure ends the acquisition: the later locks are not requested. Curator continues.
+/// * The loss of an acquired lock ends the acquisition while it waits for another one.
+/// * After a failure the acquired locks are released in reverse order. Every error is reported,
+///   except by [`try_acquire`](Self::try_acquire), which releases them in the background.
 ///
 /// # On the wire
-/// Nothing of its own: the nodes of the locks it is made of, which others may take one by one.
+/// The nodes of its locks and no others. Other callers may acquire the locks one by one.
 ///
 /// # What it costs
-/// What its locks cost, one after the other; fairness is theirs as well.
+/// The costs of its locks, one after the other. Its fairness is that of its locks.
 ///
 /// # What happens on loss
-/// A [`MultiGuard`] is held as long as all its locks are: the first that is lost ends it, and
-/// [`MultiGuard::lost`] says why. The others are still to be given up, by its release.
+/// A [`MultiGuard`] is held while all its locks are held. The first loss ends it, and
+/// [`MultiGuard::lost`] returns the reason. Release the guard to release the other locks.
 ///
 /// # Example
 /// ```no_run
@@ -65,18 +67,19 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// The locks in this order. All who take several of them must take them in the same
-    /// order, or with a timeout.
+    /// Combines the locks in this order. All callers that acquire several of them must use the same
+    /// order, or a timeout.
     pub fn new(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
         Self { locks: locks.into_iter().collect() }
     }
 
-    /// The locks sorted by path (as bytes), and by kind on the same path: the write side of a
-    /// read-write lock comes before its read side, since one [`Owner`](crate::Owner) may have
-    /// both in this order only. However the locks are given, those who use this order cannot
-    /// wait for each other in a circle.
-    /// The paths are compared as the handles have them: locks of different ensembles, or
-    /// with different chroots, need an order of their own.
+    /// Combines the locks, sorted by path (as bytes). Callers that use this order cannot deadlock;
+    /// the order of the arguments does not matter.
+    ///
+    /// On the same path the locks are sorted by kind, with the write side of a read-write lock
+    /// before its read side: one [`Owner`](crate::Owner) can hold both in this order only. The
+    /// paths are compared as the handles have them. Locks of different ensembles, or with different
+    /// chroots, need an order defined by the caller.
     pub fn in_canonical_order(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
         let mut this = Self::new(locks);
         if !Planted::MultiOrderAsGiven.is_on() {
@@ -85,19 +88,19 @@ impl MultiLock {
         this
     }
 
-    /// The paths of the locks, in the order in which they are taken.
+    /// Returns the paths of the locks, in the order of acquisition.
     pub fn paths(&self) -> impl ExactSizeIterator<Item = &str> {
         self.locks.iter().map(|lock| lock.path())
     }
 
-    /// Waits for all the locks, as long as it takes.
+    /// Waits until all locks are acquired, without a time limit.
     ///
     /// # Errors
-    /// The first lock that could not be had, or was lost while the next was waited for,
-    /// and whatever went wrong when those that were had were given up.
+    /// Returns the failure of the first lock that was not acquired, or that was lost while the call
+    /// waited for the next one. The errors of the subsequent releases follow it.
     ///
     /// # Cancel safety
-    /// Dropping the future, at any point, gives everything up, and leaves no node behind.
+    /// Dropping the future at any point releases all locks and leaves no node behind.
     pub async fn acquire(&self) -> Result<MultiGuard, MultiLockError> {
         match self.take().await {
             Ok(guard) => Ok(guard),
@@ -105,34 +108,36 @@ impl MultiLock {
         }
     }
 
-    /// Takes all the locks if all are free, and none otherwise.
+    /// Acquires all locks if all of them are free; otherwise it acquires none.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). It does not wait for a connection:
-    /// [`LockError::NotConnected`] if one of the locks has none. Locks that were had before another was
-    /// not free are released in the background, so errors of their release are not reported.
+    /// As [`acquire`](Self::acquire). The call does not wait for a connection: it fails with
+    /// [`LockError::NotConnected`] if one of the locks has none. If a lock is not free, the locks
+    /// acquired before it are released in the background, so errors of these releases are not
+    /// reported.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, MultiLockError> {
         match self.try_take().await {
             Ok(guard) => Ok(Some(guard)),
-            // Released in the background, so that nothing here waits for a connection.
+            // Dropping the guard releases the locks in the background: the call must not wait for a
+            // connection.
             Err((_, None)) => Ok(None),
             Err((_, Some(failure))) => Err(failure.into()),
         }
     }
 
-    /// Waits for all the locks, but no longer than `timeout` for all of them together,
-    /// also without a connection. On a timeout the locks that were acquired are released in the
-    /// background.
+    /// Waits until all locks are acquired, for at most `timeout` in total, even without a
+    /// connection. After the timeout the acquired locks are released in the background.
     ///
-    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
-    /// [15 ms](crate::limits::ATTEMPT_TIME) for all of them together. Without a connection it returns
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), of at most [15
+    /// ms](crate::limits::ATTEMPT_TIME) for all locks together. Without a connection it returns
     /// `None` at once.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). Releases that take longer than the timeout report no errors.
+    /// As [`acquire`](Self::acquire). Releases that do not finish within the timeout report no
+    /// errors.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -143,7 +148,7 @@ impl MultiLock {
         let Some(first) = self.locks.first() else { return self.acquire().await.map(Some) };
         let is_zero = timeout.is_zero();
         let time = if is_zero { ATTEMPT_TIME } else { timeout };
-        // The deadline holds in a task that has used up its budget, too.
+        // The deadline must also end a task that has used up its coop budget.
         let mut deadline = unconstrained(first.sleep_boxed(time));
         let taken = match is_zero {
             true => until(&mut deadline, self.try_take()).await,
@@ -152,7 +157,7 @@ impl MultiLock {
                 taken.map(|taken| taken.map_err(|(taken, failure)| (taken, Some(failure))))
             }
         };
-        // Dropping a guard, or a future, releases its locks in the background.
+        // Dropping a guard or a future releases its locks in the background.
         match taken {
             None => Ok(None),
             Some(Ok(guard)) => Ok(Some(guard)),
@@ -165,7 +170,7 @@ impl MultiLock {
         }
     }
 
-    /// Waits for all the locks. If one fails, returns those that were acquired before it.
+    /// Waits for all locks. If one fails, returns the locks that were acquired before it.
     async fn take(&self) -> Result<MultiGuard, (MultiGuard, LockFailure)> {
         let mut guard = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
         let mut losses: Vec<Boxed<'static, LossReason>> = Vec::new();
@@ -188,7 +193,7 @@ impl MultiLock {
             };
             return Err((guard, failure));
         }
-        // The last one may have been had in the very moment in which another was lost.
+        // The last lock may have been acquired at the same moment at which another one was lost.
         match unconstrained(first(&mut losses)).now_or_never() {
             None => Ok(guard),
             Some(loss) => {
@@ -198,7 +203,7 @@ impl MultiLock {
         }
     }
 
-    /// Takes all the locks that are free, up to the first that is not, or that fails.
+    /// Acquires the free locks in order, up to the first lock that is not free or fails.
     async fn try_take(&self) -> Result<MultiGuard, (MultiGuard, Option<LockFailure>)> {
         let mut guard = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
         for lock in &self.locks {
@@ -216,28 +221,28 @@ impl MultiLock {
     }
 }
 
-/// Several locks that are held. It is held as long as all of them are; dropping it gives
-/// them up in reverse order, without waiting.
+/// A [`MultiLock`] that is held. It is held while all its locks are held. Dropping it releases the
+/// locks in reverse order, in the background.
 #[derive(Debug)]
 #[must_use = "the locks are given up when the guard is dropped"]
 pub struct MultiGuard {
-    /// With the path of each lock.
+    /// Each guard, with the path of its lock.
     held: Vec<(String, Box<dyn Held>)>,
 }
 
 impl MultiGuard {
-    /// The paths of the holder's nodes, in the order of the locks.
+    /// Returns the paths of the holder's nodes, in the order of the locks.
     #[must_use]
     pub fn nodes(&self) -> Vec<&str> {
         self.held.iter().flat_map(|(_, held)| held.nodes()).collect()
     }
 
-    /// The fencing tokens, in the order of the locks, if all are held for certain at this
-    /// moment. Each lock's tokens grow for themselves: a resource must be given the token
-    /// of the lock that protects it.
+    /// Returns the fencing tokens, in the order of the locks, if all locks are provably held now.
+    /// The tokens of different locks are not comparable: pass each resource the token of the lock
+    /// that protects it.
     ///
     /// # Errors
-    /// [`LockError::Lost`] once any of the locks may be lost.
+    /// Returns [`LockError::Lost`] once any of the locks may be lost.
     pub fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
         let mut tokens = Vec::with_capacity(self.held.len());
         for (_, held) in &self.held {
@@ -246,37 +251,37 @@ impl MultiGuard {
         Ok(tokens)
     }
 
-    /// True if all the locks are held for certain at this moment. Asks no server.
+    /// Returns true if all locks are provably held now. Sends no request.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.held.iter().all(|(_, held)| held.is_held())
     }
 
-    /// Returns how long all the locks are held for certain if nothing more arrives from the
-    /// ensembles; zero if one is lost. See [`Guard::remaining`](crate::Guard::remaining).
+    /// Returns how long all locks stay provably held if no more replies arrive from the ensembles;
+    /// zero if one is lost. See [`Guard::remaining`](crate::Guard::remaining).
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.held.iter().map(|(_, held)| held.remaining()).min().unwrap_or_default()
     }
 
-    /// Waits until any of the locks is lost, and tells why; see
+    /// Waits until any of the locks is lost and returns the reason; see
     /// [`Guard::lost`](crate::Guard::lost).
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let mut lost: Vec<_> = self.held.iter().map(|(_, held)| held.lost_boxed()).collect();
         async move { first(&mut lost).await.0 }
     }
 
-    /// Waits until somebody asks for any of the locks; see
+    /// Waits until another client requests the revocation of any of the locks; see
     /// [`Guard::revocation`](crate::Guard::revocation).
     ///
     /// # Errors
-    /// One of the nodes, or a session, has gone; a request fails.
+    /// Fails if one of the nodes is gone, if a session has ended, or if a request fails.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
         let asked: Vec<_> = self.held.iter().map(|(_, held)| held.revocation_boxed()).collect();
         async move {
@@ -287,17 +292,19 @@ impl MultiGuard {
         }
     }
 
-    /// Gives all the locks up, in reverse order, and waits until the servers have said so.
+    /// Releases all locks in reverse order and waits until the servers have confirmed it.
     ///
     /// # Errors
-    /// Every lock that was no longer held for certain, or whose release failed otherwise;
-    /// see [`Guard::release`](crate::Guard::release). None is left out for the failure of
-    /// another. They are given up one after the other: what becomes of the session while the
-    /// first is given up is told of the others. Who wants to know whether all were held to the
-    /// end asks for the [tokens](Self::tokens) before.
+    /// Returns one failure for each lock that was not provably held, and for each failed release;
+    /// see [`Guard::release`](crate::Guard::release). A failure does not stop the release of the
+    /// other locks.
+    ///
+    /// The locks are released one after the other. If the session ends during the first release,
+    /// the other locks report it too. To learn whether all locks were held to the end, call
+    /// [`tokens`](Self::tokens) before.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up what is left, without waiting.
+    /// Dropping the future releases the remaining locks in the background.
     pub async fn release(mut self) -> Result<(), MultiLockError> {
         let mut failures = Vec::new();
         if Planted::MultiReleasesInOrder.is_on() {
@@ -314,13 +321,13 @@ impl MultiGuard {
         }
     }
 
-    /// The loss of one of the locks, for this reason and the lock with this number.
+    /// Returns the failure for the loss of the lock with this index.
     fn loss(&self, (reason, which): (LossReason, usize)) -> LockFailure {
         let path = self.held.get(which).map_or("", |(path, _)| path.as_str());
         LockFailure::new(path, LockError::Lost(reason))
     }
 
-    /// Releases what was had until this failure.
+    /// Releases the locks that were acquired before this failure.
     async fn give_up(self, failure: LockFailure) -> MultiLockError {
         let mut failures = vec![failure];
         if let Err(error) = self.release().await {
@@ -338,13 +345,13 @@ impl Drop for MultiGuard {
     }
 }
 
-/// What went wrong with one of the locks.
+/// The failure of one of the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockFailure {
     /// The path of the lock.
     pub path: String,
-    /// What went wrong with it.
+    /// The error of this lock.
     pub error: LockError,
 }
 
@@ -364,22 +371,22 @@ impl From<LockFailure> for MultiLockError {
     }
 }
 
-/// Why several locks could not be had together, or not be given up in order.
-/// `Debug` prints the same line as `Display`.
+/// Error of the acquisition or the release of several locks. `Debug` prints the same line as
+/// `Display`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MultiLockError {
     failures: Vec<LockFailure>,
 }
 
 impl MultiLockError {
-    /// Everything that went wrong, one failure at least. The first is what ended the
-    /// acquisition, if it was one; the others are in the order of the releases.
+    /// Returns all failures, at least one. If an acquisition failed, the first failure is the one
+    /// that ended it. The others are in the order of the releases.
     #[must_use]
     pub fn failures(&self) -> &[LockFailure] {
         &self.failures
     }
 
-    /// Returns where trying again may help: the worst case among the failures.
+    /// Returns on which session a retry may help: the worst case among the failures.
     #[must_use]
     pub fn retry_on(&self) -> RetryOn {
         let all = self.failures.iter().map(|failure| failure.error.retry_on());
@@ -409,7 +416,7 @@ impl std::error::Error for MultiLockError {
     }
 }
 
-/// Waits for a future until the deadline; `None` if it takes longer.
+/// Waits for `future` until the deadline; returns `None` if it takes longer.
 async fn until<F: Future>(
     deadline: &mut Unconstrained<Boxed<'static, ()>>,
     future: F,
@@ -420,7 +427,7 @@ async fn until<F: Future>(
     }
 }
 
-/// Waits for the first of them, and tells which; for ever, if there are none.
+/// Waits for the first loss and returns it with the index of its lock; waits forever without locks.
 async fn first(losses: &mut [Boxed<'static, LossReason>]) -> (LossReason, usize) {
     if losses.is_empty() {
         return pending().await;

@@ -15,60 +15,66 @@ use crate::queue::kind::Kind;
 use crate::queue::name;
 use crate::waiting::Waiting;
 
-/// What stands before the sequence number in the names of a mutex's nodes.
+/// Text before the sequence number in the names of a mutex's nodes.
 const LOCK_NAME: &str = "lock-";
 
-/// A lock that one holder has at a time, first come, first served, over all
-/// processes that name the same path; Java services with Curator's
-/// `InterProcessMutex` included.
+/// A fair mutex: Curator's `InterProcessMutex`, on the same nodes.
 ///
-/// The handle is cheap to clone and may be shared by many tasks, each of which
-/// queues for itself.
+/// All processes that use the same path exclude each other, including Java services with Curator's
+/// `InterProcessMutex`.
+///
+/// The handle is cheap to clone and may be shared by many tasks. Each acquisition queues
+/// separately.
 ///
 /// # What it promises
-/// * **One holder**: at most one [`Guard`] of a path is valid at any moment, by its own
-///   careful clock.
-/// * **Fair**: first come, first served, in the order in which the server saw the
-///   contenders, whichever process they are of. Nobody barges in.
-/// * **Not re-entrant** as it is: a task that acquires a lock it already holds waits for
-///   itself. With [`owned_by`](Self::owned_by) it is re-entrant.
-/// * Every holder's token is larger than that of every holder before.
-/// * A path on which a [`RwLock`](crate::RwLock) or a [`Semaphore`](crate::Semaphore) has nodes is
-///   refused ([`LockError::ForeignNode`]): they would not exclude each other.
+/// * **One holder**: at most one [`Guard`] of a path is valid at any moment, by the guard's own
+///   conservative clock.
+/// * **Fair**: first come, first served, in the order in which the server created the nodes,
+///   across all processes. No contender overtakes another.
+/// * **Not re-entrant** by default: a task deadlocks if it acquires a lock that it already holds.
+///   With [`owned_by`](Self::owned_by) the lock is re-entrant.
+/// * Each holder's token is larger than the tokens of all earlier holders.
+/// * A path with nodes of a [`RwLock`](crate::RwLock) or a [`Semaphore`](crate::Semaphore) is
+///   rejected ([`LockError::ForeignNode`]): the two locks would not exclude each other.
 ///
 /// # On the wire
-/// Contenders are children of the path, ephemeral and sequential; the number at the end of
-/// the name is the place in the queue, whatever stands before it. Their data is the
-/// contender's address, or what [`with_data`](Self::with_data) says:
+/// Each contender is an ephemeral sequential child of the path. The number at the end of the name
+/// is its position in the queue; the UUID does not affect the order. The data of the node is the
+/// contender's address, or the data set by [`with_data`](Self::with_data):
 ///
 /// ```text
 /// <path>/_c_<uuid>-lock-0000000007    holds the lock
 /// <path>/_c_<uuid>-lock-0000000008    waits for the one before it
 /// ```
 ///
-/// The UUID is new for each acquisition: by it the node is found again when the answer to
-/// its creation was lost.
+/// Each acquisition uses a new UUID. It identifies the node if the reply to its creation was lost
+/// (Curator's protection).
 ///
 /// # What it costs
-/// A lock that is free is acquired in one round trip (two requests in one write), and released
-/// by one request. A lock held longer than a [tenth of a
-/// second](crate::limits::NODE_WATCH_DELAY) sets one watch on its node, by a request for which
-/// nobody waits; a lock that was waited for needs none. One who waits asks seven times over its
-/// whole life, however long the queue: it watches the two nearest ahead and its own node, so
-/// that it knows already that it is next when the one before it goes, and **owns the lock by
-/// that event alone**, without a request, unless the session's lease has run out. A release
-/// wakes the two behind it and nobody else. The list of the queue is read twice, which is what
-/// grows with its length: some 60 bytes for each contender. A waiter takes less than 4 KiB of
-/// memory. Where the path has a child called `locks` or `leases`, an acquisition lists both of
-/// these, in one round trip more, to see whether they are a semaphore's.
+/// A free lock is acquired in one round trip (two requests in one write) and released by one
+/// request. A lock held longer than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one
+/// watch on its node; the holder does not wait for that request. A holder that waited in the queue
+/// already has this watch.
+///
+/// A waiter sends seven requests in total, however long the queue. It watches the two nearest
+/// contenders ahead and its own node. So it already knows that it is next when its predecessor's
+/// node is deleted, and **acquires the lock by that event alone**. It sends a request only if the
+/// session's lease has run out. A release wakes the two contenders behind it and no others.
+///
+/// Each waiter reads the list of the queue twice. Only these lists grow with the queue: some 60
+/// bytes for each contender. A waiter takes less than 4 KiB of memory. If the path has a child
+/// called `leases`, an acquisition lists the children of that node in one more round trip, to
+/// detect a semaphore.
 ///
 /// # What happens on loss
-/// [`Guard::lost`] returns, and [`Guard::token`] fails, before any leader can expire the session,
-/// by a [margin](zk_session::LeaseAssumptions::margin) of a twelfth of the session timeout.
-/// They also do when somebody deletes the node, as soon as that event arrives. A guard that was lost
-/// is never valid again. Waiters whose session ends fail at once with [`LockError::Client`].
-/// Waiters whose node was deleted by others queue again. A connection that breaks loses the lock
-/// only if it stays away for too long.
+/// [`Guard::lost`] returns, and [`Guard::token`] fails, before any leader can expire the session.
+/// The [margin](zk_session::LeaseAssumptions::margin) is a twelfth of the session timeout. If
+/// another client deletes the node, the guard is lost as soon as that event arrives. A lost guard
+/// never becomes valid again.
+///
+/// Waiters fail with [`LockError::Client`] as soon as their session ends. A waiter queues again if
+/// another client deletes its node. A broken connection loses the lock only if it stays down until
+/// the lease runs out.
 ///
 /// # Example
 /// ```no_run
@@ -92,91 +98,99 @@ pub struct Mutex {
 }
 
 impl Mutex {
-    /// A lock at `path`. Touches no server: the path is made, as containers, when
-    /// it is first needed, and removed by the server when it is no longer used.
+    /// Creates a handle for the lock at `path`. Sends no request.
+    ///
+    /// The first acquisition creates the missing nodes of the path as containers. The server
+    /// removes them when they are no longer used.
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
         zk_session::validate_path(path)?;
         Ok(Self { gate: Gate::new(client, kind(path.to_owned())) })
     }
 
-    /// Data for the nodes of this handle, which other contenders can read. By
-    /// default it is this end's address, as with Curator.
+    /// Sets the data of this handle's nodes, which other contenders can read. The default is the
+    /// client's local address, as with Curator.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.gate.kind_mut().set_data(data);
         self
     }
 
-    /// Who may do what with the nodes of this handle, and with what is missing of the
-    /// lock's path; by default everybody everything, as with Curator. All contenders need
-    /// to read each other's nodes, to create in the path, and to delete what is theirs
-    /// from it.
+    /// Sets the ACL of this handle's nodes and of the missing nodes of the lock's path. The default
+    /// is open to everyone, as with Curator.
+    ///
+    /// Each contender needs permission to read the nodes of the others, to create children of the
+    /// path, and to delete its own nodes from it.
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.gate.kind_mut().set_acl(acl);
         self
     }
 
-    /// Another text than `lock-` before the number in the names of the lock's nodes. All
-    /// contenders have to use the same: the number is found by it, and others than these
-    /// are ordered by their whole name.
+    /// Replaces `lock-`, the text before the number in the names of the lock's nodes.
+    ///
+    /// All contenders must use the same text. It marks where the number begins; names without it
+    /// are ordered as a whole.
     ///
     /// # Errors
-    /// [`LockError::InvalidLockName`] if it is empty, nothing but digits, or holds a slash
-    /// or something else that no name of a node may hold.
+    /// Returns [`LockError::InvalidLockName`] if the text is empty, consists of digits only, or
+    /// contains a slash or another character that a node name must not contain.
     pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
         self.gate.kind_mut().lock_name = name::checked(name.into())?.into();
         Ok(self)
     }
 
-    /// Does not refuse a path on which other recipes have nodes; see
-    /// [`LockError::ForeignNode`]. A read-write lock or a semaphore at the same path is another lock,
-    /// which can be held at the same time.
+    /// Accepts a path on which other recipes have nodes; see [`LockError::ForeignNode`].
+    ///
+    /// A read-write lock or a semaphore on the same path is a separate lock. Both can be held at
+    /// the same time.
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
         self.gate.kind_mut().exclusive = None;
         self
     }
 
-    /// On behalf of an owner, who is let in again while it holds the lock.
+    /// Makes the lock re-entrant for `owner`: an owner that holds the lock acquires it again
+    /// without queueing.
     #[must_use]
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.gate = self.gate.owned_by(owner);
         self
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.gate.kind().path
     }
 
-    /// Waits for the lock, as long as it takes.
+    /// Waits until the lock is acquired, without a time limit.
     ///
     /// # Errors
-    /// The session ends, the server declines (for example with `NoAuth`), the
-    /// sequence numbers are used up. Trouble with the connection is waited out. With an
-    /// owner that has guards of a hold that is lost: [`LockError::Lost`].
+    /// Fails if the session ends, if the server rejects a request (for example with `NoAuth`), or
+    /// if the sequence numbers are used up. Connection problems are not errors: the call waits
+    /// until the session reconnects or ends. Fails with [`LockError::Lost`] if the owner still has
+    /// guards of a lock that it has lost.
     ///
     /// # Ordering
-    /// First come, first served, by the order in which the server saw the nodes.
+    /// First come, first served, in the order in which the server created the nodes.
     ///
     /// # Cancel safety
-    /// Dropping the future, at any point, takes the contender out of the queue and
-    /// leaves no node behind, even if the connection is down at that moment.
+    /// Dropping the future at any point removes the contender from the queue and leaves no node
+    /// behind, even while the connection is down.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
         self.gate.acquire().await
     }
 
-    /// Takes the lock if nobody has it or waits for it.
+    /// Acquires the lock if it is free and no contender waits for it. Returns `None` otherwise.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). It does not wait for a connection: without one the error is
-    /// [`LockError::NotConnected`]. For the answers of a server that is silent it waits as long as
-    /// the session does; see [`acquire_timeout`](Self::acquire_timeout) for a bound.
+    /// As [`acquire`](Self::acquire). Without a connection the call fails with
+    /// [`LockError::NotConnected`] instead of waiting. If a connected server is silent, the call
+    /// waits for its replies as long as the session does;
+    /// [`acquire_timeout`](Self::acquire_timeout) has a bound.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -184,11 +198,11 @@ impl Mutex {
         self.gate.try_acquire().await
     }
 
-    /// Waits for the lock, but no longer than `timeout`, whatever the reason for
-    /// the waiting. The place in the queue is given up in the background.
+    /// Waits until the lock is acquired, for at most `timeout`, including the time without a
+    /// connection. Returns `None` after the timeout; the node is then deleted in the background.
     ///
-    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
-    /// [15 ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), of at most [15
+    /// ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -199,15 +213,18 @@ impl Mutex {
         self.gate.acquire_timeout(timeout).await
     }
 
-    /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
-    /// for those who want to see how many are ahead, and who holds it. If the lock is free,
+    /// Queues for the lock and returns the position in the queue.
+    ///
+    /// This splits an acquisition in two steps, for callers that show how many contenders are ahead
+    /// and which one holds the lock. If the lock is free,
     /// [`Waiting::acquired`](crate::Waiting::acquired) returns it after one more request.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire); so does dropping the place in the queue.
+    /// As [`acquire`](Self::acquire). Dropping the returned [`Waiting`] leaves the queue in the
+    /// same way.
     pub async fn enqueue(&self) -> Result<Waiting, LockError> {
         self.gate.enqueue().await
     }
@@ -216,17 +233,17 @@ impl Mutex {
         self.gate.client()
     }
 
-    /// The holder and those who wait, in order; nobody if the path does not exist.
+    /// Returns the holder and the waiters in queue order; an empty list if the path does not exist.
     ///
     /// # Errors
-    /// A failed request.
+    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         let kind = self.gate.kind();
         participants(self.gate.client(), &kind.path, kind.rule()).await
     }
 }
 
-/// A mutex's nodes below `path`.
+/// Returns the description of the nodes of a mutex at `path`.
 pub(crate) fn kind(path: String) -> Kind {
     let kind = Kind::new(path, LOCK_NAME, Admission::FirstForGood);
     Kind { exclusive: Some(Recipe::Mutex), ..kind }

@@ -1,4 +1,4 @@
-//! On whose behalf locks are taken, for those who take one that they hold already.
+//! Re-entrant locking: owners, and the locks that they hold.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,32 +15,32 @@ use crate::hold::Hold;
 use crate::queue::admission::Admission;
 use crate::queue::kind::Kind;
 
-/// One who may enter a lock again that it holds already: with Curator a thread, here
-/// whatever says so, a task, a request, a job. Clones are the same owner.
+/// An identity for re-entrant locking. Curator uses the thread; here the caller passes an owner,
+/// for example one for each task, request or job. Clones are the same owner.
 ///
-/// [`Mutex::owned_by`](crate::Mutex::owned_by) and
-/// [`RwLock::owned_by`](crate::RwLock::owned_by) give handles that lock on its behalf.
-/// What it holds it is given again without a single request, through any handle of the
-/// same lock and the same session; the lock is given up with the last of the guards.
+/// [`Mutex::owned_by`](crate::Mutex::owned_by) and [`RwLock::owned_by`](crate::RwLock::owned_by)
+/// return handles that lock on behalf of an owner. Re-acquiring a lock that the owner holds needs
+/// no request. This works through any handle of the same lock and the same session. The last of the
+/// guards releases the lock.
 ///
 /// # What it promises
-/// * A hold is bound to its session and to its node. An owner whose hold is lost, by the
-///   clock or for certain, is not let in again on the strength of it: that ends in
-///   [`LockError::Lost`] for as long as it has guards of that hold, and once they are
-///   gone it queues like everybody else.
-/// * It waits in a queue **once**. When it asks for a lock in several tasks, they come one
-///   after the other: while one is in the queue the others wait for what becomes of it,
-///   then share what it got, or else queue in their turn. `try_acquire` does not wait for
-///   that: it finds the lock taken.
-/// * An owner that reads and wants to write would wait for itself:
-///   [`LockError::WouldDeadlock`], at once. One that writes may read as well.
+/// * A hold is bound to its session and to its node. An owner cannot re-enter a hold that is lost,
+///   or may be lost: the acquisition fails with [`LockError::Lost`] while the owner still has
+///   guards of that hold. After the last of them is dropped, the owner queues like every contender.
+/// * An owner waits in a queue **once**. If several tasks acquire a lock for the same owner, one of
+///   them queues and the others wait for its result. If it acquires the lock, they share the hold;
+///   otherwise the next of them queues. `try_acquire` does not wait for that result: it returns
+///   `None`.
+/// * A reading owner that requests the write lock would wait for itself. It fails with
+///   [`LockError::WouldDeadlock`] at once. A writing owner may also read.
 ///
-/// An owner says who shares a lock, and not who may do what at the same time: two tasks
-/// with guards of one hold are not kept from each other.
+/// An owner defines which tasks share a lock. It does not exclude these tasks from each other: two
+/// tasks with guards of one hold may work at the same time.
 ///
 /// # What it costs
-/// Entering again, and giving up any guard but the last: no request. Everything else is
-/// what it is without an owner. An owner is a map of what it holds at the moment.
+/// Re-entering a lock needs no request. The release of any guard but the last needs none either.
+/// All other costs are the same as without an owner. An owner is a map of the locks it holds or
+/// acquires now.
 ///
 /// ```no_run
 /// # async fn example(client: zk_recipes::session::Client) -> Result<(), zk_recipes::LockError> {
@@ -66,15 +66,15 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// An owner like no other.
+    /// Creates an owner that is distinct from all others.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Where the owner's holds of a lock are found.
+    /// Returns the entry of the owner for a lock.
     pub(crate) fn slot(&self, client: &Client, kind: &Arc<Kind>) -> Arc<Slot> {
-        // Dropped when the map is free again, which the end of a slot asks for.
+        // Dropped after the map is unlocked, because the drop of a slot locks the map.
         let mut known: Vec<Arc<Slot>> = Vec::new();
         let path = client.full_path(&kind.path);
         let mut slots = self.slots.lock();
@@ -103,8 +103,8 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// What an owner has to do with, by path. There are several to a path where sessions of
-/// different ensembles are, or locks of different kinds.
+/// The slots of an owner, by path. A path has several slots for sessions of different ensembles and
+/// for locks of different kinds.
 #[derive(Default)]
 struct Slots(Mutex<HashMap<String, Vec<Weak<Slot>>>>);
 
@@ -114,19 +114,20 @@ impl Slots {
     }
 }
 
-/// One owner at one lock: there for as long as it holds something, or asks for it.
+/// State of one owner at one lock. It exists while the owner holds the lock or acquires it.
 pub(crate) struct Slot {
     client: Client,
-    /// From the root of the ensemble.
+    /// Path from the root of the ensemble.
     path: String,
     kind: Arc<Kind>,
-    /// Whoever wants in and cannot enter again comes through here, one at a time.
+    /// Held by the one acquisition in progress, unless it re-enters a hold.
     entrance: Arc<tokio::sync::Mutex<()>>,
     holds: Mutex<Holds>,
     slots: Weak<Slots>,
 }
 
-/// Weak, so that a hold ends with its last guard.
+/// The holds of an owner at one lock. The references are weak, so that a hold ends with its last
+/// guard.
 #[derive(Default)]
 struct Holds {
     exclusive: Weak<Hold>,
@@ -142,7 +143,7 @@ impl Holds {
     }
 }
 
-/// What is held: alone, or with others.
+/// How a lock is held: by one holder, or shared with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// A mutex, or the write side.
@@ -160,17 +161,17 @@ impl Side {
     }
 }
 
-/// How an owner gets what it wants.
+/// The way in which an owner acquires a lock.
 pub(crate) enum Way {
-    /// It has it.
+    /// The owner already holds the lock.
     Held(Guard),
-    /// It writes, and reads from beside that.
+    /// The owner holds the write lock and acquires the read lock beside it.
     Beside(Guard, Entrance),
-    /// It queues.
+    /// The owner queues.
     Queue(Entrance),
 }
 
-/// Kept by the one who asks on the owner's behalf.
+/// Permission to acquire the lock for the owner; only one exists at a time.
 #[derive(Debug)]
 pub(crate) struct Entrance {
     slot: Arc<Slot>,
@@ -178,7 +179,8 @@ pub(crate) struct Entrance {
 }
 
 impl Slot {
-    /// Waits until nobody else asks for the lock on the owner's behalf, unless it is held.
+    /// Re-enters the lock if the owner holds it. Otherwise waits until no other task acquires the
+    /// lock for this owner.
     pub(crate) async fn way_in(self: Arc<Self>, side: Side) -> Result<Way, LockError> {
         match self.enter_again(side)? {
             Some(guard) => Ok(Way::Held(guard)),
@@ -186,7 +188,7 @@ impl Slot {
         }
     }
 
-    /// As [`way_in`](Self::way_in), except that it does not wait.
+    /// As [`way_in`](Self::way_in), without waiting.
     pub(crate) fn try_way_in(self: Arc<Self>, side: Side) -> Result<Option<Way>, LockError> {
         if let Some(guard) = self.enter_again(side)? {
             return Ok(Some(Way::Held(guard)));
@@ -197,13 +199,13 @@ impl Slot {
         }
     }
 
-    /// Waits until nobody else asks for the lock on the owner's behalf, or its session ends:
-    /// whoever asks may be a [`Waiting`](crate::Waiting) that nobody awaits.
+    /// Waits until no other task acquires the lock for this owner, or until the session ends. The
+    /// other acquisition may be a [`Waiting`](crate::Waiting) that no task awaits.
     pub(crate) async fn entrance(self: Arc<Self>) -> Result<Entrance, LockError> {
         let only_one = match self.entrance.clone().try_lock_owned() {
             Ok(only_one) => only_one,
             Err(_) => {
-                // On the heap: those who queue have no use for the room.
+                // On the heap: tasks that wait in the queue do not need this memory.
                 let free = pin!(self.entrance.clone().lock_owned());
                 match select(free, Box::pin(end_of(&self.client))).await {
                     Either::Left((only_one, _)) => only_one,
@@ -214,11 +216,11 @@ impl Slot {
         Ok(Entrance { slot: self, _only_one: only_one })
     }
 
-    /// Another guard of what the owner holds, if it does.
+    /// Returns another guard of the hold if the owner has one.
     ///
-    /// A hold that is found here has a guard at this very moment, or it could not be had,
-    /// and the new one keeps it from being given up. One that is lost is in the way for as
-    /// long as it has guards, because its node may be.
+    /// A hold that is found here still has a guard; the weak reference would be dead otherwise. The
+    /// new guard keeps the hold from being released. A lost hold blocks the owner while it has
+    /// guards, because its node may still exist.
     pub(crate) fn enter_again(&self, side: Side) -> Result<Option<Guard>, LockError> {
         let holds = self.holds();
         let found = holds.of(side).upgrade();
@@ -254,7 +256,7 @@ impl Entrance {
         })
     }
 
-    /// The owner holds it from now on.
+    /// Records the hold as the owner's, and returns its first guard.
     pub(crate) fn admit(self, side: Side, hold: Hold) -> Guard {
         let hold = Arc::new(hold.in_slot(self.slot.clone()));
         let mut holds = self.slot.holds();
@@ -271,7 +273,7 @@ impl Entrance {
     }
 }
 
-/// A guard for whoever has got in, on behalf of an owner or not.
+/// Creates the guard of a new hold, with or without an owner.
 pub(crate) fn admit(entrance: Option<Entrance>, side: Side, hold: Hold) -> Guard {
     match entrance {
         Some(entrance) => entrance.admit(side, hold),
@@ -279,7 +281,7 @@ pub(crate) fn admit(entrance: Option<Entrance>, side: Side, hold: Hold) -> Guard
     }
 }
 
-/// Waits for the end of the session, which is what every request fails with from then on.
+/// Waits for the end of the session. Returns the error with which every request fails from then on.
 async fn end_of(client: &Client) -> Error {
     let mut events = client.events();
     loop {

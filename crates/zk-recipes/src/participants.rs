@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it.
+//! The holders and waiters of a lock, as other clients see them.
 
 use std::fmt;
 
@@ -10,20 +10,21 @@ use crate::queue::attempts::{Attempts, is_transient};
 use crate::queue::name::{self, contains, sequence};
 use crate::queue::parents;
 
-/// One contender for a lock. `Debug` prints its session and its czxid in hexadecimal.
+/// A contender for a lock: a holder or a waiter. `Debug` prints its session and its czxid in
+/// hexadecimal.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
-    /// The path of its node.
+    /// Path of the contender's node.
     pub path: String,
-    /// What it put into its node, by default its address.
+    /// Data of the node; by default the contender's local address.
     pub data: Vec<u8>,
-    /// The number at the end of its node's name, if there is one.
+    /// Number at the end of the node's name, if it has one.
     pub sequence: Option<u32>,
     /// The session that owns the node.
     pub session_id: i64,
-    /// What its fencing token is, or will be; of a reader that was a writer, see
-    /// [`WriteGuard::downgrade`](crate::WriteGuard::downgrade), larger than that.
+    /// The czxid of the node, which is the present or future fencing token. A reader that was a
+    /// writer has a smaller token; see [`WriteGuard::downgrade`](crate::WriteGuard::downgrade).
     pub czxid: i64,
 }
 
@@ -39,8 +40,7 @@ impl fmt::Debug for Participant {
     }
 }
 
-/// Lists the contenders in order. Those that leave while the list is made are
-/// left out.
+/// Lists the contenders in order. Contenders that leave the queue during the call are omitted.
 pub(crate) async fn participants(
     client: &Client,
     path: &str,
@@ -49,8 +49,8 @@ pub(crate) async fn participants(
     listed(client, path, rule, |name| rule.is_contender(name)).await
 }
 
-/// As [`participants`], of those only whose names hold `text`, which is how Curator tells
-/// readers from writers.
+/// As [`participants`], restricted to names that contain `text`. Curator distinguishes readers and
+/// writers in the same way.
 pub(crate) async fn participants_named(
     client: &Client,
     path: &str,
@@ -96,7 +96,7 @@ async fn listed(
     Ok(participants)
 }
 
-/// The contender whose node this is, if it is still there.
+/// Returns the contender of this node, if the node still exists.
 pub(crate) async fn participant(
     client: &Client,
     path: &str,
@@ -106,7 +106,7 @@ pub(crate) async fn participant(
     seen(path.to_owned(), sequence(name::of(path), rule), answer)
 }
 
-/// Asks until there is an answer: what is only read may be read again.
+/// Repeats a read until it has a reply; repeating a read does no harm.
 async fn read<T>(client: &Client, ask: impl Fn() -> Pending<T>) -> Result<T, Error> {
     let mut attempts = Attempts::default();
     loop {
@@ -117,7 +117,7 @@ async fn read<T>(client: &Client, ask: impl Fn() -> Pending<T>) -> Result<T, Err
     }
 }
 
-/// `None` if the node has gone.
+/// Returns `None` if the node no longer exists.
 fn seen(
     path: String,
     sequence: Option<u32>,

@@ -1,6 +1,6 @@
-//! Known bugs of recipes, to be switched on by the simulation, which has to find them. Only a
-//! build with `--cfg zk_planted` can switch one on; in any other there is nothing to
-//! switch, and a look at a bug is the constant `false`.
+//! Known bugs of recipes, which the simulation switches on and has to find. Only a build with
+//! `--cfg zk_planted` can switch them on. In any other build each check of a bug is the constant
+//! `false`.
 
 #![cfg_attr(not(zk_planted), allow(unreachable_pub, reason = "public for the simulation only"))]
 
@@ -8,101 +8,103 @@ use zk_session::ChildList;
 
 use crate::queue::kind::Kind;
 
-/// A bug that a client had, with where it was.
+/// A bug that a client had, with a reference to the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// A guard does not look at the event of its node's deletion.
+    /// A guard ignores the event of its node's deletion.
     DeletionNotTold,
-    /// A create whose reply was lost is made again under a new name (ZOOKEEPER-1262, go #229).
+    /// A create with a lost reply is repeated under a new name (ZOOKEEPER-1262, go #229).
     BlindRecreate,
-    /// The node of a dead session is taken for one's own (CURATOR-498, CURATOR-604).
+    /// A contender adopts the node of its dead session (CURATOR-498, CURATOR-604).
     AdoptDeadSessionsNode,
-    /// A holder is never told that its session is over (CURATOR-206, go #20).
+    /// A holder never detects that its session has ended (CURATOR-206, go #20).
     HolderIgnoresExpiry,
-    /// Contenders are sorted by the whole name, so by the random id in front.
+    /// Contenders are sorted by the whole name, and so by the random id in front.
     SortByName,
-    /// A predecessor that is gone already is waited for (lost wake-up).
+    /// A waiter waits for a predecessor that no longer exists (lost wake-up).
     LostWakeUpOnNoNode,
-    /// The two nearest ahead are taken for all there are.
+    /// A waiter treats the two nearest contenders ahead as all contenders ahead.
     LooksAheadBlindly,
-    /// A predecessor that has given up is taken for one that has released.
+    /// A waiter treats a predecessor that was cancelled as one that has released.
     CancelIsRelease,
-    /// Not being in the list is taken for being first in it (CURATOR-307).
+    /// A contender that is missing from the list treats itself as the first (CURATOR-307).
     AbsentIsFirst,
-    /// A parent that was reaped is the caller's problem (CURATOR-180, kazoo #563).
+    /// A parent that the server has removed is reported to the caller as an error (CURATOR-180,
+    /// kazoo #563).
     ParentReapedLeaks,
-    /// A waiter that gives up leaves its node (zk-ruby #49).
+    /// A waiter that times out leaves its node (zk-ruby #49).
     TimeoutLeavesNode,
-    /// Cancelling between the create and its reply forgets the node.
+    /// Cancelling an acquisition between the create and its reply leaves the node.
     CancelForgetsCreate,
-    /// The sequence number is the token, and starts again when the parent is reaped.
+    /// The sequence number is the token, and starts again after the server has removed the parent.
     TokenIsSequence,
-    /// A reader waits for nobody.
+    /// A reader waits for no writer.
     ReaderIgnoresWriters,
     /// A writer waits for the nearest writer only, and not for readers.
     WriterIgnoresReaders,
-    /// A writer counts those who go, and does not see who became a reader ahead of it
-    /// (CURATOR-621).
+    /// A writer counts the contenders that leave, and misses a reader that was placed ahead of it
+    /// by a downgrade (CURATOR-621).
     WriterLooksAhead,
-    /// A writer becomes a reader whether or not its write node is there.
+    /// A downgrade does not check that the write node exists.
     DowngradeUnchecked,
-    /// A reader that was a writer has its new node's token, which no writer behind it exceeds.
+    /// A reader that was a writer has the token of its new node, which can exceed that of a later
+    /// writer.
     DowngradeTakesNewToken,
-    /// The leases are counted before one's own are there.
+    /// The leases are counted before the caller's own leases exist.
     CountsBeforeOwnLease,
-    /// The limit counts from 0.
+    /// The limit is counted from 0, so one permit too many is granted.
     OnePermitTooMany,
-    /// Of several permits the first is looked at, and not the last.
+    /// For several permits, the first lease is compared with the limit instead of the last.
     FirstLeaseIsEnough,
-    /// The turn to take permits is not given up by who has taken some.
+    /// A contender with its permits does not release the turn.
     TurnIsKept,
-    /// A lease whose holder or waiter is dropped stays.
+    /// The lease of a dropped holder or waiter stays.
     LeaseNotReturned,
-    /// A limit that was lowered is not heard of.
+    /// A waiter ignores a lowered limit.
     LoweredLimitIgnored,
-    /// A limit that was raised wakes nobody.
+    /// A raised limit wakes no waiter.
     RaisedLimitUnseen,
-    /// When one of several locks is not free, those that were had are kept.
+    /// If one of several locks is not free, the locks acquired before it stay held.
     MultiKeepsTheFirst,
-    /// Several locks are taken in any order.
+    /// Several locks are acquired in any order.
     MultiOrderAsGiven,
-    /// Several locks are given up in the order in which they were taken.
+    /// Several locks are released in the order of their acquisition.
     MultiReleasesInOrder,
-    /// A holder that was asked to let go before it listened does not hear of it.
+    /// A holder misses a revocation request from before its first watch.
     MarkBeforeWatchUnseen,
     /// A compare-and-set does not compare.
     BlindSet,
-    /// Who waits for a newer value than one it has read does not look at the one there is.
+    /// A waiter for a newer value than the one it has read ignores the present value.
     ChangeBeforeWatchUnseen,
 }
 
 impl Planted {
-    /// False, for the compiler to see: what stands behind it is not even built.
+    /// Returns false as a constant, so that the compiler removes the code of the bug.
     #[cfg(not(zk_planted))]
     pub(crate) const fn is_on(self) -> bool {
         false
     }
 }
 
-/// An id that is the same in every session of the same owner.
+/// Returns an id that is the same in every session of an owner.
 #[inline]
 pub(crate) fn id_for_life(kind: &Kind) -> Option<String> {
     let data = kind.data.as_deref().filter(|_| Planted::AdoptDeadSessionsNode.is_on())?;
     String::from_utf8_lossy(data).split('#').next().map(str::to_owned)
 }
 
-/// A parent is made once only.
+/// Returns the number of times a missing parent is created, if it is limited by the bug.
 pub(crate) fn parent_attempts_max() -> Option<usize> {
     Planted::ParentReapedLeaks.is_on().then_some(1)
 }
 
-/// Who is next ahead if the random id in front of the names counts.
+/// Returns the nearest contender ahead if names are compared with the random id in front.
 #[inline]
 pub(crate) fn name_before(names: &ChildList, own: &str) -> Option<String> {
     names.names().filter(|name| &**name < own).max().map(std::borrow::Cow::into_owned)
 }
 
-/// A token that starts again when the parent does.
+/// Returns a token that starts again when the parent is created again.
 pub(crate) fn sequence_token(path: &str) -> i64 {
     path.rsplit('-').next().and_then(|digits| digits.parse::<i64>().ok()).unwrap_or(0) + 1
 }
@@ -118,7 +120,7 @@ mod switch {
     }
 
     impl Planted {
-        /// All of them.
+        /// All planted bugs.
         pub const ALL: [Self; 31] = [
             Self::DeletionNotTold,
             Self::BlindRecreate,
@@ -153,7 +155,7 @@ mod switch {
             Self::ChangeBeforeWatchUnseen,
         ];
 
-        /// Switches one on, for this thread, and any other of this crate off.
+        /// Switches one bug on for this thread, and all others of this crate off.
         pub fn switch(fault: Option<Self>) {
             ON.set(fault);
         }

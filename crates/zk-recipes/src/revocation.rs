@@ -1,7 +1,7 @@
-//! Asking a holder to give a lock up: Curator's `Revoker`, on the same bytes.
+//! Revocation: a request to a holder to release its lock. Compatible with Curator's `Revoker`.
 //!
-//! Whoever may write to the holder's node may ask; it is up to the holder whether it
-//! listens, and when it lets go.
+//! Any client with write permission on the holder's node can send the request. The holder decides
+//! whether it waits for such requests, and when it releases the lock.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,40 +26,42 @@ use crate::error::LockError;
 use crate::planted::Planted;
 use crate::queue::attempts::Attempts;
 
-/// What a request to let go looks like on the wire.
+/// The data of a revocation request on the wire.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Asks the holder, or the waiter, whose node this is to give up; false if there is no
-/// such node any more. Asked again, it is told again.
+/// Sends a revocation request to the holder or waiter with this node. Returns false if the node
+/// does not exist. Each call sends a new request.
 ///
 /// # Errors
-/// A request fails in a way that trying again does not help, for example `NoAuth`; or it had
-/// no answer in the time that [`Client::within`] gives each: the holder may have been asked, and
-/// asking once more does no harm.
+/// Fails if a request fails in a way that a retry does not help, for example with `NoAuth`. Also
+/// fails if a request has no reply within the time that [`Client::within`] sets. In that case the
+/// request may have been applied, and repeating it does no harm.
 ///
 /// # Cancel safety
-/// The holder may or may not have been asked when the future is dropped.
+/// The request may or may not be sent when the future is dropped.
 pub async fn revoke(client: &Client, node: &str) -> Result<bool, LockError> {
     let mut attempts = Attempts::default();
     loop {
         match client.set_data(node, REVOKE, None).await {
             Ok(_) => return Ok(true),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(false),
-            // To ask twice is to ask.
+            // Repeating the request does no harm.
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionLost(_)) => {}
             Err(error) => attempts.again(client, error).await?,
         }
     }
 }
 
-/// Waits until somebody asks for this node, of a guard or of a permit, to be given up;
-/// also if that was before the call. See [`Guard::revocation`](crate::Guard::revocation).
+/// Waits until another client requests the revocation of this node, which belongs to a guard or a
+/// permit. Requests from before the call count too. See
+/// [`Guard::revocation`](crate::Guard::revocation).
 ///
 /// # Errors
-/// [`LockError::Vanished`] when the node has gone; the session has; a request fails.
+/// Fails with [`LockError::Vanished`] if the node is gone. Also fails if the session has ended, or
+/// if a request fails.
 ///
 /// # Cancel safety
-/// Nothing is lost when the future is dropped.
+/// Dropping the future loses nothing.
 pub fn revocation(
     client: &Client,
     node: &str,
@@ -68,8 +70,8 @@ pub fn revocation(
     async { asked.await.map(drop) }
 }
 
-/// As [`revocation`], but what was `heard` before is not told again: it holds the number of the
-/// transaction that asked last.
+/// As [`revocation`], without reporting a request twice: `heard` holds the number of the
+/// transaction of the last reported request.
 pub(crate) fn asked_again(
     client: &Client,
     node: &str,
@@ -83,7 +85,8 @@ pub(crate) fn asked_again(
     }
 }
 
-/// Waits for a request later than the transaction with that number; which one it was.
+/// Waits for a request later than the transaction `heard`, and returns the number of its
+/// transaction.
 async fn asked(client: Client, node: String, heard: i64) -> Result<i64, LockError> {
     let mut looks = !Planted::MarkBeforeWatchUnseen.is_on();
     let mut attempts = Attempts::default();

@@ -18,18 +18,19 @@ use crate::lock::{Held, Lock};
 ///
 /// It queues for the lock, runs the work while the lock is held, and drops the work when the lock
 /// is lost. Then it queues again, on the next session if the current one has ended. When the work
-/// finishes, the lock is released and the output returned. If it turns out then that the lock was
+/// finishes, it releases the lock and returns the output. If the release shows that the lock was
 /// lost before, the work runs again, like work that was dropped.
 ///
-/// `lock` makes the lock for the client of each session. `work` gets a [`HeldLock`], which has the
-/// fencing token. Work that changes what it captures takes the form `|held| { …; async move { … } }`.
-/// `interrupted` is called for each lock that was lost and each failed attempt; it
-/// must not block.
+/// `lock` creates the lock for the client of each session. `work` gets a [`HeldLock`], which has
+/// the fencing token. Work that changes its captures takes the form
+/// `|held| { …; async move { … } }`. `interrupted` is called for each lost lock and each failed
+/// attempt; it must not block.
 ///
 /// # Errors
-/// * The error of the work, if the lock was still held then. An error of work that lost its lock, as
-///   of a request in the moment in which the session expires, is told as an interruption.
-/// * The first error that trying again cannot help ([`RetryOn::Never`]), from `lock`, from an
+/// * The error of the work, if the lock was still held at that time. If the lock was lost, the
+///   error of the work is dropped and reported as an interruption. An example is a request that
+///   fails when the session expires.
+/// * The first error for which a retry cannot help ([`RetryOn::Never`]), from `lock`, from an
 ///   acquisition, or because the [`SessionManager`] has stopped.
 ///
 /// # Cancel safety
@@ -85,7 +86,7 @@ where
                     return Err(error.into());
                 }
                 interrupted(Interruption::NotAcquired(error));
-                // A session that is being closed rejects every request at once.
+                // A session that is closing rejects every request at once.
                 let ended = client.wait_for_end();
                 drop(tokio::time::timeout(REQUEUE_PAUSE, ended).await);
                 continue;
@@ -97,7 +98,7 @@ where
             Either::Left((reason, _)) => Err(reason),
             Either::Right((result, _)) => match (held.release().await, &result) {
                 (Err(reason), _) => Err(reason),
-                // The work may have failed for this very reason.
+                // The work may have failed for the same reason.
                 (Ok(Some(end)), Err(_)) => Err(LossReason::SessionEnded(end)),
                 (Ok(_), _) => Ok(result),
             },
@@ -112,7 +113,8 @@ where
     }
 }
 
-/// Releases a lock when the loop around it is dropped, or panics, whoever has clones of it.
+/// Releases the lock when the loop around it is dropped or panics, even if clones of the lock
+/// exist.
 struct ReleaseOnDrop(HeldLock);
 
 impl Drop for ReleaseOnDrop {
@@ -121,7 +123,7 @@ impl Drop for ReleaseOnDrop {
     }
 }
 
-/// Why work was dropped, or could not begin.
+/// The reason why the work was dropped or could not begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interruption {
@@ -129,7 +131,7 @@ pub enum Interruption {
     Lost {
         /// The token of the holder that lost it; `None` if it was lost before the work began.
         token: Option<FencingToken>,
-        /// Why.
+        /// The reason of the loss.
         reason: LossReason,
     },
     /// The lock could not be acquired. Another attempt follows.
@@ -148,8 +150,8 @@ impl fmt::Display for Interruption {
     }
 }
 
-/// A lock that [`run_whenever_held`] holds for its work. Cheap to clone. After the work has ended
-/// [`token`](Self::token) fails with [`LockError::Lost`].
+/// The lock that [`run_whenever_held`] holds for its work. Cheap to clone. After the work has
+/// ended, [`token`](Self::token) fails with [`LockError::Lost`].
 #[derive(Clone, Debug)]
 pub struct HeldLock {
     client: Client,
@@ -167,44 +169,45 @@ impl HeldLock {
         &self.client
     }
 
-    /// Returns the fencing token if the lock is held at this moment. A lock with several nodes
-    /// returns the token of the first.
+    /// Returns the fencing token if the lock is held now. A lock with several nodes returns the
+    /// token of the first node.
     ///
     /// # Errors
-    /// [`LockError::Lost`] once the lock may be lost.
+    /// Returns [`LockError::Lost`] once the lock may be lost.
     pub fn token(&self) -> Result<FencingToken, LockError> {
         let tokens = self.lock().as_ref().map(|held| held.tokens()).transpose()?;
         let first = tokens.and_then(|tokens| tokens.first().copied());
         first.ok_or(LockError::Lost(LossReason::Released))
     }
 
-    /// Returns true if the lock is held at this moment. Sends no request.
+    /// Returns true if the lock is held now. Sends no request.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.lock().as_ref().is_some_and(|held| held.is_held())
     }
 
-    /// Returns how long the lock stays valid if no server answers any more; see
+    /// Returns how long the lock stays held if no more replies arrive from the ensemble; see
     /// [`Guard::remaining`](crate::Guard::remaining).
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.lock().as_ref().map_or(Duration::ZERO, |held| held.remaining())
     }
 
-    /// The paths of the holder's nodes; empty once the lock is released.
+    /// Returns the paths of the holder's nodes; an empty list once the lock is released.
     #[must_use]
     pub fn nodes(&self) -> Vec<String> {
         let held = self.lock();
         held.iter().flat_map(|held| held.nodes()).map(str::to_owned).collect()
     }
 
-    /// Waits until somebody asks for the lock; see [`Guard::revocation`](crate::Guard::revocation).
+    /// Waits until another client requests the revocation of the lock; see
+    /// [`Guard::revocation`](crate::Guard::revocation).
     ///
     /// # Errors
-    /// The node or the session has gone; a request fails.
+    /// Fails if the node is gone, if the session has ended, or if a request fails.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
         let asked = self.lock().as_ref().map(|held| held.revocation_boxed());
         async move {
@@ -215,11 +218,11 @@ impl HeldLock {
         }
     }
 
-    /// Waits until the lock is lost, for tasks that the work has spawned: the loop drops the work
-    /// itself.
+    /// Waits until the lock is lost. It is for tasks that the work has spawned;
+    /// [`run_whenever_held`] drops the work itself.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let lost = self.lock().as_ref().map(|held| held.lost_boxed());
         async move {
@@ -230,24 +233,24 @@ impl HeldLock {
         }
     }
 
-    /// Begins a transaction that is applied only if the lock's nodes are there; see
-    /// [`Guard::multi`](crate::Guard::multi). Its first operations check the [nodes](Self::nodes), one
-    /// each.
+    /// Begins a transaction that is applied only if the lock's nodes exist; see
+    /// [`Guard::multi`](crate::Guard::multi). Its first operations check the [nodes](Self::nodes),
+    /// one each.
     pub fn multi<'a>(&self) -> Multi<'a> {
         self.nodes().iter().fold(self.client.multi(), |multi, node| multi.check(node, None))
     }
 
-    /// Releases the lock. Returns how the session has ended, if it ended before the server confirmed
+    /// Releases the lock. Returns how the session ended, if it ended before the server confirmed
     /// the release.
     ///
     /// # Errors
-    /// The lock was lost before.
+    /// Returns the reason of the loss if the lock was lost before.
     async fn release(&self) -> Result<Option<SessionEnd>, LossReason> {
         let Some(held) = self.take() else { return Err(LossReason::Released) };
         match held.release_boxed().await {
             Ok(()) => Ok(None),
             Err(LockError::Lost(reason)) => Err(reason),
-            // The lock was held at the call, and its node goes with the session.
+            // The lock was held at the call. The server removes its node with the session.
             Err(LockError::Client(error)) => match error.kind() {
                 ErrorKind::SessionEnded(end) => Ok(Some(*end)),
                 _ => Ok(None),
@@ -260,7 +263,7 @@ impl HeldLock {
         self.lock().take()
     }
 
-    /// Held only for moments, never across an await.
+    /// Locks the state for a short time, never across an await.
     fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Held>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The mutex that is a semaphore of one permit: Curator's `InterProcessSemaphoreMutex`.
+//! The mutex on the nodes of a semaphore: Curator's `InterProcessSemaphoreMutex`.
 
 use std::time::Duration;
 
@@ -9,37 +9,39 @@ use crate::guard::Guard;
 use crate::participants::Participant;
 use crate::semaphore::{Lease, Semaphore};
 
-/// A lock that one holder has at a time, on the nodes of Curator's
-/// `InterProcessSemaphoreMutex`, which are those of a [`Semaphore`] of one permit.
+/// A mutex that is a [`Semaphore`] of one permit: Curator's `InterProcessSemaphoreMutex`, on the
+/// same nodes.
 ///
-/// It is there for services that share a lock with such Java services. A
-/// [`Mutex`](crate::Mutex) on the same path does not exclude it, so a path with nodes of one is
-/// refused ([`LockError::ForeignNode`]), here and there. Java services do not refuse: with them
-/// both can be held at the same time. Where there is a choice take the `Mutex`: it costs one round
-/// trip less, it hands over without a request, and those who wait are all listed.
+/// Use it to share a lock with Java services that use `InterProcessSemaphoreMutex`. Otherwise use a
+/// [`Mutex`](crate::Mutex): it takes one round trip less, hands the lock over without a request,
+/// and lists all waiters.
 ///
-/// The handle is cheap to clone and may be shared by many tasks, each of which queues
-/// for itself.
+/// A [`Mutex`](crate::Mutex) on the same path does not exclude it. So each of the two rejects a
+/// path with nodes of the other ([`LockError::ForeignNode`]). Java services do not reject such a
+/// path: with them both locks can be held at the same time.
+///
+/// The handle is cheap to clone and may be shared by many tasks. Each acquisition queues
+/// separately.
 ///
 /// # What it promises
-/// * **One holder**, with a token larger than that of every holder before: the [`Guard`] is
-///   the same as a mutex's.
+/// * **One holder**, with a token larger than the tokens of all earlier holders: the [`Guard`] is
+///   the same as for a mutex.
 /// * **Fair**: first come, first served.
-/// * **Not re-entrant**: a task that acquires a lock it already holds waits for itself.
+/// * **Not re-entrant**: a task deadlocks if it acquires a lock that it already holds.
 ///
 /// # On the wire
 /// ```text
-/// <path>/locks/_c_<uuid>-lock-0000000007      whose turn it is to take the permit
+/// <path>/locks/_c_<uuid>-lock-0000000007      queues for the turn to acquire the permit
 /// <path>/leases/_c_<uuid>-lease-0000000012    holds the lock, or has the turn and waits
 /// ```
 ///
 /// # What it costs
-/// What one permit of a [`Semaphore`] does: two round trips for a lock that is free, and one
-/// list between a holder's exit and the next one's entry.
+/// The costs of one permit of a [`Semaphore`]: two round trips for a free lock, and one list
+/// between the release of a holder and the grant to the next one.
 ///
 /// # What happens on loss
-/// As with a [`Mutex`](crate::Mutex): the guard is lost before the server can give the lock
-/// away, and those who wait are told that their session is over.
+/// As with a [`Mutex`](crate::Mutex): the guard is lost before the server can grant the lock to
+/// another contender. Waiters fail when their session ends.
 ///
 /// # Example
 /// ```no_run
@@ -60,30 +62,30 @@ pub struct SemaphoreMutex {
 }
 
 impl SemaphoreMutex {
-    /// A lock at `path`. Touches no server; see [`Semaphore::new`].
+    /// Creates a handle for the lock at `path`. Sends no request; see [`Semaphore::new`].
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         Ok(Self { semaphore: Semaphore::new(client, path, 1)? })
     }
 
-    /// Data for the nodes of this handle, which others can read. By default it is this
-    /// end's address, as with Curator.
+    /// Sets the data of this handle's leases, which other contenders can read. The default is the
+    /// client's local address, as with Curator.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.semaphore = self.semaphore.with_data(data);
         self
     }
 
-    /// Who may do what with the nodes; see [`Semaphore::with_acl`].
+    /// Sets the ACL of this handle's nodes; see [`Semaphore::with_acl`].
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.semaphore = self.semaphore.with_acl(acl);
         self
     }
 
-    /// Does not refuse a path on which other recipes have nodes; see
+    /// Accepts a path on which other recipes have nodes; see
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
@@ -91,13 +93,13 @@ impl SemaphoreMutex {
         self
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
         self.semaphore.path()
     }
 
-    /// Waits for the lock, as long as it takes.
+    /// Waits until the lock is acquired, without a time limit.
     ///
     /// # Errors
     /// As [`Semaphore::acquire`].
@@ -111,7 +113,7 @@ impl SemaphoreMutex {
         self.guard(self.semaphore.acquire().await?)
     }
 
-    /// Takes the lock if it is free; see [`Semaphore::try_acquire`].
+    /// Acquires the lock if it is free; see [`Semaphore::try_acquire`].
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -122,11 +124,11 @@ impl SemaphoreMutex {
         self.semaphore.try_acquire().await?.map(|lease| self.guard(lease)).transpose()
     }
 
-    /// Waits for the lock, but no longer than `timeout`, whatever the reason for the
-    /// waiting.
+    /// Waits until the lock is acquired, for at most `timeout`, including the time without a
+    /// connection. Returns `None` after the timeout.
     ///
-    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
-    /// [15 ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), of at most [15
+    /// ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -138,10 +140,10 @@ impl SemaphoreMutex {
         lease.map(|lease| self.guard(lease)).transpose()
     }
 
-    /// The holder, and the first of those who wait; see [`Semaphore::participants`].
+    /// Returns the holder and the head of the queue; see [`Semaphore::participants`].
     ///
     /// # Errors
-    /// A failed request.
+    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         self.semaphore.participants().await
     }
@@ -151,7 +153,7 @@ impl SemaphoreMutex {
     }
 
     fn guard(&self, lease: Lease) -> Result<Guard, LockError> {
-        // A lease has a guard for each permit, and this is one of one.
+        // A lease has one guard for each permit, and this lease has one permit.
         lease.into_guard().ok_or_else(|| LockError::Vanished { path: self.path().to_owned() })
     }
 }

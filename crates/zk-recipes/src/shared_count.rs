@@ -1,18 +1,18 @@
-//! A number that many processes read and change; it can drive a semaphore's limit.
+//! A number that many processes read and change. It can set the limit of a semaphore.
 
 use zk_session::{Client, PathError};
 
 use crate::error::LockError;
 use crate::shared_value::{SharedValue, Versioned};
 
-/// Curator's `SharedCount`: a [`SharedValue`] of four bytes, a signed number in
-/// network order.
+/// A shared number: Curator's `SharedCount`, on the same node. It is a [`SharedValue`] of four
+/// bytes, a signed integer in network byte order.
 #[derive(Clone, Debug)]
 pub struct SharedCount {
     value: SharedValue,
 }
 
-/// A count, and which of all that there were it is.
+/// A count with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionedCount {
     count: i32,
@@ -20,13 +20,13 @@ pub struct VersionedCount {
 }
 
 impl VersionedCount {
-    /// The count.
+    /// Returns the count.
     #[must_use]
     pub fn count(&self) -> i32 {
         self.count
     }
 
-    /// The transaction that set it; see [`Versioned::zxid`].
+    /// Returns the number of the transaction that set the count; see [`Versioned::zxid`].
     #[must_use]
     pub fn zxid(&self) -> i64 {
         self.value.zxid()
@@ -34,16 +34,17 @@ impl VersionedCount {
 }
 
 impl SharedCount {
-    /// A count at `path`, which is `seed` if the node has to be made. Touches no server.
+    /// Creates a handle for the count at `path`. Sends no request. A missing node is created with
+    /// `seed` on first use.
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str, seed: i32) -> Result<Self, PathError> {
         let value = SharedValue::new(client, path, seed.to_be_bytes().to_vec())?;
         Ok(Self { value })
     }
 
-    /// The path of the node.
+    /// Returns the path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
         self.value.path()
@@ -52,7 +53,8 @@ impl SharedCount {
     /// Reads the count; see [`SharedValue::get`].
     ///
     /// # Errors
-    /// [`LockError::NotACount`], and as [`SharedValue::get`].
+    /// [`LockError::NotACount`] if the data of the node is not four bytes; otherwise as
+    /// [`SharedValue::get`].
     pub async fn get(&self) -> Result<VersionedCount, LockError> {
         self.count(self.value.get().await?)
     }
@@ -63,12 +65,12 @@ impl SharedCount {
     /// As [`get`](Self::get).
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub async fn changed(&self, before: &VersionedCount) -> Result<VersionedCount, LockError> {
         self.count(self.value.changed(&before.value).await?)
     }
 
-    /// Sets the count, whatever it is now; see [`SharedValue::set`].
+    /// Sets the count unconditionally; see [`SharedValue::set`].
     ///
     /// # Errors
     /// As [`SharedValue::set`].
@@ -77,10 +79,10 @@ impl SharedCount {
         Ok(VersionedCount { count, value })
     }
 
-    /// Sets the count if it is still the one that was read; see [`SharedValue::try_set`].
+    /// Sets the count if it has not changed since `before` was read; see [`SharedValue::try_set`].
     ///
     /// # Errors
-    /// As [`SharedValue::try_set`], [`LockError::NodeRecreated`] among them.
+    /// As [`SharedValue::try_set`], including [`LockError::NodeRecreated`].
     pub async fn try_set(
         &self,
         before: &VersionedCount,

@@ -1,5 +1,5 @@
-//! A value that many processes read and change: Curator's `SharedValue` and
-//! `SharedCount`, on the same nodes.
+//! Values that many processes read and change: Curator's `SharedValue` and `SharedCount`, on the
+//! same nodes.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,10 +24,11 @@ use crate::planted::Planted;
 use crate::queue::attempts::Attempts;
 use crate::queue::parents;
 
-/// A value in a node of its own, which is made with a seed when it is first needed.
+/// A shared value in its own node: Curator's `SharedValue`. A missing node is created with a seed
+/// on first use.
 ///
-/// Nothing runs in the background and nothing is cached: what [`get`](Self::get)
-/// answers is what the server has, and [`changed`](Self::changed) waits for more.
+/// It has no background task and no cache. [`get`](Self::get) reads from the server, and
+/// [`changed`](Self::changed) waits for a newer value.
 #[derive(Clone, Debug)]
 pub struct SharedValue {
     client: Client,
@@ -35,7 +36,7 @@ pub struct SharedValue {
     seed: Bytes,
 }
 
-/// A value, and which of all that there were it is.
+/// A value with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versioned {
     value: Bytes,
@@ -43,14 +44,14 @@ pub struct Versioned {
 }
 
 impl Versioned {
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn value(&self) -> &Bytes {
         &self.value
     }
 
-    /// The transaction that set it. It grows from value to value, also when the node
-    /// was deleted and made again; a version number does not (CURATOR-688).
+    /// Returns the number of the transaction that set the value. It grows with each value, even
+    /// when the node is deleted and created again. The version of the node does not (CURATOR-688).
     #[must_use]
     pub fn zxid(&self) -> i64 {
         self.stat.mzxid
@@ -58,29 +59,30 @@ impl Versioned {
 }
 
 impl SharedValue {
-    /// A value at `path`, which is `seed` if the node has to be made. Touches no server.
+    /// Creates a handle for the value at `path`. Sends no request. A missing node is created with
+    /// `seed` on first use.
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str, seed: impl Into<Bytes>) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
         Ok(Self { client: client.clone(), path: path.to_owned(), seed: seed.into() })
     }
 
-    /// The path of the node.
+    /// Returns the path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Reads the value; makes the node if there is none. The server may be behind
-    /// others; see [`Client::sync`].
+    /// Reads the value, and creates the node if it does not exist. The server may lag behind other
+    /// servers; see [`Client::sync`].
     ///
     /// # Errors
-    /// A request fails in a way that trying again does not help.
+    /// Returns the error of a request that a retry does not help.
     ///
     /// # Cancel safety
-    /// At most the node has been made when the future is dropped.
+    /// Dropping the future may leave the node created, and changes nothing else.
     pub async fn get(&self) -> Result<Versioned, LockError> {
         let mut attempts = Attempts::default();
         loop {
@@ -91,20 +93,21 @@ impl SharedValue {
         }
     }
 
-    /// Waits for a value that is newer than the one that was read. Values that come in
-    /// between may be skipped; the newest is not.
+    /// Waits for a value newer than `before`. It may skip values in between, but not the newest
+    /// one.
     ///
     /// # Errors
     /// As [`get`](Self::get).
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub async fn changed(&self, before: &Versioned) -> Result<Versioned, LockError> {
         let mut looks = !Planted::ChangeBeforeWatchUnseen.is_on();
         let mut attempts = Attempts::default();
         loop {
             match self.client.get_data_and_watch(&self.path).await {
-                // Servers are not all equally far: only what is newer is news.
+                // A server may lag behind the previous one, so only a newer value counts as a
+                // change.
                 Ok((node, _)) if looks && node.stat.mzxid > before.stat.mzxid => {
                     return Ok(versioned(node.data, node.stat));
                 }
@@ -117,11 +120,11 @@ impl SharedValue {
         }
     }
 
-    /// Sets the value, whatever it is now.
+    /// Sets the value unconditionally.
     ///
     /// # Errors
-    /// As [`get`](Self::get). When the answer is lost with the connection, the error
-    /// says that the outcome is unknown: set it again, or read it.
+    /// As [`get`](Self::get). If the reply is lost with the connection, the error reports that the
+    /// outcome is unknown: set the value again, or read it.
     ///
     /// # Cancel safety
     /// The value may or may not be set when the future is dropped.
@@ -136,21 +139,21 @@ impl SharedValue {
         }
     }
 
-    /// Sets the value if it is still the one that was read; `None` if it is not, so
-    /// that somebody was faster.
+    /// Sets the value if it has not changed since `before` was read. Returns `None` if another
+    /// client changed it first.
     ///
-    /// ZooKeeper compares the version, and nothing else. If somebody deletes the node and makes it
-    /// again, and the new one is at the version that was read, the value there is overwritten,
-    /// which cannot be prevented: no operation compares the node's creation. It is detected by the
-    /// answer. Where that matters, set values to what says that there is none, and do not delete
-    /// the node.
+    /// ZooKeeper compares only the version. If another client deletes the node and creates it
+    /// again, the new node may have the version that was read. Then its value is overwritten. No
+    /// ZooKeeper operation compares the creation of a node, so this cannot be prevented. The reply
+    /// reveals it. To avoid it, never delete the node; set a value that stands for "no value"
+    /// instead.
     ///
-    /// Versions are numbers of 32 bits, and -1 means any to a server: at that version,
-    /// after 2^32 - 1 changes, only [`set`](Self::set) can change the value.
+    /// Versions are 32-bit numbers, and a server takes -1 as any version. At version -1, after
+    /// `2^32 - 1` changes, only [`set`](Self::set) can change the value.
     ///
     /// # Errors
     /// [`LockError::NodeRecreated`] if the value was set on another node than the one that was
-    /// read; as [`set`](Self::set).
+    /// read; otherwise as [`set`](Self::set).
     ///
     /// # Cancel safety
     /// The value may or may not be set when the future is dropped.
@@ -179,8 +182,8 @@ impl SharedValue {
         }
     }
 
-    /// Makes the node if that is what the request failed for; passes on what trying
-    /// again does not help.
+    /// Creates the node if the request failed because it is missing. Returns every error that a
+    /// retry does not help.
     async fn make_if_missing(
         &self,
         attempts: &mut Attempts,
@@ -195,10 +198,10 @@ impl SharedValue {
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
                 match parents::above(&self.path) {
                     Some(parent) => Ok(parents::make(&self.client, parent, OPEN_ACL).await?),
-                    None => Err(error.into()), // it is the chroot that is missing
+                    None => Err(error.into()), // the chroot is missing
                 }
             }
-            // Making it twice makes it once.
+            // Repeating the creation does no harm.
             Err(error) => Ok(attempts.again_if_unknown(&self.client, error).await?),
         }
     }

@@ -1,4 +1,4 @@
-//! A place in the queue, for those who want to see how they get on.
+//! An acquisition in two steps, with the position in the queue between them.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,46 +11,47 @@ use crate::participants::{Participant, participant};
 use crate::queue::turn::Turn;
 use crate::rwlock::WriteGuard;
 
-/// Where a contender is in its queue, as far as it has been seen.
+/// Position of a waiter in a lock's queue, as of its last list of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
-    /// How many are in the way: everybody ahead, and of a reader the writers ahead. It is
-    /// one's turn at 0.
+    /// Number of contenders that block the waiter: all contenders ahead, or the writers ahead of a
+    /// reader. At 0 it is the waiter's turn.
     pub ahead: usize,
-    /// The path of the node of the first in the queue, who has the lock or is about to have
-    /// it; with readers at the front it is the first of them. `None` when nobody is in
-    /// the way.
+    /// Path of the node at the head of the queue. Its contender holds the lock or is about to
+    /// acquire it. If readers hold the lock, this is the node of the first reader. `None` if no
+    /// contender blocks the waiter.
     pub holder: Option<String>,
 }
 
-/// A place in the queue of a lock: the acquisition in two steps, for those who want to see
-/// how they get on. See [`Mutex::enqueue`](crate::Mutex::enqueue),
-/// [`ReadLock::enqueue`](crate::ReadLock::enqueue) and
-/// [`WriteLock::enqueue`](crate::WriteLock::enqueue).
+/// A position in a lock's queue, from the first step of an acquisition in two steps. The methods
+/// [`Mutex::enqueue`](crate::Mutex::enqueue), [`ReadLock::enqueue`](crate::ReadLock::enqueue) and
+/// [`WriteLock::enqueue`](crate::WriteLock::enqueue) return it.
 ///
-/// Dropping it gives the place up, and leaves no node behind, as everywhere.
+/// Dropping it leaves the queue, and leaves no node behind.
 ///
 /// # What it sees
-/// A contender watches the two nearest ahead of a mutex, or the nearest one that is in the
-/// way in a read-write lock, and reads the list again when one of them goes. So the
-/// [`place`](Self::place) is what it was at the last look. In the queue of a mutex there may
-/// be fewer ahead by now, and never more; from two on each of them is seen to go. In a
-/// read-write lock a writer that becomes a reader may have come in ahead.
+/// A waiter for a mutex watches the two nearest contenders ahead. A waiter for a read-write lock
+/// watches the nearest contender that blocks it. The waiter lists the queue again when one of the
+/// watched nodes is deleted. So [`place`](Self::place) is the position at the last list.
+///
+/// In the queue of a mutex fewer contenders may be ahead by now, but never more. Once two are
+/// ahead, the waiter sees each of them leave. In the queue of a read-write lock, a writer that
+/// becomes a reader may be placed ahead of the waiter.
 ///
 /// # What it costs
-/// What [`acquire`](crate::Mutex::acquire) costs, except that each list is sorted, and that
-/// [`acquired`](Self::acquired) may look at the queue once more: time may have passed since the last
-/// look. It does so unless the contender has waited for a mutex, and watches its own node since.
-/// [`look`](Self::look) is one request, [`holder`](Self::holder) another.
+/// The costs of [`acquire`](crate::Mutex::acquire), with two additions. Each list is sorted.
+/// [`acquired`](Self::acquired) may list the queue once more, because time may have passed since
+/// the last list. It skips this list if the contender has waited for a mutex and has watched its
+/// own node since. [`look`](Self::look) is one request, [`holder`](Self::holder) another.
 ///
-/// Nothing is asked of the server while neither [`moved`](Self::moved) nor
-/// [`acquired`](Self::acquired) is awaited: the place in the queue stays, and the lock comes to
-/// whoever is first, whether it looks or not.
+/// The waiter sends no requests while neither [`moved`](Self::moved) nor
+/// [`acquired`](Self::acquired) is awaited. Its node keeps the position in the queue. At the head
+/// of the queue it blocks the other contenders, even if no task awaits it.
 ///
-/// An [`Owner`](crate::Owner) that holds the lock does not queue: it is its turn at once. For one
-/// that does not, this is what it asks for, so whatever else it wants of the same lock waits
-/// until this has been acquired or dropped.
+/// An [`Owner`](crate::Owner) that holds the lock does not queue: it is its turn at once. For other
+/// owners this is their one acquisition of the lock: further acquisitions for the same owner wait
+/// until this one is acquired or dropped.
 ///
 /// ```no_run
 /// # async fn example(lock: zk_recipes::Mutex) -> Result<(), zk_recipes::LockError> {
@@ -72,18 +73,18 @@ pub struct Waiting<G = Guard> {
     gives: PhantomData<fn() -> G>,
 }
 
-// Boxed, because it is moved about.
+// Boxed, because callers move it.
 enum State {
     Queued(Box<Queued>),
-    /// An owner that was let in again.
+    /// The owner already holds the lock.
     LetIn(Guard),
 }
 
-/// One who is in the queue, or on the way there.
+/// A contender that is in the queue, or about to enter it.
 pub(crate) struct Queued {
     pub(crate) turn: Turn,
     pub(crate) side: Side,
-    /// If it is on behalf of an owner.
+    /// Set for an acquisition on behalf of an owner.
     pub(crate) entrance: Option<Entrance>,
 }
 
@@ -104,7 +105,7 @@ impl<G> Waiting<G> {
         Self { state: State::LetIn(guard), gives: PhantomData }
     }
 
-    /// The place at the last look. Asks no server.
+    /// Returns the position at the last list of the queue. Sends no request.
     #[must_use]
     pub fn place(&self) -> Place {
         match &self.state {
@@ -113,8 +114,8 @@ impl<G> Waiting<G> {
         }
     }
 
-    /// The path of one's own node, if there is one: after somebody has deleted it, until
-    /// the next one is made, there is none.
+    /// Returns the path of the waiter's own node. Returns `None` from the time another client has
+    /// deleted it until a new one is created.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         match &self.state {
@@ -123,17 +124,18 @@ impl<G> Waiting<G> {
         }
     }
 
-    /// Waits until the place is seen to change; returns at once when it is one's turn.
+    /// Waits until the position changes; returns at once when it is the waiter's turn.
     ///
-    /// Whose node was deleted by somebody queues again at the end, and that is told as a
-    /// change too.
+    /// If another client deletes the waiter's node, the waiter queues again at the end. This counts
+    /// as a change too.
     ///
     /// # Errors
-    /// As [`Mutex::acquire`](crate::Mutex::acquire). The place may be lost then: drop it.
+    /// As [`Mutex::acquire`](crate::Mutex::acquire). The position may be lost then: drop the
+    /// waiter.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped, the place in the queue least of all. What
-    /// it was about to be answered is asked for again by the next call.
+    /// Dropping the future loses nothing and keeps the position in the queue. The next call repeats
+    /// a request without a reply.
     pub async fn moved(&mut self) -> Result<Place, LockError> {
         if let State::Queued(queued) = &mut self.state {
             let before = queued.turn.place().cloned();
@@ -144,7 +146,8 @@ impl<G> Waiting<G> {
         Ok(self.place())
     }
 
-    /// Looks at the queue, by one request, unless it is one's turn already.
+    /// Lists the queue with one request and returns the position, unless it is already the waiter's
+    /// turn.
     ///
     /// # Errors
     /// As [`moved`](Self::moved).
@@ -158,15 +161,14 @@ impl<G> Waiting<G> {
         Ok(self.place())
     }
 
-    /// Who is at the front of the queue, with its data, by one request for the node that
-    /// [`place`](Self::place) names; `None` when nobody is in the way, or that one has gone
-    /// in the meantime.
+    /// Reads the node at the head of the queue, which [`place`](Self::place) names, with one
+    /// request. Returns `None` if no contender blocks the waiter, or if that node no longer exists.
     ///
     /// # Errors
-    /// A failed request.
+    /// Returns an error if a request fails.
     ///
     /// # Cancel safety
-    /// Nothing is changed when the future is dropped.
+    /// Dropping the future changes nothing.
     pub async fn holder(&self) -> Result<Option<Participant>, LockError> {
         let State::Queued(queued) = &self.state else { return Ok(None) };
         let Some(node) = queued.turn.place().and_then(|place| place.holder.as_deref()) else {
@@ -185,30 +187,30 @@ impl<G> Waiting<G> {
 }
 
 impl Waiting<Guard> {
-    /// Waits for the lock, as long as it takes. If the lock is free, it returns after one more request,
-    /// which looks at the queue again.
+    /// Waits until the lock is acquired, without a time limit. If the lock is free, it returns
+    /// after one more request, which lists the queue again.
     ///
     /// # Errors
     /// As [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Cancel safety
-    /// Dropping the future gives the place in the queue up, and leaves no node behind. To
-    /// wait for a while and keep the place, use [`moved`](Self::moved).
+    /// Dropping the future leaves the queue, and leaves no node behind. To wait for a limited time
+    /// and keep the position, use [`moved`](Self::moved).
     pub async fn acquired(self) -> Result<Guard, LockError> {
         self.guard().await
     }
 }
 
 impl Waiting<WriteGuard> {
-    /// Waits for the lock, as long as it takes. If the lock is free, it returns after one more request,
-    /// which looks at the queue again.
+    /// Waits until the lock is acquired, without a time limit. If the lock is free, it returns
+    /// after one more request, which lists the queue again.
     ///
     /// # Errors
     /// As [`WriteLock::acquire`](crate::WriteLock::acquire).
     ///
     /// # Cancel safety
-    /// Dropping the future gives the place in the queue up, and leaves no node behind. To
-    /// wait for a while and keep the place, use [`moved`](Self::moved).
+    /// Dropping the future leaves the queue, and leaves no node behind. To wait for a limited time
+    /// and keep the position, use [`moved`](Self::moved).
     pub async fn acquired(self) -> Result<WriteGuard, LockError> {
         self.guard().await.map(WriteGuard::new)
     }

@@ -24,16 +24,16 @@ Exit code: 0 if all checks passed, 1 if one failed or a process broke,
 64 on wrong use, 69 if the ensemble cannot be reached, 130 after Ctrl-C.
 ";
 
-/// A ZooKeeper server as shipped takes 60 connections from one address
-/// (`maxClientCnxns`); each process needs one.
+/// By default a ZooKeeper server accepts 60 connections from one address (`maxClientCnxns`); each
+/// process needs one.
 const PROCESSES_MAX: u32 = 50;
 
-/// Every buyer in the queue lists all of them, so the work grows with the square.
+/// Each buyer lists the whole queue, so the work grows with the square of the number of buyers.
 const BUYERS_MAX: u32 = 10_000;
 
 const ITEMS_MAX: u32 = 1_000_000;
 
-/// The first argument of the processes that this program starts. Not for users.
+/// The first argument of the processes that this program starts. It is not for users.
 pub(crate) const WORKER: &str = "--worker";
 
 pub(crate) enum Command {
@@ -42,28 +42,28 @@ pub(crate) enum Command {
     Worker(Job),
 }
 
-/// What a sale is to be like.
+/// Parameters of a sale.
 pub(crate) struct Plan {
-    /// The ensemble to lock with; `None` for a server of the sale's own.
+    /// The ensemble to lock with; `None` starts a server for this sale.
     pub(crate) connect: Option<String>,
     pub(crate) processes: u32,
     pub(crate) buyers: u32,
     pub(crate) items: u32,
 }
 
-/// What one worker process has to do.
+/// The task of one worker process.
 #[derive(Clone)]
 pub(crate) struct Job {
-    /// The shop's SQLite file.
+    /// SQLite file of the shop.
     pub(crate) shop: PathBuf,
-    /// The number of its first buyer.
+    /// Number of the worker's first buyer.
     pub(crate) first_buyer: u32,
     pub(crate) buyers: u32,
-    /// The lock to take before anything is bought; `None` in the round without.
+    /// The lock to acquire before a purchase; `None` in the round without the lock.
     pub(crate) lock: Option<LockAt>,
 }
 
-/// Where a lock is.
+/// Address of a lock.
 #[derive(Clone)]
 pub(crate) struct LockAt {
     pub(crate) connect: String,
@@ -74,7 +74,7 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command, F
     let mut connect = std::env::var("ZK_CONNECT").ok();
     let (mut processes, mut buyers, mut items) = (5, 1500, 100);
     while let Some(arg) = args.next() {
-        // Both `--name value` and `--name=value`.
+        // Accepts both `--name value` and `--name=value`.
         let (name, mut attached) = match arg.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (arg.as_str(), None),
@@ -108,7 +108,7 @@ fn number(name: &str, text: &str, max: u32) -> Result<u32, Failure> {
 }
 
 impl Job {
-    /// The arguments that make a worker do this job; [`worker`] reads them.
+    /// Returns the arguments that start a worker for this job; [`worker`] parses them.
     pub(crate) fn to_args(&self) -> Vec<String> {
         let mut args = vec![
             WORKER.to_owned(),

@@ -1,4 +1,4 @@
-//! What the lock and the shop promise, checked against what happened.
+//! Checks that the lock and the shop have kept their promises.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::args::Plan;
 use crate::line::Holding;
 use crate::round::Outcome;
 
-/// The promises that were broken in a round with the lock, in words.
+/// Returns a description of each promise that was broken in a round with the lock.
 pub(crate) fn broken_promises(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     let mut broken = Vec::new();
     let expected = plan.items.min(plan.buyers);
@@ -35,7 +35,7 @@ pub(crate) fn broken_promises(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     broken
 }
 
-/// Every holder's token must be larger than those of all holders before.
+/// Checks that each holder's token is larger than the tokens of all earlier holders.
 fn tokens_out_of_order(holdings: &[Holding]) -> Option<String> {
     let mut granted = holdings.to_vec();
     granted.sort_by_key(|holding| holding.granted_ns);
@@ -46,7 +46,7 @@ fn tokens_out_of_order(holdings: &[Holding]) -> Option<String> {
     })
 }
 
-/// No holder may get the lock before the holder before has called `release`.
+/// Checks that no holder is granted the lock before the previous holder has called `release`.
 fn overlaps(holdings: &[Holding]) -> Option<String> {
     let wrong =
         pairs(holdings).find(|(earlier, later)| later.granted_ns < earlier.release_called_ns);
@@ -59,13 +59,13 @@ fn overlaps(holdings: &[Holding]) -> Option<String> {
     })
 }
 
-/// Hand-off times, sorted. A hand-off is measured from the moment when one holder
-/// **calls** `release` to the moment when the `acquire` of the next one has
-/// **returned**, mostly in another process. It takes the delete to the server, the
-/// watch event from the server, the list of the queue to see who is first, and
-/// whatever the processes wait for a processor. What a holder does while it holds
-/// the lock is not in it; nor is the time the server's answer takes to come back
-/// to the one who released.
+/// Returns the sorted hand-off times. A hand-off starts when one holder **calls** `release`, and
+/// ends when the next holder's `acquire` has **returned**, mostly in another process.
+///
+/// It contains the delete request to the server, the watch event from the server, and the time in
+/// which the processes wait for a processor. It also contains a list of the queue if the next
+/// holder has not read one in time. It does not contain the work of a holder, or the reply to the
+/// releasing holder.
 pub(crate) fn hand_offs(holdings: &[Holding]) -> Vec<Duration> {
     let mut hand_offs: Vec<Duration> = pairs(holdings)
         .map(|(earlier, later)| later.granted_ns.saturating_sub(earlier.release_called_ns))
@@ -75,13 +75,13 @@ pub(crate) fn hand_offs(holdings: &[Holding]) -> Vec<Duration> {
     hand_offs
 }
 
-/// The smallest value that `percent` of all values do not exceed.
+/// Returns the smallest value that at least `percent` percent of all values do not exceed.
 pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.checked_sub(1)?).copied()
 }
 
-/// Each holding with the next one.
+/// Returns each holding with the next one.
 fn pairs(holdings: &[Holding]) -> impl Iterator<Item = (&Holding, &Holding)> {
     holdings.iter().zip(holdings.iter().skip(1))
 }

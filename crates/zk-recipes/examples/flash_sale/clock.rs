@@ -1,10 +1,10 @@
-//! The one clock that all processes of a sale share.
+//! The clock that all processes of a sale share.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds since 1970. The standard library has no monotonic clock whose
-/// readings can be compared across processes. All processes are on one machine, so
-/// they read the same wall clock; only setting it during a sale spoils the figures.
+/// Returns the nanoseconds since 1970. The standard library has no monotonic clock with readings
+/// that can be compared across processes. All processes run on one machine and read the same wall
+/// clock. Only a change of that clock during a sale falsifies the figures.
 #[expect(clippy::disallowed_methods, reason = "the only place of this program that reads a clock")]
 pub(crate) fn now_ns() -> u64 {
     SystemTime::now()

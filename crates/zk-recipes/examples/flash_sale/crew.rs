@@ -11,8 +11,8 @@ use crate::args::Job;
 use crate::failure::Failure;
 use crate::line::{GO, Line};
 
-/// How long workers get to close their sessions, all together, before they are
-/// killed. A session takes 2 s at most for it.
+/// Time in which all workers must close their sessions before they are killed. A session takes at
+/// most 2 s for this.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(4);
 
 pub(crate) struct Crew {
@@ -25,11 +25,11 @@ struct Worker {
     stdin: ChildStdin,
 }
 
-/// What is heard from a worker.
+/// A message from a worker.
 pub(crate) enum Said {
     Line(Line),
     Nonsense(String),
-    /// Its output has ended.
+    /// The output of the worker has ended.
     Nothing,
 }
 
@@ -47,8 +47,8 @@ impl Crew {
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .kill_on_drop(true);
-            // So that Ctrl-C reaches only the process that runs the sale; it lets
-            // the workers leave in good order.
+            // Ctrl-C must reach only the process that runs the sale. That process then stops the
+            // workers.
             #[cfg(unix)]
             command.process_group(0);
             let mut process =
@@ -62,16 +62,16 @@ impl Crew {
         Ok(Self { workers, said })
     }
 
-    /// The next thing that any of them says. Nothing is lost when it is dropped.
+    /// Returns the next message of any worker. Dropping the future loses nothing.
     pub(crate) async fn hear(&mut self) -> (usize, Said) {
         match self.said.recv().await {
             Some(said) => said,
-            // All outputs have ended, and each end was told before.
+            // All outputs have ended, and each end was reported before.
             None => std::future::pending().await,
         }
     }
 
-    /// Lets the buyers in, in all workers at nearly the same time.
+    /// Starts the buyers in all workers at nearly the same time.
     pub(crate) async fn go(&mut self) -> Result<(), Failure> {
         for worker in &mut self.workers {
             let written = worker.stdin.write_all(format!("{GO}\n").as_bytes()).await;
@@ -80,7 +80,7 @@ impl Crew {
         Ok(())
     }
 
-    /// How a worker whose output has ended came to its end.
+    /// Returns how a worker ended whose output has ended.
     pub(crate) async fn obituary(&mut self, number: usize) -> String {
         let Some(worker) = self.workers.get_mut(number) else {
             return "it does not exist".to_owned();
@@ -92,20 +92,20 @@ impl Crew {
         }
     }
 
-    /// Lets the workers leave, and kills the ones who do not.
+    /// Stops the workers, and kills the workers that do not exit in time.
     pub(crate) async fn dismiss(&mut self) {
         let mut processes = Vec::new();
         for Worker { process, stdin } in self.workers.drain(..) {
-            drop(stdin); // the end of its input is the sign to leave
+            drop(stdin); // the worker exits at the end of its input
             processes.push(process);
         }
         let all_gone = async {
             for process in &mut processes {
-                // An error means that there is no such process any more.
+                // An error means that the process no longer exists.
                 let _ = process.wait().await;
             }
         };
-        // Whoever is left after the timeout is killed by being dropped.
+        // Dropping the remaining processes after the timeout kills them.
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, all_gone).await;
     }
 }
@@ -121,6 +121,6 @@ async fn listen(number: usize, stdout: ChildStdout, tell: mpsc::UnboundedSender<
             return;
         }
     }
-    // Nobody is left to be told if this fails.
+    // If this fails, no receiver is left.
     let _ = tell.send((number, Said::Nothing));
 }

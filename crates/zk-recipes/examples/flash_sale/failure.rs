@@ -1,24 +1,24 @@
-//! How a sale can fail, in one line each, and with which exit code.
+//! The failures of a sale, with one line of text and an exit code each.
 
 use std::fmt;
 use std::process::ExitCode;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line makes no sense.
+    /// The command line is not valid.
     Usage(String),
     /// The ensemble cannot be reached.
     Unavailable(String),
-    /// Something broke on the way.
+    /// The sale failed because of an unexpected error.
     Broken(String),
-    /// The sale went through, but the lock or the shop did not keep its promise.
+    /// The sale finished, but the lock or the shop has broken a promise.
     PromiseBroken,
-    /// Somebody pressed Ctrl-C.
+    /// A user pressed Ctrl-C.
     Stopped,
 }
 
 impl Failure {
-    /// As in `sysexits.h`, where it has a code for it.
+    /// Returns the exit code, from `sysexits.h` where it defines one.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Usage(_) => 64,
@@ -28,7 +28,7 @@ impl Failure {
         })
     }
 
-    /// Something broke: `what` says what was being done.
+    /// Creates the failure of an action; `what` describes the action.
     pub(crate) fn broken(what: impl fmt::Display, why: impl fmt::Display) -> Self {
         Self::Broken(format!("{what}: {why}"))
     }

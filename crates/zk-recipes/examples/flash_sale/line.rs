@@ -1,26 +1,26 @@
-//! What a worker tells the process that started it: one line of text each.
+//! The messages from a worker to the process that started it: one line of text each.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Said once, by the process that runs the sale, when all workers are ready.
+/// Sent once to each worker, when all workers are ready.
 pub(crate) const GO: &str = "go";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// The worker is set up and waits for [`GO`].
+    /// The worker has started and waits for [`GO`].
     Ready,
-    /// A buyer has gone through the shop.
+    /// A buyer has been served.
     Served(Visit),
-    /// The worker gives up.
+    /// The worker has failed.
     Failed(String),
 }
 
-/// How it went for one buyer.
+/// The result for one buyer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Visit {
     pub(crate) answer: Answer,
-    /// When the answer was there.
+    /// The time of the answer.
     pub(crate) answered_ns: u64,
     /// `None` in the round without the lock.
     pub(crate) holding: Option<Holding>,
@@ -32,8 +32,8 @@ pub(crate) enum Answer {
     SoldOut,
 }
 
-/// The time in which one buyer held the lock, as the buyer saw it: from the return
-/// of `acquire` to the call of `release`.
+/// The time in which one buyer held the lock, as the buyer measured it: from the return of
+/// `acquire` to the call of `release`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Holding {
     pub(crate) token: i64,
@@ -63,7 +63,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// The line is not one that a worker writes.
+/// The line is not a message of a worker.
 #[derive(Debug)]
 pub(crate) struct NotALine;
 

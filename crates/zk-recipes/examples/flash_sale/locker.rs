@@ -1,4 +1,4 @@
-//! What the buyers lock with: an ensemble that is there, or a server in this process.
+//! The ensemble that the buyers lock with: an existing one, or a server in this process.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use zk_testing::TestServer;
 use crate::args::Plan;
 use crate::failure::Failure;
 
-/// An ensemble to connect to. A server of the sale's own ends with it.
+/// An ensemble to connect to. A server of this process stops when this value is dropped.
 pub(crate) struct Ensemble {
     pub(crate) connect: String,
     own: Option<TestServer>,
 }
 
 impl Ensemble {
-    /// The one that was named, or else a server of the sale's own: over TCP, since the
-    /// buyers are in other processes.
+    /// Returns the ensemble of the command line, or starts a server. The server uses TCP, since the
+    /// buyers run in other processes.
     pub(crate) async fn of(plan: &Plan) -> Result<Self, Failure> {
         if let Some(connect) = plan.connect.clone() {
             return Ok(Self { connect, own: None });

@@ -1,21 +1,21 @@
-//! The stock race: many buyers in several processes read the stock from an SQLite
-//! file, think, and write it back; once without a lock and once with `Mutex`.
+//! The stock race: many buyers in several processes read the stock from an SQLite file, wait a
+//! short time, and write it back. They do this once without a lock and once with `Mutex`.
 //!
 //! ```text
 //! cargo run --release -p zk-recipes --example flash_sale
 //! ```
 //!
-//! It locks with the in-memory server of `zk-testing`, which it starts itself, or with
-//! a real ensemble: `-- --connect 127.0.0.1:2181`.
+//! It locks with the in-memory server of `zk-testing`, which it starts itself, or with a real
+//! ensemble: `-- --connect 127.0.0.1:2181`.
 //!
-//! Without the lock two buyers read the same number, and the shop sells what it
-//! does not have. With the lock exactly the stock is sold. Read `worker.rs` for
-//! how a buyer uses the lock, and `shop.rs` for how a resource checks the fencing
-//! token, without which no lock is safe from a holder that was paused.
+//! Without the lock two buyers read the same number, and the shop sells more than its stock. With
+//! the lock it sells exactly its stock. `worker.rs` shows how a buyer uses the lock. `shop.rs`
+//! shows how a resource checks the fencing token; without that check no lock is safe from a holder
+//! that was paused.
 //!
 //! One process runs the sale (`sale.rs`, `locker.rs`, `round.rs`, `crew.rs`) and starts this
-//! same program again for the buyers (`worker.rs`); they talk in lines of text
-//! (`line.rs`). What they report is checked (`checks.rs`) and printed (`table.rs`).
+//! program again for the buyers (`worker.rs`). The processes exchange lines of text (`line.rs`).
+//! The sale checks the reports (`checks.rs`) and prints them (`table.rs`).
 
 mod args;
 mod checks;
@@ -44,7 +44,7 @@ async fn main() -> ExitCode {
             Ok(())
         }
         Ok(Command::Sale(plan)) => sale::run(&plan).await,
-        // A worker tells its failure to the process that started it.
+        // A worker reports its failure to the process that started it.
         Ok(Command::Worker(job)) => return worker::run(job).await,
         Err(failure) => Err(failure),
     };

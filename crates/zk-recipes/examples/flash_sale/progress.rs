@@ -1,4 +1,4 @@
-//! What is shown while a sale is under way.
+//! The progress display of a sale.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::line::Answer;
 
-/// How often a line on a terminal is drawn anew.
+/// Interval at which the line on a terminal is redrawn.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// Without a terminal a new line is written, so less often.
+/// Without a terminal each update is a new line, so the updates are less frequent.
 const TICKS_PER_LINE: u32 = 20;
 
 const BAR_WIDTH: u32 = 24;
 
-/// One line on the standard error output, about one round.
+/// One line on the standard error output for one round.
 pub(crate) struct Progress {
     round: &'static str,
     buyers: u32,
@@ -52,7 +52,7 @@ impl Progress {
         }
     }
 
-    /// The last line of the round, which stays.
+    /// Writes the last line of the round.
     pub(crate) fn finish(&self) {
         match self.terminal {
             true => write(&format!("\r{}\x1b[K\n", self.line())),
@@ -60,7 +60,7 @@ impl Progress {
         }
     }
 
-    /// Leaves the line as it is, so that an error message gets its own.
+    /// Ends the line, so that an error message starts on its own line.
     pub(crate) fn abandon(&self) {
         if self.terminal && self.ticks > 0 {
             write("\n");
@@ -87,6 +87,6 @@ impl Progress {
 
 fn write(text: &str) {
     let mut stderr = io::stderr().lock();
-    // Nobody is left to be told if this fails.
+    // If this fails, the output has no reader.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }

@@ -1,4 +1,4 @@
-//! One round of the sale: starts the workers, listens, and adds up.
+//! One round of the sale: it starts the workers, collects their messages, and sums them up.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,25 +14,25 @@ use crate::progress::{Progress, TICK};
 use crate::shop::{Shop, ShopError};
 use crate::stop::Stop;
 
-/// How long nothing may be heard of any worker: well above the time in which a
-/// session without an ensemble ends and says so. Counted in ticks of the progress.
+/// Maximum time without a message of any worker, in ticks of the progress. It is well above the
+/// time after which a session without an ensemble ends with an error.
 const SILENCE_MAX_TICKS: u32 = 600;
 
-/// What came of a round.
+/// The result of a round.
 pub(crate) struct Outcome {
     /// Purchases in the shop's book.
     pub(crate) sold: u32,
-    /// What the shop's book says is left.
+    /// Items that the shop's book lists as left.
     pub(crate) stock_left: u32,
-    /// Buyers who said that they bought.
+    /// Buyers that reported a purchase.
     pub(crate) bought: u32,
-    /// Buyers who said that they were told "sold out".
+    /// Buyers that reported "sold out".
     pub(crate) sold_out: u32,
     /// In the order of the tokens.
     pub(crate) holdings: Vec<Holding>,
-    /// From the word "go" to the last purchase.
+    /// From the start of the buyers to the last purchase.
     pub(crate) selling: Duration,
-    /// From the word "go" to the last answer.
+    /// From the start of the buyers to the last answer.
     pub(crate) all: Duration,
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn run(
     added_up.map_err(|error| Failure::broken("cannot read the shop's book", error))
 }
 
-/// Spreads the buyers over the processes, as evenly as it goes.
+/// Spreads the buyers over the processes as evenly as possible.
 fn jobs(plan: &Plan, file: &Path, lock: Option<&LockAt>) -> Vec<Job> {
     let mut first_buyer = 1;
     let mut jobs = Vec::new();
@@ -84,11 +84,11 @@ fn jobs(plan: &Plan, file: &Path, lock: Option<&LockAt>) -> Vec<Job> {
     jobs
 }
 
-/// A round under way.
+/// A round in progress.
 struct Serving {
     crew: Crew,
     progress: Progress,
-    /// Buyers whose answer has not been heard yet, by worker.
+    /// Number of buyers without a reported answer, by worker.
     missing: Vec<u32>,
     ready: usize,
     started_ns: u64,
@@ -96,7 +96,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// Listens until all buyers are served.
+    /// Handles the messages until all buyers are served.
     async fn until_all_served(&mut self) -> Result<(), Failure> {
         let mut silent_ticks = 0;
         let mut ticks = tokio::time::interval(TICK);

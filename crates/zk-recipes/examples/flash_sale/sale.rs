@@ -15,13 +15,13 @@ use crate::shop::{Shop, ShopError};
 use crate::stop::Stop;
 use crate::table::{self, print};
 
-/// How long the ensemble may take to answer before it counts as unreachable.
+/// Time within which the ensemble must answer; after that it counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long removing the lock's path may take.
+/// Time limit for the removal of the lock's path.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where the locks of all sales are.
+/// Parent path of the locks of all sales.
 const LOCKS: &str = "/flash-sale";
 
 pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
@@ -31,8 +31,8 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     let folder = Folder::create()?;
     let lock = LockAt {
         connect: ensemble.connect.clone(),
-        // Its own for every sale: who was not served in another one, for example
-        // because it was killed, must not be waited for in this one.
+        // Each sale uses its own path. It must not wait for buyers of another sale that was killed,
+        // for example.
         path: format!("{LOCKS}/{}", folder.name),
     };
     print(&format!(
@@ -41,7 +41,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     ));
     let sold = both_rounds(plan, &folder, &lock, &mut stop).await;
     clean_up(&client, &lock.path).await;
-    drop(ensemble); // a server of its own is needed up to here
+    drop(ensemble); // a server of this process must run until here
     sold
 }
 
@@ -68,8 +68,8 @@ fn no_shop(error: ShopError) -> Failure {
     Failure::broken("cannot open the shop", error)
 }
 
-/// Plays the holder that was paused: the first one of the sale, which wakes up now
-/// and goes on to write. The shop must not let it.
+/// Plays a holder that was paused: the first holder of the sale resumes now and writes. The shop
+/// must reject the write.
 async fn write_late(plan: &Plan, with: &Outcome, shop: &Shop) -> Result<String, String> {
     let [first, .., last] = &with.holdings[..] else {
         return Ok("a late write was not tried: there was only one holder".to_owned());
@@ -111,7 +111,7 @@ fn verdict(
     Err(Failure::PromiseBroken)
 }
 
-/// Even without the lock the buyers may be lucky.
+/// Reports a round without the lock that did not oversell by chance.
 fn not_oversold(plan: &Plan, without: &Outcome) -> String {
     let (sold, left) = (without.sold, without.stock_left);
     if sold.saturating_add(left) == plan.items {
@@ -120,8 +120,8 @@ fn not_oversold(plan: &Plan, without: &Outcome) -> String {
     format!("\nwithout the lock: not oversold, but the book is wrong: {sold} sold, {left} left\n")
 }
 
-/// Opens the session that cleans up at the end, and finds out first of all whether
-/// there is anything to connect to.
+/// Opens the session that cleans up at the end. This also checks first of all that the ensemble can
+/// be reached.
 async fn connect(connect: &str) -> Result<Client, Failure> {
     let unavailable = |error: Error| Failure::Unavailable(error.to_string());
     let config = Config::new(connect).map_err(unavailable)?;
@@ -134,18 +134,18 @@ async fn connect(connect: &str) -> Result<Client, Failure> {
     }
 }
 
-/// Removes the lock's path right away. It is a container, which the server would
-/// remove too, in a minute or so; so it does not matter if this fails.
+/// Deletes the lock's path at once. It is a container, so the server would also remove it, in about
+/// a minute. A failure here does no harm.
 async fn clean_up(client: &Client, path: &str) {
     let deletes = async {
         let _ = client.delete(path, None).await;
-        let _ = client.delete(LOCKS, None).await; // stays if another sale is on
+        let _ = client.delete(LOCKS, None).await; // fails while another sale runs
         client.close().await;
     };
     let _ = tokio::time::timeout(CLEAN_UP_TIMEOUT, deletes).await;
 }
 
-/// A temporary folder, removed with all that is in it.
+/// A temporary folder. Dropping it removes the folder with its contents.
 struct Folder {
     name: String,
     path: PathBuf,

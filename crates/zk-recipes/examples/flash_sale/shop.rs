@@ -1,8 +1,7 @@
 //! The shop: an SQLite file with one number in stock, and the list of purchases.
 //!
-//! It is the resource that the lock protects, and it checks the fencing token. It
-//! knows nothing of the lock; a token is just a number that grows from one holder
-//! to the next.
+//! It is the resource that the lock protects, and it checks the fencing token. It does not use the
+//! lock itself. For the shop, a token is a number that grows from one holder to the next.
 
 use std::fmt;
 use std::path::Path;
@@ -13,19 +12,19 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::Mutex;
 use tokio::task;
 
-/// How long SQLite waits for another process to finish its transaction; so long
-/// that SQLite itself is never what fails.
+/// Time for which SQLite waits for the transaction of another process. It is long enough that
+/// SQLite itself never causes a failure.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) enum ShopError {
-    /// The token is smaller than one that was seen before: whoever brings it was
-    /// overtaken by another holder of the lock.
+    /// The token is smaller than a token that the shop has seen before: another holder of the lock
+    /// has overtaken this one.
     Overtaken {
         token: i64,
     },
     Sqlite(rusqlite::Error),
-    /// The thread at work on the file broke down.
+    /// The blocking thread that accesses the file failed.
     Thread(task::JoinError),
 }
 
@@ -36,7 +35,7 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    /// Makes the file.
+    /// Creates the file.
     pub(crate) fn create(file: &Path, items: u32) -> Result<Self, ShopError> {
         let connection = connect(file)?;
         connection.execute_batch(
@@ -56,9 +55,9 @@ impl Shop {
         Self { connection: Arc::new(Mutex::new(connection)) }
     }
 
-    /// Reads the stock. A holder of the lock gives its token along here already,
-    /// and not only with the write: otherwise a holder that was overtaken could
-    /// still write between this reading and the write that is based on it.
+    /// Reads the stock. A holder of the lock passes its token here too, not only with the write.
+    /// Otherwise an overtaken holder could still write between this read and the write that is
+    /// based on it.
     pub(crate) async fn stock(&self, token: Option<i64>) -> Result<u32, ShopError> {
         self.transaction(move |transaction| {
             if let Some(token) = token {
@@ -69,7 +68,7 @@ impl Shop {
         .await
     }
 
-    /// Writes down a purchase and the stock that is left, as the buyer reckons.
+    /// Records a purchase and the remaining stock, as the buyer has computed it.
     pub(crate) async fn sell(
         &self,
         buyer: u32,
@@ -87,7 +86,7 @@ impl Shop {
         .await
     }
 
-    /// How many purchases are written down.
+    /// Returns the number of recorded purchases.
     pub(crate) async fn sold(&self) -> Result<u32, ShopError> {
         self.transaction(|transaction| {
             Ok(transaction.query_row("SELECT count(*) FROM purchases", [], |row| row.get(0))?)
@@ -95,7 +94,7 @@ impl Shop {
         .await
     }
 
-    /// Does `work` in one transaction, on a thread that may block.
+    /// Runs `work` in one transaction, on a thread that may block.
     async fn transaction<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, ShopError> + Send + 'static,
@@ -112,13 +111,15 @@ impl Shop {
     }
 }
 
-/// The check that makes the lock safe: a token is remembered, and every smaller one
-/// is refused from then on. Between the moment when a holder has looked at its lock
-/// and the moment when its write arrives here, any amount of time may pass (a
-/// paused virtual machine, a swapped-out process, a slow network), and somebody
-/// else may have got the lock. The holder cannot know; only this place can.
+/// Checks the fencing token: the shop stores each token, and rejects every smaller one from then
+/// on. This check makes the lock safe.
 ///
-/// It must be in one transaction with what it protects.
+/// Any amount of time may pass between a holder's check of its lock and the arrival of its write
+/// here. A paused virtual machine, a swapped-out process or a slow network can cause this. Another
+/// holder may have acquired the lock in between. The holder cannot detect this; only the resource
+/// can.
+///
+/// The check must be in one transaction with the data that it protects.
 fn admit(transaction: &Transaction<'_>, token: i64) -> Result<(), ShopError> {
     let admitted = transaction
         .execute("UPDATE shop SET largest_token = ?1 WHERE largest_token <= ?1", [token])?;
@@ -131,7 +132,7 @@ fn admit(transaction: &Transaction<'_>, token: i64) -> Result<(), ShopError> {
 fn connect(file: &Path) -> Result<Connection, ShopError> {
     let connection = Connection::open(file)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    // The file is thrown away: nothing of it needs to survive a power cut.
+    // The file is deleted after the sale, so it need not survive a power failure.
     connection.pragma_update(None, "synchronous", "OFF")?;
     Ok(connection)
 }

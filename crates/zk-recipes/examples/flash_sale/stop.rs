@@ -4,8 +4,8 @@ use tokio::sync::watch;
 
 use crate::failure::Failure;
 
-/// Takes the signals over from the operating system, which would end the process
-/// at once: the workers are to be told, and the temporary files removed.
+/// Handler of the signals. The operating system would end the process at once; this handler lets
+/// the program stop the workers and remove the temporary files.
 #[derive(Clone)]
 pub(crate) struct Stop {
     stopped: watch::Receiver<bool>,
@@ -19,7 +19,7 @@ impl Stop {
             tokio::select! {
                 heard = tokio::signal::ctrl_c() => {
                     if heard.is_err() {
-                        return; // the system's own handling stays in place
+                        return; // the default handling of the system stays in place
                     }
                 }
                 () = terminate.recv() => {}
@@ -29,7 +29,7 @@ impl Stop {
         Ok(Self { stopped })
     }
 
-    /// Waits for a signal, or returns at once if there was one.
+    /// Waits for a signal. Returns at once if a signal has arrived before.
     pub(crate) async fn heard(&mut self) {
         if self.stopped.wait_for(|stopped| *stopped).await.is_err() {
             std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! What is printed at the end.
+//! The output at the end of a sale.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -12,7 +12,7 @@ const NOTES: &str = "
   hand-off: from one holder's call of release to the return of the next acquire
 ";
 
-/// Both rounds side by side.
+/// Returns a table with both rounds side by side.
 pub(crate) fn rounds(plan: &Plan, without: &Outcome, with: &Outcome) -> String {
     let row = |label: &str, column: &dyn Fn(&Outcome) -> String| {
         format!("  {label:24}{:>16}{:>16}\n", column(without), column(with))
@@ -52,7 +52,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// Writes to the standard output; if nobody reads that, so be it.
+/// Writes to the standard output, and ignores a missing reader.
 pub(crate) fn print(text: &str) {
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

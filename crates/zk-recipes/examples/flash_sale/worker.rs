@@ -1,4 +1,4 @@
-//! A worker process: its share of the buyers, all at once, over one session.
+//! A worker process: it runs its share of the buyers concurrently, over one session.
 
 use std::error::Error;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,7 +16,7 @@ use crate::clock::now_ns;
 use crate::line::{Answer, GO, Holding, Line, Visit};
 use crate::shop::Shop;
 
-/// The longest that a buyer thinks between reading the stock and writing it.
+/// The longest time that a buyer waits between reading the stock and writing it.
 const THINK_MAX_US: u64 = 2_000;
 
 type AnyError = Box<dyn Error + Send + Sync>;
@@ -40,13 +40,14 @@ async fn work(job: &Job, orders: &mut mpsc::UnboundedReceiver<()>) -> Result<(),
     let client = Client::connect(connect).await?;
     let lock = Mutex::new(&client, path)?;
     let served = serve(job, &shop, Some(&lock), orders).await;
-    // Ends the session, so that the nodes of buyers who were not served go at once.
+    // Closes the session, so that the server deletes the nodes of buyers that were not served at
+    // once.
     client.close().await;
     served
 }
 
-/// Lets all buyers in at the word "go", and out again when they are served, or
-/// when the process that gives the orders is gone.
+/// Starts all buyers at the word "go". Returns when all of them are served, or when the process
+/// that sends the orders has exited.
 async fn serve(
     job: &Job,
     shop: &Shop,
@@ -81,21 +82,21 @@ async fn serve(
     }
 }
 
-/// The race: nothing keeps another buyer from reading the same stock.
+/// The race: another buyer may read the same stock.
 async fn visit(shop: &Shop, buyer: u32) -> Result<Visit, AnyError> {
     let answer = buy(shop, buyer, None).await?;
     Ok(Visit { answer, answered_ns: now_ns(), holding: None })
 }
 
-/// The same under the lock.
+/// The same purchase under the lock.
 async fn visit_with_lock(shop: &Shop, buyer: u32, lock: &Mutex) -> Result<Visit, AnyError> {
     let guard = lock.acquire().await?;
     let granted_ns = now_ns();
     let token = guard.token()?.get();
     let answer = buy(shop, buyer, Some(&guard)).await?;
     let release_called_ns = now_ns();
-    // Fails if the lock was no longer held for certain: then somebody else may have
-    // been in the shop as well, and only the token has kept the two apart.
+    // Fails if the lock was not provably held until now. Another buyer may have been in the shop at
+    // the same time then, and only the token has kept the two apart.
     guard.release().await?;
     Ok(Visit {
         answer,
@@ -104,14 +105,14 @@ async fn visit_with_lock(shop: &Shop, buyer: u32, lock: &Mutex) -> Result<Visit,
     })
 }
 
-/// Reads the stock, thinks, and writes it back.
+/// Reads the stock, waits a short time, and writes it back.
 async fn buy(shop: &Shop, buyer: u32, guard: Option<&Guard>) -> Result<Answer, AnyError> {
     let stock = shop.stock(token(guard)?).await?;
     if stock == 0 {
         return Ok(Answer::SoldOut);
     }
     tokio::time::sleep(think_time()).await;
-    // Asked again right before the write: a lock can be lost while one thinks.
+    // The token is checked again right before the write: the lock may be lost during the wait.
     shop.sell(buyer, stock - 1, token(guard)?).await?;
     Ok(Answer::Bought)
 }
@@ -123,15 +124,15 @@ fn token(guard: Option<&Guard>) -> Result<Option<i64>, AnyError> {
     }
 }
 
-/// The standard library's hash maps start from random keys.
+/// Returns a random time. The hash maps of the standard library start from random keys.
 fn think_time() -> Duration {
     let random = RandomState::new().build_hasher().finish();
     Duration::from_micros(random % (THINK_MAX_US + 1))
 }
 
-/// One item for each "go" on the standard input, and the end when that is closed,
-/// which it is even when the process at the other end was killed. A thread, since
-/// it cannot be known when a blocking read ends.
+/// Returns one item for each "go" on the standard input, and ends when the input is closed. The
+/// input is also closed when the process at the other end is killed. A thread reads it, since a
+/// blocking read may never return.
 fn orders() -> mpsc::UnboundedReceiver<()> {
     let (tell, orders) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -146,6 +147,6 @@ fn orders() -> mpsc::UnboundedReceiver<()> {
 
 fn say(line: &Line) {
     let mut stdout = io::stdout().lock();
-    // If nobody reads any more, the standard input is about to end, too.
+    // If the output has no reader, the standard input is about to end, too.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }

@@ -1,4 +1,5 @@
-//! An HTTP service whose state outlives its sessions: it counts requests in ZooKeeper, under a lock.
+//! An HTTP service with a state that outlives its sessions: it counts requests in ZooKeeper, under
+//! a lock.
 //!
 //! ```sh
 //! cargo run -p zk-recipes --example http_service             # with an in-memory server of its own
@@ -20,7 +21,7 @@ use zk_testing::TestServer;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let own_server; // it runs for as long as this does
+    let own_server; // the server runs until this variable is dropped
     let connect_string = match std::env::args().nth(1) {
         Some(given) => given,
         None => {
@@ -39,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("POST http://{}/visits", listener.local_addr()?);
     let serving = axum::serve(listener, service::routes(sessions.clone()));
     serving.with_graceful_shutdown(interrupted(signal(SignalKind::terminate())?)).await?;
-    sessions.close().await; // the locks of requests that were under way are free
+    sessions.close().await; // releases the locks of requests in progress
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The service: its state is the manager of its sessions, and nothing of any one session.
+//! The routes of the service. Its state is the session manager, and no part of a single session.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use axum::routing::{get, post};
 use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionManager};
 use zk_recipes::{LockError, Mutex};
 
-/// How long a request waits for the lock.
+/// Time for which a request waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn routes(sessions: SessionManager) -> Router {
@@ -18,7 +18,7 @@ pub(crate) fn routes(sessions: SessionManager) -> Router {
     routes.with_state(sessions)
 }
 
-/// Whether requests can be served at the moment.
+/// Reports whether requests can be served at the moment.
 async fn health(State(sessions): State<SessionManager>) -> Response {
     let client = sessions.client();
     let status = match client.is_connected() {
@@ -31,7 +31,7 @@ async fn health(State(sessions): State<SessionManager>) -> Response {
 async fn visit(State(sessions): State<SessionManager>) -> Response {
     match tokio::time::timeout(PATIENCE, counted(&sessions)).await {
         Ok(Ok(answer)) => answer.into_response(),
-        // The lock is free again: its guard was dropped with the future.
+        // The lock is free again: dropping the future has dropped its guard.
         Err(_) => later("the lock is taken, or no server answers"),
         Ok(Err(error)) => match error.retry_on() {
             RetryOn::SameSession | RetryOn::NewSession => later(&error.to_string()),
@@ -55,7 +55,7 @@ async fn counted(sessions: &SessionManager) -> Result<String, LockError> {
     Ok(format!("visit {visits}, token {token}\n"))
 }
 
-/// Reads the count, and makes its node if it is not there.
+/// Reads the count, and creates its node if it does not exist.
 async fn read(client: &Client) -> Result<u64, LockError> {
     match client.get_data("/visits").await {
         Ok(node) => {

@@ -1,4 +1,4 @@
-//! The resource that the lock protects: it refuses a token below the largest that it has seen.
+//! The resource that the lock protects: it rejects a token below the largest one it has seen.
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,10 +29,11 @@ impl Ledger {
         Ok(Self { connection })
     }
 
-    /// Pays the next invoice, in one transaction with the look at the token; `None` if all are paid.
+    /// Pays the next invoice, in one transaction with the check of the token. Returns `None` if all
+    /// invoices are paid.
     ///
     /// # Errors
-    /// [`Error::QueryReturnedNoRows`] if a later holder of the lock was here before.
+    /// [`Error::QueryReturnedNoRows`] if a later holder of the lock has already used the ledger.
     pub(crate) fn pay_next(&mut self, by: &str, token: i64) -> Result<Option<u32>> {
         let transaction = self.connection.transaction()?;
         if transaction.execute("UPDATE fence SET token = ?1 WHERE token <= ?1", [token])? == 0 {
@@ -49,7 +50,7 @@ impl Ledger {
         Ok(number)
     }
 
-    /// How many are paid.
+    /// Returns the number of paid invoices.
     pub(crate) fn paid(&self) -> Result<u32> {
         let count = "SELECT count(*) FROM invoices WHERE paid_by IS NOT NULL";
         self.connection.query_row(count, [], |row| row.get(0))

@@ -1,5 +1,5 @@
-//! A worker that pays invoices out of an SQLite file. Any number of them may run: one works, and the
-//! next takes over when it ends, or when its session expires.
+//! A worker that pays invoices from an SQLite file. Any number of workers may run. One of them
+//! works, and the next one takes over when it exits or its session expires.
 //!
 //! ```sh
 //! cargo run -p zk-recipes --example sqlite_worker                 # two workers, one of which expires
@@ -20,7 +20,7 @@ use zk_testing::TestServer;
 
 use crate::ledger::Ledger;
 
-/// How many invoices the ledger begins with.
+/// Number of invoices in a new ledger.
 const INVOICES: u32 = 20;
 
 #[tokio::main]
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     }
 }
 
-/// Two workers on a server of this process. The session of the one that works is ended by force.
+/// Runs two workers on a server of this process, and expires the session of the first one.
 async fn demonstrate() -> Result<(), Box<dyn Error + Send + Sync>> {
     let server = TestServer::start().await?;
     let file: PathBuf =

@@ -1,4 +1,4 @@
-//! The work, and the loop around it.
+//! The work of a worker, and the loop around it.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,7 +10,7 @@ use zk_recipes::{HeldLock, run_whenever_held};
 
 use crate::ledger::Ledger;
 
-/// How long an invoice takes.
+/// Time that the payment of an invoice takes.
 const TAKES: Duration = Duration::from_millis(20);
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -21,7 +21,7 @@ pub(crate) async fn work(
     sessions: &SessionManager,
     file: &Path,
 ) -> Result<u32, Failure> {
-    // Shared with the blocking thread that writes; the lock of ZooKeeper lets one worker write.
+    // Shared with the blocking thread that writes. The ZooKeeper lock lets only one worker write.
     let ledger = Arc::new(Mutex::new(Ledger::open(file)?));
     let mut paid = 0;
     loop {

@@ -1,4 +1,4 @@
-//! A session for programs without async.
+//! The blocking client of a session.
 
 use std::fmt;
 use std::future::Future;
@@ -7,10 +7,10 @@ use zk_session::{
     Children, Config, CreateMode, Created, DedicatedThread, Error, NodeData, SessionEnd, Stat,
 };
 
-/// Blocking client of a session that has a thread of its own. Cheap to clone. Dropping the last clone,
-/// lock and guard of a session closes it.
+/// A blocking client of a session on a dedicated thread. Cheap to clone. The session closes when
+/// the last clone, lock and guard of the session is dropped.
 ///
-/// It has the plain operations; [`block_on`](Self::block_on) calls any other on the
+/// It has the basic operations. [`block_on`](Self::block_on) calls any other operation of the
 /// [async client](Self::as_async).
 ///
 /// ```no_run
@@ -33,24 +33,24 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens a session with all defaults, and waits until it is open.
+    /// Opens a session with the default configuration and waits until it is connected.
     ///
     /// # Errors
     /// As [`Config::new`] and [`Config::connect`].
     ///
     /// # Panics
-    /// In a task of a runtime, as all calls that block.
+    /// Panics in a task of a runtime, as all blocking calls do.
     pub fn connect(connect_string: &str) -> Result<Self, Error> {
         Self::connect_with(Config::new(connect_string)?)
     }
 
-    /// Opens a session as the configuration says, and waits until it is open.
+    /// Opens a session with this configuration and waits until it is connected.
     ///
     /// # Errors
     /// As [`Config::connect`].
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn connect_with(config: Config) -> Result<Self, Error> {
         let (client, thread) = config.connect_blocking()?;
         Ok(Self::of(client, thread))
@@ -60,16 +60,16 @@ impl Client {
         Self { client, thread }
     }
 
-    /// The async client of the same session.
+    /// Returns the async client of the same session.
     #[must_use]
     pub fn as_async(&self) -> &zk_session::Client {
         &self.client
     }
 
-    /// Runs a future to its end on the calling thread, its timers on the session's.
+    /// Runs a future to completion on the calling thread. Its timers run on the session's thread.
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.thread.block_on(future)
     }
@@ -77,7 +77,7 @@ impl Client {
     /// Creates a node; see [`zk_session::Client::create`].
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     pub fn create(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<Created, Error> {
         self.block_on(self.client.create(path, data, mode))
     }
@@ -85,7 +85,7 @@ impl Client {
     /// Reads a node; see [`zk_session::Client::get_data`].
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     pub fn get_data(&self, path: &str) -> Result<NodeData, Error> {
         self.block_on(self.client.get_data(path))
     }
@@ -93,7 +93,7 @@ impl Client {
     /// Writes a node's data; see [`zk_session::Client::set_data`].
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat, Error> {
         self.block_on(self.client.set_data(path, data, version))
     }
@@ -101,15 +101,15 @@ impl Client {
     /// Deletes a node; see [`zk_session::Client::delete`].
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
         self.block_on(self.client.delete(path, version))
     }
 
-    /// Returns the stat of a node, if it exists; see [`zk_session::Client::exists`].
+    /// Returns the stat of a node if it exists; see [`zk_session::Client::exists`].
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     pub fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
         self.block_on(self.client.exists(path))
     }
@@ -117,18 +117,18 @@ impl Client {
     /// Lists the children of a node; see [`zk_session::Client::get_children`].
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     pub fn get_children(&self, path: &str) -> Result<Children, Error> {
         self.block_on(self.client.get_children(path))
     }
 
-    /// Blocks until the session has ended, and returns how.
+    /// Blocks until the session has ended, and returns the reason.
     #[must_use]
     pub fn wait_for_end(&self) -> SessionEnd {
         self.block_on(self.client.wait_for_end())
     }
 
-    /// Ends the session, for all handles; see [`zk_session::Client::close`].
+    /// Closes the session for all handles; see [`zk_session::Client::close`].
     pub fn close(&self) {
         self.block_on(self.client.close());
     }

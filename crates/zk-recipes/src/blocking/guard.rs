@@ -1,4 +1,4 @@
-//! A lock that is held by a program without async.
+//! The guard of a lock in a program without async.
 
 use std::fmt;
 use std::future::Future;
@@ -15,12 +15,12 @@ use crate::multi_lock::{MultiGuard, MultiLockError};
 use crate::rwlock::WriteGuard;
 use crate::semaphore::Lease;
 
-/// A lock that is held. It dereferences to the async guard, for `token()`, `is_held()`, `remaining()`
-/// and `node()`, which send no request.
+/// A lock that is held. It dereferences to the async guard, for `token()`, `is_held()`,
+/// `remaining()` and `node()`, which send no request.
 ///
-/// Dropping the guard releases the lock, and waits for that for at most
-/// [a tenth of a second](zk_session::limits::CLOSE_ON_DROP_WAIT); not in a task of a runtime, and not
-/// without a connection.
+/// Dropping the guard releases the lock, and waits for the release for at most [a tenth of a
+/// second](zk_session::limits::CLOSE_ON_DROP_WAIT). The drop does not wait in a task of a runtime,
+/// or without a connection.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct Guard<G: Release> {
     /// `None` once the lock is released.
@@ -37,26 +37,27 @@ impl<G: Release> Guard<G> {
     /// [`Guard::release`](crate::Guard::release).
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     ///
     /// # Panics
-    /// In a task of a runtime, as all calls that block.
+    /// Panics in a task of a runtime, as all blocking calls do.
     pub fn release(self) -> Result<(), G::Error> {
         let (guard, client) = self.into_parts();
         client.block_on(guard.release())
     }
 
-    /// Blocks until the lock is lost, and returns why; `None` if it is still held after `timeout`.
+    /// Blocks until the lock is lost and returns the reason; returns `None` if it is still held
+    /// after `timeout`.
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     #[must_use]
     pub fn wait_lost(&self, timeout: Duration) -> Option<LossReason> {
         let lost = self.lost();
         self.client.block_on(async { tokio::time::timeout(timeout, lost).await.ok() })
     }
 
-    /// The async guard, for an async part of the program.
+    /// Returns the async guard, for an async part of the program.
     pub fn into_async(self) -> G {
         self.into_parts().0
     }
@@ -83,26 +84,28 @@ impl<G: Release> Drop for Guard<G> {
 }
 
 impl Guard<crate::Guard> {
-    /// Asks a quorum of the ensemble for the lock's node; see [`Guard::check`](crate::Guard::check).
+    /// Confirms with a quorum of the ensemble that the lock's node exists; see
+    /// [`Guard::check`](crate::Guard::check).
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn check(&self) -> Result<FencingToken, LockError> {
         self.client.block_on((**self).check())
     }
 }
 
 impl Guard<WriteGuard> {
-    /// Asks a quorum of the ensemble for the lock's node; see [`Guard::check`](crate::Guard::check).
+    /// Confirms with a quorum of the ensemble that the lock's node exists; see
+    /// [`Guard::check`](crate::Guard::check).
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn check(&self) -> Result<FencingToken, LockError> {
         self.client.block_on((**self).check())
     }
@@ -110,10 +113,10 @@ impl Guard<WriteGuard> {
     /// Turns the write lock into a read lock; see [`WriteGuard::downgrade`].
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn downgrade(self) -> Result<Guard<crate::Guard>, LockError> {
         let (guard, client) = self.into_parts();
         let guard = client.block_on(guard.downgrade())?;
@@ -136,15 +139,15 @@ impl<G: Release + fmt::Debug> fmt::Debug for Guard<G> {
     }
 }
 
-/// An async guard, as a blocking [`Guard`] is made of. Implemented by the guards of this crate.
+/// An async guard that a blocking [`Guard`] can wrap. The guards of this crate implement it.
 pub trait Release {
-    /// Why the lock could not be released in order.
+    /// Error of a release.
     type Error;
 
     /// Releases the lock.
     fn release(self) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Waits until the lock is lost.
+    /// Waits until the lock is lost and returns the reason.
     fn lost(&self) -> impl Future<Output = LossReason> + 'static;
 }
 

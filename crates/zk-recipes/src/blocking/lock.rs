@@ -1,4 +1,4 @@
-//! Locks whose calls block.
+//! Locks with blocking calls.
 
 use std::fmt;
 use std::future::Future;
@@ -15,10 +15,10 @@ use crate::participants::Participant;
 use crate::rwlock::WriteGuard;
 use crate::semaphore::Lease;
 
-/// A lock whose calls block the calling thread. Cheap to clone; any number of threads may use it,
-/// each of which queues for itself.
+/// A lock whose calls block the calling thread. It is cheap to clone, and any number of threads may
+/// use it. Each acquisition queues separately.
 ///
-/// The promises and costs are those of the async lock, which [`as_async`](Self::as_async) gives.
+/// It has the promises and costs of the async lock, which [`as_async`](Self::as_async) returns.
 #[derive(Clone)]
 pub struct Lock<L> {
     client: Client,
@@ -26,8 +26,7 @@ pub struct Lock<L> {
 }
 
 impl<L: Acquire> Lock<L> {
-    /// The blocking form of an async lock made with the same session, for options that the
-    /// constructors here do not have.
+    /// Wraps an async lock of the same session, for options that the constructors here do not have.
     ///
     /// ```no_run
     /// use zk_recipes::blocking::{Client, Mutex};
@@ -44,18 +43,18 @@ impl<L: Acquire> Lock<L> {
         Self { client: client.clone(), lock }
     }
 
-    /// The async lock.
+    /// Returns the async lock.
     pub fn as_async(&self) -> &L {
         &self.lock
     }
 
-    /// Waits for the lock, as long as it takes.
+    /// Waits until the lock is acquired, without a time limit.
     ///
     /// # Errors
     /// As [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Panics
-    /// In a task of a runtime, as all calls that block.
+    /// Panics in a task of a runtime, as all blocking calls do.
     pub fn acquire(&self) -> Result<Guard<L::Guard>, L::Error> {
         let guard = self.client.block_on(self.lock.acquire())?;
         Ok(Guard::new(&self.client, guard))
@@ -67,19 +66,19 @@ impl<L: Acquire> Lock<L> {
     /// As [`Mutex::try_acquire`](crate::Mutex::try_acquire).
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn try_acquire(&self) -> Result<Option<Guard<L::Guard>>, L::Error> {
         let acquired = self.client.block_on(self.lock.try_acquire())?;
         Ok(acquired.map(|guard| Guard::new(&self.client, guard)))
     }
 
-    /// Waits for the lock for at most `timeout`; returns `None` if it was not acquired by then.
+    /// Waits until the lock is acquired, for at most `timeout`; returns `None` after the timeout.
     ///
     /// # Errors
     /// As [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard<L::Guard>>, L::Error> {
         let acquired = self.client.block_on(self.lock.acquire_timeout(timeout))?;
         Ok(acquired.map(|guard| Guard::new(&self.client, guard)))
@@ -87,69 +86,69 @@ impl<L: Acquire> Lock<L> {
 }
 
 impl<L: crate::Lock + Clone + 'static> Lock<L> {
-    /// The lock as a part of a [`MultiLock`](super::MultiLock).
+    /// Returns the lock as a part of a [`MultiLock`](super::MultiLock).
     pub fn shared(&self) -> Arc<dyn crate::Lock> {
         Arc::new(self.lock.clone())
     }
 }
 
 impl Lock<crate::Mutex> {
-    /// The blocking form of [`Mutex::new`](crate::Mutex::new).
+    /// Blocking form of [`Mutex::new`](crate::Mutex::new).
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         Ok(Self::of(client, crate::Mutex::new(client.as_async(), path)?))
     }
 
-    /// The holder and the waiters, in order.
+    /// Returns the holder and the waiters, in queue order.
     ///
     /// # Errors
-    /// A failed request.
+    /// Returns an error if a request fails.
     pub fn participants(&self) -> Result<Vec<Participant>, LockError> {
         self.client.block_on(self.lock.participants())
     }
 }
 
 impl Lock<crate::SemaphoreMutex> {
-    /// The blocking form of [`SemaphoreMutex::new`](crate::SemaphoreMutex::new).
+    /// Blocking form of [`SemaphoreMutex::new`](crate::SemaphoreMutex::new).
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         Ok(Self::of(client, crate::SemaphoreMutex::new(client.as_async(), path)?))
     }
 }
 
 impl Lock<crate::Semaphore> {
-    /// The blocking form of [`Semaphore::new`](crate::Semaphore::new).
+    /// Blocking form of [`Semaphore::new`](crate::Semaphore::new).
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str, max: u32) -> Result<Self, PathError> {
         Ok(Self::of(client, crate::Semaphore::new(client.as_async(), path, max)?))
     }
 
-    /// Waits for several permits at once; see
+    /// Waits until several permits are acquired together; see
     /// [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
     ///
     /// # Errors
-    /// See there.
+    /// The same as the async method.
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn acquire_many(&self, permits: u32) -> Result<Guard<Lease>, LockError> {
         let lease = self.client.block_on(self.lock.acquire_many(permits))?;
         Ok(Guard::new(&self.client, lease))
     }
 
-    /// As [`acquire_many`](Self::acquire_many), but no longer than `timeout`.
+    /// As [`acquire_many`](Self::acquire_many), for at most `timeout`.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many).
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn acquire_many_timeout(
         &self,
         permits: u32,
@@ -161,8 +160,8 @@ impl Lock<crate::Semaphore> {
 }
 
 impl Lock<crate::MultiLock> {
-    /// The blocking form of [`MultiLock::in_canonical_order`](crate::MultiLock::in_canonical_order),
-    /// of locks as [`shared`](Self::shared) gives them.
+    /// Blocking form of [`MultiLock::in_canonical_order`](crate::MultiLock::in_canonical_order),
+    /// for locks from [`shared`](Self::shared).
     pub fn in_canonical_order(
         client: &Client,
         locks: impl IntoIterator<Item = Arc<dyn crate::Lock>>,
@@ -170,13 +169,13 @@ impl Lock<crate::MultiLock> {
         Self::of(client, crate::MultiLock::in_canonical_order(locks))
     }
 
-    /// The blocking form of [`MultiLock::new`](crate::MultiLock::new).
+    /// Blocking form of [`MultiLock::new`](crate::MultiLock::new).
     pub fn new(client: &Client, locks: impl IntoIterator<Item = Arc<dyn crate::Lock>>) -> Self {
         Self::of(client, crate::MultiLock::new(locks))
     }
 }
 
-/// The blocking form of [`crate::RwLock`].
+/// A read-write lock with blocking calls; the blocking form of [`crate::RwLock`].
 #[derive(Clone, Debug)]
 pub struct RwLock {
     read: ReadLock,
@@ -184,15 +183,15 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    /// The blocking form of [`RwLock::new`](crate::RwLock::new).
+    /// Blocking form of [`RwLock::new`](crate::RwLock::new).
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         Ok(Self::of(client, &crate::RwLock::new(client.as_async(), path)?))
     }
 
-    /// The blocking form of an async lock made with the same session.
+    /// Wraps an async lock of the same session.
     #[must_use]
     pub fn of(client: &Client, lock: &crate::RwLock) -> Self {
         Self {
@@ -201,13 +200,13 @@ impl RwLock {
         }
     }
 
-    /// The read side, which any number of readers hold at a time.
+    /// Returns the read side. Any number of readers hold it at a time.
     #[must_use]
     pub fn read(&self) -> &ReadLock {
         &self.read
     }
 
-    /// The write side, which one writer holds at a time, beside no reader.
+    /// Returns the write side. One writer holds it alone.
     #[must_use]
     pub fn write(&self) -> &WriteLock {
         &self.write
@@ -220,20 +219,20 @@ impl<L: fmt::Debug> fmt::Debug for Lock<L> {
     }
 }
 
-/// An async lock, as a blocking [`Lock`] is made of. Implemented by the locks of this crate.
+/// An async lock that a blocking [`Lock`] can wrap. The locks of this crate implement it.
 pub trait Acquire {
     /// The guard of a held lock.
     type Guard: Release;
-    /// Why the lock could not be acquired.
+    /// Error of an acquisition.
     type Error;
 
-    /// Waits for the lock.
+    /// Waits until the lock is acquired.
     fn acquire(&self) -> impl Future<Output = Result<Self::Guard, Self::Error>>;
 
     /// Acquires the lock if it is free.
     fn try_acquire(&self) -> impl Future<Output = Result<Option<Self::Guard>, Self::Error>>;
 
-    /// Waits for the lock, but no longer than `timeout`.
+    /// Waits until the lock is acquired, for at most `timeout`.
     fn acquire_timeout(
         &self,
         timeout: Duration,

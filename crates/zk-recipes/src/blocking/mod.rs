@@ -1,15 +1,17 @@
 //! The locks for programs without async.
 //!
-//! A [`Client`] opens its session on a thread of its own, which sends the heartbeats and notices a
-//! lost lock whatever the caller's threads are busy with. Every call blocks the calling thread until
-//! its answer arrives. Any number of threads may call. Calls in a task of a runtime panic: await the
-//! async API there.
+//! A [`Client`] opens its session on a dedicated thread. This thread sends the heartbeats and
+//! detects a lost lock, even while the caller's threads are busy. Each call blocks the calling
+//! thread until its reply arrives. Any number of threads may call. Calls in a task of a runtime
+//! panic: use the async API there.
 //!
-//! Dropping a guard waits up to [a tenth of a second](zk_session::limits::CLOSE_ON_DROP_WAIT) for the
-//! release of its lock, and dropping the last handle as long for the server to close the session.
-//! So a program leaves no lock behind when `main` returns, by `?` too, or panics. What is never
-//! dropped stays for a session timeout: guards in statics, in threads that are not joined, in a
-//! program that calls [`std::process::exit`], aborts on a panic, or is killed.
+//! Dropping a guard waits up to [a tenth of a second](zk_session::limits::CLOSE_ON_DROP_WAIT) for
+//! the release of its lock. Dropping the last handle waits as long for the server to close the
+//! session. So a program leaves no lock behind when `main` returns, with `?` too, or panics.
+//!
+//! A lock that is never dropped stays until the session expires. Examples are guards in statics and
+//! in threads that are not joined. The same applies to a program that calls [`std::process::exit`],
+//! aborts on a panic, or is killed.
 //!
 //! # Example
 //!
@@ -39,20 +41,20 @@ pub use guard::{Guard, Release};
 pub use lock::{Acquire, Lock, RwLock};
 pub use session_manager::SessionManager;
 
-/// The blocking form of [`crate::Mutex`].
+/// Blocking form of [`crate::Mutex`].
 pub type Mutex = Lock<crate::Mutex>;
 
-/// The blocking form of [`crate::SemaphoreMutex`].
+/// Blocking form of [`crate::SemaphoreMutex`].
 pub type SemaphoreMutex = Lock<crate::SemaphoreMutex>;
 
-/// The blocking form of [`crate::Semaphore`].
+/// Blocking form of [`crate::Semaphore`].
 pub type Semaphore = Lock<crate::Semaphore>;
 
-/// The blocking form of [`crate::MultiLock`].
+/// Blocking form of [`crate::MultiLock`].
 pub type MultiLock = Lock<crate::MultiLock>;
 
-/// The blocking form of [`crate::ReadLock`].
+/// Blocking form of [`crate::ReadLock`].
 pub type ReadLock = Lock<crate::ReadLock>;
 
-/// The blocking form of [`crate::WriteLock`].
+/// Blocking form of [`crate::WriteLock`].
 pub type WriteLock = Lock<crate::WriteLock>;

@@ -1,11 +1,11 @@
-//! One session after another, for programs without async.
+//! A sequence of sessions, for programs without async.
 
 use zk_session::{Config, DedicatedThread, Error};
 
 use super::Client;
 
-/// The blocking form of [`zk_session::SessionManager`]: it holds the current session, and opens the
-/// next one on its own thread when one has expired.
+/// The blocking form of [`zk_session::SessionManager`]. It holds the current session, and opens the
+/// next one on its own thread after an expiry.
 ///
 /// ```no_run
 /// use zk_recipes::blocking::{Mutex, SessionManager};
@@ -30,19 +30,19 @@ pub struct SessionManager {
 }
 
 impl SessionManager {
-    /// Opens the first session, and waits until it is open.
+    /// Opens the first session and waits until it is connected.
     ///
     /// # Errors
     /// As [`Config::connect`].
     ///
     /// # Panics
-    /// In a task of a runtime, as all calls that block.
+    /// Panics in a task of a runtime, as all blocking calls do.
     pub fn connect_with(config: Config) -> Result<Self, Error> {
         let (manager, thread) = zk_session::SessionManager::connect_blocking(config)?;
         Ok(Self { manager, thread })
     }
 
-    /// The async manager of the same sessions.
+    /// Returns the async manager of the same sessions.
     #[must_use]
     pub fn as_async(&self) -> &zk_session::SessionManager {
         &self.manager
@@ -54,28 +54,29 @@ impl SessionManager {
         Client::of(self.manager.client(), self.thread.clone())
     }
 
-    /// Returns the client of the current session; waits for the next session if it has ended.
+    /// Returns the client of the current session. If that session has ended, waits for the next
+    /// one.
     ///
     /// # Errors
     /// As [`zk_session::SessionManager::open_client`].
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn open_client(&self) -> Result<Client, Error> {
         let client = self.thread.block_on(self.manager.open_client())?;
         Ok(Client::of(client, self.thread.clone()))
     }
 
-    /// Runs a future to its end on the calling thread, its timers on the session's, for example
-    /// [`run_whenever_held`](crate::run_whenever_held).
+    /// Runs a future to completion on the calling thread, for example
+    /// [`run_whenever_held`](crate::run_whenever_held). Its timers run on the session's thread.
     ///
     /// # Panics
-    /// In a task of a runtime.
+    /// Panics in a task of a runtime.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.thread.block_on(future)
     }
 
-    /// Closes the current session, for all handles, and opens no other one.
+    /// Closes the current session for all handles, and opens no further session.
     pub fn close(&self) {
         self.thread.block_on(self.manager.close());
     }

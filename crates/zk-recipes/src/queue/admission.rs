@@ -1,33 +1,33 @@
-//! Who of those ahead is in a contender's way.
+//! Which contenders ahead block a waiter.
 
 use zk_session::{ChildList, KeyRule};
 
 use super::name::contains;
 use crate::planted::Planted;
 
-/// What a kind of contender waits for.
+/// The condition on which a kind of contender is granted the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// To be the first of all, where whoever is first stays so: mutexes.
+    /// It is the first of all contenders, and stays first: mutexes.
     FirstForGood,
-    /// To be the first of all: writers.
+    /// It is the first of all contenders: writers.
     First,
-    /// For those ahead whose names contain this to be gone: readers, for writers.
-    /// Curator looks for the text anywhere in the name, and so does this.
+    /// No contender ahead has a name that contains this text: readers, which wait for writers. Like
+    /// Curator, this matches the text anywhere in the name.
     Behind(&'static str),
-    /// For nobody by name: the leases of a semaphore are counted.
+    /// No names ahead matter, because the leases are counted: semaphores.
     Counted,
 }
 
 impl Admission {
-    /// True if nobody can come in ahead of a contender any more, so that it may count
-    /// those who go. Not with readers: a writer may put a read node in ahead of others
-    /// (CURATOR-621), and of writers too.
+    /// Returns true if no contender can be placed ahead of a waiter any more, so that the waiter
+    /// may count the contenders that leave. This is false for readers and writers: a downgrade may
+    /// place a read node ahead of others (CURATOR-621).
     pub(crate) fn looks_ahead(self) -> bool {
         self == Self::FirstForGood || Planted::WriterLooksAhead.is_on() && self == Self::First
     }
 
-    /// True of those who are in the way if they are ahead.
+    /// Returns true if a contender of this name, when it is ahead, blocks the waiter.
     pub(crate) fn counts(self, name: &[u8], rule: KeyRule<'_>) -> bool {
         match self {
             Self::FirstForGood | Self::First => rule.is_contender(name),
@@ -36,7 +36,7 @@ impl Admission {
         }
     }
 
-    /// Who is in the way, `None` if `own` is not in the list.
+    /// Returns the contenders that block `own`, or `None` if `own` is not in the list.
     pub(crate) fn in_the_way<'a>(
         self,
         names: &'a ChildList,
@@ -77,16 +77,16 @@ impl Admission {
     }
 }
 
-/// The nearest ahead of a contender that are in its way.
+/// The nearest contenders ahead that block a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InTheWay<'a> {
-    /// The nearest first.
+    /// The names, nearest first.
     pub(crate) nearest: [Option<&'a [u8]>; 2],
-    /// There are no others, nor will there be.
+    /// `nearest` is complete, and no contender can be placed ahead of the waiter.
     pub(crate) all_named: bool,
-    /// When the nearest goes, the contender is first, unless somebody comes in ahead.
+    /// The waiter is first once the nearest contender leaves, unless another one is placed ahead.
     pub(crate) is_next: bool,
-    /// There may be names in the list that are not of this recipe.
+    /// The list may contain names of other recipes.
     pub(crate) may_have_others: bool,
 }
 
@@ -103,7 +103,7 @@ mod tests {
     const RULE: KeyRule<'static> = KeyRule::new(&["__READ__", "__WRIT__"]);
 
     #[test]
-    fn a_writer_waits_for_all_and_a_reader_for_writers() {
+    fn admission_selects_nearest_blockers_by_kind() {
         let names = ["a__WRIT__0000000001", "b__READ__0000000002", "c__READ__0000000003"];
         let list = ChildList::from_names(names);
         let own = names[2].as_bytes();

@@ -4,26 +4,26 @@ use zk_session::{Client, Error, ErrorKind, RetryOn};
 
 use crate::limits::{THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
 
-/// Checks whether the request was not applied and may succeed when it is repeated. It may have to
-/// wait for a connection then.
+/// Returns true if the request was not applied and may succeed when it is repeated. The repeated
+/// request may have to wait for a connection.
 ///
-/// False for a client at its limits and for one on a read-only server: both refuse again at once,
-/// and a loop would never release its thread.
+/// Returns false for a client at its limits and for a client on a read-only server. Both fail again
+/// at once, and a retry loop would never yield its thread.
 pub(crate) fn is_transient(error: &Error) -> bool {
     use ErrorKind::{LimitReached, NotReadOnly};
     error.retry_on() == RetryOn::SameSession
         && !matches!(error.kind(), LimitReached(_) | NotReadOnly)
 }
 
-/// Counts the attempts at one request, and waits between them.
+/// Counts the attempts of one request, and waits between them.
 ///
-/// Trouble with the connection has no bound: the session reconnects or ends. Requests that time out
-/// in a row on a working connection have one, because the timeout of the handle is too short for the
-/// ensemble then.
+/// Connection problems have no limit: the session reconnects or ends. Consecutive timeouts on a
+/// working connection have one, because the timeout of the handle is too short for the ensemble
+/// then.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     timed_out: u32,
-    /// How many connections had been lost at the first of those.
+    /// Number of connections lost before the first of these timeouts.
     cuts: u64,
 }
 
@@ -31,8 +31,8 @@ impl Attempts {
     /// Waits before the request is repeated.
     ///
     /// # Errors
-    /// The error itself, if it is not [transient](is_transient), or if the request has timed out
-    /// too often.
+    /// Returns `error` if it is not [transient](is_transient), or if the request has timed out too
+    /// often.
     pub(crate) async fn again(&mut self, client: &Client, error: Error) -> Result<(), Error> {
         match is_transient(&error) {
             true => self.pause(client, error).await,
@@ -40,7 +40,7 @@ impl Attempts {
         }
     }
 
-    /// As [`again`](Self::again), for a request that does no harm if it is applied twice.
+    /// As [`again`](Self::again), for a request that may be applied twice without harm.
     ///
     /// # Errors
     /// As [`again`](Self::again).
@@ -71,14 +71,14 @@ impl Attempts {
             step.min(client.session_timeout() / 8)
         } else {
             self.timed_out = 0;
-            // A server that throttles answers at once. Anything else has taken its time, or waits
-            // for a connection by itself.
+            // A server that throttles replies at once. Other failures have taken some time, or the
+            // next request waits for a connection.
             if error.code().is_none() {
                 return Ok(());
             }
             THROTTLED_PAUSE
         };
-        // On the heap, as it is rare, to keep the futures of waiters small.
+        // On the heap, because it is rare; this keeps the futures of waiters small.
         Box::pin(client.sleep(pause)).await;
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! One node in the queue: put in once, found again after a lost answer, and taken
-//! out for certain.
+//! The node of a contender: created once, found again after a lost reply, and deleted in every
+//! case.
 
 use std::sync::Arc;
 
@@ -19,34 +19,34 @@ use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::planted::{self, Planted};
 
-/// A contender for a lock, from before its node exists until it is gone.
+/// A contender for a lock, from before the creation of its node until its deletion.
 ///
-/// Dropping it, at whatever moment, leaves no node behind: the clean-up is handed
-/// to the session, which sees to it over reconnects.
+/// Dropping it at any time leaves no node behind: the session deletes the node in the background,
+/// over reconnects.
 #[derive(Debug)]
 pub(crate) struct Contender {
     client: Client,
     kind: Arc<Kind>,
     protection: String,
-    /// Once the contender is next in line. Until then nothing rests on the lease, and keeping it
-    /// renewed would cost the ensemble writes for everybody who waits.
+    /// Set once the contender is next. Until then nothing depends on the lease, and renewing it
+    /// would cost the ensemble writes for each waiter.
     claim: Option<LeaseClaim>,
     state: State,
-    /// The watch on the own node that it waited with.
+    /// The watch on the own node from the time in the queue.
     watch: Option<Watch>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// There is no node.
+    /// The node does not exist.
     Out,
-    /// There may be a node: the answer to its creation has not been seen.
+    /// The node may exist: the reply to its creation has not arrived.
     Asked,
-    /// There is a node.
+    /// The node exists.
     In(Node),
 }
 
-/// Whether there is a node.
+/// Existence of the contender's node, as far as it is established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Out,
@@ -54,12 +54,12 @@ pub(crate) enum Presence {
     In,
 }
 
-/// A contender's node.
+/// The node of a contender.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) path: String,
-    /// The transaction that made the node. It grows over the life of the whole
-    /// ensemble; the sequence number starts again when an empty lock is removed.
+    /// The transaction that created the node. This number grows over the life of the ensemble; the
+    /// sequence number starts again when an empty lock is removed.
     pub(crate) czxid: i64,
 }
 
@@ -76,7 +76,7 @@ impl Contender {
         }
     }
 
-    /// Keeps the watch on the own node for as long as the node is there.
+    /// Keeps the watch on the own node while the node exists.
     pub(crate) fn keep_watch(&mut self, watch: Option<Watch>) {
         self.watch = watch;
     }
@@ -85,9 +85,9 @@ impl Contender {
         self.watch.take()
     }
 
-    /// True if there may be anything to hear of the own node: nobody knows without a watch.
+    /// Returns true if the own node may have changed: its watch has fired, or it has no watch.
     pub(crate) fn has_news(&mut self) -> bool {
-        // A task that has used up its budget would not be told of an event that is there.
+        // Without `unconstrained`, a task that has used up its coop budget would miss an event.
         let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
         if self.watch.as_mut().is_some_and(has_fired) {
             self.watch = None;
@@ -103,7 +103,7 @@ impl Contender {
         &self.kind
     }
 
-    /// The claim on the session's lease, from now on if there was none.
+    /// Returns the claim on the session's lease, and creates it on first use.
     pub(crate) fn claim(&mut self) -> &LeaseClaim {
         self.claim.get_or_insert_with(|| self.client.claim_lease())
     }
@@ -123,11 +123,11 @@ impl Contender {
         }
     }
 
-    /// Puts a node into the queue, and gives the list of children that was asked
-    /// for in the same write, unless something came in between.
+    /// Creates the node, and returns the list of children that was requested in the same write.
+    /// Returns `None` if the request was interrupted.
     ///
-    /// There is at most one node whatever happens: after a lost answer the node is
-    /// looked for, by the id in its name, before another one is made.
+    /// At most one node exists in any case: after a lost reply the node is looked up by the id in
+    /// its name before another one is created.
     pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
         let (data, path) = (self.data(), self.path_asked_for(""));
         let (mut attempts, mut parent_attempts) = (Attempts::default(), 0);
@@ -139,7 +139,7 @@ impl Contender {
                 let _one_write = self.client.batch();
                 let mode = CreateMode::EphemeralSequential;
                 let created = self.client.create_with_acl(&path, &data, mode, self.kind.acl());
-                // Who counts many of them asks for one list for all.
+                // A caller that counts many leases requests one list for all of them.
                 let listed = (!self.is_lease()).then(|| self.client.get_children(&self.kind.path));
                 (created, listed)
             };
@@ -154,7 +154,7 @@ impl Contender {
                 Err(error) => error,
             };
             if error.outcome() == Outcome::Unknown && !is_final(&error) {
-                // On the heap, as it is rare: all who wait keep the room for what is not.
+                // On the heap, because it is rare; this keeps the futures of waiters small.
                 if !Planted::BlindRecreate.is_on() && Box::pin(self.find()).await? {
                     return Ok(None);
                 }
@@ -162,7 +162,7 @@ impl Contender {
                 continue;
             }
             if error.outcome() == Outcome::Applied {
-                // There is a node, under a name that could not be read: swept on drop.
+                // The node exists under a name that could not be read. The drop deletes it.
                 return Err(error.into());
             }
             self.state = State::Out;
@@ -179,37 +179,35 @@ impl Contender {
         }
     }
 
-    /// What the node's data is to be.
+    /// Returns the data for the node.
     pub(crate) fn data(&self) -> Arc<[u8]> {
         self.kind.data.clone().unwrap_or_else(|| local_address(&self.client).into())
     }
 
-    /// The path of the node as far as it is up to this end, and then `sequence`.
+    /// Returns the path of the node up to the sequence number, followed by `sequence`.
     pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
         let name = [&*self.protection, &*self.kind.lock_name, sequence].concat();
         parents::child(&self.kind.path, &name)
     }
 
-    /// From now on there may be a node of the path asked for, which somebody else than
-    /// [`enter`](Self::enter) makes.
+    /// Records that the node of the requested path may exist, created by other code than
+    /// [`enter`](Self::enter).
     pub(crate) fn expect_node(&mut self) {
         self.state = State::Asked;
     }
 
-    /// There is none, and there will be none: it was not made, or has gone with a
-    /// transaction.
+    /// Records that the node does not exist: it was not created, or a transaction has deleted it.
     pub(crate) fn forget_node(&mut self) {
         self.state = State::Out;
     }
 
-    /// Looks for the node of a create whose answer was lost.
+    /// Looks up the node of a create whose reply was lost.
     async fn find(&mut self) -> Result<bool, LockError> {
         let mut attempts = Attempts::default();
         loop {
-            // This server may be behind the one that took the create. The sync also
-            // orders the list after everything the old connection still had in the
-            // pipes: the leader refuses what comes through a connection the session
-            // has moved away from.
+            // This server may lag behind the server that processed the create. The sync also orders
+            // the list after all requests in transit on the old connection: the leader rejects
+            // requests from a connection that the session has left.
             let (synced, listed) = {
                 let _one_write = self.client.batch();
                 (self.client.sync(&self.kind.path), self.client.get_children(&self.kind.path))
@@ -235,20 +233,20 @@ impl Contender {
                     self.take(Created { path, stat })?;
                     return Ok(true);
                 }
-                Ok(None) => {} // gone since the list was made
+                Ok(None) => {} // deleted since the list was read
                 Err(error) => attempts.again(&self.client, error).await?,
             }
         }
     }
 
-    /// The node is ours if this session owns it; a node that another session left
-    /// behind is as good as gone already (CURATOR-604).
+    /// Adopts the node if this session owns it. A node from another session is about to be deleted
+    /// (CURATOR-604).
     pub(crate) fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
         let number = sequence(name::of(&path), self.kind.rule());
         self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
         let is_own = stat.ephemeral_owner == self.client.session_id();
         if !is_own && !Planted::AdoptDeadSessionsNode.is_on() {
-            self.state = State::Out; // nor is it ours to delete
+            self.state = State::Out; // this session must not delete it
             return Err(LockError::Vanished { path });
         }
         match number {
@@ -257,16 +255,16 @@ impl Contender {
         }
     }
 
-    /// Leaves the queue, if need be, to start over under a new name, so that no
-    /// late answer of the old attempt can be mistaken for one of the new.
+    /// Deletes the node, if there is one, and prepares a new attempt under a new name. So a late
+    /// reply to the old attempt cannot be mistaken for a reply to the new one.
     pub(crate) fn restart(&mut self) {
         self.clean_up();
-        self.claim = None; // it is not next in line any more
+        self.claim = None; // it is no longer next
         self.protection = protection(&self.client.draw_uuid());
     }
 
-    /// Takes the node out and waits until the server has said so; false if somebody
-    /// else had taken it out before.
+    /// Deletes the node and waits until the server has confirmed it. Returns false if another
+    /// client had deleted it before.
     pub(crate) async fn leave(&mut self) -> Result<bool, zk_session::Error> {
         match std::mem::replace(&mut self.state, State::Out) {
             State::In(node) => self.client.delete_guaranteed(&node.path).await,
@@ -296,9 +294,8 @@ impl Contender {
     }
 }
 
-/// A create that is under way. One that has not left when nobody waits for it any more is
-/// taken back, and nothing has to be cleaned up after it: in an outage, a service may give
-/// up waiting for a lock very often.
+/// A create in progress. If it is dropped before the request is sent, the request is cancelled and
+/// needs no clean-up. In an outage, a service may cancel acquisitions very often.
 struct Creating<'a> {
     state: &'a mut State,
     asked: Pending<Created>,
@@ -329,7 +326,7 @@ impl Drop for Contender {
     }
 }
 
-/// True when the session is over: nothing is left to look for.
+/// Returns true if the session has ended: the server removes its nodes.
 pub(crate) fn is_final(error: &zk_session::Error) -> bool {
     error.fault() == zk_session::Fault::Session
 }

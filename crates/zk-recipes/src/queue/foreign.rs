@@ -1,20 +1,20 @@
 //! Nodes of other recipes on a lock's path.
 //!
 //! A mutex, a read-write lock and a semaphore at one path do not exclude each other. Each recipe
-//! creates its own node and then looks for nodes of the others. So if two arrive at the same time,
-//! at least one of them sees the other and refuses the path.
+//! creates its own node and then checks for nodes of the others. So if two recipes arrive at the
+//! same time, at least one of them detects the other and rejects the path.
 //!
-//! A mutex and a read-write lock check the list that they read anyway. If it contains `leases`, they
-//! list the children of that node, too. It belongs to a semaphore if it has a lease, or had
-//! children and has none: a semaphore that is idle at the moment uses it again.
+//! A mutex and a read-write lock check the list that they read in any case. If it contains
+//! `leases`, they also list the children of that node. It belongs to a semaphore if it has a lease,
+//! or if it had children and has none: an idle semaphore uses its empty node again.
 //!
-//! A semaphore lists `<path>` before it makes `leases`, so one that is refused leaves no such node. It
-//! does so again with its first lease. Then it is done for as long as the node `leases` is the same
-//! one: a mutex that arrives later finds that node.
+//! A semaphore lists `<path>` before it creates `leases`, so a rejected semaphore leaves no node.
+//! It repeats this list with its first lease. After that it does not check again while the node
+//! `leases` is the same one: a mutex that arrives later finds that node.
 //!
-//! An empty `leases` is refused until the server has removed it, as a container, within a minute or
-//! two: a semaphore that pauses may come back. One that arrives at the same time as a mutex, or
-//! whose server is behind, leaves such a node, too.
+//! An empty `leases` is rejected until the server has removed it, as a container, within a minute
+//! or two: an idle semaphore may use it again. A semaphore that arrives at the same time as a mutex,
+//! or whose server lags behind, also leaves such a node.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,15 +26,15 @@ use super::kind::Kind;
 use super::parents;
 use crate::error::LockError;
 
-/// Where the nodes of a semaphore's permits are.
+/// Name of the node that contains the leases of a semaphore.
 pub(crate) const LEASES: &str = "leases";
 
-/// A recipe that is recognised by the names of its nodes; see
+/// A recipe, as identified by the names of its nodes; see
 /// [`LockError::ForeignNode`](crate::LockError::ForeignNode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Recipe {
-    /// A [`Mutex`](crate::Mutex) with the usual lock name.
+    /// A [`Mutex`](crate::Mutex) with the default lock name.
     Mutex,
     /// A [`RwLock`](crate::RwLock).
     ReadWriteLock,
@@ -52,7 +52,7 @@ impl fmt::Display for Recipe {
     }
 }
 
-/// The recipe whose nodes have such names. `None` for names that none of the recipes gives.
+/// Returns the recipe that uses such names. Returns `None` for names that no recipe uses.
 fn recipe_of(name: &[u8]) -> Option<Recipe> {
     let (front, number) = name.split_last_chunk::<10>()?;
     let ends_in = |lock_name: &str| front.ends_with(lock_name.as_bytes());
@@ -67,16 +67,16 @@ fn recipe_of(name: &[u8]) -> Option<Recipe> {
     }
 }
 
-/// Whether a list has a node in which a semaphore keeps its leases.
+/// Result of the search for a semaphore's `leases` node in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leases {
-    /// It has no such node.
+    /// The list has no node of that name.
     None,
-    /// It has a node of that name.
+    /// The list has a node of that name, which may belong to a semaphore.
     MayBe,
 }
 
-/// Checks that the queue has no nodes of other recipes than this one.
+/// Checks that the queue has no nodes of other recipes than `recipe`.
 ///
 /// # Errors
 /// [`LockError::ForeignNode`].
@@ -85,7 +85,7 @@ pub(crate) fn refuse_in_queue(
     recipe: Recipe,
     names: &ChildList,
 ) -> Result<Leases, LockError> {
-    // The lock name of a mutex may end like that of another recipe.
+    // The lock name of a mutex may end like the lock name of another recipe.
     let is_own = |name: &[u8]| matches!(kind.rule().key(name), Key::Number(_));
     let mut leases = Leases::None;
     for name in names {
@@ -100,10 +100,10 @@ pub(crate) fn refuse_in_queue(
     Ok(leases)
 }
 
-/// Checks that the node `leases` is not that of a semaphore at the path.
+/// Checks that the node `leases` does not belong to a semaphore at the path.
 ///
 /// # Errors
-/// [`LockError::ForeignNode`], or a failed request.
+/// [`LockError::ForeignNode`], or the error of a failed request.
 pub(crate) async fn refuse_leases(client: &Client, path: &str) -> Result<(), LockError> {
     let leases = parents::child(path, LEASES);
     let Some(children) = answer(client, &leases, None).await? else { return Ok(()) };
@@ -115,29 +115,29 @@ pub(crate) async fn refuse_leases(client: &Client, path: &str) -> Result<(), Loc
         None if children.names.is_empty() && was_used(&children) => {
             Err(foreign(path, leases, Recipe::Semaphore))
         }
-        None => Ok(()), // not a semaphore's
+        None => Ok(()), // no node of a semaphore
     }
 }
 
-/// Whether the node ever had a child. If not, no server removes it, and a semaphore that comes with its
-/// first lease lists the path again.
+/// Whether the node ever had a child. If it had none, no server removes it, and a semaphore that
+/// creates its first lease there lists the path again.
 fn was_used(children: &Children) -> bool {
     children.stat.cversion > 0
 }
 
-/// Checks that a semaphore whose node `leases` does not exist may make it.
+/// Checks that a semaphore without a node `leases` may create it.
 ///
 /// # Errors
-/// [`LockError::ForeignNode`], or a failed request.
+/// [`LockError::ForeignNode`], or the error of a failed request.
 pub(crate) async fn refuse_before_leases(client: &Client, leases: &str) -> Result<(), LockError> {
     refuse_beside_semaphore(client, parents::above(leases).unwrap_or("/"), None).await
 }
 
-/// Checks that the path of a semaphore has no nodes of other recipes. `listed` saves a request, if
-/// there is an answer already.
+/// Checks that the path of a semaphore has no nodes of other recipes. `listed` is a list of its
+/// children, if one was already requested; it saves a request.
 ///
 /// # Errors
-/// [`LockError::ForeignNode`], or a failed request.
+/// [`LockError::ForeignNode`], or the error of a failed request.
 pub(crate) async fn refuse_beside_semaphore(
     client: &Client,
     path: &str,
@@ -152,7 +152,8 @@ pub(crate) async fn refuse_beside_semaphore(
     Ok(())
 }
 
-/// The children of a node. `None` if the node does not exist, or this client may not read it.
+/// Returns the children of a node. Returns `None` if the node does not exist, or if this client may
+/// not read it.
 async fn answer(
     client: &Client,
     path: &str,
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recipe_is_known_by_lock_name_and_number() {
+    fn recipe_is_recognised_by_lock_name_and_number() {
         let of = |name: &str| recipe_of(name.as_bytes());
         let uuid = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";
         for prefix in ["", uuid] {

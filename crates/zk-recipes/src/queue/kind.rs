@@ -1,4 +1,4 @@
-//! What a lock's nodes are like.
+//! Properties of a lock's nodes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use super::foreign::Recipe;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    /// The node the queue lives in.
+    /// Parent of the lock's nodes.
     pub(crate) path: String,
-    /// What stands before the sequence number in the names of these nodes.
+    /// Text before the sequence number in the names of these nodes.
     pub(crate) lock_name: Cow<'static, str>,
-    /// How they and their like are ordered, if there are others than by this name.
+    /// Order of the queue, if the queue has contenders with other lock names.
     pub(crate) rule: Option<KeyRule<'static>>,
-    /// Whom they wait for.
+    /// The contenders that these nodes wait for.
     pub(crate) admission: Admission,
-    /// The nodes' data; this end's address if `None`, as Curator has it.
+    /// Data of the nodes; `None` for the client's local address, as in Curator.
     pub(crate) data: Option<Arc<[u8]>>,
-    /// Who may do what with them, and with what is missing of the path.
+    /// ACL of the nodes, and of the missing nodes of the path.
     pub(crate) acl: Option<Arc<[Acl]>>,
-    /// The recipe, if the nodes of others in its queue are refused.
+    /// The recipe; `None` if nodes of other recipes are accepted in the queue.
     pub(crate) exclusive: Option<Recipe>,
 }
 

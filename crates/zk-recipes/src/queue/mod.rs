@@ -1,14 +1,16 @@
-//! The engine under every lock of the family: contenders queue as ephemeral
-//! sequential children of one node, in an order that Curator shares.
+//! The queue under every lock. Contenders are ephemeral sequential children of one node, in
+//! Curator's order.
 //!
-//! Who is next is decided on the list of children itself, see
+//! The list of children decides which contender is next; see
 //! [`ChildList::rank`](zk_session::ChildList::rank).
-//! [`admission`] says who is in whose way.
-//! [`contender`] puts a node into the queue, once, whatever happens to the
-//! connection, and takes it out again; [`turn`] waits until it is first.
-//! [`parents`] makes the path the queue lives in.
-//! [`attempts`] decides which requests are made again, and how often.
-//! [`foreign`] recognises the nodes of other recipes.
+//!
+//! * [`admission`] decides which contenders block which.
+//! * [`contender`] creates a node in the queue, exactly once whatever the connection does, and
+//!   deletes it.
+//! * [`turn`] waits until the contender is first.
+//! * [`parents`] creates the path of the queue.
+//! * [`attempts`] decides which requests are repeated, and how often.
+//! * [`foreign`] detects the nodes of other recipes.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -25,7 +27,7 @@ pub(crate) mod parents;
 pub(crate) mod turn;
 mod vigil;
 
-/// Whatever requests the future makes when it is polled leave in one write.
+/// Sends all requests that one poll of the future makes in one write.
 pub(crate) async fn one_write<T>(client: &Client, future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|cx| {

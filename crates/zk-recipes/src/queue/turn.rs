@@ -1,18 +1,18 @@
-//! Waiting for one's turn.
+//! Waiting for the turn of a contender.
 //!
-//! A contender of a mutex watches the two nearest ahead of it, and itself. Nobody can
-//! come in ahead of it any more, so once all who are ahead are known by name no
-//! further list is needed: when they have gone the contender is first, by the event
-//! alone. Whoever has more than two ahead looks again when one of its two goes, which
-//! in a queue that moves is while its predecessor holds the lock.
+//! A contender for a mutex watches its own node and the two nearest contenders ahead. No contender
+//! can be placed ahead of it any more. So once it has the names of all contenders ahead, it needs
+//! no further list: when their nodes are deleted, it is first, by the event alone. A contender with
+//! more than two ahead lists again when one of its two leaves. In a moving queue that happens while
+//! its predecessor holds the lock.
 //!
-//! Its own node is watched because nothing else would tell, without a list, that
-//! somebody deleted it. Events come in the order of the transactions: when the last
-//! predecessor goes, and there is nothing to hear of the own node, it was there. Not so the
-//! events of what was missed over a cut: whoever has been cut off looks once more.
+//! The watch on the own node detects its deletion by another client without a list. Events arrive
+//! in the order of the transactions. If the last predecessor's node is deleted and the own watch
+//! has not fired, the own node existed at that time. This does not hold for events that were missed
+//! during a disconnect: after a reconnect the contender lists once more.
 //!
-//! A step may be dropped where it waits, and taken again: what is known is kept only once it
-//! is known for good.
+//! The future of a step may be dropped at any await, and the step repeated: a step stores a result
+//! only when it is final.
 
 use zk_session::{Belief, ChildList, Children, ErrorCode};
 
@@ -27,28 +27,28 @@ use crate::limits::RESTARTS_MAX;
 use crate::planted::{self, Planted};
 use crate::waiting::Place;
 
-/// A contender on its way to the front of the queue.
+/// A contender on its way to the head of the queue.
 ///
-/// Thousands may be waiting: what is kept over an await is kept by each of them.
+/// Thousands of them may wait: each keeps all state that lives across an await.
 #[derive(Debug)]
 pub(crate) struct Turn {
     contender: Contender,
     vigil: Vigil,
     stage: Stage,
-    /// How many connections had been lost before the last look at the queue.
+    /// Number of connections lost before the last list of the queue.
     cuts: u64,
     restarts: usize,
-    /// The queue was looked through for nodes of other recipes.
+    /// True once the queue has been checked for nodes of other recipes.
     is_company_checked: bool,
-    /// For those who want to see it, at the price of a sorted list at each look.
+    /// Position in the queue, for callers that request it. It requires a sorted list each time.
     place: Option<Place>,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Not in the queue, as far as it is known.
+    /// Not in the queue, as far as is established.
     Out,
-    /// In the queue, with the list that came along, if it is as good as a new one.
+    /// In the queue, with the list from the same write as the create, if it is still valid.
     In(Option<Box<Children>>),
     Behind(Ahead),
     First,
@@ -62,13 +62,12 @@ impl Turn {
         Self { contender, vigil, stage, cuts, restarts, is_company_checked, place: None }
     }
 
-    /// As [`new`](Self::new), and keeps track of the place in the queue.
+    /// As [`new`](Self::new), and tracks the position in the queue.
     pub(crate) fn with_place(contender: Contender) -> Self {
         Self { place: Some(Place::default()), ..Self::new(contender) }
     }
 
-    /// Goes all the way: queues, and waits until the contender is first and may believe in
-    /// its node.
+    /// Queues, and waits until the contender is first and its session lease is valid.
     pub(crate) async fn come(&mut self) -> Result<Belief, LockError> {
         loop {
             self.doubt();
@@ -82,7 +81,7 @@ impl Turn {
         }
     }
 
-    /// Queues and looks once; `None` if somebody is in the way.
+    /// Queues and lists once; returns `None` if another contender blocks this one.
     pub(crate) async fn look_once(&mut self) -> Result<Option<Belief>, LockError> {
         self.enter().await?;
         self.step().await?;
@@ -96,7 +95,7 @@ impl Turn {
         }
     }
 
-    /// Goes on until it is in the queue, and has looked who is ahead.
+    /// Continues until the contender is in the queue and has listed the contenders ahead.
     pub(crate) async fn settle(&mut self) -> Result<(), LockError> {
         while matches!(self.stage, Stage::Out | Stage::In(_)) {
             self.step().await?;
@@ -104,7 +103,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Looks again, unless it is first, which it stays.
+    /// Lists again, unless the contender is first, which it stays.
     pub(crate) async fn look_again(&mut self) -> Result<(), LockError> {
         if let Stage::Behind(_) = self.stage {
             self.stage = Stage::In(None);
@@ -113,8 +112,9 @@ impl Turn {
         self.settle().await
     }
 
-    /// It may be long ago that it came first: its node must not have been deleted since, nor
-    /// anything have been missed over a cut. The watch tells, if there is one.
+    /// Lists the queue again if the own node may have been deleted since the contender became
+    /// first. A lost connection may have hidden the event. Otherwise the watch on the own node is
+    /// conclusive, if there is one.
     fn doubt(&mut self) {
         let is_cut = self.cuts != self.contender.client().connections_lost();
         if self.is_first() && (is_cut || self.contender.has_news()) {
@@ -122,7 +122,7 @@ impl Turn {
         }
     }
 
-    /// Gets to know something new.
+    /// Advances by one request or event.
     pub(crate) async fn step(&mut self) -> Result<(), LockError> {
         match &mut self.stage {
             Stage::Out => self.enter().await,
@@ -140,7 +140,7 @@ impl Turn {
         let listed = match self.contender.presence() {
             Presence::In => None,
             Presence::Out => self.contender.enter().await?,
-            // An attempt was dropped half-way.
+            // The future of an earlier attempt was dropped in progress.
             Presence::Unknown => {
                 self.contender.restart();
                 self.contender.enter().await?
@@ -167,7 +167,7 @@ impl Turn {
             && let Some(recipe) = kind.exclusive
             && foreign::refuse_in_queue(kind, recipe, &children.names)? == Leases::MayBe
         {
-            // On the heap, as it is rare, to keep the futures of waiters small.
+            // On the heap, because it is rare; this keeps the futures of waiters small.
             Box::pin(foreign::refuse_leases(self.contender.client(), &kind.path)).await?;
         }
         self.is_company_checked = true;
@@ -186,7 +186,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Watches those in the way until one of them is gone.
+    /// Watches the contenders that block this one until one of them leaves.
     async fn watch(&mut self) -> Result<(), LockError> {
         let Stage::Behind(ahead) = &mut self.stage else { return Ok(()) };
         let looks_ahead = self.contender.kind().admission.looks_ahead();
@@ -207,9 +207,9 @@ impl Turn {
             return Ok(());
         }
         ahead.named.retain(|node| self.vigil.watches(node));
-        // The events are heard one by one, and the own node's may be there as well, since one
-        // transaction may end several nodes; or still to come, if these are the events that
-        // were missed over a cut, which have no order.
+        // Events are handled one by one. The event of the own node may be queued too, since one
+        // transaction may delete several nodes. It may also arrive later: events that were missed
+        // during a disconnect have no order.
         let is_stale = own.is_some_and(|own| self.vigil.has_news(own))
             || self.cuts != self.contender.client().connections_lost();
         if ahead.named.is_empty() && is_stale {
@@ -229,13 +229,13 @@ impl Turn {
     }
 
     fn come_first(&mut self) {
-        // Its last word comes with the node's end: it need not be taken back.
+        // This watch fires when the node is deleted, so it needs no cancellation.
         let own = self.contender.node().and_then(|own| self.vigil.take(&own.path));
         self.contender.keep_watch(own);
         self.stage = Stage::First;
     }
 
-    /// The own node is gone.
+    /// Queues again, because the own node is gone.
     fn start_over(&mut self) -> Result<(), LockError> {
         if Planted::AbsentIsFirst.is_on() {
             self.stage = Stage::First;
@@ -269,21 +269,22 @@ impl Turn {
     }
 }
 
-/// Who is in the way.
+/// The contenders that block a waiter.
 #[derive(Debug)]
 struct Ahead {
-    /// The paths of the nearest, the very nearest first.
+    /// Paths of the nearest contenders, nearest first.
     named: Vec<String>,
-    /// These are all there are, and nobody can come in ahead of them.
+    /// `named` is complete, and no contender can be placed ahead.
     all_named: bool,
-    /// When the nearest goes, the contender is first.
+    /// The waiter is first once the nearest contender leaves.
     is_next: bool,
-    /// There may be names in the list that are not of this recipe.
+    /// The list may contain names of other recipes.
     may_have_others: bool,
 }
 
 impl Ahead {
-    /// Nobody, if the contender is first; `None` if it is not in the list.
+    /// Returns the contenders ahead; `named` is empty for the first contender. Returns `None` if
+    /// the contender is not in the list.
     fn of(kind: &Kind, names: &ChildList, own: &str) -> Option<Self> {
         if Planted::SortByName.is_on() {
             let named = planted::name_before(names, own).into_iter();
@@ -300,7 +301,7 @@ impl Ahead {
     }
 }
 
-/// Where in the queue a contender is that is in the list.
+/// Returns the position of a contender that is in the list.
 fn place_of(kind: &Kind, names: &ChildList, own: &str) -> Place {
     let rule = kind.rule();
     let sorted = names.sorted(rule);
@@ -330,8 +331,8 @@ async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
     }
 }
 
-/// Sees to it that the lease is valid. True if it was not: nodes may have been deleted since the
-/// queue was listed, so it has to be listed again.
+/// Ensures that the lease is valid. Returns true if it had to be renewed: nodes may have been
+/// deleted since the queue was listed, so it has to be listed again.
 pub(crate) async fn had_to_renew(contender: &mut Contender) -> Result<bool, LockError> {
     match contender.claim().bind() {
         Some(_) => Ok(false),
@@ -339,15 +340,15 @@ pub(crate) async fn had_to_renew(contender: &mut Contender) -> Result<bool, Lock
     }
 }
 
-/// Binds the guard-to-be to the lease. This costs nothing for a contender that has just made its
-/// node, or that was next in line for a while. One that waited long and was granted the lock
-/// right after its predecessor renews the lease first.
+/// Binds the future guard to the lease. This needs no request if the contender has just created its
+/// node, or was next for some time. A contender that was granted the lock right after its
+/// predecessor, after a long wait, renews the lease first.
 pub(crate) async fn renewed(contender: &mut Contender) -> Result<Belief, LockError> {
     let mut attempts = Attempts::default();
     loop {
         match contender.claim().renew().await {
             Ok(belief) => return Ok(belief),
-            // It changes nothing, so it may be repeated whatever became of it.
+            // The request changes nothing, so it may be repeated in any case.
             Err(error) => attempts.again_if_unknown(contender.client(), error).await?,
         }
     }

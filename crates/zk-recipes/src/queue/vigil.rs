@@ -1,4 +1,4 @@
-//! Watching a few nodes at once until one of them goes.
+//! Watches on a few nodes at once, until one of the nodes is deleted.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,18 +14,17 @@ use super::one_write;
 use crate::error::LockError;
 use crate::planted::Planted;
 
-/// The nodes that are watched. Dropping it forgets the watches.
+/// A set of watched nodes. Dropping it removes the watches.
 ///
-/// Watches are set by getData or getChildren and not by exists: on a node that is gone already
-/// exists would leave a watch behind for nothing. They survive reconnects, and only
-/// the deletion counts: not the reconnect itself, and not a change of the data, by
-/// which holders are asked to let go.
+/// The watches are set by getData or getChildren, not by exists: on a deleted node, exists would
+/// leave a useless watch behind. They survive reconnects. Only the deletion of a node counts. A
+/// reconnect does not, and a change of the data does not: it is a revocation request for a holder.
 #[derive(Debug)]
 pub(crate) struct Vigil {
     client: Client,
     /// The contender's own node, once it is watched.
     own: Option<String>,
-    /// Without a watch if it has fired, and there was no time yet for another one.
+    /// The watched nodes. A node has no watch if its watch has fired and was not yet set again.
     watched: Vec<(String, Option<Watch>)>,
 }
 
@@ -34,8 +33,8 @@ impl Vigil {
         Self { client: client.clone(), own: None, watched: Vec::new() }
     }
 
-    /// Watches these nodes from now on, and no others. What is watched already costs
-    /// nothing; the rest is asked for in one write. What is gone is not watched.
+    /// Watches these nodes and no others. Watches that are already set need no request; the missing
+    /// ones are requested in one write. Nodes that no longer exist are not watched.
     pub(crate) async fn keep<'a>(
         &mut self,
         ahead: impl Iterator<Item = &'a str>,
@@ -57,13 +56,13 @@ impl Vigil {
         self.watched.iter().any(|(watched, _)| watched == node)
     }
 
-    /// True if there is anything to hear of the node, or it is not watched: then what is
-    /// known of it is out of date.
+    /// Returns true if the watch of the node has fired, or if it is not watched. The information
+    /// about the node is out of date then.
     pub(crate) fn has_news(&mut self, node: &str) -> bool {
         let Some((_, watch)) = self.watched.iter_mut().find(|(watched, _)| watched == node) else {
             return true;
         };
-        // A task that has used up its budget would not be told of an event that is there.
+        // Without `unconstrained`, a task that has used up its coop budget would miss an event.
         let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
         if watch.as_mut().is_some_and(has_fired) {
             *watch = None;
@@ -71,18 +70,18 @@ impl Vigil {
         watch.is_none()
     }
 
-    /// Gives the watch of a node away.
+    /// Removes the watch of a node from the set and returns it.
     pub(crate) fn take(&mut self, node: &str) -> Option<Watch> {
         let index = self.watched.iter().position(|(watched, _)| watched == node)?;
         self.watched.swap_remove(index).1
     }
 
-    /// Waits until one of the nodes is gone, and watches it no more. Nothing is lost when
-    /// the future is dropped.
+    /// Waits until one of the nodes is deleted, and stops watching it. Dropping the future loses
+    /// nothing.
     pub(crate) async fn next_gone(&mut self) -> Result<(), LockError> {
         loop {
             if let Some(index) = self.watched.iter().position(|(_, it)| it.is_none()) {
-                // On the heap: there are many who wait, and hardly ever one whose data change.
+                // On the heap: waiters are many, and changes of their predecessors' data are rare.
                 let armed = Box::pin(self.watch(&self.watched[index].0)).await?;
                 if armed.is_none() {
                     self.watched.remove(index);
@@ -109,11 +108,11 @@ impl Vigil {
         }
     }
 
-    /// Watches a node; `None` if it is gone.
+    /// Watches a node; returns `None` if it is gone.
     async fn watch(&self, node: &str) -> Result<Option<Watch>, LockError> {
         let mut attempts = Attempts::default();
         loop {
-            // The guard goes on with the watch on its own node: see `hold::deleted`.
+            // The guard takes over the watch on its own node: see `hold::deleted`.
             let set = match self.own.as_deref() == Some(node) {
                 true => self.client.get_children_and_watch(node).await.map(|(_, watch)| watch),
                 false => self.client.get_data_and_watch(node).await.map(|(_, watch)| watch),

@@ -1,9 +1,8 @@
-//! A reader at the place of a writer.
+//! Downgrades: a read node that takes the position of a write node.
 //!
-//! It is made by a transaction that checks the write node, so that a writer that has lost
-//! its lock can never put a reader in ahead of the one who has it now. The name is known
-//! in full beforehand: when the answer is lost the node is looked for by it, and adopted
-//! if this session owns it.
+//! One transaction creates the read node and checks the write node. So a writer that has lost its
+//! lock can never place a reader ahead of the current holder. The full name is known beforehand: if
+//! the reply is lost, the node is looked up by name, and adopted if this session owns it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,10 +23,10 @@ use crate::queue::contender::{Contender, is_final};
 use crate::queue::kind::Kind;
 use crate::queue::parents;
 
-/// How long the digits are that a server ends names with.
+/// Number of digits at the end of a sequential node's name.
 const DIGITS: usize = 10;
 
-/// How long the name of a reader's or a writer's node is.
+/// Length of the name of a reader's or a writer's node.
 const NAME_LEN: usize = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-".len() + WRITE.len() + DIGITS;
 
 /// Checks that a writer with these nodes can be downgraded. The transaction has three paths, the
@@ -46,16 +45,16 @@ pub(super) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
     Ok(multi.delete(&path, None).check_len()?)
 }
 
-/// What becomes of the write node.
+/// Selects whether a downgrade keeps the write node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteNode {
-    /// The writer goes on writing.
+    /// The write node stays: the writer keeps its lock.
     Stays,
-    /// It is deleted by the transaction that makes the read node.
+    /// The transaction that creates the read node deletes the write node.
     Goes,
 }
 
-/// Makes a reader with the number of the writer's node, unless the writer is lost in the
+/// Creates a read node with the number of the write node. Fails if the write lock is lost in the
 /// meantime.
 pub(super) async fn beside(writer: &Hold, write_node: WriteNode) -> Result<Hold, LockError> {
     let token = match Planted::DowngradeUnchecked.is_on() {
@@ -63,7 +62,7 @@ pub(super) async fn beside(writer: &Hold, write_node: WriteNode) -> Result<Hold,
         false => writer.token()?,
     };
     if write_node == WriteNode::Goes {
-        // Before the node's end is heard of, which comes ahead of the answer.
+        // This must precede the deletion event of the write node, which arrives before the reply.
         writer.retire();
     }
     let kind = Kind::clone(writer.contender().kind());
@@ -75,14 +74,14 @@ pub(super) async fn beside(writer: &Hold, write_node: WriteNode) -> Result<Hold,
         Either::Right((loss, _)) => return Err(LockError::Lost(loss.into())),
     }
     match holds(writer) {
-        // The two share a session, so what is to be believed of it they share as well.
+        // The reader and the writer share a session, so the reader is bound to the writer's lease.
         true if Planted::DowngradeTakesNewToken.is_on() => Hold::new(reader, writer.belief()),
         true => Ok(Hold::new(reader, writer.belief())?.with_token(token)),
         false => Err(lost(writer)),
     }
 }
 
-/// As [`beside`], for a writer that goes on writing, on behalf of its owner.
+/// As [`beside`], for a writer that keeps its lock. The owner then holds the reader too.
 pub(crate) async fn beside_for_owner(
     writer: &Guard,
     entrance: Entrance,
@@ -112,7 +111,7 @@ async fn make(
             if write_node == WriteNode::Goes && !unchecked {
                 multi = multi.delete(&writer.node().path, None);
             }
-            // Servers before 3.7.2 and 3.8.2 do not tell the new node's Stat.
+            // Servers before 3.7.2 and 3.8.2 do not return the Stat of the new node.
             (multi.send(), client.exists(&path))
         };
         reader.expect_node();
@@ -147,13 +146,13 @@ async fn make(
     }
 }
 
-/// Looks for the node of a transaction whose answer was lost.
+/// Looks up the node of a transaction whose reply was lost.
 async fn find(reader: &mut Contender, writer: &Hold, path: &str) -> Result<bool, LockError> {
     let client = reader.client().clone();
     let mut attempts = Attempts::default();
     loop {
-        // The sync brings a server up that is behind, and orders the look after what the
-        // old connection still had in the pipes.
+        // The sync brings a lagging server up to date. It also orders this lookup after the
+        // requests that are still in transit from the old connection.
         let (synced, seen) = {
             let _one_write = client.batch();
             (client.sync(path), client.exists(path))
@@ -175,7 +174,7 @@ async fn find(reader: &mut Contender, writer: &Hold, path: &str) -> Result<bool,
     }
 }
 
-/// The digits at the end of a write node's path. The server's, so they are ASCII.
+/// Returns the digits at the end of a write node's path. The server wrote them, so they are ASCII.
 fn number(path: &str) -> &str {
     path.len().checked_sub(DIGITS).and_then(|at| path.get(at..)).unwrap_or_default()
 }
@@ -188,12 +187,12 @@ fn lost(writer: &Hold) -> LockError {
     LockError::Lost(writer.claim().loss().into())
 }
 
-/// Of a lost lock that is what there is to be told.
+/// Returns the loss if the write lock is lost, and `error` otherwise.
 fn told(writer: &Hold, error: Error) -> LockError {
     if holds(writer) { error.into() } else { lost(writer) }
 }
 
-/// The first operation, which is the check, found no write node.
+/// Returns true if the first operation, the check, found no write node.
 fn is_check_failed(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::RolledBack { index: 0, code: ErrorCode::NO_NODE, .. })
 }

@@ -17,76 +17,81 @@ pub(crate) use downgrade::beside_for_owner;
 pub use sides::{ReadLock, WriteLock};
 pub use write_guard::WriteGuard;
 
-/// What stands before the number in a reader's name.
+/// Text before the sequence number in a reader's name.
 const READ: &str = "__READ__";
 
-/// What stands before it in a writer's; as long as the other, as Curator has it.
+/// Text before the sequence number in a writer's name. Both texts have the same length, as in
+/// Curator.
 const WRITE: &str = "__WRIT__";
 
-/// How all of them are ordered: by the number, whatever stands before it.
+/// Order of readers and writers: by the number, not by the text before it.
 const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
 
-/// A lock that many readers share, or one writer has for itself, over all processes
-/// that name the same path; Java services with Curator's `InterProcessReadWriteLock`
-/// included.
+/// A fair read-write lock: Curator's `InterProcessReadWriteLock`, on the same nodes.
+///
+/// Many readers share the lock, or one writer holds it alone. This covers all processes that use
+/// the same path, including Java services with Curator's `InterProcessReadWriteLock`.
 ///
 /// # What it promises
-/// * **Fair**: first come, first served. A reader behind a waiting writer waits, so no
-///   stream of readers starves a writer, and readers who came between two writers read
-///   between them.
-/// * A writer that has its lock has it alone; see [`Guard`](crate::Guard) for what that
-///   means when sessions end.
-/// * A writer can become a reader without letting anybody else write in between:
+/// * **Fair**: first come, first served. A reader behind a waiting writer waits, so a stream of
+///   readers cannot starve a writer. Readers that queue between two writers read between them.
+/// * A writer holds its lock alone; see [`Guard`](crate::Guard) for locks of sessions that end.
+/// * A writer can become a reader, and no other writer holds the lock in between:
 ///   [`WriteGuard::downgrade`].
-/// * With [`owned_by`](Self::owned_by) both sides are re-entrant. Without an owner neither
-///   is: a task that holds the lock and acquires it again waits behind itself. A writer
-///   that wants to read as well has [`WriteGuard::read`].
-/// * A path on which a [`Mutex`](crate::Mutex) or a semaphore has nodes is refused:
+/// * With [`owned_by`](Self::owned_by) both sides are re-entrant. Without an owner neither side is:
+///   a task deadlocks if it holds the lock and acquires it again. A writer that also reads calls
+///   [`WriteGuard::read`].
+/// * A path with nodes of a [`Mutex`](crate::Mutex) or a semaphore is rejected:
 ///   [`LockError::ForeignNode`].
 ///
 /// # There is no upgrade
-/// A reader that asked for the write lock would wait for itself, and two of them for each
-/// other, for ever; with Curator they do. Of an [`Owner`] it is known, and it is told
-/// [`LockError::WouldDeadlock`] at once. A reader who has to write gives its guard up,
-/// acquires the write lock, and looks again at what it has read: somebody else may have
-/// been first. A guard has no method that pretends otherwise.
+/// A reader that requests the write lock would wait for itself forever, and two such readers for
+/// each other. With Curator they do. An [`Owner`] that requests it fails with
+/// [`LockError::WouldDeadlock`] at once.
+///
+/// A reader that has to write releases its guard and acquires the write lock. Then it reads the
+/// data again, because another writer may have been granted the lock in between. A guard has no
+/// method that hides this.
 ///
 /// # On the wire
-/// Contenders are children of the path, ephemeral and sequential under one count, so that
-/// the number at the end of the name is the place in the queue:
+/// Contenders are ephemeral sequential children of the path. Readers and writers share one counter,
+/// so the number at the end of the name is the position in the queue:
 ///
 /// ```text
 /// <path>/_c_<uuid>-__READ__0000000007    waits for the nearest __WRIT__ ahead of it
-/// <path>/_c_<uuid>-__WRIT__0000000008    waits for everybody ahead of it
+/// <path>/_c_<uuid>-__WRIT__0000000008    waits for all contenders ahead of it
 /// ```
 ///
-/// A writer that becomes a reader gets a node that is ephemeral only, with the number that
-/// its write node had, as Curator has it since 5.5. Curator up to 5.4 puts its reader at
-/// the end of the queue instead; so does this order them, and as nothing tells such a
-/// reader from one that waits, a writer that was already queued gets in beside it as it
-/// does with Curator (CURATOR-621).
+/// A writer that becomes a reader gets a node that is ephemeral but not sequential, with the number
+/// of its write node, as in Curator since 5.5.
+///
+/// Curator up to 5.4 queues this reader at the end instead. This crate applies the same order to
+/// such a node, and cannot distinguish it from a waiting reader. So a writer that is already queued
+/// acquires the lock beside that reader, as it does with Curator (CURATOR-621).
 ///
 /// # What it costs
-/// A lock that is free is acquired in one round trip (two requests in one write), and released
-/// by one request. One who waits sets one watch: a reader on the nearest writer ahead, and not
-/// on the first one, so that a writer's exit wakes none of the readers behind the next. Whoever
-/// is woken lists again, always, because a writer that becomes a reader comes in ahead of those
-/// who wait. A downgrade is one round trip. A lock held longer than a [tenth of a
-/// second](crate::limits::NODE_WATCH_DELAY) sets one watch on its node, by a request for which
-/// nobody waits. A waiter that was granted the lock after its session's lease has run out
-/// renews the lease and lists once more.
+/// A free lock is acquired in one round trip (two requests in one write) and released by one
+/// request. A downgrade is one round trip.
+///
+/// A waiter sets one watch. A reader watches the nearest writer ahead, and not the first one, so
+/// the release of a writer wakes no readers behind the next writer. Each waiter that is woken lists
+/// the queue again, because a writer that becomes a reader is placed ahead of the waiters.
+///
+/// A lock held longer than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one watch on
+/// its node; the holder does not wait for that request. If the session's lease has run out when the
+/// lock is granted, the waiter renews the lease and lists once more.
 ///
 /// # Tokens
-/// A writer's token is larger than that of everybody who was admitted before it. A
-/// reader's is larger than that of every writer before it and smaller than that of every
-/// writer after it; readers who share the lock have different tokens, in no order that
-/// matters. One who was a writer keeps the writer's.
+/// A writer's token is larger than the tokens of all holders before it. A reader's token is larger
+/// than the tokens of all writers before it, and smaller than the tokens of all writers after it.
+/// Readers that share the lock have different tokens; the order of these tokens has no meaning. A
+/// reader that was a writer keeps the writer's token.
 ///
 /// # What happens on loss
-/// As with a [`Mutex`](crate::Mutex): a guard of either side is lost before the server can
-/// let in anybody whom it excludes, and those who wait are told that their session is over.
-/// A writer that has lost its lock cannot become a reader: the downgrade checks the write
-/// node in the same transaction.
+/// As with a [`Mutex`](crate::Mutex): a guard of either side is lost before the server can grant
+/// the lock to a contender that it excludes. Waiters fail when their session ends. A writer that
+/// has lost its lock cannot become a reader: the downgrade checks the write node in the same
+/// transaction.
 ///
 /// # Example
 /// ```no_run
@@ -115,11 +120,13 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    /// A lock at `path`. Touches no server: the path is made, as containers, when it is
-    /// first needed, and removed by the server when it is no longer used.
+    /// Creates a handle for the lock at `path`. Sends no request.
+    ///
+    /// The first acquisition creates the missing nodes of the path as containers. The server
+    /// removes them when they are no longer used.
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
         let kind = |lock_name, admission| Kind {
@@ -134,8 +141,8 @@ impl RwLock {
         })
     }
 
-    /// Data for the nodes of both sides, which other contenders can read. By default it is
-    /// this end's address, as with Curator.
+    /// Sets the data of the nodes of both sides, which other contenders can read. The default is
+    /// the client's local address, as with Curator.
     #[must_use]
     pub fn with_data(self, data: impl Into<Vec<u8>>) -> Self {
         let data = data.into();
@@ -146,9 +153,11 @@ impl RwLock {
         }
     }
 
-    /// Who may do what with the nodes of both sides, and with what is missing of the lock's
-    /// path; by default everybody everything, as with Curator. All contenders need to read
-    /// each other's nodes, to create in the path, and to delete what is theirs from it.
+    /// Sets the ACL of the nodes of both sides and of the missing nodes of the lock's path. The
+    /// default is open to everyone, as with Curator.
+    ///
+    /// Each contender needs permission to read the nodes of the others, to create children of the
+    /// path, and to delete its own nodes from it.
     #[must_use]
     pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
         let acl = acl.into();
@@ -159,7 +168,7 @@ impl RwLock {
         }
     }
 
-    /// Does not refuse a path on which other recipes have nodes; see
+    /// Accepts a path on which other recipes have nodes; see
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(self) -> Self {
@@ -170,9 +179,11 @@ impl RwLock {
         }
     }
 
-    /// On behalf of an owner, on both sides. What it holds it is given again without a
-    /// request; while it writes it may read as well, in one round trip, as
-    /// [`WriteGuard::read`] does; while it reads it is refused to write.
+    /// Makes both sides re-entrant for `owner`.
+    ///
+    /// Acquiring a side that the owner already holds needs no request. A writing owner can also
+    /// read, after one round trip, as with [`WriteGuard::read`]. A reading owner that requests the
+    /// write lock fails with [`LockError::WouldDeadlock`].
     #[must_use]
     pub fn owned_by(self, owner: &Owner) -> Self {
         Self {
@@ -182,28 +193,28 @@ impl RwLock {
         }
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
         self.read.path()
     }
 
-    /// Readers and writers, those who hold the lock and those who wait, in order; nobody if
+    /// Returns all readers and writers, both holders and waiters, in queue order; an empty list if
     /// the path does not exist.
     ///
     /// # Errors
-    /// A failed request.
+    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants(&self.client, self.path(), RULE).await
     }
 
-    /// The side that is shared.
+    /// Returns the read side, which many readers share.
     #[must_use]
     pub fn read(&self) -> &ReadLock {
         &self.read
     }
 
-    /// The side that one has alone.
+    /// Returns the write side, which one writer holds alone.
     #[must_use]
     pub fn write(&self) -> &WriteLock {
         &self.write

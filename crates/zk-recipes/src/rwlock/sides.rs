@@ -14,10 +14,11 @@ use crate::participants::{Participant, participants_named};
 use crate::queue::kind::Kind;
 use crate::waiting::Waiting;
 
-/// The side of an [`RwLock`](super::RwLock) that any number may hold at a time, while
-/// nobody writes.
+/// The read side of an [`RwLock`](super::RwLock). Any number of readers hold it at a time, while no
+/// writer holds the lock.
 ///
-/// Cheap to clone, and may be shared by many tasks, each of which queues for itself.
+/// The handle is cheap to clone and may be shared by many tasks. Each acquisition queues
+/// separately.
 #[derive(Clone, Debug)]
 pub struct ReadLock {
     gate: Gate,
@@ -28,22 +29,21 @@ impl ReadLock {
         Self { gate: Gate::new(client, kind) }
     }
 
-    /// Data for the nodes of this side; see [`RwLock::with_data`](super::RwLock::with_data).
+    /// Sets the data of this side's nodes; see [`RwLock::with_data`](super::RwLock::with_data).
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.gate.kind_mut().set_data(data);
         self
     }
 
-    /// Who may do what with the nodes of this side; see
-    /// [`RwLock::with_acl`](super::RwLock::with_acl).
+    /// Sets the ACL of this side's nodes; see [`RwLock::with_acl`](super::RwLock::with_acl).
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.gate.kind_mut().set_acl(acl);
         self
     }
 
-    /// Does not refuse a path on which other recipes have nodes; see
+    /// Accepts a path on which other recipes have nodes; see
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
@@ -51,43 +51,45 @@ impl ReadLock {
         self
     }
 
-    /// On behalf of an owner; see [`RwLock::owned_by`](super::RwLock::owned_by).
+    /// Makes this side re-entrant for `owner`; see [`RwLock::owned_by`](super::RwLock::owned_by).
     #[must_use]
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.gate = self.gate.owned_by(owner);
         self
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.gate.kind().path
     }
 
-    /// Waits until no writer is ahead, as long as it takes.
+    /// Waits until no writer is ahead and the read lock is acquired, without a time limit.
     ///
     /// # Errors
-    /// The session ends, the server declines (for example with `NoAuth`), the sequence
-    /// numbers are used up. Trouble with the connection is waited out. With an owner that
-    /// has guards of a hold that is lost: [`LockError::Lost`].
+    /// Fails if the session ends, if the server rejects a request (for example with `NoAuth`), or
+    /// if the sequence numbers are used up. Connection problems are not errors: the call waits
+    /// until the session reconnects or ends. Fails with [`LockError::Lost`] if the owner still has
+    /// guards of a lock that it has lost.
     ///
     /// # Ordering
-    /// First come, first served among readers and writers together: a reader waits for the
-    /// writers that came before it, whether they hold the lock or wait for it.
+    /// First come, first served, among readers and writers together. A reader waits for all writers
+    /// queued before it, whether they hold the lock or wait for it.
     ///
     /// # Cancel safety
-    /// Dropping the future, at any point, takes the contender out of the queue and leaves
-    /// no node behind, even if the connection is down at that moment.
+    /// Dropping the future at any point removes the contender from the queue and leaves no node
+    /// behind, even while the connection is down.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
         self.gate.acquire().await
     }
 
-    /// Takes the lock if no writer has it or waits for it.
+    /// Acquires the read lock if no writer holds it or waits for it. Returns `None` otherwise.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). It does not wait for a connection: without one the error is
-    /// [`LockError::NotConnected`]. For the answers of a server that is silent it waits as long as
-    /// the session does; see [`acquire_timeout`](Self::acquire_timeout) for a bound.
+    /// As [`acquire`](Self::acquire). Without a connection the call fails with
+    /// [`LockError::NotConnected`] instead of waiting. If a connected server is silent, the call
+    /// waits for its replies as long as the session does;
+    /// [`acquire_timeout`](Self::acquire_timeout) has a bound.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -95,11 +97,11 @@ impl ReadLock {
         self.gate.try_acquire().await
     }
 
-    /// Waits for the lock, but no longer than `timeout`, whatever the reason for the
-    /// waiting. The place in the queue is given up in the background.
+    /// Waits until the lock is acquired, for at most `timeout`, including the time without a
+    /// connection. Returns `None` after the timeout; the node is then deleted in the background.
     ///
-    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
-    /// [15 ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), of at most [15
+    /// ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -110,15 +112,18 @@ impl ReadLock {
         self.gate.acquire_timeout(timeout).await
     }
 
-    /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
-    /// for those who want to see how many are ahead, and who holds it. If the lock is free,
+    /// Queues for the lock and returns the position in the queue.
+    ///
+    /// This splits an acquisition in two steps, for callers that show how many contenders are ahead
+    /// and which one holds the lock. If the lock is free,
     /// [`Waiting::acquired`](crate::Waiting::acquired) returns it after one more request.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire); so does dropping the place in the queue.
+    /// As [`acquire`](Self::acquire). Dropping the returned [`Waiting`] leaves the queue in the
+    /// same way.
     pub async fn enqueue(&self) -> Result<Waiting, LockError> {
         self.gate.enqueue().await
     }
@@ -127,19 +132,20 @@ impl ReadLock {
         self.gate.client()
     }
 
-    /// The readers, those who hold the lock and those who wait, in order; nobody if the
-    /// path does not exist.
+    /// Returns all readers, both holders and waiters, in queue order; an empty list if the path
+    /// does not exist.
     ///
     /// # Errors
-    /// A failed request.
+    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants_of(&self.gate).await
     }
 }
 
-/// The side of an [`RwLock`](super::RwLock) that one holder has alone.
+/// The write side of an [`RwLock`](super::RwLock). One writer holds it alone.
 ///
-/// Cheap to clone, and may be shared by many tasks, each of which queues for itself.
+/// The handle is cheap to clone and may be shared by many tasks. Each acquisition queues
+/// separately.
 #[derive(Clone, Debug)]
 pub struct WriteLock {
     gate: Gate,
@@ -150,7 +156,7 @@ impl WriteLock {
         Self { gate: Gate::new(client, kind) }
     }
 
-    /// Data for the nodes of this side, and for those of readers that were writers; see
+    /// Sets the data of this side's nodes, and of the read nodes that a downgrade creates; see
     /// [`RwLock::with_data`](super::RwLock::with_data).
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
@@ -158,15 +164,14 @@ impl WriteLock {
         self
     }
 
-    /// Who may do what with the nodes of this side; see
-    /// [`RwLock::with_acl`](super::RwLock::with_acl).
+    /// Sets the ACL of this side's nodes; see [`RwLock::with_acl`](super::RwLock::with_acl).
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.gate.kind_mut().set_acl(acl);
         self
     }
 
-    /// Does not refuse a path on which other recipes have nodes; see
+    /// Accepts a path on which other recipes have nodes; see
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
@@ -174,29 +179,29 @@ impl WriteLock {
         self
     }
 
-    /// On behalf of an owner; see [`RwLock::owned_by`](super::RwLock::owned_by).
+    /// Makes this side re-entrant for `owner`; see [`RwLock::owned_by`](super::RwLock::owned_by).
     #[must_use]
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.gate = self.gate.owned_by(owner);
         self
     }
 
-    /// The path of the lock.
+    /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.gate.kind().path
     }
 
-    /// Waits until nobody is ahead, as long as it takes.
+    /// Waits until no contender is ahead and the write lock is acquired, without a time limit.
     ///
     /// # Errors
-    /// As [`ReadLock::acquire`]; [`LockError::WouldDeadlock`] with an owner that reads;
-    /// [`ErrorKind::TooLarge`](zk_session::ErrorKind::TooLarge) for data with which the guard could
-    /// not be [downgraded](WriteGuard::downgrade).
+    /// As [`ReadLock::acquire`]; [`LockError::WouldDeadlock`] for an owner that holds the read
+    /// lock; [`ErrorKind::TooLarge`](zk_session::ErrorKind::TooLarge) for data with which the guard
+    /// could not be [downgraded](WriteGuard::downgrade).
     ///
     /// # Ordering
-    /// First come, first served among readers and writers together. Whoever comes later
-    /// waits, readers too.
+    /// First come, first served, among readers and writers together. All later contenders wait,
+    /// readers too.
     ///
     /// # Cancel safety
     /// As [`ReadLock::acquire`].
@@ -205,7 +210,8 @@ impl WriteLock {
         self.gate.acquire().await.map(WriteGuard::new)
     }
 
-    /// Takes the lock if nobody has it or waits for it.
+    /// Acquires the write lock if it is free and no contender waits for it. Returns `None`
+    /// otherwise.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -217,8 +223,7 @@ impl WriteLock {
         Ok(self.gate.try_acquire().await?.map(WriteGuard::new))
     }
 
-    /// Waits for the lock, but no longer than `timeout`; see
-    /// [`ReadLock::acquire_timeout`].
+    /// Waits until the lock is acquired, for at most `timeout`; see [`ReadLock::acquire_timeout`].
     ///
     /// # Errors
     /// As [`ReadLock::acquire`].
@@ -233,15 +238,18 @@ impl WriteLock {
         Ok(self.gate.acquire_timeout(timeout).await?.map(WriteGuard::new))
     }
 
-    /// Queues for the lock, and gives the place in the queue: an acquisition in two steps,
-    /// for those who want to see how many are ahead, and who holds it. If the lock is free,
+    /// Queues for the lock and returns the position in the queue.
+    ///
+    /// This splits an acquisition in two steps, for callers that show how many contenders are ahead
+    /// and which one holds the lock. If the lock is free,
     /// [`Waiting::acquired`](crate::Waiting::acquired) returns it after one more request.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire); so does dropping the place in the queue.
+    /// As [`acquire`](Self::acquire). Dropping the returned [`Waiting`] leaves the queue in the
+    /// same way.
     pub async fn enqueue(&self) -> Result<Waiting<WriteGuard>, LockError> {
         self.check_len()?;
         self.gate.enqueue().await
@@ -256,17 +264,17 @@ impl WriteLock {
         self.gate.client()
     }
 
-    /// The writers, the one who holds the lock and those who wait, in order; nobody if the
-    /// path does not exist.
+    /// Returns all writers, the holder and the waiters, in queue order; an empty list if the path
+    /// does not exist.
     ///
     /// # Errors
-    /// A failed request.
+    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants_of(&self.gate).await
     }
 }
 
-/// Those of them whose names tell that they are of this side.
+/// Returns the contenders whose names mark them as contenders of this side.
 async fn participants_of(gate: &Gate) -> Result<Vec<Participant>, LockError> {
     let kind = gate.kind();
     participants_named(gate.client(), &kind.path, kind.rule(), &kind.lock_name).await

@@ -1,4 +1,4 @@
-//! What a writer holds.
+//! The guard of the write side.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::guard::Guard;
 use crate::owner::{Side, Way, admit};
 use crate::planted::Planted;
 
-/// The write side of an [`RwLock`](super::RwLock), held: a [`Guard`], with all its
-/// methods, that can become a reader's.
+/// The held write side of an [`RwLock`](super::RwLock). It has all methods of a [`Guard`] and can
+/// be downgraded to a read guard.
 ///
-/// Dropping it gives the lock up without waiting, as with every guard.
+/// Dropping it releases the lock in the background, as with every guard.
 #[derive(Debug)]
 #[must_use = "the lock is given up when the guard is dropped"]
 pub struct WriteGuard {
@@ -24,26 +24,26 @@ impl WriteGuard {
         Self { guard }
     }
 
-    /// Gives up writing and goes on reading: the readers that wait come in, and no writer
-    /// can have been in between.
+    /// Turns the write lock into a read lock. The waiting readers are granted the lock, and no
+    /// other writer can hold it in between.
     ///
-    /// One transaction checks that the write node is there, makes a read node with the
-    /// same number, so that all who wait stay behind it, and deletes the write node. The
-    /// guard keeps the writer's token, which is what its place in the queue says: larger
-    /// than that of every writer before it, and smaller than that of every one after it.
+    /// One transaction checks that the write node exists, creates a read node with the same number,
+    /// and deletes the write node. So all waiters stay behind it. The read guard keeps the writer's
+    /// token, which matches its position in the queue: larger than the tokens of all writers before
+    /// it, and smaller than the tokens of all writers after it.
     ///
-    /// An owner that has other guards of the write side goes on writing: this one alone
-    /// becomes a reader's. If it reads already it gets another guard of that.
+    /// If the owner has other guards of the write side, it keeps the write lock, and only this
+    /// guard becomes a read guard. If the owner already reads, it gets another guard of its read
+    /// lock.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if the write lock was, or may have been, lost before the reader
-    /// had its node: somebody else may have written. Otherwise a failed request. On any
-    /// error the lock is given up altogether. Trouble with the connection is waited out
-    /// for as long as the lock is held.
+    /// Returns [`LockError::Lost`] if the write lock was, or may have been, lost before the read
+    /// node existed: another writer may have written. Otherwise returns the error of a failed
+    /// request. On any error the lock is released altogether. Connection problems are not errors
+    /// while the lock is held: the call waits.
     ///
     /// # Cancel safety
-    /// Dropping the future, at any point, gives the lock up altogether, and leaves no node
-    /// behind.
+    /// Dropping the future at any point releases the lock altogether and leaves no node behind.
     ///
     /// ```no_run
     /// # async fn example(lock: zk_recipes::RwLock) -> Result<(), zk_recipes::LockError> {
@@ -63,7 +63,7 @@ impl WriteGuard {
             Some(entrance) => entrance.enter_again(Side::Shared)?,
             None => None,
         };
-        // From here on nobody can enter the write side again.
+        // From here on no task can re-enter the write side.
         let reader = match (Arc::try_unwrap(self.guard.into_hold()), reads) {
             (Ok(writer), Some(guard)) => return writer.give_up().await.map(|()| guard),
             (Err(_), Some(guard)) => return Ok(guard),
@@ -79,16 +79,18 @@ impl WriteGuard {
         Ok(admit(entrance, Side::Shared, reader))
     }
 
-    /// Takes the read side as well, without waiting, as Curator's holders of the write
-    /// lock can. The two guards are given up in any order; while this one is held nobody
-    /// else is let in. A downgrade in two steps; [`downgrade`](Self::downgrade) is one.
-    /// An owner that reads already gets another guard of that, without a request.
+    /// Acquires the read side as well, without waiting for other contenders, as a Curator holder of
+    /// the write lock can.
+    ///
+    /// The two guards may be released in any order. No other contender is granted the lock while
+    /// this guard is held. This is a downgrade in two steps; [`downgrade`](Self::downgrade) is one
+    /// step. An owner that already reads gets another guard of its read lock, without a request.
     ///
     /// # Errors
-    /// As [`downgrade`](Self::downgrade), except that this guard is left as it is.
+    /// As [`downgrade`](Self::downgrade), except that this guard stays as it is.
     ///
     /// # Cancel safety
-    /// Dropping the future, at any point, leaves no read node behind.
+    /// Dropping the future at any point leaves no read node behind.
     pub async fn read(&self) -> Result<Guard, LockError> {
         let writer = self.guard.hold();
         let Some(slot) = writer.slot().cloned() else {
@@ -97,20 +99,21 @@ impl WriteGuard {
         };
         match slot.way_in(Side::Shared).await? {
             Way::Held(guard) => Ok(guard),
-            // The writer is this one.
+            // The writer of the owner is this guard.
             Way::Beside(_, entrance) | Way::Queue(entrance) => {
                 beside_for_owner(&self.guard, entrance).await
             }
         }
     }
 
-    /// Gives the lock up and waits until the server has said so; see [`Guard::release`].
+    /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].
     ///
     /// # Errors
     /// As [`Guard::release`].
     ///
     /// # Cancel safety
-    /// The lock is given up by the call; dropping the future only stops the waiting.
+    /// The call itself releases the lock. Dropping the future only ends the wait for the
+    /// confirmation.
     pub async fn release(self) -> Result<(), LockError> {
         self.guard.release().await
     }
@@ -124,7 +127,7 @@ impl Deref for WriteGuard {
     }
 }
 
-/// For code that is handed guards of any kind. There is no way back.
+/// Converts a write guard for code that accepts any guard. The conversion cannot be reversed.
 impl From<WriteGuard> for Guard {
     fn from(guard: WriteGuard) -> Self {
         guard.guard

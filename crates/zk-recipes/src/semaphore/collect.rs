@@ -1,10 +1,10 @@
-//! Collecting permits: a node for each below `leases`, all of them during one turn of
-//! the mutex below `locks`.
+//! Collecting permits: one node for each below `leases`, all of them during one turn of the mutex
+//! below `locks`.
 //!
-//! The turn makes a queue of those who wait, so that only one of them looks at the
-//! leases. Mutual exclusion does not rest on it: permits are held once there are no
-//! more leases than the limit up to and including one's own last one, and each of any
-//! set of holders but the last had a lease already when that one looked.
+//! The turn makes a queue of the waiters, so that only one of them reads the leases. Mutual
+//! exclusion does not depend on the turn. A caller holds its permits once its last lease ranks
+//! within the limit among all leases. In any set of holders, all but the last already had their
+//! leases when the last one read the list.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -25,18 +25,18 @@ use crate::queue::contender::Contender;
 use crate::queue::kind::Kind;
 use crate::queue::{name, one_write, turn};
 
-/// The nodes of a semaphore.
+/// Descriptions of the nodes of a semaphore.
 #[derive(Clone, Debug)]
 pub(super) struct Kinds {
-    /// Of the mutex that orders those who wait.
+    /// Nodes of the mutex that orders the waiters.
     pub(super) turns: Arc<Kind>,
-    /// One for each permit.
+    /// Leases, one for each permit.
     pub(super) leases: Arc<Kind>,
-    /// Of the semaphore, unless other recipes may use it as well.
+    /// Check of the semaphore's path; `None` if other recipes may use the path as well.
     pub(super) path: Option<Arc<PathCheck>>,
 }
 
-/// Waits for the permits, as long as it takes.
+/// Waits until the permits are acquired, without a time limit.
 pub(super) async fn wait(
     client: &Client,
     kinds: &Kinds,
@@ -46,15 +46,15 @@ pub(super) async fn wait(
     let mut limit = limit.follow().await?;
     let mut restarts = 0;
     while restarts < RESTARTS_MAX {
-        // Whoever asks for more than there are holds up nobody.
+        // A caller that needs more permits than the limit must not block the queue.
         limit.at_least(permits).await?;
-        // Dropped at the end of the turn, and its node deleted, over as many connections
-        // as it takes: what becomes of that is not the lease's concern.
+        // Dropped at the end of the turn. The session then deletes its node, over reconnects if
+        // necessary; the leases do not depend on that.
         let mut own_turn = turn::Turn::new(Contender::new(client, &kinds.turns));
         own_turn.come().await?;
-        // Below the turn, so that they are taken out before it.
+        // Declared after the turn, so that the leases are dropped first.
         let mut leases = contenders(client, kinds, permits);
-        // On the heap: of all who wait only the first one needs the room.
+        // On the heap: of all waiters only the head of the queue needs this memory.
         match Box::pin(during(kinds, own_turn.contender(), &mut leases, &mut limit)).await? {
             Turn::Granted => {
                 if Planted::TurnIsKept.is_on() {
@@ -69,8 +69,8 @@ pub(super) async fn wait(
     Err(LockError::Vanished { path: kinds.turns.path.clone() })
 }
 
-/// Takes the permits if they are free this moment. It needs no turn for that: a permit
-/// that the first in the queue waits for is not free, for its lease is there already.
+/// Acquires the permits if they are free now. This needs no turn: a permit that the head of the
+/// queue waits for is not free, because its lease already exists.
 pub(super) async fn look_once(
     client: &Client,
     kinds: &Kinds,
@@ -94,10 +94,10 @@ pub(super) async fn look_once(
 
 enum Turn {
     Granted,
-    /// The limit went below what is asked for.
+    /// The limit is now below the number of permits.
     LimitTooLow,
-    /// Somebody deleted the node of the turn, so others may have theirs: two that wait
-    /// for several permits each must not both hold on to some.
+    /// Another client deleted the node of the turn, so another contender may have the turn. Two
+    /// contenders that each wait for several permits must not both keep some.
     Lost,
 }
 
@@ -150,19 +150,19 @@ async fn during(
     }
 }
 
-/// Where one's last lease is among all.
+/// Position of the caller's last lease among all leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Among as many as there may be.
+    /// Within the limit.
     Within,
     Behind,
-    /// One of them is gone.
+    /// One of the caller's leases is gone.
     Missing,
 }
 
-/// Puts in the leases that are not in, and looks at the list that was asked for in the
-/// same write, as was the limit: one that was lowered before the leases came is not to be
-/// exceeded by them.
+/// Creates the missing leases and evaluates the list of leases. The list and the limit are
+/// requested in the same write as the leases: leases must not exceed a limit that was lowered
+/// before they were created.
 async fn enter_and_look(
     kinds: &Kinds,
     leases: &mut [Contender],
@@ -191,7 +191,7 @@ async fn enter_and_look(
         let place = look(leases, &children.names, limit.now());
         (place, children.stat.czxid)
     });
-    // A list that was made before the last of them was in counts for nothing.
+    // A list from before the creation of the last lease is not valid.
     let (found, beside) = match found.filter(|(place, _)| *place != Place::Missing) {
         Some((place, node)) => ((place, Some(node)), beside),
         None => (list_and_look(leases, limit).await?, None),
@@ -206,7 +206,8 @@ async fn look_again(leases: &[Contender], limit: &mut Followed) -> Result<Place,
     list_and_look(leases, limit).await.map(|(place, _)| place)
 }
 
-/// Also returns the czxid of the node that the leases are in, if all of one's own are there.
+/// As [`look_again`]; also returns the czxid of the leases' parent if all of the caller's leases
+/// exist.
 async fn list_and_look(
     leases: &[Contender],
     limit: &mut Followed,
@@ -261,7 +262,7 @@ fn look(leases: &[Contender], names: &ChildList, limit: u32) -> Place {
     }
 }
 
-/// The leases there are; `None` if they have no node to be below.
+/// Lists the leases; returns `None` if their parent does not exist.
 async fn list(client: &Client, path: &str) -> Result<Option<Children>, LockError> {
     let mut attempts = Attempts::default();
     loop {
@@ -273,8 +274,8 @@ async fn list(client: &Client, path: &str) -> Result<Option<Children>, LockError
     }
 }
 
-/// As [`list`], with a watch for leases that come and go. Only the first in the queue
-/// has one.
+/// As [`list`], with a watch that fires when a lease is created or deleted. Only the head of the
+/// queue sets it.
 async fn list_and_watch(leases: &[Contender]) -> Result<Option<(ChildList, Watch)>, LockError> {
     let Some(first) = leases.first() else { return Ok(None) };
     let mut attempts = Attempts::default();
@@ -291,7 +292,7 @@ fn contenders(client: &Client, kinds: &Kinds, permits: u32) -> Vec<Contender> {
     (0..permits).map(|_| Contender::new(client, &kinds.leases)).collect()
 }
 
-/// Binds what was granted to the lease of the session.
+/// Binds the granted permits to the session's lease.
 async fn guards(mut leases: Vec<Contender>) -> Result<Vec<Guard>, LockError> {
     let Some(first) = leases.first_mut() else { return Ok(Vec::new()) };
     let belief = turn::renewed(first).await?;

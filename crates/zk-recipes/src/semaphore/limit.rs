@@ -1,4 +1,4 @@
-//! How many permits there are: a number, or one that everybody shares and may change.
+//! The limit of a semaphore: a fixed number, or a count that all processes share and may change.
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, pending};
@@ -7,7 +7,7 @@ use crate::error::LockError;
 use crate::planted::Planted;
 use crate::shared_count::{SharedCount, VersionedCount};
 
-/// Where a semaphore has its limit from.
+/// Source of a semaphore's limit.
 #[derive(Clone, Debug)]
 pub(super) enum Limit {
     Fixed(u32),
@@ -15,7 +15,7 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// The limit, and what becomes of it.
+    /// Reads the limit, and returns it in a form that follows its changes.
     pub(super) async fn follow(&self) -> Result<Followed, LockError> {
         Ok(match self {
             Self::Fixed(limit) => Followed { now: *limit, shared: None },
@@ -27,7 +27,7 @@ impl Limit {
     }
 }
 
-/// A limit for as long as an acquisition takes.
+/// The limit during one acquisition.
 pub(super) struct Followed {
     now: u32,
     shared: Option<Shared>,
@@ -41,12 +41,12 @@ struct Shared {
 }
 
 impl Followed {
-    /// The newest limit that was seen.
+    /// Returns the newest limit that was read.
     pub(super) fn now(&self) -> u32 {
         self.now
     }
 
-    /// Reads the limit again, after a wait during which nobody has looked at it.
+    /// Reads the limit again, after a wait in which it was not followed.
     pub(super) async fn refresh(&mut self) -> Result<(), LockError> {
         if let Some(shared) = &mut self.shared {
             let read = shared.count.get().await?;
@@ -58,7 +58,7 @@ impl Followed {
         Ok(())
     }
 
-    /// Waits for a newer limit. Nothing is lost when the future is dropped.
+    /// Waits for a newer limit. Dropping the future loses nothing.
     pub(super) async fn changed(&mut self) -> Result<(), LockError> {
         let Some(shared) = self.shared.as_mut().filter(|_| !Planted::RaisedLimitUnseen.is_on())
         else {
@@ -75,7 +75,7 @@ impl Followed {
         Ok(())
     }
 
-    /// Waits until the limit is no smaller than this.
+    /// Waits until the limit is at least `permits`.
     pub(super) async fn at_least(&mut self, permits: u32) -> Result<(), LockError> {
         while self.now() < permits {
             self.changed().await?;
@@ -84,12 +84,12 @@ impl Followed {
     }
 }
 
-/// The limit from now on.
+/// Returns the limit after a change.
 fn heard(before: u32, now: u32) -> u32 {
     if Planted::LoweredLimitIgnored.is_on() { before.max(now) } else { now }
 }
 
-/// A count below zero leaves no permits either.
+/// Returns the number of permits for a count; a negative count allows none.
 fn permits(count: &VersionedCount) -> u32 {
     u32::try_from(count.count()).unwrap_or(0)
 }

@@ -27,72 +27,79 @@ use crate::shared_count::SharedCount;
 
 pub use self::lease::Lease;
 
-/// What stands before the sequence number in the names of leases.
+/// Text before the sequence number in the names of leases.
 const LEASE_NAME: &str = "lease-";
 
-/// A number of permits, shared by all processes that name the same path; Java services
-/// with Curator's `InterProcessSemaphoreV2` included.
+/// A fair semaphore: Curator's `InterProcessSemaphoreV2`, on the same nodes.
 ///
-/// ZooKeeper does not know the limit: every process says how many permits there are,
-/// and all should say the same, or follow the same [`SharedCount`].
+/// All processes that use the same path share its permits, including Java services with Curator's
+/// `InterProcessSemaphoreV2`. ZooKeeper does not store the limit: each process sets the number of
+/// permits. All processes should set the same number, or follow the same [`SharedCount`].
 ///
-/// The handle is cheap to clone and may be shared by many tasks, each of which queues
-/// for itself. A task that holds permits and asks for more may wait for itself; ask for
-/// all of them at once.
+/// The handle is cheap to clone and may be shared by many tasks. Each acquisition queues
+/// separately. A task that holds permits and acquires more can deadlock; acquire all of them in one
+/// call.
 ///
 /// # What it promises
-/// * Never more permits are held than the limit of whoever took the last one.
-/// * **Fair**: first come, first served, and one that wants many is not passed by such as
-///   want few.
-/// * Several permits at once are had all together or not at all.
-/// * **No permit leaks**: not by a dropped future, a lost answer, a broken connection, or a
-///   holder that dies.
+/// * The number of held permits never exceeds the limit in the process that acquired the latest of
+///   them.
+/// * **Fair**: first come, first served. A caller that waits for few permits does not overtake a
+///   caller that waits for many.
+/// * Several permits in one call are acquired all together or not at all.
+/// * **No permit leaks**: not by a dropped future, a lost reply, a broken connection, or a holder
+///   that dies.
 ///
 /// # On the wire
 ///
 /// ```text
-/// <path>/locks/_c_<uuid>-lock-0000000007      whose turn it is to take permits
-/// <path>/leases/_c_<uuid>-lease-0000000012    one for each permit that is held, or that
-///                                             the one whose turn it is waits for
+/// <path>/locks/_c_<uuid>-lock-0000000007      queues for the turn to acquire permits
+/// <path>/leases/_c_<uuid>-lease-0000000012    one for each permit that is held, or that the
+///                                             contender with the turn waits for
 /// ```
 ///
-/// Whoever wants permits queues in the mutex at `locks`; at the head of that queue it
-/// puts in **all** the leases it wants, and waits until no more than the limit are
-/// there, up to and including its own last one. Then it gives up its turn. So there is
-/// one who waits for several permits at a time, and it waits only for such as have
-/// theirs already: two that want five of six each come one after the other.
+/// A contender first queues in the mutex at `locks`. The head of that queue has the turn. It
+/// creates **all** the leases it needs. Then it waits until its own last lease is within the limit,
+/// counted in the order of the leases, and its turn ends. So only one contender at a time waits for
+/// several permits, and it waits only for leases that are already held. Two contenders that each
+/// need five of six permits therefore acquire them one after the other.
 ///
-/// Curator takes several permits one by one, a turn for each. One of its clients that
-/// has some already and waits for its next turn, and one that has its turn and waits
-/// for those, wait for each other, whatever is on the other side: with Curator's
-/// `acquire(n)` on the same path, use a timeout.
+/// Curator acquires several permits one by one, with a turn for each. One Curator client may hold
+/// some permits and wait for its next turn, while another one has the turn and waits for those
+/// permits. The two deadlock, even if all other clients use this crate. Use a timeout if a path
+/// also has Curator clients that call `acquire(n)`.
 ///
 /// # What it costs
 ///
-/// A free permit: two round trips, for the turn and for the lease, each a create and a list in
-/// one write; a delete at the end of the turn, which nobody waits for; one more to release the
-/// permit. The first permit through a handle and its clones also takes a list of the children of the
-/// path, in one write with the lease, to see whether another recipe uses it; making the nodes of the
-/// semaphore takes another one before, for each permit. A permit held longer
-/// than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one watch on its node, by a
-/// request for which nobody waits. `n` permits at once: the same round trips, with `n` creates, `n`
-/// deletes and, if they are held for so long, `n` watches. [`try_acquire`](Self::try_acquire): one
-/// round trip. A limit that is a [`SharedCount`] is read twice, first of all and in one write with
-/// the leases, which is one round trip more. While it waits, the first in the queue reads the list
-/// of leases whenever one comes or goes; the others read nothing.
+/// A free permit takes two round trips, one for the turn and one for the lease. Each of them is a
+/// create and a list in one write. A delete ends the turn; the caller does not wait for it. Another
+/// delete releases the permit.
+///
+/// The first permit of a handle and its clones also lists the children of the path, in one write
+/// with the lease, to detect other recipes. If the nodes of the semaphore have to be created, one
+/// such list for each permit precedes that.
+///
+/// A permit held longer than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one watch
+/// on its node; the holder does not wait for that request. `n` permits in one call take the same
+/// round trips, with `n` creates, `n` deletes and, if they are held for so long, `n` watches.
+/// [`try_acquire`](Self::try_acquire) takes one round trip.
+///
+/// A [`SharedCount`] as the limit is read twice: once before everything else, and once in one write
+/// with the leases. That is one more round trip. While the head of the queue waits, it reads the
+/// list of leases after every change of that list. The other waiters read nothing.
 ///
 /// # Other recipes on the path
 ///
-/// A [`Mutex`](crate::Mutex) or a [`RwLock`](crate::RwLock) at the path of a semaphore is another lock:
-/// a path on which one of them has nodes is refused ([`LockError::ForeignNode`]), and they refuse the
-/// path of a semaphore. The node `leases` of a semaphore that is not used any more is removed by the
-/// server, as a container, after a minute or two; until then the path is still the semaphore's.
+/// A [`Mutex`](crate::Mutex) or a [`RwLock`](crate::RwLock) at the path of a semaphore is a
+/// separate lock. A semaphore rejects a path on which one of them has nodes
+/// ([`LockError::ForeignNode`]), and they reject the path of a semaphore. The server removes the
+/// node `leases` of an unused semaphore, as a container, after a minute or two. Until then the path
+/// still belongs to the semaphore.
 ///
 /// # What happens on loss
 ///
-/// A [`Lease`] is lost as a [`Guard`](crate::Guard) is: before the server can give its
-/// permits to anybody else. The clean-up of a turn is the session's business: whatever goes
-/// wrong with it, it never costs anybody a permit.
+/// A [`Lease`] is lost as a [`Guard`](crate::Guard) is: before the server can grant its permits to
+/// another contender. The session deletes the node of a turn in the background. A failure of that
+/// deletion never costs a permit.
 ///
 /// # Example
 ///
@@ -119,22 +126,25 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// A semaphore of `max` permits at `path`. Touches no server: the path is made, as
-    /// containers, when it is first needed, and removed by the server when it is no
-    /// longer used.
+    /// Creates a handle for a semaphore of `max` permits at `path`. Sends no request.
+    ///
+    /// The first acquisition creates the missing nodes of the path as containers. The server
+    /// removes them when they are no longer used.
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str, max: u32) -> Result<Self, PathError> {
         Self::limited(client, path, Limit::Fixed(max))
     }
 
-    /// A semaphore of as many permits as `count` says; none, if it is negative. Those
-    /// who wait are woken when it grows. When it shrinks, nobody's permits are taken
-    /// away: there are none to be had until enough were given back.
+    /// Creates a handle for a semaphore with `count` as its limit. Sends no request. A negative
+    /// count allows no permits.
+    ///
+    /// Waiters are woken when the count grows. When it shrinks, holders keep their permits; new
+    /// permits are granted once enough of them are released.
     ///
     /// # Errors
-    /// The path is not one that ZooKeeper accepts.
+    /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn with_shared_limit(
         client: &Client,
         path: &str,
@@ -156,18 +166,19 @@ impl Semaphore {
         Ok(Self { client: client.clone(), path: path.to_owned(), kinds, limit })
     }
 
-    /// Data for the leases of this handle, which others can read. By default it is this
-    /// end's address, as with Curator.
+    /// Sets the data of this handle's leases, which other contenders can read. The default is the
+    /// client's local address, as with Curator.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
         Arc::make_mut(&mut self.kinds.leases).set_data(data);
         self
     }
 
-    /// Who may do what with the nodes of this handle, those of turns and of leases, and
-    /// with what is missing of the path; by default everybody everything, as with Curator.
-    /// All contenders need to read each other's nodes, to create in both paths, and to
-    /// delete what is theirs from them.
+    /// Sets the ACL of this handle's nodes, of turns and of leases, and of the missing nodes of the
+    /// path. The default is open to everyone, as with Curator.
+    ///
+    /// Each contender needs permission to read the nodes of the others, to create children of both
+    /// paths, and to delete its own nodes from them.
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         let acl = acl.into();
@@ -176,7 +187,7 @@ impl Semaphore {
         self
     }
 
-    /// Does not refuse a path on which other recipes have nodes; see
+    /// Accepts a path on which other recipes have nodes; see
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
@@ -185,39 +196,41 @@ impl Semaphore {
         self
     }
 
-    /// The path of the semaphore.
+    /// Returns the path of the semaphore.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Waits for a permit, as long as it takes.
+    /// Waits until a permit is acquired, without a time limit.
     ///
     /// # Errors
-    /// The session ends, the server declines (for example with `NoAuth`), the sequence
-    /// numbers are used up; [`LockError::PermitsOutOfRange`] if there are none. Trouble
-    /// with the connection is waited out.
+    /// Fails if the session ends, if the server rejects a request (for example with `NoAuth`), or
+    /// if the sequence numbers are used up. Fails with [`LockError::PermitsOutOfRange`] if the
+    /// limit is fixed at 0. Connection problems are not errors: the call waits until the session
+    /// reconnects or ends.
     ///
     /// # Ordering
-    /// First come, first served, also for those who want several permits: nobody who
-    /// wants fewer overtakes them.
+    /// First come, first served, also for callers that need several permits: no caller that needs
+    /// fewer permits overtakes them.
     ///
     /// # Cancel safety
-    /// Dropping the future, at any point, takes the contender out of the queue and
-    /// leaves no node behind, even if the connection is down at that moment.
+    /// Dropping the future at any point removes the contender from the queue and leaves no node
+    /// behind, even while the connection is down.
     pub async fn acquire(&self) -> Result<Lease, LockError> {
         self.acquire_many(1).await
     }
 
-    /// Takes a permit if one is free.
+    /// Acquires a permit if one is free. Returns `None` otherwise.
     ///
-    /// It does not queue, so it is not held up by those who do. A permit that the first
-    /// of them waits for is not free.
+    /// It does not queue, so the waiters do not delay it. A permit that the head of the queue waits
+    /// for is not free.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). It does not wait for a connection: without one the error is
-    /// [`LockError::NotConnected`]. For the answers of a server that is silent it waits as long as
-    /// the session does; see [`acquire_timeout`](Self::acquire_timeout) for a bound.
+    /// As [`acquire`](Self::acquire). Without a connection the call fails with
+    /// [`LockError::NotConnected`] instead of waiting. If a connected server is silent, the call
+    /// waits for its replies as long as the session does;
+    /// [`acquire_timeout`](Self::acquire_timeout) has a bound.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -225,11 +238,11 @@ impl Semaphore {
         self.try_acquire_many(1).await
     }
 
-    /// Waits for a permit, but no longer than `timeout`, whatever the reason for the
-    /// waiting.
+    /// Waits until a permit is acquired, for at most `timeout`, including the time without a
+    /// connection. Returns `None` after the timeout.
     ///
-    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), which may take
-    /// [15 ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), of at most [15
+    /// ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -240,14 +253,14 @@ impl Semaphore {
         self.acquire_many_timeout(1, timeout).await
     }
 
-    /// Waits for this many permits at once, as long as it takes: all or none.
+    /// Waits until this many permits are acquired together, without a time limit.
     ///
-    /// More than a shared limit allows at the moment are waited for without a place in
-    /// the queue, for the limit to grow.
+    /// If a shared limit is below `permits`, the call waits for the limit to grow, without a place
+    /// in the queue.
     ///
     /// # Errors
-    /// [`LockError::PermitsOutOfRange`] for 0 permits, more than the fixed number there
-    /// is, or more than [`PERMITS_AT_ONCE_MAX`]; as [`acquire`](Self::acquire) besides.
+    /// [`LockError::PermitsOutOfRange`] for 0 permits, for more than a fixed limit, or for more
+    /// than [`PERMITS_AT_ONCE_MAX`]; otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -257,9 +270,9 @@ impl Semaphore {
         Ok(self.lease(guards))
     }
 
-    /// Takes this many permits if they are free, all or none; see
-    /// [`try_acquire`](Self::try_acquire). Of two that try for several at the very same
-    /// moment, both may be refused though there are enough for one.
+    /// Acquires this many permits together if they are free; otherwise it acquires none. See
+    /// [`try_acquire`](Self::try_acquire). If two callers try for several permits at the same
+    /// moment, both may fail although enough permits are free for one of them.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many).
@@ -273,7 +286,7 @@ impl Semaphore {
         Ok(guards.map(|guards| self.lease(guards)))
     }
 
-    /// Waits for this many permits at once, but no longer than `timeout`; see
+    /// Waits until this many permits are acquired together, for at most `timeout`; see
     /// [`acquire_timeout`](Self::acquire_timeout).
     ///
     /// # Errors
@@ -292,11 +305,11 @@ impl Semaphore {
         }
     }
 
-    /// The leases there are, in order, one for each permit; nobody if the path does not
-    /// exist. The last of them may be those of the first in the queue, who still waits.
+    /// Returns the leases in order, one for each permit; an empty list if the path does not exist.
+    /// The last leases may belong to the head of the queue, which still waits.
     ///
     /// # Errors
-    /// A failed request.
+    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         let leases = &self.kinds.leases;
         participants(&self.client, &leases.path, leases.rule()).await

@@ -7,12 +7,12 @@ use zk_session::{Children, Client, Error, Pending};
 use crate::error::LockError;
 use crate::queue::foreign::refuse_beside_semaphore;
 
-/// Looks for nodes of other recipes: once for all clones of a handle, and again after the server has
-/// removed the node of the leases. See [`foreign`](crate::queue::foreign).
+/// Detects nodes of other recipes, once for all clones of a handle. The check is repeated after the
+/// server has removed the node of the leases. See [`foreign`](crate::queue::foreign).
 #[derive(Debug)]
 pub(super) struct PathCheck {
     path: String,
-    /// The czxid of the leases' node at the last check; 0 before.
+    /// The czxid of the leases' node at the last check; 0 before the first check.
     checked: AtomicI64,
 }
 
@@ -21,25 +21,25 @@ impl PathCheck {
         Self { path: path.to_owned(), checked: AtomicI64::new(0) }
     }
 
-    /// Requests the children of the path, unless they were checked. The caller has requested a lease
-    /// before, in the same write.
+    /// Requests the children of the path, unless the path was checked. The caller has requested a
+    /// lease before, in the same write.
     pub(super) fn list(&self, client: &Client) -> Option<Pending<Children>> {
         let is_checked = self.checked.load(Ordering::Acquire) != 0;
         (!is_checked).then(|| client.get_children(&self.path))
     }
 
-    /// True if the path was checked after the node of the leases was made.
+    /// Returns true if the path was checked since the node of the leases was created.
     pub(super) fn is_checked(&self, leases: Option<i64>) -> bool {
         leases.is_some_and(|leases| self.checked.load(Ordering::Acquire) == leases)
     }
 
     /// Checks the path.
     ///
-    /// `leases` is the czxid of the leases' node, if it is known. `listed` is the answer to
-    /// [`list`](Self::list), if the server created a lease before it.
+    /// `leases` is the czxid of the leases' node, if it is known. `listed` is the reply to
+    /// [`list`](Self::list), if the server created a lease before that list.
     ///
     /// # Errors
-    /// [`LockError::ForeignNode`], or a failed request.
+    /// [`LockError::ForeignNode`], or the error of a failed request.
     pub(super) async fn check(
         &self,
         client: &Client,
