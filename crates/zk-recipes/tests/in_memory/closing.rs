@@ -76,19 +76,19 @@ async fn expect_end(waiting: JoinHandle<Result<(), LockError>>, end: End) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_mutex_is_told() {
+async fn mutex_waiter_fails_when_its_session_ends() {
     all_are_told(|client| vec![Arc::new(Mutex::new(client, "/lock").unwrap())]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_mutex_on_behalf_of_an_owner_is_told() {
+async fn mutex_waiter_with_owner_fails_when_its_session_ends() {
     let owner = zk_recipes::Owner::new();
     all_are_told(|client| vec![Arc::new(Mutex::new(client, "/lock").unwrap().owned_by(&owner))])
         .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_to_read_is_told() {
+async fn reader_fails_when_its_session_ends() {
     for end in End::ALL {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -103,24 +103,24 @@ async fn who_waits_to_read_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_to_write_is_told() {
+async fn writer_fails_when_its_session_ends() {
     all_are_told(|client| vec![Arc::new(RwLock::new(client, "/rw").unwrap().write().clone())])
         .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_permit_is_told() {
+async fn semaphore_waiter_fails_when_its_session_ends() {
     all_are_told(|client| vec![Arc::new(Semaphore::new(client, "/s", 1).unwrap())]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_semaphore_mutex_is_told() {
+async fn semaphore_mutex_waiter_fails_when_its_session_ends() {
     all_are_told(|client| vec![Arc::new(SemaphoreMutex::new(client, "/m").unwrap())]).await;
 }
 
 /// With one lock had already, which is lost, and given up, too.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_the_last_of_several_locks_is_told() {
+async fn multi_lock_waiter_fails_when_its_session_ends() {
     for (end, is_watched) in End::ALL.into_iter().flat_map(|end| [(end, false), (end, true)]) {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -153,7 +153,7 @@ async fn who_waits_for_the_last_of_several_locks_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_on_its_way_to_read_is_told() {
+async fn unanswered_downgrade_fails_when_its_session_ends() {
     for end in End::ALL {
         let server = TestServer::in_memory();
         let one = client(&server, 1).await;
@@ -172,7 +172,7 @@ async fn a_writer_on_its_way_to_read_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_looks_at_its_place_in_the_queue_is_told() {
+async fn position_wait_fails_when_its_session_ends() {
     for end in End::ALL {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);

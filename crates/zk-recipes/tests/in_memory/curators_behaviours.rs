@@ -27,7 +27,7 @@ fn finished<X>(tasks: &[JoinHandle<X>]) -> usize {
 /// `TestInterProcessMutex.testPersistentLock`: a driver of Curator's users may make contenders
 /// that outlive their sessions. We make none, and wait for them like for any other.
 #[tokio::test(start_paused = true)]
-async fn a_contender_that_outlives_its_session_is_waited_for() {
+async fn waiter_queues_behind_a_persistent_contender() {
     let server = TestServer::in_memory();
     let (gone, one) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&one, "/lock").unwrap();
@@ -50,7 +50,7 @@ async fn a_contender_that_outlives_its_session_is_waited_for() {
 /// `TestInterProcessSemaphore.testRelease1AtATime`, `testReleaseInChunks`: what is given back in
 /// parts lets in as many as it is enough for, and no more.
 #[tokio::test(start_paused = true)]
-async fn permits_that_are_given_back_in_parts_let_in_as_many_as_they_are_enough_for() {
+async fn permits_released_in_chunks_grant_as_many_waiters() {
     const MAX: u32 = 11;
     for chunk in [1, 2, 5, 11] {
         let server = TestServer::in_memory();
@@ -80,7 +80,7 @@ async fn permits_that_are_given_back_in_parts_let_in_as_many_as_they_are_enough_
 /// `TestInterProcessSemaphore.testNoOrphanedNodes`, `testGetParticipantNodes`: whoever is left
 /// holds what is listed, whether others gave up, were dropped, or came too late.
 #[tokio::test(start_paused = true)]
-async fn who_gave_up_is_listed_nowhere() {
+async fn cancelled_acquisitions_leave_no_participant() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
@@ -103,7 +103,7 @@ async fn who_gave_up_is_listed_nowhere() {
 /// `TestInterProcessMutexBase.testWaitingProcessKilledServer`: who asked while the server was
 /// away, or waited when it went, has the lock once it is back, and there is nothing else left.
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_for_while_the_server_is_away_is_had_when_it_is_back() {
+async fn waiters_are_granted_in_order_after_a_reconnect() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
@@ -132,7 +132,7 @@ async fn what_is_asked_for_while_the_server_is_away_is_had_when_it_is_back() {
 /// `TestLockInternals.testAttemptLockFailedException` (CURATOR-41): an acquisition that fails with
 /// its node made takes the node back, tells why it failed, and whoever is next gets in.
 #[tokio::test(start_paused = true)]
-async fn a_failed_acquisition_tells_its_own_error_and_leaves_no_node() {
+async fn failed_acquisition_returns_its_error_and_leaves_no_node() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&one, "/lock").unwrap();
@@ -155,7 +155,7 @@ async fn a_failed_acquisition_tells_its_own_error_and_leaves_no_node() {
 /// `TestInterProcessReadWriteLock.testThatDowngradingRespectsThreads`: who writes may read, and
 /// nobody else of the same process.
 #[tokio::test(start_paused = true)]
-async fn the_reader_of_another_owner_waits_for_the_writer_of_the_same_client() {
+async fn reader_of_another_owner_waits_for_the_writer() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = RwLock::new(&client, PATH).unwrap();
@@ -173,7 +173,7 @@ async fn the_reader_of_another_owner_waits_for_the_writer_of_the_same_client() {
 /// `TestInterProcessReadWriteLock.testContendingDowngrading`: many that write and go on reading,
 /// at the same time; no writer comes in beside a reader that was one.
 #[tokio::test(start_paused = true)]
-async fn writers_that_go_on_reading_keep_the_next_writer_out() {
+async fn downgraded_writers_exclude_the_next_writer() {
     let server = TestServer::in_memory();
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicI32::new(0));
     let mut tasks = Vec::new();
@@ -203,7 +203,7 @@ async fn writers_that_go_on_reading_keep_the_next_writer_out() {
 /// `TestSharedCount.testDisconnectReconnectEventDoesNotFireValueWatcher` and its neighbours: a
 /// connection that comes and goes is no change, and a change in the meantime is told.
 #[tokio::test(start_paused = true)]
-async fn a_reconnect_is_no_change_of_a_count() {
+async fn shared_count_reports_changes_but_not_reconnects() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let count = SharedCount::new(&one, "/count", 1).unwrap();
@@ -228,7 +228,7 @@ async fn a_reconnect_is_no_change_of_a_count() {
 /// An operator deletes a lock with all who hold it and wait for it. Those who wait queue again,
 /// in parents that they make anew; who held it is told.
 #[tokio::test(start_paused = true)]
-async fn those_whose_lock_is_deleted_under_them_queue_again() {
+async fn waiters_requeue_when_an_operator_deletes_the_lock() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
@@ -255,7 +255,7 @@ async fn those_whose_lock_is_deleted_under_them_queue_again() {
 
 /// CURATOR-43: names of all kinds in the queues of a semaphore and of a read-write lock.
 #[tokio::test(start_paused = true)]
-async fn foreign_nodes_take_neither_a_permit_nor_a_side() {
+async fn foreign_nodes_block_neither_a_semaphore_nor_a_rwlock() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     drop(queue(&one, 2, 1).await.await.unwrap().unwrap());

@@ -92,7 +92,7 @@ async fn permit(client: Client) -> Result<zk_recipes::Lease, LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_arms_the_watches_again_and_asks_for_no_list() {
+async fn reconnect_sets_the_watches_again_without_a_list() {
     for back_at in SERVERS {
         let server = TestServer::ensemble(2);
         let holder = client(&server, 2).await;
@@ -113,7 +113,7 @@ async fn a_cut_arms_the_watches_again_and_asks_for_no_list() {
 
 /// The one who held the lock goes, and one in the middle of the queue.
 #[tokio::test(start_paused = true)]
-async fn who_goes_during_a_cut_costs_a_list_of_each_of_the_two_behind_it_at_most() {
+async fn nodes_deleted_during_a_disconnect_cost_three_lists() {
     for back_at in SERVERS {
         let server = TestServer::ensemble(2);
         let other = client(&server, 2).await;
@@ -148,7 +148,7 @@ async fn who_goes_during_a_cut_costs_a_list_of_each_of_the_two_behind_it_at_most
 
 /// Nothing but a list can tell a reader that no other writer is ahead of it.
 #[tokio::test(start_paused = true)]
-async fn readers_whose_writer_goes_during_a_cut_list_once_each() {
+async fn readers_list_once_if_the_writer_left_during_a_disconnect() {
     for back_at in SERVERS {
         let server = TestServer::ensemble(2);
         let other = client(&server, 2).await;
@@ -169,7 +169,7 @@ async fn readers_whose_writer_goes_during_a_cut_list_once_each() {
 /// The first in the queue looks at the leases, once, and gives up its turn; to the next, which
 /// puts a lease in, and watches its turn and the others' leases. Nobody else does anything.
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_is_given_back_during_a_cut_is_looked_for_by_the_first_alone() {
+async fn permit_released_during_a_disconnect_wakes_two_waiters() {
     for back_at in SERVERS {
         let server = TestServer::ensemble(2);
         let other = client(&server, 2).await;
@@ -195,7 +195,7 @@ async fn a_permit_that_is_given_back_during_a_cut_is_looked_for_by_the_first_alo
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_session_fails_all_its_waiters_at_once_and_leaves_nothing() {
+async fn session_expiry_fails_all_waiters_and_leaves_no_node() {
     let server = TestServer::in_memory();
     let holder = client(&server, 2).await;
     let held = mutex(holder.clone()).await.unwrap();

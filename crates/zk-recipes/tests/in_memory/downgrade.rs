@@ -17,7 +17,7 @@ const NOTHING: [[i32; 0]; 0] = [];
 const UUID: &str = "_c_00000000-0000-4000-8000-000000000000-";
 
 #[tokio::test(start_paused = true)]
-async fn readers_come_in_beside_it_and_writers_wait_for_it() {
+async fn downgrade_grants_the_readers_ahead_of_the_next_writer() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).with_data(*b"mine").write().acquire().await.unwrap();
@@ -52,7 +52,7 @@ async fn readers_come_in_beside_it_and_writers_wait_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn downgrade_is_one_round_trip_and_then_one_watch() {
+async fn downgrade_costs_one_round_trip_and_then_one_watch() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let writing = rw(&client).write().acquire().await.unwrap();
@@ -70,7 +70,7 @@ async fn downgrade_is_one_round_trip_and_then_one_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_the_loss_of_the_writer_is_told_that_it_was_given_up() {
+async fn lost_of_a_writer_returns_released_on_downgrade() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let writing = rw(&client).write().acquire().await.unwrap();
@@ -87,7 +87,7 @@ async fn who_waits_for_the_loss_of_the_writer_is_told_that_it_was_given_up() {
 /// The node was taken away, and another writer is in: a read node with the old number
 /// would be ahead of it, which is what Curator makes.
 #[tokio::test(start_paused = true)]
-async fn writer_without_its_node_puts_no_reader_ahead_of_the_next() {
+async fn downgrade_fails_if_the_write_node_was_deleted() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for (takes_both, is_told) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -116,7 +116,7 @@ async fn writer_without_its_node_puts_no_reader_ahead_of_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_whose_session_is_over_puts_no_reader_ahead_of_the_next() {
+async fn downgrade_fails_if_the_session_has_expired() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let stale = rw(&one).write().acquire().await.unwrap();
@@ -132,7 +132,7 @@ async fn a_writer_whose_session_is_over_puts_no_reader_ahead_of_the_next() {
 
 /// The connection is gone for so long that the lock may be somebody else's.
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_is_cut_off_hears_of_the_loss_and_leaves_nothing() {
+async fn downgrade_on_a_silent_connection_fails_and_leaves_no_node() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -149,7 +149,7 @@ async fn a_writer_that_is_cut_off_hears_of_the_loss_and_leaves_nothing() {
 
 /// The session lives on, and the reader's node was made; but for a while nobody could know.
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_may_have_lost_its_lock_is_no_reader_though_its_node_was_made() {
+async fn downgrade_fails_when_the_lease_ends_before_a_reconnect() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -170,7 +170,7 @@ async fn a_writer_that_may_have_lost_its_lock_is_no_reader_though_its_node_was_m
 
 /// The answer was there in time, and its task looks at it when the lease is over.
 #[tokio::test(start_paused = true)]
-async fn who_looks_too_late_is_no_reader() {
+async fn downgrade_fails_if_polled_after_the_lease_deadline() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -188,7 +188,7 @@ async fn who_looks_too_late_is_no_reader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_ends_over_the_downgrade_ends_the_lock() {
+async fn downgrade_fails_if_the_session_expires_during_it() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -202,7 +202,7 @@ async fn a_session_that_ends_over_the_downgrade_ends_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_is_looked_for() {
+async fn downgrade_succeeds_after_lost_answers() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for times in 1..=3 {
@@ -232,7 +232,7 @@ async fn a_lost_answer_is_looked_for() {
 /// A node of the very name that is another session's is not adopted. (The names of a
 /// client's nodes follow from its seed.)
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_not_its_own_is_not_taken_for_the_reader() {
+async fn downgrade_does_not_adopt_a_node_of_another_session() {
     let name = {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -253,7 +253,7 @@ async fn a_node_that_is_not_its_own_is_not_taken_for_the_reader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_that_is_dropped_at_any_poll_leaves_no_node() {
+async fn downgrade_dropped_after_any_poll_leaves_no_node() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let mut completed = 0;
@@ -279,7 +279,7 @@ async fn a_downgrade_that_is_dropped_at_any_poll_leaves_no_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn taking_both_sides_leaves_the_writer_when_it_is_dropped_at_any_poll() {
+async fn write_guard_read_dropped_after_any_poll_keeps_the_writer() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -305,7 +305,7 @@ async fn foreign(client: &Client, kind: &str, number: Option<&str>) -> String {
 
 /// As Curator does it since 5.5.
 #[tokio::test(start_paused = true)]
-async fn a_reader_with_its_writers_number_keeps_out_writers_that_waited_before_it_came() {
+async fn writer_waits_for_a_downgrade_of_curator_5_5() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
@@ -325,7 +325,7 @@ async fn a_reader_with_its_writers_number_keeps_out_writers_that_waited_before_i
 
 /// As Curator up to 5.4 does it.
 #[tokio::test(start_paused = true)]
-async fn a_reader_with_a_later_number_keeps_out_writers_that_came_after_it() {
+async fn writer_waits_for_a_downgrade_of_curator_5_4() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
@@ -346,7 +346,7 @@ async fn a_reader_with_a_later_number_keeps_out_writers_that_came_after_it() {
 
 /// The transaction of a downgrade is larger than the request that makes the write node.
 #[tokio::test(start_paused = true)]
-async fn writer_whose_data_could_not_be_downgraded_is_refused() {
+async fn writer_is_refused_if_its_data_is_too_large_to_downgrade() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let max = match write_with_data(&client, 2 << 20).await.unwrap_err() {

@@ -161,7 +161,7 @@ async fn guard_fails_once_the_deletion_event_has_arrived() {
 
 /// The request for the watch finds no node. Only a guard that waited is told by an event.
 #[tokio::test(start_paused = true)]
-async fn guard_fails_when_its_node_goes_before_its_watch_is_set() {
+async fn guard_fails_when_its_node_is_deleted_before_its_watch() {
     let server = TestServer::in_memory();
     let other = client(&server, 2).await;
     for kind in Kind::ALL {
@@ -376,7 +376,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holder_that_cannot_watch_notices_the_deletion_and_the_end_of_its_lease() {
+async fn holder_without_watches_sees_deletion_and_lease_end() {
     let server = TestServer::in_memory();
     let other = client(&server, 1).await;
     let full = config(2).watches_max(0).connect_through(InMemory(server.clone())).await.unwrap();

@@ -117,7 +117,7 @@ async fn expect<F>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_contender_for_a_mutex_asks_as_often_wherever_it_begins() {
+async fn mutex_contender_sends_7_requests_at_any_queue_length() {
     expect(
         [(7, 2); 3],
         "/lock",
@@ -130,7 +130,7 @@ async fn a_contender_for_a_mutex_asks_as_often_wherever_it_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_asks_as_often_wherever_it_begins() {
+async fn writer_sends_at_most_6_requests_at_any_queue_length() {
     let mixed = |n| if n % 3 == 0 { "__WRIT__" } else { "__READ__" };
     expect(LISTS_ANEW, "/lock", mixed, |client| async move {
         let lock = RwLock::new(&client, "/lock").unwrap();
@@ -140,7 +140,7 @@ async fn a_writer_asks_as_often_wherever_it_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_asks_as_often_wherever_it_begins() {
+async fn reader_sends_at_most_6_requests_at_any_queue_length() {
     // Behind writers, of whom it waits for the last; behind readers, and one writer.
     // Behind the only writer a reader is next in line, and keeps its lease renewed.
     let crowds: [(_, Names); 2] = [
@@ -157,7 +157,7 @@ async fn a_reader_asks_as_often_wherever_it_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_a_permit_asks_as_often_wherever_it_begins() {
+async fn permit_contender_sends_14_requests_at_any_queue_length() {
     expect(
         [(14, 6); 3],
         "/q/locks",
@@ -196,7 +196,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_of_any_kind_is_one_write_for_each_queue_it_has() {
+async fn free_lock_costs_one_write_for_each_of_its_queues() {
     let enter = vec![CREATE2, GET_CHILDREN2];
     let writer = uncontended(|client| async move {
         let lock = RwLock::new(&client, "/lock").unwrap();
@@ -256,7 +256,7 @@ where
 /// A writer may come back as a reader ahead of those who wait, and permits are counted: there
 /// it is one list, and after a while the guard's watch on its node, for which nobody waits.
 #[tokio::test(start_paused = true)]
-async fn who_cannot_know_by_the_event_looks_once() {
+async fn hand_off_of_rwlock_or_permit_costs_one_list() {
     let write = |client| async move {
         RwLock::new(&client, "/lock").unwrap().write().acquire().await.unwrap()
     };

@@ -50,7 +50,7 @@ async fn free_mutex_held_long_costs_one_watch_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_in_line_owns_the_lock_without_a_request() {
+async fn next_in_line_acquires_without_a_request() {
     let server = TestServer::in_memory();
     let holder = client(&server, 1).await;
     let (next, record) = recorded_client(&server, 2).await;
@@ -67,7 +67,7 @@ async fn the_next_in_line_owns_the_lock_without_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_asks_as_much_in_a_long_queue_as_in_a_short_one() {
+async fn waiter_sends_7_requests_in_short_and_long_queues() {
     let mut per_waiter = Vec::new();
     for waiters in [3, 30] {
         let server = TestServer::in_memory();
@@ -94,7 +94,7 @@ async fn a_waiter_asks_as_much_in_a_long_queue_as_in_a_short_one() {
 
 /// A contender that is not the first, and gives up, must not let the next one in.
 #[tokio::test(start_paused = true)]
-async fn those_who_give_up_let_nobody_in() {
+async fn cancelled_waiters_do_not_grant_the_lock() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
@@ -121,7 +121,7 @@ async fn those_who_give_up_let_nobody_in() {
 
 /// Somebody deletes the node of a waiter, which must not own anything by an event then.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_without_a_node_queues_again() {
+async fn waiter_requeues_when_its_node_is_deleted() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();

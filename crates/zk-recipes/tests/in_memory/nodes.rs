@@ -20,7 +20,7 @@ async fn expect_ours(client: &Client, nodes: impl IntoIterator<Item = String>, d
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mutex_has_the_name_the_data_and_the_list_that_it_is_given() {
+async fn mutex_node_has_the_given_name_data_and_acl() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = |client: &Client| {
@@ -48,7 +48,7 @@ async fn a_mutex_has_the_name_the_data_and_the_list_that_it_is_given() {
 
 /// The order is by the number, however it stands in the names.
 #[tokio::test(start_paused = true)]
-async fn a_name_may_end_in_digits_and_hold_anything_that_a_node_may_be_called() {
+async fn waiters_queue_by_sequence_number_under_any_lock_name() {
     for name in ["7a8", "-", "_c_", "lock", "\u{e4}\u{f6} \u{20ac}", "lock-lock-", "."] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -68,7 +68,7 @@ async fn a_name_may_end_in_digits_and_hold_anything_that_a_node_may_be_called() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_no_node_can_have_is_refused_with_a_reason() {
+async fn invalid_lock_name_is_rejected_with_its_text() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     for name in ["", "0123", "a/b", "a\u{0}b"] {
@@ -84,7 +84,7 @@ async fn a_name_that_no_node_can_have_is_refused_with_a_reason() {
 
 /// Two names are two queues, also for one owner.
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_not_let_in_under_another_name() {
+async fn owner_does_not_reenter_under_another_lock_name() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let (owner, plain) = (Owner::new(), Mutex::new(&client, "/lock").unwrap());
@@ -95,7 +95,7 @@ async fn an_owner_is_not_let_in_under_another_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_sides_of_a_read_write_lock_have_them_and_a_downgrade_too() {
+async fn rwlock_and_downgrade_nodes_have_the_given_data_and_acl() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = RwLock::new(&client, "/above/rw").unwrap().with_data(*b"me").with_acl(acl());
@@ -113,7 +113,7 @@ async fn both_sides_of_a_read_write_lock_have_them_and_a_downgrade_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_nodes_of_semaphores_have_them() {
+async fn semaphore_nodes_have_the_given_data_and_acl() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let semaphore = Semaphore::new(&client, "/above/s", 2).unwrap();
@@ -137,7 +137,7 @@ async fn the_nodes_of_semaphores_have_them() {
 
 /// A list that the server does not take is an error, and leaves nothing.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_permits_nobody_is_declined() {
+async fn empty_acl_fails_and_leaves_no_node() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap().with_acl(Vec::new());
@@ -150,7 +150,7 @@ async fn a_list_that_permits_nobody_is_declined() {
 
 /// Those who know the secret share the lock, and nobody else gets near it.
 #[tokio::test(start_paused = true)]
-async fn a_list_keeps_strangers_out() {
+async fn acl_excludes_clients_without_the_secret() {
     let server = TestServer::in_memory();
     let known = async |seed| {
         let config = config(seed).auth("digest", "ours:secret");

@@ -23,7 +23,7 @@ fn contenders(server: &TestServer) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k1_persistent_and_recursive_watches_live_on_over_a_reconnect() {
+async fn k1_persistent_and_recursive_watches_survive_a_reconnect() {
     let server = TestServer::in_memory();
     let (watcher, writer) = (client(&server, 1).await, client(&server, 2).await);
     writer.create("/a", b"", CreateMode::Persistent).await.unwrap();
@@ -40,7 +40,7 @@ async fn k1_persistent_and_recursive_watches_live_on_over_a_reconnect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k2_more_watched_paths_than_fit_a_frame_cost_no_session() {
+async fn k2_session_survives_more_watched_paths_than_fit_a_frame() {
     let server = TestServer::in_memory();
     let (watcher, writer) = (client(&server, 1).await, client(&server, 2).await);
     let path = |n: u32| format!("/{n:0>200}");
@@ -61,7 +61,7 @@ async fn k2_more_watched_paths_than_fit_a_frame_cost_no_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k3_a_lock_that_is_cancelled_while_its_node_is_made_leaves_none() {
+async fn k3_acquisition_cancelled_during_create_leaves_no_node() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
@@ -82,7 +82,7 @@ async fn k3_a_lock_that_is_cancelled_while_its_node_is_made_leaves_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k4_an_unlock_over_a_connection_that_breaks_in_any_way_is_carried_out() {
+async fn k4_unlock_completes_when_the_connection_breaks() {
     for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -111,7 +111,7 @@ async fn k5_dropping_a_clone_of_a_handle_unlocks_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k6_a_lock_whose_creation_is_cut_off_is_had_and_leaves_one_node() {
+async fn k6_acquisition_after_a_lost_create_reply_has_one_node() {
     for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -125,7 +125,7 @@ async fn k6_a_lock_whose_creation_is_cut_off_is_had_and_leaves_one_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k11_what_waits_is_bounded_and_says_so() {
+async fn k11_queued_requests_fail_at_a_limit() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     server.refuse_connects(0);
@@ -145,7 +145,7 @@ async fn k11_what_waits_is_bounded_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k12_paths_that_were_watched_are_forgotten() {
+async fn k12_fired_and_dropped_watches_are_forgotten() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     for n in 0..100 {
@@ -165,7 +165,7 @@ async fn k12_paths_that_were_watched_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a1_sixteen_contenders_all_get_their_turn() {
+async fn a1_sixteen_contenders_all_acquire_the_lock() {
     let server = TestServer::in_memory();
     let mut turns = Vec::new();
     for seed in 0..16 {
@@ -183,7 +183,7 @@ async fn a1_sixteen_contenders_all_get_their_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a2_a_waiter_that_is_cancelled_or_fails_leaves_no_node() {
+async fn a2_cancelled_or_timed_out_waiter_leaves_no_node() {
     let server = TestServer::in_memory();
     let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
     let _guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
@@ -202,7 +202,7 @@ async fn a2_a_waiter_that_is_cancelled_or_fails_leaves_no_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a3_a_waiter_that_is_cancelled_leaves_the_client_usable() {
+async fn a3_client_stays_usable_after_a_timed_out_waiter() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
@@ -214,7 +214,7 @@ async fn a3_a_waiter_that_is_cancelled_leaves_the_client_usable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a4_a_session_that_expired_is_over_and_its_lock_lost() {
+async fn a4_expired_session_stays_ended_and_its_lock_is_lost() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
@@ -228,7 +228,7 @@ async fn a4_a_session_that_expired_is_over_and_its_lock_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a5_a_waiter_hears_of_what_happened_while_it_was_cut_off() {
+async fn a5_waiter_acquires_a_lock_released_during_a_disconnect() {
     let server = TestServer::in_memory();
     let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
@@ -247,7 +247,7 @@ async fn a5_a_waiter_hears_of_what_happened_while_it_was_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a7_an_unlock_that_fails_is_an_error_and_a_short_timeout_no_storm() {
+async fn a7_failed_unlock_errors_and_short_timeout_keeps_connection() {
     let server = TestServer::in_memory();
     let client = config(1)
         .session_timeout(Duration::from_millis(900))

@@ -52,7 +52,7 @@ async fn in_time<F: Future>(future: F) -> F::Output {
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guard_tells_its_state_on_a_thread_outside_the_runtime() {
+async fn guard_reports_its_state_on_a_thread_outside_the_runtime() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
@@ -168,7 +168,7 @@ fn waits_outside_the_runtime_end_with_the_runtime() {
 
 /// Uncontended, and after a wait for another client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guard_acquired_outside_the_runtime_learns_of_deletion() {
+async fn guard_acquired_outside_the_runtime_sees_its_deletion() {
     for waits in [false, true] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);

@@ -35,7 +35,7 @@ async fn three(
 /// The last of those ahead and the own node go at once: the events are there together, in
 /// either order, and the one behind is let in by the same transaction.
 #[tokio::test(start_paused = true)]
-async fn who_is_robbed_in_the_transaction_that_frees_the_lock_is_not_let_in() {
+async fn waiter_requeues_when_deleted_with_its_predecessor() {
     for own_first in [true, false] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -56,7 +56,7 @@ async fn who_is_robbed_in_the_transaction_that_frees_the_lock_is_not_let_in() {
 
 /// The same while the connection is cut: the events come with the watches that are set again.
 #[tokio::test(start_paused = true)]
-async fn who_is_robbed_while_it_is_cut_off_is_not_let_in() {
+async fn waiter_requeues_when_deleted_during_a_disconnect() {
     for own_first in [true, false] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -82,7 +82,7 @@ async fn who_is_robbed_while_it_is_cut_off_is_not_let_in() {
 
 /// The same, and what was missed arrives in pieces: at no moment is anybody let in who has no node.
 #[tokio::test(start_paused = true)]
-async fn what_was_missed_over_a_cut_lets_nobody_in_before_all_of_it_is_told() {
+async fn deleted_waiter_is_not_granted_between_missed_events() {
     for own_first in [true, false] {
         let server = TestServer::in_memory();
         let one = client(&server, 1).await;
@@ -118,7 +118,7 @@ async fn what_was_missed_over_a_cut_lets_nobody_in_before_all_of_it_is_told() {
 
 /// One waits for what becomes of its owner's place in the queue, which nobody looks at.
 #[tokio::test(start_paused = true)]
-async fn who_waits_behind_its_owners_place_hears_of_the_end_of_the_session() {
+async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
     for closes in [true, false] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);

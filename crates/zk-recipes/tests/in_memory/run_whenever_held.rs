@@ -112,7 +112,7 @@ async fn work_is_dropped_before_another_can_hold_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_finishes_gives_its_output_and_the_lock_up() {
+async fn finished_work_returns_its_output_and_releases_the_lock() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
     let mut runs = 0;
@@ -162,7 +162,7 @@ async fn dropped_loop_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn loop_ends_with_an_error_that_no_session_helps() {
+async fn loop_ends_with_an_error_that_a_new_session_cannot_fix() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
     let ran = run_whenever_held(
@@ -203,7 +203,7 @@ async fn loop_waits_while_the_session_is_being_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn loop_that_ends_releases_its_lock_whoever_keeps_a_handle() {
+async fn ended_loop_releases_its_lock_while_a_handle_is_kept() {
     for panics in [false, true] {
         let server = TestServer::in_memory();
         let sessions = sessions(&server, 1).await;
@@ -232,7 +232,7 @@ async fn loop_that_ends_releases_its_lock_whoever_keeps_a_handle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_whose_request_meets_the_expiry_runs_again() {
+async fn work_runs_again_if_the_session_expires_during_a_request() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
     let (mut runs, mut interruptions) = (0, Vec::new());
@@ -260,7 +260,7 @@ async fn work_whose_request_meets_the_expiry_runs_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_runs_again_if_its_node_was_gone_at_the_release() {
+async fn work_runs_again_if_its_node_was_deleted_before_release() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     let (mut runs, mut interruptions) = (0, Vec::new());

@@ -49,7 +49,7 @@ pub(crate) async fn expect_nobody(server: &TestServer, what: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_owner_every_acquisition_is_a_reader_of_its_own() {
+async fn acquisitions_without_an_owner_are_separate_readers() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = rw(&client);
@@ -65,7 +65,7 @@ async fn without_an_owner_every_acquisition_is_a_reader_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_puts_a_reader_at_its_own_place() {
+async fn reader_of_a_writer_takes_the_position_of_the_writer() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -83,7 +83,7 @@ async fn a_writer_puts_a_reader_at_its_own_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_does_not_overtake_a_writer_that_waits() {
+async fn reader_does_not_overtake_a_waiting_writer() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let reading = rw(&one).read().acquire().await.unwrap();
@@ -97,7 +97,7 @@ async fn a_reader_does_not_overtake_a_writer_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_side_lists_its_own() {
+async fn participants_of_each_side_are_listed_separately() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = rw(&one).with_data(*b"one");
@@ -151,7 +151,7 @@ async fn free_lock_costs_one_write_and_a_waiter_one_watch() {
 /// With Curator every reader watches the first writer, and all of them wake, list and watch
 /// again at every writer's exit.
 #[tokio::test(start_paused = true)]
-async fn readers_sleep_until_the_last_writer_ahead_of_them_is_gone() {
+async fn readers_wake_only_after_the_last_writer_ahead_leaves() {
     const READERS: usize = 20;
     let server = TestServer::in_memory();
     let writers = client(&server, 1).await;
@@ -184,7 +184,7 @@ async fn readers_sleep_until_the_last_writer_ahead_of_them_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_wakes_when_the_one_before_it_goes_and_not_before() {
+async fn writer_wakes_only_when_its_predecessor_leaves() {
     let server = TestServer::in_memory();
     let others = client(&server, 1).await;
     let (writer, record) = recorded_client(&server, 2).await;
@@ -205,7 +205,7 @@ async fn a_writer_wakes_when_the_one_before_it_goes_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_in_time_leaves_nothing_behind() {
+async fn timed_out_acquisition_leaves_no_node() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -223,7 +223,7 @@ async fn who_gives_up_in_time_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_is_dropped_at_any_poll_leaves_no_node() {
+async fn acquisition_dropped_after_any_poll_leaves_no_node() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for is_held in [false, true] {
@@ -245,7 +245,7 @@ async fn an_acquisition_that_is_dropped_at_any_poll_leaves_no_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_that_are_used_up_are_refused_on_both_sides() {
+async fn exhausted_sequence_is_rejected_on_both_sides() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     rw(&one).read().acquire().await.unwrap().release().await.unwrap();
@@ -262,7 +262,7 @@ async fn numbers_that_are_used_up_are_refused_on_both_sides() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_multi_lock_has_the_sides_of_several_locks() {
+async fn multi_lock_holds_sides_of_several_rwlocks() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let locks: [Arc<dyn Lock>; 2] = [
@@ -291,7 +291,7 @@ struct Inside {
 /// cut meanwhile. Nobody is inside with a writer, and whoever came earlier gets in earlier,
 /// unless both are readers.
 #[tokio::test(start_paused = true)]
-async fn turns_are_taken_in_order_and_writers_are_alone() {
+async fn grants_follow_queue_order_and_writers_are_exclusive() {
     for seed in 0..20 {
         let server = TestServer::in_memory();
         let inside = Arc::new(Mutex::new(Inside::default()));

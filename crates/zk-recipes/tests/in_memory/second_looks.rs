@@ -22,7 +22,7 @@ fn mutex(client: &Client) -> Mutex {
 /// Whose turn it was when it queued, or when another left, and whose node was deleted before it
 /// took the lock.
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_was_robbed_of_its_node_is_none() {
+async fn first_waiter_requeues_when_its_node_is_deleted() {
     for behind_another in [false, true] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -48,7 +48,7 @@ async fn a_turn_that_was_robbed_of_its_node_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_turn_of_a_writer_that_was_robbed_is_none() {
+async fn first_writer_requeues_when_its_node_is_deleted() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = |client: &Client| RwLock::new(client, PATH).unwrap();
@@ -65,7 +65,7 @@ async fn the_turn_of_a_writer_that_was_robbed_is_none() {
 /// Its lease is over when its turn comes, and has to be renewed first; for as long as that takes its
 /// node is not looked at.
 #[tokio::test(start_paused = true)]
-async fn who_is_robbed_while_its_lease_is_renewed_is_not_let_in() {
+async fn waiter_requeues_when_its_node_is_deleted_during_renewal() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let held = mutex(&other).acquire().await.unwrap();
@@ -91,7 +91,7 @@ async fn who_is_robbed_while_its_lease_is_renewed_is_not_let_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_is_robbed_while_the_lease_is_renewed_is_not_held() {
+async fn permit_is_not_granted_if_its_node_is_deleted_during_renewal() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
@@ -120,7 +120,7 @@ async fn a_permit_that_is_robbed_while_the_lease_is_renewed_is_not_held() {
 
 /// With a timeout of zero nobody waits for a connection.
 #[tokio::test(start_paused = true)]
-async fn no_time_is_no_time_also_without_a_connection() {
+async fn zero_timeout_does_not_wait_for_a_connection() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let lock = mutex(&one);
@@ -150,7 +150,7 @@ impl Connector for To {
 /// The create was applied and nobody waits for it any more; the next server has not heard of it, and
 /// declines the sync that would have it catch up.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_behind_and_will_not_catch_up_hides_no_node() {
+async fn cleanup_deletes_a_node_that_a_lagging_server_hides() {
     for declines in [false, true] {
         let server = TestServer::ensemble(3);
         let at = Arc::new(AtomicUsize::new(0));
@@ -177,7 +177,7 @@ async fn a_server_that_is_behind_and_will_not_catch_up_hides_no_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_is_declined_for_now_is_repeated() {
+async fn delete_is_retried_after_a_transient_error() {
     for code in [ErrorCode::THROTTLED_OP, ErrorCode::SESSION_MOVED] {
         let server = TestServer::in_memory();
         let one = client(&server, 1).await;
@@ -192,7 +192,7 @@ async fn a_delete_that_is_declined_for_now_is_repeated() {
 
 /// Otherwise a holder that listens in a loop, and holds on, would never let go of the thread.
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_holds_on_is_asked_again_only_when_somebody_asks_again() {
+async fn revocation_waits_for_a_new_request_after_it_has_returned() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = mutex(&one).acquire().await.unwrap();
@@ -208,7 +208,7 @@ async fn a_holder_that_holds_on_is_asked_again_only_when_somebody_asks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn participants_are_seen_over_a_lost_connection() {
+async fn participants_are_listed_after_a_lost_connection() {
     for op in [Op::GetChildren2, Op::GetData] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);

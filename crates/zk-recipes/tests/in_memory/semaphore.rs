@@ -40,7 +40,7 @@ async fn expect_nothing_left(server: &TestServer, what: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_go_to_those_who_came_first_whatever_they_want() {
+async fn permits_are_granted_in_queue_order_for_any_count() {
     let server = TestServer::in_memory();
     let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
     let first = semaphore(&holder, 3).acquire_many(2).await.unwrap();
@@ -65,7 +65,7 @@ async fn permits_go_to_those_who_came_first_whatever_they_want() {
 
 /// With Curator, who takes them one by one, both have some and wait for ever.
 #[tokio::test(start_paused = true)]
-async fn two_that_want_five_of_six_each_come_one_after_the_other() {
+async fn contenders_for_five_of_six_permits_do_not_deadlock() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for _ in 0..20 {
@@ -81,7 +81,7 @@ async fn two_that_want_five_of_six_each_come_one_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_number_that_can_never_be_had_is_refused_at_once() {
+async fn permits_out_of_range_are_rejected_without_a_request() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let semaphore = semaphore(&client, 3);
@@ -101,7 +101,7 @@ async fn a_number_that_can_never_be_had_is_refused_at_once() {
 /// Curator gives up a lease that it was granted when it cannot give up its turn, to
 /// nobody, and the permit is gone for as long as the session lives.
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_cannot_be_given_up_costs_nobody_a_permit() {
+async fn lost_deletes_of_the_queue_node_leak_no_permit() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for times in 1..=3 {
@@ -119,7 +119,7 @@ async fn a_turn_that_cannot_be_given_up_costs_nobody_a_permit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_grows_wakes_those_who_wait_and_one_that_shrinks_takes_nothing_back() {
+async fn raised_limit_wakes_waiters_and_lowered_limit_keeps_leases() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let count = SharedCount::new(&other, "/limit", 1).unwrap();
@@ -152,7 +152,7 @@ async fn a_limit_that_grows_wakes_those_who_wait_and_one_that_shrinks_takes_noth
 
 /// The one whose turn it is steps back, so that others get what there is.
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_shrinks_below_what_the_first_wants_lets_the_next_go_ahead() {
+async fn first_waiter_yields_when_the_limit_falls_below_its_count() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let count = SharedCount::new(&client, "/limit", 3).unwrap();
@@ -172,7 +172,7 @@ async fn a_limit_that_shrinks_below_what_the_first_wants_lets_the_next_go_ahead(
 
 /// It was in the queue all the time, and has not looked at the limit for as long.
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_first_goes_by_the_limit_that_is_then() {
+async fn waiter_rereads_the_limit_when_it_becomes_first() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let count = SharedCount::new(&client, "/limit", 2).unwrap();
@@ -192,7 +192,7 @@ async fn whoever_comes_first_goes_by_the_limit_that_is_then() {
 
 /// What it has read of the limit is on its way when the limit goes down.
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_shrinks_before_the_lease_is_there_is_not_exceeded() {
+async fn limit_lowered_during_an_acquisition_is_not_exceeded() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let count = SharedCount::new(&other, "/limit", 2).unwrap();
@@ -212,7 +212,7 @@ async fn a_limit_that_shrinks_before_the_lease_is_there_is_not_exceeded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_can_be_asked_for_and_ends_the_work_and_the_writes_under_it() {
+async fn lease_reports_revocation_and_stops_work_after_its_loss() {
     let server = TestServer::in_memory();
     let (client, other) = (client(&server, 1).await, client(&server, 2).await);
     let lease = semaphore(&client, 2).with_data("mine").acquire_many(2).await.unwrap();
@@ -238,7 +238,7 @@ async fn a_lease_can_be_asked_for_and_ends_the_work_and_the_writes_under_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_try_takes_what_is_free_and_not_what_the_first_in_the_queue_waits_for() {
+async fn try_acquire_leaves_permits_that_the_first_waiter_needs() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let (mine, others) = (semaphore(&one, 3), semaphore(&other, 3));
@@ -258,7 +258,7 @@ async fn a_try_takes_what_is_free_and_not_what_the_first_in_the_queue_waits_for(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_has_data_and_can_be_split_and_participants_are_the_leases() {
+async fn lease_has_data_splits_and_is_listed_as_participant() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let semaphore = semaphore(&client, 5).with_data("worker 7");
@@ -286,7 +286,7 @@ async fn a_lease_has_data_and_can_be_split_and_participants_are_the_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_lost_with_one_of_its_nodes_and_its_release_says_so() {
+async fn lease_is_lost_when_one_of_its_nodes_is_deleted() {
     let server = TestServer::in_memory();
     let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
     let lease = semaphore(&client, 3).acquire_many(3).await.unwrap();
@@ -301,7 +301,7 @@ async fn a_lease_is_lost_with_one_of_its_nodes_and_its_release_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_session_gives_back_its_permits_and_its_place() {
+async fn session_expiry_frees_permits_and_queue_position() {
     let server = TestServer::in_memory();
     let [holder, waiter, last] =
         [client(&server, 1).await, client(&server, 2).await, client(&server, 3).await];
@@ -325,7 +325,7 @@ async fn the_end_of_a_session_gives_back_its_permits_and_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_closed_fails_those_who_wait() {
+async fn closing_the_client_fails_its_waiters() {
     let server = TestServer::in_memory();
     let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
     let lease = semaphore(&holder, 1).acquire().await.unwrap();
@@ -339,7 +339,7 @@ async fn a_client_that_is_closed_fails_those_who_wait() {
 
 /// Two that both believe to have the turn must not both keep some permits and wait.
 #[tokio::test(start_paused = true)]
-async fn whoever_is_robbed_of_its_turn_or_its_leases_queues_again() {
+async fn waiter_requeues_when_its_turn_or_lease_node_is_deleted() {
     let server = TestServer::in_memory();
     let (holder, client_b) = (client(&server, 1).await, client(&server, 2).await);
     let lease = semaphore(&holder, 6).acquire_many(2).await.unwrap();
@@ -360,7 +360,7 @@ async fn whoever_is_robbed_of_its_turn_or_its_leases_queues_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
+async fn acquisition_dropped_after_any_poll_leaves_no_node() {
     let server = TestServer::in_memory();
     let (client, other) = (client(&server, 1).await, client(&server, 2).await);
     // Alone; behind a holder who goes; behind one who waits itself.
@@ -398,7 +398,7 @@ async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_lost_costs_and_leaves_nothing() {
+async fn lost_answer_leaks_no_permit_and_leaves_no_node() {
     let requests = [Op::Create2, Op::CreateContainer, Op::GetChildren2, Op::Delete, Op::Sync];
     for op in requests {
         for nth in 1..=4 {
@@ -424,7 +424,7 @@ async fn an_answer_that_is_lost_costs_and_leaves_nothing() {
 
 /// The server removes containers that are empty, at whatever moment that is.
 #[tokio::test(start_paused = true)]
-async fn parents_that_are_reaped_in_between_are_made_again() {
+async fn parents_reaped_during_an_acquisition_are_recreated() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let semaphore = semaphore(&client, 2);
@@ -453,7 +453,7 @@ async fn parents_that_are_reaped_in_between_are_made_again() {
 
 /// A server that has counted to the end repeats itself, or goes on with negative numbers.
 #[tokio::test(start_paused = true)]
-async fn numbers_that_are_used_up_are_refused_and_leave_nothing() {
+async fn exhausted_sequence_is_rejected_and_leaves_no_node() {
     for parent in ["/s/locks", "/s/leases"] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -506,7 +506,7 @@ async fn permits_cost_what_the_documentation_says() {
 /// Many clients that take some and give them back, while connections are cut, answers
 /// lost and sessions ended.
 #[tokio::test(start_paused = true)]
-async fn whatever_breaks_there_are_never_more_permits_than_the_limit() {
+async fn permits_never_exceed_the_limit_under_random_faults() {
     for seed in 0..SEEDS {
         let server = TestServer::in_memory_with(Settings::new().seed(seed));
         let _faults = [

@@ -25,7 +25,7 @@ fn locks(client: &Client) -> [(Arc<dyn Lock>, &'static [&'static str]); 5] {
 
 /// Many come at once, from several sessions, around the very end, and again.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_let_in_at_the_end_of_the_numbers() {
+async fn acquisitions_fail_at_the_end_of_the_sequence_numbers() {
     let server = TestServer::in_memory();
     let clients = [client(&server, 1).await, client(&server, 2).await, client(&server, 3).await];
     let count = locks(&clients[0]).len();
@@ -59,7 +59,7 @@ async fn nobody_is_let_in_at_the_end_of_the_numbers() {
 
 /// The last one below the limit holds the lock as any other, and lets nobody else in.
 #[tokio::test(start_paused = true)]
-async fn who_is_in_stays_in_and_who_comes_is_refused_at_once() {
+async fn exhausted_sequence_fails_newcomers_and_keeps_the_holder() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = |client: &Client| Mutex::new(client, "/m").unwrap();
@@ -87,7 +87,7 @@ async fn who_is_in_stays_in_and_who_comes_is_refused_at_once() {
 /// As a server names the nodes of others that do not look: by the text of the number, and a
 /// minus comes before every digit.
 #[tokio::test(start_paused = true)]
-async fn numbers_of_others_beyond_the_end_are_ordered_as_curator_orders_them() {
+async fn foreign_numbers_beyond_the_end_sort_as_in_curator() {
     let ahead = ["-2147483648", "-000000005", "-0000000001", "", "-", "00000000001"];
     let behind = ["2147483647", "4294967295", "4294967296", "9999999999", "x"];
     for (number, is_ahead) in

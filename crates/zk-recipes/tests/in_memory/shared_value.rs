@@ -9,7 +9,7 @@ use zk_testing::server::NodeKind;
 use crate::client;
 
 #[tokio::test(start_paused = true)]
-async fn the_node_is_made_with_the_seed_and_found_by_the_next() {
+async fn node_is_created_with_the_first_seed_and_container_parents() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let value = SharedValue::new(&one, "/a/b/value", &b"seed"[..]).unwrap();
@@ -25,7 +25,7 @@ async fn the_node_is_made_with_the_seed_and_found_by_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_one_of_those_who_read_the_same_value_sets_the_next() {
+async fn try_set_fails_if_the_value_changed_since_it_was_read() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let value = SharedValue::new(&client, "/v", &b"0"[..]).unwrap();
@@ -41,7 +41,7 @@ async fn only_one_of_those_who_read_the_same_value_sets_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_told_also_when_it_came_before_the_question() {
+async fn changed_returns_a_change_made_before_the_call() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let reader = SharedCount::new(&one, "/c", 3).unwrap();
@@ -58,7 +58,7 @@ async fn a_change_is_told_also_when_it_came_before_the_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_count_is_told_so() {
+async fn shared_count_rejects_non_integer_data() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     client.create("/c", b"three", CreateMode::Persistent).await.unwrap();
@@ -75,7 +75,7 @@ async fn what_is_no_count_is_told_so() {
 
 /// ZooKeeper compares versions, and the second node's begin at 0 like the first one's.
 #[tokio::test(start_paused = true)]
-async fn try_set_reports_a_node_that_was_made_again() {
+async fn try_set_reports_a_recreated_node() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let value = SharedValue::new(&client, "/v", &b"seed"[..]).unwrap();

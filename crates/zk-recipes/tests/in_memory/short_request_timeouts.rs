@@ -138,7 +138,7 @@ bounded! {
 
 /// A guard of such a handle is told of the deletion of its node none the less.
 #[tokio::test(start_paused = true)]
-async fn guard_of_a_hasty_handle_sees_its_node_is_deleted() {
+async fn guard_with_a_short_request_timeout_sees_its_deletion() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = Mutex::new(&one.within(SHORT), "/m").unwrap().acquire().await.unwrap();
@@ -154,7 +154,7 @@ async fn guard_of_a_hasty_handle_sees_its_node_is_deleted() {
 
 /// A connection that is away, or hangs, for longer than sixteen requests may take.
 #[tokio::test(start_paused = true)]
-async fn hasty_handle_waits_out_trouble_with_the_connection() {
+async fn short_request_timeout_waits_out_a_disconnect_or_stall() {
     for hangs in [false, true] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;

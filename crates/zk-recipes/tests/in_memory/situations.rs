@@ -42,7 +42,7 @@ async fn same_owner_read_then_read() {
 
 /// A writer in between does not come between an owner and what it has.
 #[tokio::test(start_paused = true)]
-async fn same_owner_read_then_read_again_beside_a_writer_that_waits() {
+async fn same_owner_read_then_read_while_a_writer_waits() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = own(&one);
@@ -193,7 +193,7 @@ async fn other_owner_write_then_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn coming_in_again_and_again() {
+async fn same_owner_reentry_costs_one_node_and_one_watch_per_side() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = own(&client);
@@ -226,7 +226,7 @@ async fn coming_in_again_and_again() {
 
 /// Whoever writes more than once becomes a reader once it writes no more.
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_among_several_guards() {
+async fn downgrade_keeps_writing_until_the_last_write_guard() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = own(&client);

@@ -214,7 +214,7 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
 
 /// One of the locks fails, and those before it cannot be released.
 #[tokio::test(start_paused = true)]
-async fn multi_lock_reports_a_failure_in_time_when_no_release_is_answered() {
+async fn multi_lock_fails_in_time_when_no_release_is_answered() {
     for timeout in TIMEOUTS {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -236,7 +236,7 @@ async fn multi_lock_reports_a_failure_in_time_when_no_release_is_answered() {
 
 /// The loss of the first lock ends the wait for the second one.
 #[tokio::test(start_paused = true)]
-async fn multi_lock_reports_a_loss_in_time_when_no_release_is_answered() {
+async fn multi_lock_reports_loss_in_time_when_no_release_is_answered() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let held = Mutex::new(&other, "/b").unwrap().acquire().await.unwrap();
@@ -371,7 +371,7 @@ async fn try_acquire_ends_with_the_connection() {
 
 /// Another lock is not free, and the connection is lost while the first is given back.
 #[tokio::test(start_paused = true)]
-async fn several_locks_are_given_back_without_waiting_for_a_connection() {
+async fn multi_lock_releases_without_waiting_for_a_connection() {
     let server = TestServer::in_memory();
     let (client, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = |path: &str| Arc::new(Mutex::new(&client, path).unwrap()) as Arc<dyn Lock>;

@@ -122,7 +122,7 @@ async fn each_recipe_refuses_a_path_with_nodes_of_another() {
 
 /// Also one that waits its turn, of several locks, and with a place in the queue.
 #[tokio::test(start_paused = true)]
-async fn foreign_node_is_found_on_every_way_to_a_lock() {
+async fn foreign_node_is_found_by_every_way_to_acquire() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let held = RwLock::new(&one, PATH).unwrap().write().acquire().await.unwrap();
@@ -186,7 +186,7 @@ async fn two_recipes_never_hold_one_path_together() {
 
 /// Curator's nodes of its recipes, with and without its protection, and those of other recipes.
 #[tokio::test(start_paused = true)]
-async fn foreign_nodes_are_told_by_their_names() {
+async fn foreign_nodes_are_recognized_by_their_names() {
     const UUID: &str = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";
     let of_others = ["latch-0000000001", "member-0000000001", "0000000001", "lock-x", "readme"];
     let names = [
@@ -302,7 +302,7 @@ async fn foreign_node_is_found_after_a_lost_answer() {
 
 /// What the check costs on the wire.
 #[tokio::test(start_paused = true)]
-async fn company_check_costs_what_the_documentation_says() {
+async fn foreign_node_check_costs_what_the_documentation_says() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let mutex = Mutex::new(&client, PATH).unwrap();

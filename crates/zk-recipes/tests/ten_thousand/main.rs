@@ -37,7 +37,7 @@ const NAME_LEN: usize = 4 + 55;
 
 /// Most of the time goes into the lists that servers answer with.
 #[test]
-fn ten_thousand_waiters_take_4_kib_each_and_a_hand_off_wakes_two_of_them() {
+fn waiters_take_4_kib_each_and_a_hand_off_wakes_two() {
     let mut short = World::new();
     short.queue_up(HAND_OFFS + 100, mutex);
     let mut long = World::new();
@@ -60,7 +60,7 @@ fn ten_thousand_waiters_take_4_kib_each_and_a_hand_off_wakes_two_of_them() {
 
 /// The other recipes, in shorter queues.
 #[test]
-fn a_waiter_for_any_lock_takes_at_most_4_kib() {
+fn waiter_of_any_recipe_takes_at_most_4_kib() {
     let bytes = [
         ("reader", World::new().queue_up(1_000, reader)),
         ("writer", World::new().queue_up(1_000, writer)),
