@@ -1,4 +1,6 @@
-//! A writer that becomes a reader: nobody writes in between, whatever happens to it.
+//! Downgrade of a writer to a reader.
+//!
+//! No other writer acquires the lock in between, whatever fails.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -84,8 +86,9 @@ async fn lost_of_a_writer_returns_released_on_downgrade() {
     assert_eq!(lost.await.unwrap(), LossReason::NodeDeleted);
 }
 
-/// The node was taken away, and another writer is in: a read node with the old number
-/// would be ahead of it, which is what Curator makes.
+/// The write node was deleted, and another writer holds the lock.
+///
+/// A read node with the old number would be ahead of that writer. Curator creates such a node.
 #[tokio::test(start_paused = true)]
 async fn downgrade_fails_if_the_write_node_was_deleted() {
     let server = TestServer::in_memory();
@@ -95,7 +98,8 @@ async fn downgrade_fails_if_the_write_node_was_deleted() {
         settle_node_watches().await;
         let next = queue_writer(&other).await;
         if !is_told {
-            // The event is on its way. The server checks the transaction.
+            // The event is delayed, so only the server's check of the transaction detects the
+            // deletion.
             server.on_notification().session(one.session_id()).delay(T / 100);
         }
         other.delete(stale.node(), None).await.unwrap();
@@ -130,7 +134,7 @@ async fn downgrade_fails_if_the_session_has_expired() {
     next.release().await.unwrap();
 }
 
-/// The connection is gone for so long that the lock may be somebody else's.
+/// The connection is silent for so long that another client may hold the lock.
 #[tokio::test(start_paused = true)]
 async fn downgrade_on_a_silent_connection_fails_and_leaves_no_node() {
     let server = TestServer::in_memory();
@@ -147,7 +151,8 @@ async fn downgrade_on_a_silent_connection_fails_and_leaves_no_node() {
     next.release().await.unwrap();
 }
 
-/// The session lives on, and the reader's node was made; but for a while nobody could know.
+/// The session stays alive and the read node is created. The lease ends before the client can
+/// verify that.
 #[tokio::test(start_paused = true)]
 async fn downgrade_fails_when_the_lease_ends_before_a_reconnect() {
     let server = TestServer::in_memory();
@@ -162,13 +167,13 @@ async fn downgrade_fails_when_the_lease_ends_before_a_reconnect() {
     assert!(after <= LEASE, "the lease ends before the session does: {after:?}");
     assert_eq!((lost.count(), queue(&server)), (1, vec!["__READ__0000000000".to_owned()]));
     server.accept_connects(0);
-    // reason: virtual time, in which the client finds its way back
+    // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 5).await;
     one.exists("/").await.expect("the session lives on");
     expect_nobody(&server, "the node is taken away again").await;
 }
 
-/// The answer was there in time, and its task looks at it when the lease is over.
+/// The answer arrives in time, but its task is polled after the lease deadline.
 #[tokio::test(start_paused = true)]
 async fn downgrade_fails_if_polled_after_the_lease_deadline() {
     let server = TestServer::in_memory();
@@ -181,7 +186,7 @@ async fn downgrade_fails_if_polled_after_the_lease_deadline() {
     assert_eq!(queue(&server), ["__READ__0000000000"]);
     server.refuse_connects(0);
     server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time; longer than the lease, and not as long as the session
+    // reason: virtual time, longer than the lease and shorter than the session timeout
     tokio::time::sleep(T * 19 / 20).await;
     let refused = downgrade.await.unwrap_err();
     assert_eq!(refused, LockError::Lost(LossReason::LeaseDeadlinePassed));
@@ -229,8 +234,9 @@ async fn downgrade_succeeds_after_lost_answers() {
     }
 }
 
-/// A node of the very name that is another session's is not adopted. (The names of a
-/// client's nodes follow from its seed.)
+/// A node of another session is not adopted, even if it has the expected name.
+///
+/// The names of a client's nodes follow from its seed.
 #[tokio::test(start_paused = true)]
 async fn downgrade_does_not_adopt_a_node_of_another_session() {
     let name = {
@@ -267,7 +273,7 @@ async fn downgrade_dropped_after_any_poll_leaves_no_node() {
             if let Some(reading) = reading {
                 reading.release().await.unwrap();
             }
-            // reason: virtual time; a connection that was cut is made again
+            // reason: virtual time, in which the client reconnects
             tokio::time::sleep(T / 4).await;
             if let Some(fault) = fault {
                 fault.cancel();
@@ -293,7 +299,7 @@ async fn write_guard_read_dropped_after_any_poll_keeps_the_writer() {
     assert!(completed > 0);
 }
 
-/// A node of somebody who speaks Curator's language.
+/// Creates a node with the name of a Curator contender, and returns its path.
 async fn foreign(client: &Client, kind: &str, number: Option<&str>) -> String {
     let path = format!("{PATH}/{UUID}{kind}{}", number.unwrap_or_default());
     let mode = match number {
@@ -303,7 +309,7 @@ async fn foreign(client: &Client, kind: &str, number: Option<&str>) -> String {
     client.create(&path, b"", mode).await.unwrap().path
 }
 
-/// As Curator does it since 5.5.
+/// Since 5.5, Curator gives the read node the number of the write node.
 #[tokio::test(start_paused = true)]
 async fn writer_waits_for_a_downgrade_of_curator_5_5() {
     let server = TestServer::in_memory();
@@ -323,7 +329,7 @@ async fn writer_waits_for_a_downgrade_of_curator_5_5() {
     drop(reader.await.unwrap());
 }
 
-/// As Curator up to 5.4 does it.
+/// Up to 5.4, Curator gives the read node a later number than the write node.
 #[tokio::test(start_paused = true)]
 async fn writer_waits_for_a_downgrade_of_curator_5_4() {
     let server = TestServer::in_memory();
@@ -344,7 +350,7 @@ async fn writer_waits_for_a_downgrade_of_curator_5_4() {
     drop(writer.await.unwrap());
 }
 
-/// The transaction of a downgrade is larger than the request that makes the write node.
+/// The transaction of a downgrade is larger than the request that creates the write node.
 #[tokio::test(start_paused = true)]
 async fn writer_is_refused_if_its_data_is_too_large_to_downgrade() {
     let server = TestServer::in_memory();

@@ -1,4 +1,4 @@
-//! What a guard knows of its node, and of the time.
+//! State that a guard reports after its node is deleted and after its lease has ended.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -73,7 +73,7 @@ async fn lost_returns_released_when_the_guard_is_released() {
     assert_eq!(lost.await, LossReason::Released);
 }
 
-/// As when the driver's task waits behind one that blocks its thread.
+/// The driver's task does not run, as if another task blocked its thread.
 #[tokio::test(start_paused = true)]
 async fn lost_returns_on_time_while_the_driver_is_blocked() {
     let server = TestServer::in_memory();

@@ -1,4 +1,4 @@
-//! Several locks as one, and the mutex that is a semaphore of one.
+//! Several locks acquired as one, and the mutex on top of a semaphore of one permit.
 
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -68,7 +68,7 @@ async fn multi_lock_acquires_in_order_and_releases_in_reverse() {
     }
 }
 
-/// The paths of the nodes that are deleted from now on.
+/// Records the paths of the nodes that are deleted from now on.
 fn deletions(server: &TestServer) -> Arc<StdMutex<Vec<String>>> {
     let gone = Arc::new(StdMutex::new(Vec::new()));
     let told = gone.clone();
@@ -110,7 +110,7 @@ async fn canonical_order_prevents_the_deadlock_of_opposite_orders() {
         );
         assert_eq!((a, b), (Ok(()), Ok(())));
     }
-    // The other way round is what the deadline is for.
+    // Opposite orders deadlock until the timeout.
     let (a, b) = tokio::join!(
         async { MultiLock::new(there(&one)).acquire_timeout(T).await.unwrap().is_none() },
         async { MultiLock::new(back(&other)).acquire_timeout(T).await.unwrap().is_none() },
@@ -120,7 +120,8 @@ async fn canonical_order_prevents_the_deadlock_of_opposite_orders() {
     assert_eq!(children(&server, "/x").len() + children(&server, "/y").len(), 0);
 }
 
-/// An owner that reads may not write; one that writes may read.
+/// An owner that reads cannot acquire the write side. An owner that writes can acquire the read
+/// side.
 #[tokio::test(start_paused = true)]
 async fn canonical_order_acquires_the_write_side_first() {
     let server = TestServer::in_memory();
@@ -135,7 +136,8 @@ async fn canonical_order_acquires_the_write_side_first() {
     }
 }
 
-/// The loss of the first and the release that makes the second free, in one write of the server.
+/// One transaction deletes the node of the acquired lock and the node of the holder of the other
+/// lock.
 #[tokio::test(start_paused = true)]
 async fn multi_lock_fails_if_a_lock_is_lost_as_the_last_is_granted() {
     let server = TestServer::in_memory();

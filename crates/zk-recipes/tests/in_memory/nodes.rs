@@ -1,4 +1,4 @@
-//! What the nodes of a lock are like: their names, their data, and who may do what.
+//! Nodes of a lock: their names, their data and their ACLs.
 
 use zk_recipes::session::{Acl, Client, ErrorCode, Perms, RetryOn};
 use zk_recipes::{LockError, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, revoke};
@@ -6,7 +6,7 @@ use zk_testing::TestServer;
 
 use crate::{InMemory, children, client, config, settle};
 
-/// Everybody may do everything but change the list.
+/// ACL that permits everyone everything except changing the ACL.
 fn acl() -> Vec<Acl> {
     vec![Acl::world(Perms::READ | Perms::WRITE | Perms::CREATE | Perms::DELETE)]
 }
@@ -46,7 +46,7 @@ async fn mutex_node_has_the_given_name_data_and_acl() {
     assert!(waiting.await.unwrap().token().unwrap() > token);
 }
 
-/// The order is by the number, however it stands in the names.
+/// Waiters queue by sequence number, whatever precedes it in the name.
 #[tokio::test(start_paused = true)]
 async fn waiters_queue_by_sequence_number_under_any_lock_name() {
     for name in ["7a8", "-", "_c_", "lock", "\u{e4}\u{f6} \u{20ac}", "lock-lock-", "."] {
@@ -82,7 +82,7 @@ async fn invalid_lock_name_is_rejected_with_its_text() {
     }
 }
 
-/// Two names are two queues, also for one owner.
+/// Two lock names are two queues, also for one owner.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_under_another_lock_name() {
     let server = TestServer::in_memory();
@@ -135,7 +135,7 @@ async fn semaphore_nodes_have_the_given_data_and_acl() {
     expect_ours(&client, [guard.node().to_owned()], b"me").await;
 }
 
-/// A list that the server does not take is an error, and leaves nothing.
+/// An ACL that the server rejects is an error, and leaves no node.
 #[tokio::test(start_paused = true)]
 async fn empty_acl_fails_and_leaves_no_node() {
     let server = TestServer::in_memory();
@@ -148,7 +148,7 @@ async fn empty_acl_fails_and_leaves_no_node() {
     assert_eq!(children(&server, "/"), ["zookeeper"]);
 }
 
-/// Those who know the secret share the lock, and nobody else gets near it.
+/// Clients with the secret share the lock. Other clients cannot acquire, list, revoke or delete it.
 #[tokio::test(start_paused = true)]
 async fn acl_excludes_clients_without_the_secret() {
     let server = TestServer::in_memory();

@@ -1,6 +1,8 @@
-//! The bugs of the other Rust clients, each by its number in the list of what was seen of them:
-//! K of `zookeeper-client` 0.11, A of `zookeeper-async` 5.0. Those of their decoders (K7 to K9, A6)
-//! are in `zk-proto/tests/other_clients.rs`; K10 is unsafe code, of which there is none here.
+//! Bugs of the other Rust clients, each by its number in the list of observed bugs.
+//!
+//! K stands for `zookeeper-client` 0.11, A for `zookeeper-async` 5.0. The bugs of their decoders
+//! (K7 to K9, A6) are in `zk-proto/tests/other_clients.rs`. K10 is unsafe code, and there is none
+//! here.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -12,9 +14,9 @@ use zk_testing::{Cut, Op, TestServer};
 
 use crate::{T, client, config};
 
-/// Virtual time in which everybody does what there is to do.
+/// Lets all tasks run until they wait for time to pass.
 async fn settle() {
-    // reason: the clock is stopped; this is the word for "until nothing happens".
+    // reason: the paused clock advances when no task is ready
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
@@ -96,7 +98,7 @@ async fn k4_unlock_completes_when_the_connection_breaks() {
     }
 }
 
-/// A guard cannot be cloned, and the handles that can be hold no lock.
+/// A guard cannot be cloned. Handles can be cloned, and hold no lock.
 #[tokio::test(start_paused = true)]
 async fn k5_dropping_a_clone_of_a_handle_unlocks_nothing() {
     let server = TestServer::in_memory();
@@ -157,7 +159,7 @@ async fn k12_fired_and_dropped_watches_are_forgotten() {
         client.delete(&path, None).await.unwrap();
         fires.await.unwrap();
     }
-    // reason: virtual time, for the last removal to go out.
+    // reason: virtual time, in which the last removal is sent
     tokio::time::sleep(Duration::from_secs(1)).await;
     let stats = client.stats();
     assert_eq!((stats.in_flight, stats.queued), (0, 0), "{stats:?}");
@@ -208,7 +210,7 @@ async fn a3_client_stays_usable_after_a_timed_out_waiter() {
     let lock = Mutex::new(&client, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     assert!(lock.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
-    guard.release().await.unwrap(); // fires the watch of the one who has gone
+    guard.release().await.unwrap(); // fires the watch of the waiter that timed out
     lock.acquire().await.unwrap().release().await.unwrap();
     client.exists("/").await.unwrap();
 }
@@ -255,7 +257,7 @@ async fn a7_failed_unlock_errors_and_short_timeout_keeps_connection() {
         .await
         .unwrap();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
-    // reason: virtual time in which a storm would show.
+    // reason: virtual time, in which a storm of reconnects would show
     tokio::time::sleep(T).await;
     assert_eq!(client.stats().connections_lost, 0);
     server.expire(client.session_id());

@@ -1,4 +1,4 @@
-//! Owners: who is let in again, who is not, and who waits for whom.
+//! Owners: which acquisitions re-enter a held lock, which fail, and which wait.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -32,7 +32,7 @@ async fn spawned(lock: &Mutex) -> JoinHandle<Result<Guard, LockError>> {
     waiting
 }
 
-/// Polls it once; it has to go on waiting.
+/// Polls a future once, and expects it to be pending.
 async fn begin<T>(future: Pin<&mut impl Future<Output = T>>) {
     let mut future = future;
     let waits = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
@@ -90,7 +90,7 @@ async fn lock_is_held_until_the_last_guard_of_its_owner_is_dropped() {
     assert_eq!(children(&server, PATH), [""; 0]);
 }
 
-/// Curator knows the thread by the object: another one of the same lock is a stranger to it.
+/// In Curator, a thread can re-enter a lock only through the same lock object.
 #[tokio::test(start_paused = true)]
 async fn owner_reenters_through_any_handle_of_the_same_lock() {
     let server = TestServer::in_memory();
@@ -155,7 +155,7 @@ async fn owner_does_not_reenter_a_lost_lock() {
     assert!(guard.token().unwrap() > token);
 }
 
-/// The session lives on, and so does the node: to wait for it would be to wait for itself.
+/// The session and the node still exist, so a new acquisition would wait for its own node.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_after_the_lease_deadline() {
     let server = TestServer::in_memory();
@@ -164,7 +164,7 @@ async fn owner_does_not_reenter_after_the_lease_deadline() {
     let guard = lock.write().acquire().await.unwrap();
     server.refuse_connects(0);
     server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time; longer than the lease, and not as long as the session
+    // reason: virtual time, longer than the lease and shorter than the session timeout
     tokio::time::sleep(T * 19 / 20).await;
     let refused = lost(LossReason::LeaseDeadlinePassed);
     assert_eq!(lock.write().acquire().await.unwrap_err(), refused);
@@ -177,7 +177,7 @@ async fn owner_does_not_reenter_after_the_lease_deadline() {
     lock.write().acquire().await.unwrap().release().await.unwrap();
 }
 
-/// From the first poll of a release on the lock is given up: whoever comes then queues.
+/// The lock counts as released from the first poll of `release` on. Later acquisitions queue.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_a_lock_during_its_release() {
     let server = TestServer::in_memory();
@@ -234,7 +234,7 @@ async fn next_waiter_of_an_owner_queues_when_the_first_is_dropped() {
     assert_eq!(second.node(), third.node());
 }
 
-/// The reader is there first, so the writer of the same owner would wait for it.
+/// The reader queues first, so the writer of the same owner would wait for it.
 #[tokio::test(start_paused = true)]
 async fn writer_fails_with_would_deadlock_once_its_owner_reads() {
     let server = TestServer::in_memory();
@@ -337,7 +337,7 @@ async fn multi_lock_of_one_owner_may_list_a_lock_twice() {
     assert_eq!((children(&server, PATH).len(), children(&server, "/rw").len()), (0, 0));
 }
 
-/// Three owners with several tasks each, which come and go, give up, and lose connections.
+/// Three owners with four tasks each acquire, release and time out, while connections are cut.
 #[tokio::test(start_paused = true)]
 async fn tasks_of_three_owners_exclude_each_other_over_reconnects() {
     for seed in 0..8 {
@@ -354,7 +354,7 @@ async fn tasks_of_three_owners_exclude_each_other_over_reconnects() {
         }
         let mut random = Random::new(seed);
         for _ in 0..4 {
-            // reason: virtual time, in which things go wrong now and then
+            // reason: virtual time between two faults
             tokio::time::sleep(random.ms(2_000)).await;
             server.connections().cut(Cut::Rst);
         }
@@ -364,16 +364,16 @@ async fn tasks_of_three_owners_exclude_each_other_over_reconnects() {
             met = (met.0 + let_in, met.1 + refused);
         }
         assert!(met.0 > 100 && met.1 > 0, "seed {seed}: let in and refused {met:?}");
-        // reason: virtual time, in which clean-up finds its way over a new connection
+        // reason: virtual time, in which the clean-up runs over a new connection
         tokio::time::sleep(T / 5).await;
         assert_eq!(children(&server, PATH), [""; 0], "seed {seed}");
     }
 }
 
-/// Who is inside, and whether to write.
+/// Owners that hold the lock, each with whether it writes.
 type Inside = Arc<std::sync::Mutex<Vec<(u64, bool)>>>;
 
-/// How often one was let in, and how often refused because it would wait for itself.
+/// Number of acquisitions, and number of refusals because the owner would deadlock.
 type Met = (usize, usize);
 
 async fn come_and_go(lock: RwLock, owner: u64, mut random: Random, inside: Inside) -> Met {
@@ -394,7 +394,7 @@ async fn come_and_go(lock: RwLock, owner: u64, mut random: Random, inside: Insid
                     assert!(inside.iter().all(alone), "{entry:?} beside {inside:?}");
                     inside.push(entry);
                 }
-                // reason: the hold, in virtual time
+                // reason: virtual time of the hold
                 tokio::time::sleep(random.ms(60)).await;
                 {
                     let mut inside = inside.lock().unwrap();

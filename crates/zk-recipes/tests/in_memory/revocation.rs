@@ -1,4 +1,4 @@
-//! Asking a holder to let go, and what a holder does under its lock.
+//! Revocation requests, and work and transactions under a lock.
 
 use std::future::pending;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Contenders whose nodes somebody else deletes, at the moment that would have been their turn.
+//! Contenders whose nodes another client deletes just before they would acquire the lock.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn mutex(client: &Client) -> Mutex {
     Mutex::new(client, PATH).unwrap()
 }
 
-/// A holder, one that waits, and one that waits behind it.
+/// Creates a holder, a waiter, and a second waiter behind it.
 async fn three(
     server: &TestServer,
     one: &Client,
@@ -32,8 +32,9 @@ async fn three(
     (held, waiting.try_into().unwrap())
 }
 
-/// The last of those ahead and the own node go at once: the events are there together, in
-/// either order, and the one behind is let in by the same transaction.
+/// One transaction deletes the nodes of the holder and of the waiter, in either order.
+///
+/// Both events arrive together. The same transaction grants the lock to the next waiter.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_deleted_with_its_predecessor() {
     for own_first in [true, false] {
@@ -54,7 +55,8 @@ async fn waiter_requeues_when_deleted_with_its_predecessor() {
     }
 }
 
-/// The same while the connection is cut: the events come with the watches that are set again.
+/// Both nodes are deleted while the connection is cut. The events arrive when the watches are set
+/// again.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_deleted_during_a_disconnect() {
     for own_first in [true, false] {
@@ -69,7 +71,7 @@ async fn waiter_requeues_when_deleted_during_a_disconnect() {
         one.delete(&first, None).await.unwrap();
         one.delete(&second, None).await.unwrap();
         server.accept_connects(0);
-        // reason: virtual time, in which the connection comes back
+        // reason: virtual time, in which the client reconnects
         tokio::time::sleep(T / 2).await;
         assert!(!robbed.is_finished(), "own first: {own_first}");
         let next = next.await.unwrap();
@@ -80,7 +82,9 @@ async fn waiter_requeues_when_deleted_during_a_disconnect() {
     }
 }
 
-/// The same, and what was missed arrives in pieces: at no moment is anybody let in who has no node.
+/// The events missed during a disconnect arrive in pieces.
+///
+/// A waiter without a node does not acquire the lock at any step.
 #[tokio::test(start_paused = true)]
 async fn deleted_waiter_is_not_granted_between_missed_events() {
     for own_first in [true, false] {
@@ -101,7 +105,7 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
         server.accept_connects(0);
         let mut taken = 0;
         while !next.is_finished() {
-            // reason: virtual time, in which the connection comes back
+            // reason: virtual time, in which the client reconnects
             tokio::time::sleep(Duration::from_millis(10)).await;
             steps.allow(1);
             settle().await;
@@ -116,7 +120,7 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
     }
 }
 
-/// One waits for what becomes of its owner's place in the queue, which nobody looks at.
+/// The acquisition waits for the outcome of its owner's place in the queue, which no task polls.
 #[tokio::test(start_paused = true)]
 async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
     for closes in [true, false] {
@@ -141,7 +145,7 @@ async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
     }
 }
 
-/// The root is a path like any other, and a timeout may be any.
+/// The root is a path like any other, and any timeout is valid.
 #[tokio::test(start_paused = true)]
 async fn locks_may_be_in_the_root() {
     use zk_recipes::{RwLock, Semaphore, SemaphoreMutex};

@@ -1,4 +1,4 @@
-//! Work that runs whenever the lock is held, over sessions that expire.
+//! Work that runs whenever the lock is held, across sessions that expire.
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
@@ -20,12 +20,12 @@ async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
     SessionManager::connect_through(config(seed), InMemory(server.clone())).await.unwrap()
 }
 
-/// The outcome of work that never finishes.
+/// Outcome of work that never finishes.
 type Never = Result<Infallible, LockError>;
 
 type Interruptions = Arc<Shared<Vec<Interruption>>>;
 
-/// Runs work that tells of each lock that it gets and goes on until it is dropped.
+/// Runs work that sends each acquired lock to the receiver, and continues until it is dropped.
 fn run(
     sessions: SessionManager,
 ) -> (mpsc::UnboundedReceiver<HeldLock>, Interruptions, tokio::task::JoinHandle<LockError>) {
@@ -73,7 +73,7 @@ async fn work_runs_again_on_the_next_session() {
         .collect();
     assert_eq!(told, losses);
 
-    // The manager is closed: there is no next session.
+    // The manager is closed, so there is no next session.
     held.client().close().await;
     let ended = running.await.unwrap();
     assert_eq!(ended.retry_on(), RetryOn::Never, "{ended}");
@@ -175,7 +175,7 @@ async fn loop_ends_with_an_error_that_a_new_session_cannot_fix() {
     assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
 }
 
-/// Connects to the second of several servers.
+/// Connector to the second of several servers.
 #[derive(Clone)]
 struct Follower(TestServer);
 
@@ -193,7 +193,7 @@ async fn loop_waits_while_the_session_is_being_closed() {
     let sessions = sessions(&server, 1).await;
     let (mut holders, interruptions, running) = run(sessions.clone());
     holders.recv().await.unwrap();
-    // No server answers the request to close: the end takes as long as it may.
+    // No server answers the request to close, so closing takes its maximum time.
     server.stall(0);
     let closing = sessions.client().close();
     running.await.unwrap();
@@ -244,7 +244,8 @@ async fn work_runs_again_if_the_session_expires_during_a_request() {
             let (is_last, server) = (runs == 3, server.clone());
             async move {
                 if !is_last {
-                    // The answer is lost with the connection, before anybody knows of the expiry.
+                    // The answer is lost with the connection, before the client has noticed the
+                    // expiry.
                     let expires = server.on(Op::SetData).apply_then_expire_session();
                     held.client().set_data("/", b"", None).await?;
                     drop(expires);
@@ -272,7 +273,7 @@ async fn work_runs_again_if_its_node_was_deleted_before_release() {
             let (is_last, operator) = (runs == 2, operator.clone());
             async move {
                 if !is_last {
-                    // Before the guard watches its node.
+                    // The node is deleted before the guard watches it.
                     operator.delete(&held.nodes()[0], None).await?;
                 }
                 Ok::<_, LockError>(())

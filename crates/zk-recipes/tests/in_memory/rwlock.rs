@@ -1,4 +1,4 @@
-//! The read-write lock: who is let in beside whom, in which order, and for how much.
+//! The read-write lock: sharing, order and number of requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) fn rw(client: &Client) -> RwLock {
     RwLock::new(client, PATH).unwrap()
 }
 
-/// Queues a reader, and waits until it has settled down.
+/// Starts a reader, and lets it run until it waits or holds the lock.
 pub(crate) async fn queue_reader(client: &Client) -> JoinHandle<Guard> {
     let lock = rw(client);
     let waiting = tokio::spawn(async move { lock.read().acquire().await.unwrap() });
@@ -27,7 +27,7 @@ pub(crate) async fn queue_reader(client: &Client) -> JoinHandle<Guard> {
     waiting
 }
 
-/// Queues a writer, and waits until it has settled down.
+/// Starts a writer, and lets it run until it waits or holds the lock.
 pub(crate) async fn queue_writer(client: &Client) -> JoinHandle<WriteGuard> {
     let lock = rw(client);
     let waiting = tokio::spawn(async move { lock.write().acquire().await.unwrap() });
@@ -35,7 +35,7 @@ pub(crate) async fn queue_writer(client: &Client) -> JoinHandle<WriteGuard> {
     waiting
 }
 
-/// Kind and number of each node, in the order of the queue.
+/// Returns the kind and number of each node, in queue order.
 pub(crate) fn queue(server: &TestServer) -> Vec<String> {
     let mut queue: Vec<String> =
         children(server, PATH).iter().map(|name| name[name.len() - 18..].to_owned()).collect();
@@ -128,7 +128,7 @@ async fn free_lock_costs_one_write_and_a_waiter_one_watch() {
     let server = TestServer::in_memory();
     let holder = client(&server, 1).await;
     let (other, record) = recorded_client(&server, 2).await;
-    rw(&holder).write().acquire().await.unwrap().release().await.unwrap(); // makes the path
+    rw(&holder).write().acquire().await.unwrap().release().await.unwrap(); // creates the path
     let reading = rw(&other).read().acquire().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
     settle().await;
@@ -144,12 +144,13 @@ async fn free_lock_costs_one_write_and_a_waiter_one_watch() {
     writing.release().await.unwrap();
     drop(waiting.await.unwrap());
     settle().await;
-    // Somebody may have queued ahead of it, so it lists. Then the guard is dropped.
+    // Another contender may have queued ahead of the reader, so it lists. Then the guard is
+    // dropped.
     assert_eq!(record.take(), [[GET_CHILDREN2], [DELETE]]);
 }
 
-/// With Curator every reader watches the first writer, and all of them wake, list and watch
-/// again at every writer's exit.
+/// In Curator every reader watches the first writer. All readers wake, list and watch again
+/// whenever a writer leaves.
 #[tokio::test(start_paused = true)]
 async fn readers_wake_only_after_the_last_writer_ahead_leaves() {
     const READERS: usize = 20;
@@ -232,7 +233,7 @@ async fn acquisition_dropped_after_any_poll_leaves_no_node() {
             false => None,
         };
         for polls in 0..12 {
-            // Who only waits is not polled any more, and is dropped by the timeout.
+            // A waiter that is pending after its last wake-up is dropped by the timeout.
             let (lock, limit) = (rw(&other), Duration::from_secs(1));
             drop(tokio::time::timeout(limit, polled(polls, lock.read().acquire())).await);
             drop(tokio::time::timeout(limit, polled(polls, lock.write().acquire())).await);
@@ -278,18 +279,19 @@ async fn multi_lock_holds_sides_of_several_rwlocks() {
     assert!(free("/b").write().try_acquire().await.unwrap().is_some());
 }
 
-/// What is inside at the moment, and who came in, in order.
+/// Current holders, and all acquisitions in order.
 #[derive(Default)]
 struct Inside {
     readers: usize,
     writers: usize,
-    /// The number of each, and whether it came to write.
+    /// Sequence number of each acquisition, and whether it is a writer.
     admitted: Vec<(String, bool)>,
 }
 
-/// Everybody takes random turns, some of them as readers who were writers; connections are
-/// cut meanwhile. Nobody is inside with a writer, and whoever came earlier gets in earlier,
-/// unless both are readers.
+/// Contenders read, write and downgrade at random, while connections are cut.
+///
+/// No contender holds the lock beside a writer. An earlier contender acquires earlier, unless both
+/// are readers.
 #[tokio::test(start_paused = true)]
 async fn grants_follow_queue_order_and_writers_are_exclusive() {
     for seed in 0..20 {
@@ -326,7 +328,7 @@ async fn grants_follow_queue_order_and_writers_are_exclusive() {
 
 async fn take_turns(client: Client, mut random: Random, inside: Arc<Mutex<Inside>>) {
     for _ in 0..10 {
-        // reason: virtual time, in which others do what they do
+        // reason: virtual time, in which other contenders run
         tokio::time::sleep(random.ms(50)).await;
         if random.below(3) > 0 {
             let guard = rw(&client).read().acquire().await.unwrap();

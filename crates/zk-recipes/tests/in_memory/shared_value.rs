@@ -1,4 +1,4 @@
-//! Values and counts that several clients change.
+//! Shared values and counts that several clients change.
 
 use bytes::Bytes;
 use zk_recipes::session::{CreateMode, RetryOn};
@@ -16,7 +16,7 @@ async fn node_is_created_with_the_first_seed_and_container_parents() {
     assert_eq!(value.get().await.unwrap().value(), "seed");
     let same = SharedValue::new(&other, "/a/b/value", &b"another seed"[..]).unwrap();
     assert_eq!(same.get().await.unwrap().value(), "seed");
-    // As Curator makes them: the node to stay, what is above it to be reaped.
+    // As in Curator, the node is persistent and its parents are containers.
     server.with(|truth| {
         let kind = |path| truth.tree().node(path).unwrap().kind();
         assert_eq!(kind("/a/b/value"), NodeKind::Persistent);
@@ -73,7 +73,7 @@ async fn shared_count_rejects_non_integer_data() {
     assert_eq!(count.get().await.unwrap().count(), i32::MIN);
 }
 
-/// ZooKeeper compares versions, and the second node's begin at 0 like the first one's.
+/// ZooKeeper compares versions, and the versions of both nodes begin at 0.
 #[tokio::test(start_paused = true)]
 async fn try_set_reports_a_recreated_node() {
     let server = TestServer::in_memory();
@@ -91,11 +91,11 @@ async fn try_set_reports_a_recreated_node() {
     assert!(error.to_string().starts_with("/v: the value was set"), "{error}");
     assert_eq!(count.try_set(&counted, 2).await, Err(recreated("/c")));
 
-    // It was applied, as the error says, and can be gone on from.
+    // The set was applied, as the error says, and later sets can continue from it.
     let now = value.get().await.unwrap();
     assert_eq!(now.value(), "mine");
     assert!(value.try_set(&now, &b"next"[..]).await.unwrap().is_some());
-    // At another version nothing is overwritten.
+    // A node at another version is not overwritten.
     client.delete("/v", None).await.unwrap();
     client.create("/v", b"unread", CreateMode::Persistent).await.unwrap();
     assert_eq!(value.try_set(&now, &b"mine"[..]).await, Ok(None));

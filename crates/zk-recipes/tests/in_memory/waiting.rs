@@ -1,4 +1,4 @@
-//! A place in the queue that can be seen, and what it costs to see it.
+//! Place of a waiter in the queue, and the requests that it costs to follow it.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn mutex(client: &Client) -> Mutex {
     Mutex::new(client, PATH).unwrap()
 }
 
-/// So many who wait, one after the other, and keep the lock until they are told.
+/// Queues `count` waiters, one after the other. Each keeps the lock until its guard is dropped.
 async fn crowd(client: &Client, count: usize) -> Vec<JoinHandle<Guard>> {
     let mut crowd = Vec::new();
     for _ in 0..count {
@@ -37,7 +37,7 @@ fn path_of(server: &TestServer, place: usize) -> String {
     format!("{PATH}/{}", children(server, PATH)[place])
 }
 
-/// Moves on until nobody is in the way, and tells what was seen.
+/// Waits until no contender is ahead, and returns each number ahead that it saw.
 async fn seen(waiting: &mut Waiting) -> Vec<usize> {
     let mut seen = vec![waiting.place().ahead];
     while waiting.place().ahead > 0 {
@@ -52,7 +52,7 @@ async fn seen(waiting: &mut Waiting) -> Vec<usize> {
 async fn enqueue_of_a_free_mutex_costs_one_more_list() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
-    drop(mutex(&client).acquire().await.unwrap()); // makes the path
+    drop(mutex(&client).acquire().await.unwrap()); // creates the path
     settle().await;
     record.take();
     let mut waiting = mutex(&client).enqueue().await.unwrap();
@@ -69,13 +69,13 @@ async fn enqueue_of_a_free_mutex_costs_one_more_list() {
     assert_eq!(record.take(), [[DELETE]]);
 }
 
-/// As the documentation of `enqueue` says.
+/// The documentation of `enqueue` states this cost.
 #[tokio::test(start_paused = true)]
 async fn enqueue_of_both_free_rwlock_sides_costs_one_more_list() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = RwLock::new(&client, "/rw").unwrap();
-    drop(lock.write().acquire().await.unwrap()); // makes the path
+    drop(lock.write().acquire().await.unwrap()); // creates the path
     settle().await;
     record.take();
     let reading = lock.read().enqueue().await.unwrap();
@@ -144,7 +144,7 @@ async fn place_is_updated_as_contenders_ahead_leave() {
     assert!(guard.is_held());
 }
 
-/// Between two and none every one who goes is seen, holder or not.
+/// With at most two contenders ahead, each departure is seen, of the holder or of the other waiter.
 #[tokio::test(start_paused = true)]
 async fn place_is_exact_without_requests_from_two_ahead_on() {
     let server = TestServer::in_memory();
@@ -196,8 +196,10 @@ async fn dropped_waiting_leaves_the_queue() {
     held.release().await.unwrap();
 }
 
-/// Whoever waits a little at a time loses nothing by it, and is not let in by mistake, not
-/// even when the watch has fired for another reason than the end of the node.
+/// A caller can drop and repeat the wait without losing its place.
+///
+/// It does not acquire the lock by mistake, even if the watch fires for another reason than the
+/// deletion.
 #[tokio::test(start_paused = true)]
 async fn moved_dropped_repeatedly_keeps_the_place() {
     let server = TestServer::in_memory();
@@ -231,8 +233,9 @@ async fn moved_dropped_repeatedly_keeps_the_place() {
     }
 }
 
-/// The node is deleted by somebody while it waits a little at a time: it queues again,
-/// with one node whatever is dropped, and whatever answer is lost.
+/// Another client deletes the waiter's node while the caller drops and repeats the wait.
+///
+/// The waiter queues again with one node, whichever wait is dropped and whichever answer is lost.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
     let server = TestServer::in_memory();
@@ -255,7 +258,7 @@ async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
                     tokio::task::yield_now().await;
                 }
             }
-            // reason: virtual time; a connection that was cut is made again
+            // reason: virtual time, in which the client reconnects
             tokio::time::sleep(T / 4).await;
             while waiting.place().ahead < 2 {
                 waiting.moved().await.unwrap();
