@@ -15,7 +15,7 @@ use crate::{T, children, client, settle};
 
 const WAITERS: usize = 200;
 
-/// Servers to reconnect to: the one that cut the connection, and another one.
+/// Servers to reconnect to: the previous one, and another one.
 const SERVERS: [usize; 2] = [0, 1];
 
 /// Waiters of one session.

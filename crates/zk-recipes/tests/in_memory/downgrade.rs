@@ -1,6 +1,6 @@
 //! Downgrade of a writer to a reader.
 //!
-//! No other writer acquires the lock in between, whatever fails.
+//! No other writer acquires the lock in between, even after a fault.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

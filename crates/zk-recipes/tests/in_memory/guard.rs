@@ -1,4 +1,4 @@
-//! State that a guard reports after its node is deleted and after its lease has ended.
+//! Loss of a guard: by a deletion, by a release, and by time.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use crate::{InMemory, LEASE, T, client, config, settle, settle_node_watches};
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
 #[tokio::test(start_paused = true)]
-async fn release_fails_when_the_node_is_gone_before_its_event() {
+async fn release_fails_when_the_node_is_deleted_before_its_event() {
     let server = TestServer::in_memory();
     let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&holder, "/lock").unwrap();

@@ -206,7 +206,7 @@ async fn guard_watches_its_node_earlier_in_a_short_session() {
 
 /// The event of the deletion arrives when the watches are set again.
 #[tokio::test(start_paused = true)]
-async fn guard_fails_when_its_node_is_deleted_during_a_cut() {
+async fn guard_fails_when_its_node_is_deleted_during_a_disconnect() {
     for kind in Kind::ALL {
         for waits in [false, true] {
             let server = TestServer::in_memory();
@@ -273,7 +273,7 @@ async fn lost_in_a_select_loop_sends_one_watch_in_400_turns() {
             tokio::select! {
                 biased;
                 reason = guard.lost() => panic!("lost in turn {turn}: {reason}"),
-                // reason: virtual time, of a turn
+                // reason: virtual time of a turn
                 () = tokio::time::sleep(T / 1_000) => {}
             }
         }
@@ -314,7 +314,7 @@ async fn sample(guard: &Guard, time: Duration) -> (Duration, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn remaining_never_reaches_zero_while_held_and_quiet() {
+async fn remaining_never_reaches_zero_while_held_and_idle() {
     for idle in [0, 1, 2, 3, 5, 7, 11] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;

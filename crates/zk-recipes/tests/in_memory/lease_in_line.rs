@@ -130,7 +130,7 @@ async fn next_in_line_acquires_without_a_request_after_a_long_wait() {
 
 /// The waiter was never next in line, so its lease has expired.
 #[tokio::test(start_paused = true)]
-async fn third_in_line_renews_once_when_both_ahead_go_at_once() {
+async fn third_in_line_renews_once_when_both_ahead_leave_at_once() {
     for in_one_transaction in [true, false] {
         let server = TestServer::in_memory();
         let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
@@ -172,7 +172,7 @@ async fn third_in_line_renews_once_when_both_ahead_go_at_once() {
 
 /// The waiter renews the lease first, and then checks the watch on its own node.
 #[tokio::test(start_paused = true)]
-async fn third_in_line_requeues_when_its_node_goes_as_well() {
+async fn third_in_line_requeues_when_its_own_node_is_deleted_too() {
     let server = TestServer::in_memory();
     let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
     let (third, record) = recorded_client(&server, 2).await;

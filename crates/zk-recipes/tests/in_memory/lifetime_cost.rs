@@ -1,24 +1,26 @@
-//! What a contender asks over its whole life, at whatever place in the queue it begins, and
-//! what it costs to take a free lock, to be handed one, and to give it up.
+//! Requests of a contender over its whole life, from any position in the queue. Also the requests
+//! of a free acquisition, of a hand-off and of a release.
 //!
-//! The queue ahead is of others' nodes, which go one after the other, the first one first.
+//! The nodes ahead belong to other contenders, which leave one by one, the first one first.
 //!
-//! | from entering to the end of the release | requests | of them lists |
+//! | from the create to the end of the release | requests | lists among them |
 //! |---|---|---|
-//! | mutex: in 2, watches 3, near the front 1, out 1 | 7 | 2 |
-//! | writer: in 2, watch 1, look again 1, out 1 | 5 | 2 |
+//! | mutex: queueing 2, watches 3, near the front 1, release 1 | 7 | 2 |
+//! | writer: queueing 2, watch 1, second list 1, release 1 | 5 | 2 |
 //! | reader behind writers: as a writer | 5 | 2 |
 //! | reader behind readers and one writer: as a writer | 5 | 2 |
-//! | semaphore, and the mutex on it: a turn 7, watched 1, and a lease 5 | 13 | 5 |
+//! | semaphore and semaphore mutex: queue node 7, watch on it 1, lease 5 | 13 | 5 |
 //!
-//! The lease of a permit: in 2, watch 1, look again 1, out 1.
+//! The lease of a permit costs 5 requests: create and list 2, watch on the leases 1, second list 1,
+//! release 1. A new handle lists the path once, with its first lease. The tests use new handles, so
+//! they expect 14 requests and 6 lists.
 //!
-//! A lock that is held for longer than a tenth of a second takes one request more, by which the
-//! guard watches its own node. The guard of a mutex that waited sends none: it goes on with the
-//! watch that the waiter had. A writer or a reader that waited for longer than its lease lasts, and
-//! was not next in line, lists once more, after it has renewed the lease.
+//! A lock that is held for longer than a tenth of a second costs one more request, which sets the
+//! guard's watch on its own node. The guard of a mutex that waited sends no such request: it keeps
+//! the watch of the waiter. A writer or a reader that waits longer than its lease lasts, and is not
+//! next in line, lists once more after it has renewed the lease.
 //!
-//! A list has a name for everybody in the queue: that is what grows with it, and nothing else.
+//! Only the size of a list grows with the queue: it has one name for each contender.
 
 use std::future::Future;
 use std::time::Duration;

@@ -26,7 +26,7 @@ async fn loop_until_lost<F: Future<Output = LossReason>>(
         tokio::select! {
             biased;
             reason = lost() => return Some(reason),
-            // reason: virtual time, of a turn
+            // reason: virtual time of a turn
             () = tokio::time::sleep(TURN) => {}
         }
     }

@@ -57,8 +57,10 @@ use zk_testing::{MemoryStream, TestServer};
 /// Session timeout of the clients.
 pub(crate) const T: Duration = Duration::from_secs(10);
 
-/// How long a lease lasts from the touch that it is counted from: the session timeout without a
-/// twelfth and a thousandth of it, up to the next millisecond, at which timers fire.
+/// Length of a lease, counted from the touch that it starts with.
+///
+/// It is the session timeout less a twelfth and a thousandth of it, rounded up to the next
+/// millisecond, because timers fire at milliseconds.
 pub(crate) const LEASE: Duration = Duration::from_millis(9_157);
 
 /// Connector to the only server.
@@ -108,7 +110,7 @@ pub(crate) async fn settle() {
 
 /// Waits until every guard watches its own node.
 ///
-/// A guard without a watch from its wait sets one after [`NODE_WATCH_DELAY`].
+/// A guard that did not wait with such a watch sets it after [`NODE_WATCH_DELAY`].
 pub(crate) async fn settle_node_watches() {
     tokio::time::sleep(NODE_WATCH_DELAY).await; // reason: virtual time, the delay itself
     settle().await;

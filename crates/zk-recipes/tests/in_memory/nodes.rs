@@ -46,7 +46,7 @@ async fn mutex_node_has_the_given_name_data_and_acl() {
     assert!(waiting.await.unwrap().token().unwrap() > token);
 }
 
-/// Waiters queue by sequence number, whatever precedes it in the name.
+/// Waiters queue by sequence number, even if the name before it ends in digits or contains hyphens.
 #[tokio::test(start_paused = true)]
 async fn waiters_queue_by_sequence_number_under_any_lock_name() {
     for name in ["7a8", "-", "_c_", "lock", "\u{e4}\u{f6} \u{20ac}", "lock-lock-", "."] {
@@ -68,7 +68,7 @@ async fn waiters_queue_by_sequence_number_under_any_lock_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn invalid_lock_name_is_rejected_with_its_text() {
+async fn invalid_lock_name_is_rejected_and_named_in_the_error() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     for name in ["", "0123", "a/b", "a\u{0}b"] {

@@ -79,7 +79,7 @@ async fn guard_reports_its_state_on_a_thread_outside_the_runtime() {
 
 /// Every timer runs on the runtime of the session's driver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waits_outside_the_runtime_end() {
+async fn timers_work_outside_the_runtime() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&one, "/lock").unwrap();
@@ -136,7 +136,7 @@ async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
 
 /// The runtime of the driver shuts down while threads outside wait on it.
 #[test]
-fn waits_outside_the_runtime_end_with_the_runtime() {
+fn waits_outside_the_runtime_fail_when_it_shuts_down() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (server, one, other) = runtime.block_on(async {
         let server = TestServer::in_memory();

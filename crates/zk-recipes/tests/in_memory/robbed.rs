@@ -147,7 +147,7 @@ async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
 
 /// The root is a path like any other, and any timeout is valid.
 #[tokio::test(start_paused = true)]
-async fn locks_may_be_in_the_root() {
+async fn every_recipe_works_in_the_root() {
     use zk_recipes::{RwLock, Semaphore, SemaphoreMutex};
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;

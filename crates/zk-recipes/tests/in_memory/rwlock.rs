@@ -233,7 +233,7 @@ async fn acquisition_dropped_after_any_poll_leaves_no_node() {
             false => None,
         };
         for polls in 0..12 {
-            // A waiter that is pending after its last wake-up is dropped by the timeout.
+            // A waiter that is not woken is not polled again, so the timeout drops it.
             let (lock, limit) = (rw(&other), Duration::from_secs(1));
             drop(tokio::time::timeout(limit, polled(polls, lock.read().acquire())).await);
             drop(tokio::time::timeout(limit, polled(polls, lock.write().acquire())).await);

@@ -149,7 +149,7 @@ impl Connector for To {
     }
 }
 
-/// The server applies the create after its caller has been dropped.
+/// The server has applied the create, and its caller has been dropped.
 ///
 /// The next server lags behind and has no such node. In the second case it also rejects the `sync`
 /// that would let it catch up.
@@ -194,8 +194,8 @@ async fn delete_is_retried_after_a_transient_error() {
     }
 }
 
-/// Otherwise a holder that calls `revocation` in a loop and keeps the lock would never yield its
-/// thread.
+/// If `revocation` kept returning for the same request, a holder that calls it in a loop would
+/// never yield its thread.
 #[tokio::test(start_paused = true)]
 async fn revocation_waits_for_a_new_request_after_it_has_returned() {
     let server = TestServer::in_memory();

@@ -51,8 +51,9 @@ impl Steps {
         self.lock().left != Some(0)
     }
 
-    /// Uses one step. Returns false if none is left, and then wakes the reader when the limit
-    /// changes.
+    /// Uses one step, and returns true.
+    ///
+    /// Returns false if no step is left. A change of the limit then wakes the reader.
     fn take(&self, cx: &Context<'_>) -> bool {
         let mut allowed = self.lock();
         match &mut allowed.left {

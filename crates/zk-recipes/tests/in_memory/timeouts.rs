@@ -1,4 +1,4 @@
-//! An acquisition with a timeout returns in that time, whatever happens to the connection.
+//! An acquisition with a timeout returns in that time, in every state of the connection.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Place of a waiter in the queue, and the requests that it costs to follow it.
+//! Place of a waiter in the queue, and the requests that the caller sends to follow it.
 
 use std::time::Duration;
 
@@ -235,7 +235,7 @@ async fn moved_dropped_repeatedly_keeps_the_place() {
 
 /// Another client deletes the waiter's node while the caller drops and repeats the wait.
 ///
-/// The waiter queues again with one node, whichever wait is dropped and whichever answer is lost.
+/// The waiter queues again with exactly one node, after any dropped wait and any lost answer.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
     let server = TestServer::in_memory();

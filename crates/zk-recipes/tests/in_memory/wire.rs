@@ -167,12 +167,13 @@ fn code_of(op: i32, body: &[u8]) -> i32 {
     }
 }
 
-/// Recorded for a getChildren2 that watches the node of a contender. [`GET_CHILDREN2`] is
-/// recorded for a list of a queue.
+/// Code of a getChildren2 that watches the node of a contender.
+///
+/// [`GET_CHILDREN2`] is the code of a list of a queue.
 pub(crate) const WATCH_NODE: i32 = 1_012;
-/// Recorded for the empty transaction that renews the lease.
+/// Code of the empty transaction that renews the lease.
 pub(crate) const LEASE_MULTI: i32 = 1_014;
-/// Recorded for the `sync` of the root that renews the lease.
+/// Code of the `sync` of the root that renews the lease.
 pub(crate) const LEASE_SYNC: i32 = 1_009;
 
 pub(crate) const CLOSE: i32 = -11;
