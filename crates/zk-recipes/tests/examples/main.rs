@@ -1,4 +1,4 @@
-//! Tests of the example services: their sessions expire while they work.
+//! Tests of the example services, with sessions that expire while they work.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_macros, reason = "what the examples print")]
@@ -28,7 +28,7 @@ async fn in_time<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("it hangs")
 }
 
-/// The status line and the body of an answer.
+/// Sends a request, and returns the status line and the body of the answer.
 async fn request(address: &str, line: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
@@ -53,7 +53,7 @@ async fn http_service_goes_on_after_its_session_expired() {
         assert!(body.starts_with(&format!("visit {visit}, token ")), "{body}");
         let client = sessions.client();
         server.expire(client.session_id());
-        // A request in the moment of the expiry gets status 503.
+        // A request at the moment of the expiry gets status 503.
         in_time(client.wait_for_end()).await;
     }
     in_time(sessions.open_client()).await.unwrap().exists("/").await.unwrap();
@@ -92,7 +92,7 @@ async fn sqlite_worker_pays_each_invoice_once_over_expiries() {
         managers.push(sessions.clone());
         workers.push(tokio::spawn(async move { worker::work(name, &sessions, &file).await }));
     }
-    // The session of whichever worker it is ends again and again while there is work.
+    // The sessions of both workers expire in turn while there is work.
     for sessions in managers.iter().cycle().take(6) {
         let client = in_time(sessions.open_client()).await.unwrap();
         server.expire(client.session_id());
@@ -102,7 +102,7 @@ async fn sqlite_worker_pays_each_invoice_once_over_expiries() {
     for worker in workers {
         paid += in_time(worker).await.unwrap().unwrap();
     }
-    // An invoice that was written in the moment of a loss is paid, and not counted by its worker.
+    // An invoice that is written at the moment of a loss is paid, but its worker does not count it.
     assert!(paid <= INVOICES && ledger.paid().unwrap() == INVOICES, "{paid}");
     ledger.pay_next("a late one", 1).unwrap_err();
     std::fs::remove_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! The locks of programs without async.
+//! Tests of the blocking API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,6 @@
-//! A waiter in a task that has used up its budget, which hides the events from it that have
-//! arrived: tokio's channels have nothing for such a task.
+//! Waiters in a task that has used up tokio's cooperative budget.
+//!
+//! Tokio's channels return `Pending` to such a task, even if an event has arrived.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,11 +14,12 @@ use zk_testing::TestServer;
 
 use crate::{T, children, client, settle};
 
-/// How many units tokio gives a task for each poll.
+/// Units of budget that tokio gives a task for each poll.
 const BUDGET: usize = 128;
 
-/// Polls a future, in a task that has used this many units of its budget, in the first poll
-/// after `spends` is set. Later polls have the whole budget again.
+/// Polls a future, and spends `units` of the budget before the first poll after `spends` is set.
+///
+/// Later polls have the whole budget again.
 async fn spending<F: Future>(units: usize, spends: Arc<AtomicBool>, future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|cx| {
@@ -32,7 +34,7 @@ async fn spending<F: Future>(units: usize, spends: Arc<AtomicBool>, future: F) -
     .await
 }
 
-/// Something else in the task uses up the budget in every poll.
+/// Other code in the task uses up the budget in every poll.
 #[tokio::test(start_paused = true)]
 async fn acquire_timeout_ends_in_a_task_without_budget() {
     let server = TestServer::in_memory();
@@ -68,8 +70,8 @@ async fn acquire_timeout_ends_in_a_task_without_budget() {
     drop(held);
 }
 
-/// The last unit is spent on the event of a predecessor, and none is left for the event of the
-/// waiter's own node.
+/// The event of a predecessor uses the last unit. No unit is left for the event of the waiter's own
+/// node.
 #[tokio::test(start_paused = true)]
 async fn waiter_sees_its_node_is_deleted_without_task_budget() {
     for predecessors in [1, 2] {
@@ -91,14 +93,15 @@ async fn waiter_sees_its_node_is_deleted_without_task_budget() {
             settle().await;
             assert!(!waiting.is_finished(), "{case}");
 
-            // All go at once, so that the waiter is polled when all events have arrived.
+            // One transaction deletes all nodes, so all events have arrived when the waiter is
+            // polled.
             let names = children(&server, "/lock");
             assert_eq!(names.len(), predecessors + 1, "{case}");
             let paths: Vec<String> = names.iter().map(|name| format!("/lock/{name}")).collect();
             let all = paths.iter().fold(operator.multi(), |multi, path| multi.delete(path, None));
             spends.store(true, Ordering::Relaxed);
             all.send().await.unwrap();
-            // The one between queues again.
+            // The waiter in between queues again.
             if let Some(between) = between {
                 settle().await;
                 drop(between);
@@ -107,7 +110,7 @@ async fn waiter_sees_its_node_is_deleted_without_task_budget() {
             assert!(!spends.load(Ordering::Relaxed), "{case}");
             assert!(!paths.iter().any(|path| path == guard.node()), "{case}: it has a new node");
             guard.check().await.expect(&case);
-            // reason: virtual time, in which a guard of a node that is gone would fail
+            // reason: virtual time, in which a guard with a deleted node would fail
             tokio::time::sleep(T).await;
             assert!(guard.is_held(), "{case}");
             drop(held);

@@ -1,6 +1,8 @@
-//! Everything a recipe does, dropped at every step: after each part of each answer, while all
-//! goes well, an answer is lost, or the connection is cut. Nothing stays behind, whoever waits
-//! gets its turn, and no permit is missing.
+//! Every operation of the recipes, dropped at every step.
+//!
+//! A step is a part of an answer. Each operation runs without a fault, with a lost answer, and with
+//! a cut connection. Afterwards no node is left, the next waiter acquires the locks, and no permit
+//! is missing.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,18 +21,19 @@ use crate::{T, children, client, config, settle};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What is dropped. What it holds at its end it gives up.
+/// Operation under test. It releases every lock it still holds at its end.
 type Act = fn(Client) -> Boxed<()>;
 
-/// What goes wrong meanwhile.
+/// Fault during the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     Nothing,
-    /// The first request of this kind is carried out, and its answer lost with the connection.
+    /// The server applies the first request of this kind, and its answer is lost with the
+    /// connection.
     AnswerLost(Op),
-    /// The connection is cut when it is dropped.
+    /// The connection is cut when the operation is dropped.
     Cut,
-    /// And the client has seen it before.
+    /// The connection is cut, and the client notices it before the operation is dropped.
     CutBefore,
 }
 
@@ -62,7 +65,7 @@ fn semaphore_mutex(client: &Client) -> SemaphoreMutex {
     SemaphoreMutex::new(client, "/sm").unwrap()
 }
 
-/// Takes all there is, in an order in which everybody does.
+/// Acquires every lock and all permits, in the same order for every client.
 async fn take_all(client: &Client) -> (MultiGuard, Lease) {
     let locks: [Arc<dyn Lock>; 3] = [
         Arc::new(mutex(client)),
@@ -73,13 +76,14 @@ async fn take_all(client: &Client) -> (MultiGuard, Lease) {
     (locks, semaphore(client).acquire_many(PERMITS).await.unwrap())
 }
 
-/// Drops it after every number of steps that is not enough for it to come to its end, of a lock
-/// that is free, and of one that is held for a while.
+/// Drops the operation after every number of steps that is too small for it to finish.
+///
+/// The locks are free, or another client holds them for a while.
 async fn drop_at_every_step(act: Act) {
     for trouble in TROUBLES {
         for is_held in [false, true] {
             if !ends_within(usize::MAX, trouble, is_held, act).await.has_struck {
-                continue; // it makes no such request
+                continue; // the operation sends no such request
             }
             let mut steps = 0;
             while !ends_within(steps, trouble, is_held, act).await.is_done {
@@ -91,11 +95,11 @@ async fn drop_at_every_step(act: Act) {
     }
 }
 
-/// What became of one of them.
+/// Result of one run.
 struct Ended {
-    /// It came to its end before it was dropped.
+    /// The operation finished before it was dropped.
     is_done: bool,
-    /// What was to go wrong did.
+    /// The fault occurred.
     has_struck: bool,
 }
 
@@ -122,7 +126,7 @@ async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) ->
     let waiting = tokio::spawn(async move { drop(take_all(&next).await) });
     settle().await;
     drop(held);
-    // reason: a connection that was lost is made again meanwhile
+    // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 10).await;
     let is_done = gate.are_left() && acting.is_finished();
     let has_struck = lost.is_none_or(|lost| lost.count() > 0);
@@ -144,7 +148,7 @@ async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) ->
     let waited = tokio::time::timeout(3 * T, waiting).await;
     assert!(waited.is_ok(), "{what}: the next one waits for ever");
     waited.unwrap().unwrap();
-    // reason: the same, for what is cleaned up
+    // reason: virtual time, in which the clean-up runs
     tokio::time::sleep(T / 4).await;
     for folder in ["/m", "/rw", "/s/locks", "/s/leases", "/sm/locks", "/sm/leases"] {
         assert_eq!(children(&server, folder), [""; 0], "{what}: {folder}");
@@ -164,7 +168,7 @@ macro_rules! dropped_at_every_step {
     };
 }
 
-/// Long enough for a free lock, and not for one that is held.
+/// Timeout that is long enough for a free lock, and too short for a held one.
 const SOON: Duration = Duration::from_millis(40);
 
 dropped_at_every_step! {

@@ -1,5 +1,6 @@
-//! The end of a session, for all who wait: they hear of it at once, and not when their
-//! turn would have come. With Curator they wait for ever.
+//! The end of a session fails all its waiters at once.
+//!
+//! They do not wait for their turn. With Curator they wait for ever.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use zk_testing::TestServer;
 
 use crate::{T, client, now, settle, settle_node_watches};
 
-/// How the session ends.
+/// Way in which the session ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Closed,
@@ -30,7 +31,9 @@ impl End {
     }
 }
 
-/// Many wait for each of the locks, which another session holds; then theirs ends.
+/// Queues 20 waiters for each lock, ends their session, and expects all of them to fail at once.
+///
+/// Another session holds the locks.
 async fn all_are_told(locks: impl Fn(&Client) -> Vec<Arc<dyn Lock>>) {
     for end in End::ALL {
         let server = TestServer::in_memory();
@@ -76,19 +79,19 @@ async fn expect_end(waiting: JoinHandle<Result<(), LockError>>, end: End) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_mutex_is_told() {
+async fn mutex_waiter_fails_when_its_session_ends() {
     all_are_told(|client| vec![Arc::new(Mutex::new(client, "/lock").unwrap())]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_mutex_on_behalf_of_an_owner_is_told() {
+async fn mutex_waiter_with_owner_fails_when_its_session_ends() {
     let owner = zk_recipes::Owner::new();
     all_are_told(|client| vec![Arc::new(Mutex::new(client, "/lock").unwrap().owned_by(&owner))])
         .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_to_read_is_told() {
+async fn reader_fails_when_its_session_ends() {
     for end in End::ALL {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -103,24 +106,24 @@ async fn who_waits_to_read_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_to_write_is_told() {
+async fn writer_fails_when_its_session_ends() {
     all_are_told(|client| vec![Arc::new(RwLock::new(client, "/rw").unwrap().write().clone())])
         .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_permit_is_told() {
+async fn semaphore_waiter_fails_when_its_session_ends() {
     all_are_told(|client| vec![Arc::new(Semaphore::new(client, "/s", 1).unwrap())]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_semaphore_mutex_is_told() {
+async fn semaphore_mutex_waiter_fails_when_its_session_ends() {
     all_are_told(|client| vec![Arc::new(SemaphoreMutex::new(client, "/m").unwrap())]).await;
 }
 
-/// With one lock had already, which is lost, and given up, too.
+/// The waiter already holds the first lock, which is lost and released as well.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_the_last_of_several_locks_is_told() {
+async fn multi_lock_waiter_fails_when_its_session_ends() {
     for (end, is_watched) in End::ALL.into_iter().flat_map(|end| [(end, false), (end, true)]) {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -138,8 +141,9 @@ async fn who_waits_for_the_last_of_several_locks_is_told() {
         let told = waiting.await.unwrap().unwrap_err();
         assert!(now() - before < T / 10);
         let case = format!("{end:?}, {is_watched}: {told}");
-        // The server deletes the nodes of a session before the session is over, so events of
-        // deletions arrive first: of the waiter's node, and of the guard's node if it is watched.
+        // The server deletes the nodes of an expired session before it ends the session. The events
+        // of the deletions arrive first: of the waiter's node, and of the guard's node if it is
+        // watched.
         let (first, reason) = match (end, is_watched) {
             (End::Closed, _) => ("/a", LossReason::SessionEnded(SessionEnd::Closed)),
             (End::Expired, false) => ("/b", LossReason::SessionEnded(SessionEnd::Expired)),
@@ -153,12 +157,12 @@ async fn who_waits_for_the_last_of_several_locks_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_on_its_way_to_read_is_told() {
+async fn unanswered_downgrade_fails_when_its_session_ends() {
     for end in End::ALL {
         let server = TestServer::in_memory();
         let one = client(&server, 1).await;
         let writing = RwLock::new(&one, "/rw").unwrap().write().acquire().await.unwrap();
-        // The transaction is never answered, on no connection.
+        // The server never answers the transaction, on any connection.
         let multis = server.on(zk_testing::Op::Multi).session(one.session_id());
         let fault = multis.always().never_answer();
         let waiting = tokio::spawn(async move { writing.downgrade().await.map(drop) });
@@ -172,7 +176,7 @@ async fn a_writer_on_its_way_to_read_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_looks_at_its_place_in_the_queue_is_told() {
+async fn position_wait_fails_when_its_session_ends() {
     for end in End::ALL {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);

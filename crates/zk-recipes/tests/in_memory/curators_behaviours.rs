@@ -1,5 +1,6 @@
-//! What Curator's own tests ask of its locks, as far as no other file here asks it already. Each
-//! is named by the test of Curator's; `tests/CURATOR.md` has all of them.
+//! Behaviours that Curator's own tests check, as far as no other file here checks them.
+//!
+//! Each test names the test of Curator. `tests/CURATOR.md` lists all of them.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::{T, children, client, settle};
 
 const PATH: &str = "/a/path";
 
-/// Starts an acquisition, and lets it get as far as it can.
+/// Starts an acquisition, and lets it run until it waits or holds its permits.
 async fn queue(client: &Client, max: u32, permits: u32) -> JoinHandle<Result<Lease, LockError>> {
     let semaphore = Semaphore::new(client, PATH, max).unwrap();
     let waiting = tokio::spawn(async move { semaphore.acquire_many(permits).await });
@@ -24,10 +25,12 @@ fn finished<X>(tasks: &[JoinHandle<X>]) -> usize {
     tasks.iter().filter(|task| task.is_finished()).count()
 }
 
-/// `TestInterProcessMutex.testPersistentLock`: a driver of Curator's users may make contenders
-/// that outlive their sessions. We make none, and wait for them like for any other.
+/// `TestInterProcessMutex.testPersistentLock`: a custom lock driver for Curator may create
+/// contenders that outlive their sessions.
+///
+/// This crate creates none, and waits for them like for any other contender.
 #[tokio::test(start_paused = true)]
-async fn a_contender_that_outlives_its_session_is_waited_for() {
+async fn waiter_queues_behind_a_persistent_contender() {
     let server = TestServer::in_memory();
     let (gone, one) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&one, "/lock").unwrap();
@@ -47,10 +50,10 @@ async fn a_contender_that_outlives_its_session_is_waited_for() {
     waiting.await.unwrap().release().await.unwrap();
 }
 
-/// `TestInterProcessSemaphore.testRelease1AtATime`, `testReleaseInChunks`: what is given back in
-/// parts lets in as many as it is enough for, and no more.
+/// `TestInterProcessSemaphore.testRelease1AtATime`, `testReleaseInChunks`: released permits grant
+/// exactly as many waiters as they suffice for.
 #[tokio::test(start_paused = true)]
-async fn permits_that_are_given_back_in_parts_let_in_as_many_as_they_are_enough_for() {
+async fn permits_released_in_chunks_grant_as_many_waiters() {
     const MAX: u32 = 11;
     for chunk in [1, 2, 5, 11] {
         let server = TestServer::in_memory();
@@ -77,10 +80,10 @@ async fn permits_that_are_given_back_in_parts_let_in_as_many_as_they_are_enough_
     }
 }
 
-/// `TestInterProcessSemaphore.testNoOrphanedNodes`, `testGetParticipantNodes`: whoever is left
-/// holds what is listed, whether others gave up, were dropped, or came too late.
+/// `TestInterProcessSemaphore.testNoOrphanedNodes`, `testGetParticipantNodes`: the participants are
+/// exactly the remaining leases. Other contenders time out, find no permit, or are dropped.
 #[tokio::test(start_paused = true)]
-async fn who_gave_up_is_listed_nowhere() {
+async fn cancelled_acquisitions_leave_no_participant() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
@@ -100,10 +103,10 @@ async fn who_gave_up_is_listed_nowhere() {
 }
 
 /// `TestInterProcessSemaphore.testAcquireAfterLostServer` (CURATOR-335),
-/// `TestInterProcessMutexBase.testWaitingProcessKilledServer`: who asked while the server was
-/// away, or waited when it went, has the lock once it is back, and there is nothing else left.
+/// `TestInterProcessMutexBase.testWaitingProcessKilledServer`: contenders queue before or during
+/// the loss of the server. They acquire in order after it returns, and no other node is left.
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_for_while_the_server_is_away_is_had_when_it_is_back() {
+async fn waiters_are_granted_in_order_after_a_reconnect() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
@@ -129,15 +132,16 @@ async fn what_is_asked_for_while_the_server_is_away_is_had_when_it_is_back() {
     assert_eq!(left, [0, 0]);
 }
 
-/// `TestLockInternals.testAttemptLockFailedException` (CURATOR-41): an acquisition that fails with
-/// its node made takes the node back, tells why it failed, and whoever is next gets in.
+/// `TestLockInternals.testAttemptLockFailedException` (CURATOR-41): an acquisition that fails after
+/// its node was created deletes the node, and returns the cause. The next contender acquires the
+/// lock.
 #[tokio::test(start_paused = true)]
-async fn a_failed_acquisition_tells_its_own_error_and_leaves_no_node() {
+async fn failed_acquisition_returns_its_error_and_leaves_no_node() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&one, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
-    // The list that would tell that it is the owner, and the first delete of its node.
+    // The list that would show the acquisition fails, and so does the first delete of the node.
     let list = server.on(Op::GetChildren2).always().answer(ErrorCode::NO_AUTH);
     let delete = server.on(Op::Delete).times(1).drop_before_applying();
     let LockError::Client(failed) = lock.acquire().await.unwrap_err() else {
@@ -152,10 +156,10 @@ async fn a_failed_acquisition_tells_its_own_error_and_leaves_no_node() {
     guard.release().await.unwrap();
 }
 
-/// `TestInterProcessReadWriteLock.testThatDowngradingRespectsThreads`: who writes may read, and
-/// nobody else of the same process.
+/// `TestInterProcessReadWriteLock.testThatDowngradingRespectsThreads`: the owner of the write side
+/// may read. Other owners in the same process wait.
 #[tokio::test(start_paused = true)]
-async fn the_reader_of_another_owner_waits_for_the_writer_of_the_same_client() {
+async fn reader_of_another_owner_waits_for_the_writer() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = RwLock::new(&client, PATH).unwrap();
@@ -170,10 +174,10 @@ async fn the_reader_of_another_owner_waits_for_the_writer_of_the_same_client() {
     writing.release().await.unwrap();
 }
 
-/// `TestInterProcessReadWriteLock.testContendingDowngrading`: many that write and go on reading,
-/// at the same time; no writer comes in beside a reader that was one.
+/// `TestInterProcessReadWriteLock.testContendingDowngrading`: many contenders write and continue
+/// reading, at the same time. No writer acquires the lock beside a reader that was a writer.
 #[tokio::test(start_paused = true)]
-async fn writers_that_go_on_reading_keep_the_next_writer_out() {
+async fn downgraded_writers_exclude_the_next_writer() {
     let server = TestServer::in_memory();
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicI32::new(0));
     let mut tasks = Vec::new();
@@ -201,9 +205,10 @@ async fn writers_that_go_on_reading_keep_the_next_writer_out() {
 }
 
 /// `TestSharedCount.testDisconnectReconnectEventDoesNotFireValueWatcher` and its neighbours: a
-/// connection that comes and goes is no change, and a change in the meantime is told.
+/// disconnect and a reconnect are not reported as a change. A change made in the meantime is
+/// reported.
 #[tokio::test(start_paused = true)]
-async fn a_reconnect_is_no_change_of_a_count() {
+async fn shared_count_reports_changes_but_not_reconnects() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let count = SharedCount::new(&one, "/count", 1).unwrap();
@@ -225,10 +230,11 @@ async fn a_reconnect_is_no_change_of_a_count() {
     assert_eq!(changed.await.unwrap(), 2);
 }
 
-/// An operator deletes a lock with all who hold it and wait for it. Those who wait queue again,
-/// in parents that they make anew; who held it is told.
+/// An operator deletes a lock with all its holders and waiters.
+///
+/// The waiters create the parents again and queue again. The lease of the holder reports its loss.
 #[tokio::test(start_paused = true)]
-async fn those_whose_lock_is_deleted_under_them_queue_again() {
+async fn waiters_requeue_when_an_operator_deletes_the_lock() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
@@ -253,9 +259,10 @@ async fn those_whose_lock_is_deleted_under_them_queue_again() {
     assert!(matches!(lease.release().await, Err(LockError::Lost(_))));
 }
 
-/// CURATOR-43: names of all kinds in the queues of a semaphore and of a read-write lock.
+/// CURATOR-43: foreign nodes with names of all kinds in the queues of a semaphore and a read-write
+/// lock.
 #[tokio::test(start_paused = true)]
-async fn foreign_nodes_take_neither_a_permit_nor_a_side() {
+async fn foreign_nodes_block_neither_a_semaphore_nor_a_rwlock() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     drop(queue(&one, 2, 1).await.await.unwrap().unwrap());
@@ -278,7 +285,7 @@ async fn foreign_nodes_take_neither_a_permit_nor_a_side() {
     assert!(sides.write().try_acquire().await.unwrap().is_none());
     reading.release().await.unwrap();
     sides.write().acquire().await.unwrap().downgrade().await.unwrap().release().await.unwrap();
-    // What could be a writer's is one.
+    // A foreign node with the name of a writer counts as a writer.
     let writer = one.create("/rw/__WRIT__0000000000", b"", CreateMode::Persistent).await.unwrap();
     assert!(sides.read().try_acquire().await.unwrap().is_none());
     one.delete(&writer.path, None).await.unwrap();

@@ -1,4 +1,4 @@
-//! A connection that breaks under two hundred waiters, and a session that ends under them.
+//! A connection that is cut under two hundred waiters, and a session that expires under them.
 
 use std::future::Future;
 
@@ -15,10 +15,10 @@ use crate::{T, children, client, settle};
 
 const WAITERS: usize = 200;
 
-/// Where the connection comes back: at the server it was cut from, and at another one.
+/// Servers to reconnect to: the previous one, and another one.
 const SERVERS: [usize; 2] = [0, 1];
 
-/// The waiters of one session.
+/// Waiters of one session.
 struct Queue<G> {
     client: Client,
     record: Record,
@@ -36,7 +36,7 @@ impl<G: Send + 'static> Queue<G> {
         this
     }
 
-    /// Puts so many more at its end.
+    /// Adds `count` waiters at the end of the queue.
     async fn grow<F>(&mut self, count: usize, acquire: fn(Client) -> F)
     where
         F: Future<Output = Result<G, LockError>> + Send + 'static,
@@ -48,7 +48,10 @@ impl<G: Send + 'static> Queue<G> {
         self.record.take();
     }
 
-    /// What it sends once the connection, cut while `meanwhile` happens, is back at a server.
+    /// Cuts the connection, runs `meanwhile`, and reconnects to `back_at`.
+    ///
+    /// Returns the opcodes that the session sends after the reconnect, sorted and without lease
+    /// requests.
     async fn cut(
         &self,
         server: &TestServer,
@@ -63,7 +66,7 @@ impl<G: Send + 'static> Queue<G> {
         self.record.take();
         self.record.move_to(back_at);
         server.accept_connects(back_at);
-        // reason: the pause before the next attempt, which is drawn
+        // reason: virtual time, the random pause before the next attempt to connect
         tokio::time::sleep(T / 4).await;
         assert!(self.client.is_connected());
         sorted(without_lease(self.record.take().concat()))
@@ -92,7 +95,7 @@ async fn permit(client: Client) -> Result<zk_recipes::Lease, LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_arms_the_watches_again_and_asks_for_no_list() {
+async fn reconnect_sets_the_watches_again_without_a_list() {
     for back_at in SERVERS {
         let server = TestServer::ensemble(2);
         let holder = client(&server, 2).await;
@@ -104,16 +107,16 @@ async fn a_cut_arms_the_watches_again_and_asks_for_no_list() {
         held.release().await.unwrap();
         settle().await;
         assert_eq!(queue.granted(), 1);
-        // A waiter that was cut off lists once before it owns the lock: the events that it missed
-        // arrive in no order. The guard goes on with the watch that the waiter has.
+        // A waiter that was disconnected lists once before it acquires the lock, because the missed
+        // events arrive in no order. The guard keeps the watch of the waiter.
         let sent = without_lease(queue.record.take().concat());
         assert_eq!(sent, [GET_CHILDREN2], "the first in the queue, and nobody else");
     }
 }
 
-/// The one who held the lock goes, and one in the middle of the queue.
+/// The holder and a contender in the middle of the queue leave during the disconnect.
 #[tokio::test(start_paused = true)]
-async fn who_goes_during_a_cut_costs_a_list_of_each_of_the_two_behind_it_at_most() {
+async fn nodes_deleted_during_a_disconnect_cost_three_lists() {
     for back_at in SERVERS {
         let server = TestServer::ensemble(2);
         let other = client(&server, 2).await;
@@ -129,8 +132,9 @@ async fn who_goes_during_a_cut_costs_a_list_of_each_of_the_two_behind_it_at_most
             other.delete(&middle.path, None).await.unwrap();
         };
         let sent = queue.cut(&server, back_at, both_go).await;
-        // The first in the queue looks once before it owns the lock. Of the two behind the
-        // middle each lists, and watches the next one ahead that it did not know of.
+        // The first in the queue lists once before it acquires the lock. Each of the two waiters
+        // behind the middle lists too, and watches the next contender ahead that it has not watched
+        // before.
         let lists = [GET_CHILDREN2; 3];
         let expected = [&[GET_DATA, GET_DATA], &lists[..], &[SET_WATCHES]].concat();
         assert_eq!(sent, expected);
@@ -138,7 +142,7 @@ async fn who_goes_during_a_cut_costs_a_list_of_each_of_the_two_behind_it_at_most
         let nodes = children(&server, "/lock");
         assert_eq!(nodes.len(), WAITERS);
 
-        // And all of them get their turn.
+        // All of them acquire the lock in turn.
         for waiter in queue.waiters {
             waiter.await.unwrap().unwrap().release().await.unwrap();
         }
@@ -146,9 +150,9 @@ async fn who_goes_during_a_cut_costs_a_list_of_each_of_the_two_behind_it_at_most
     }
 }
 
-/// Nothing but a list can tell a reader that no other writer is ahead of it.
+/// Only a list shows a reader that no other writer is ahead of it.
 #[tokio::test(start_paused = true)]
-async fn readers_whose_writer_goes_during_a_cut_list_once_each() {
+async fn readers_list_once_if_the_writer_left_during_a_disconnect() {
     for back_at in SERVERS {
         let server = TestServer::ensemble(2);
         let other = client(&server, 2).await;
@@ -159,17 +163,19 @@ async fn readers_whose_writer_goes_during_a_cut_list_once_each() {
         assert_eq!(sent, [SET_WATCHES], "nobody has gone");
         let goes = async { writer.release().await.unwrap() };
         let sent = queue.cut(&server, back_at, goes).await;
-        // Then each guard watches its node, which a waiting reader does not.
+        // Each guard then watches its node. A waiting reader does not watch its own node.
         let each_twice = [vec![GET_CHILDREN2; WAITERS], vec![WATCH_NODE; WAITERS]].concat();
         assert_eq!(sent, sorted([each_twice, vec![SET_WATCHES]].concat()));
         assert_eq!(queue.granted(), WAITERS);
     }
 }
 
-/// The first in the queue looks at the leases, once, and gives up its turn; to the next, which
-/// puts a lease in, and watches its turn and the others' leases. Nobody else does anything.
+/// The first in the queue lists the leases once, acquires the permit and deletes its queue node.
+///
+/// The next waiter creates a lease, and watches its queue node and the leases of others. No other
+/// waiter sends a request.
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_is_given_back_during_a_cut_is_looked_for_by_the_first_alone() {
+async fn permit_released_during_a_disconnect_wakes_two_waiters() {
     for back_at in SERVERS {
         let server = TestServer::ensemble(2);
         let other = client(&server, 2).await;
@@ -186,16 +192,16 @@ async fn a_permit_that_is_given_back_during_a_cut_is_looked_for_by_the_first_alo
         let sent = queue.cut(&server, back_at, goes).await;
         assert_eq!(queue.granted(), 1);
         let first = [GET_CHILDREN2, WATCH_NODE, DELETE];
-        // Once more than without a cut: to see that its turn is its own.
+        // One list more than without a disconnect verifies the position of the waiter.
         let next = [GET_CHILDREN2, CREATE2, GET_CHILDREN2, WATCH_NODE, GET_CHILDREN2];
-        // Its handle is new: it looks at the path with its first lease.
+        // Its handle is new, so it lists the path with its first lease.
         let path = [GET_CHILDREN2];
         assert_eq!(sent, sorted([&first[..], &next[..], &path, &[SET_WATCHES]].concat()));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_session_fails_all_its_waiters_at_once_and_leaves_nothing() {
+async fn session_expiry_fails_all_waiters_and_leaves_no_node() {
     let server = TestServer::in_memory();
     let holder = client(&server, 2).await;
     let held = mutex(holder.clone()).await.unwrap();
@@ -213,7 +219,7 @@ async fn the_end_of_a_session_fails_all_its_waiters_at_once_and_leaves_nothing()
     assert_eq!(children(&server, "/lock").len(), 1);
     let lost = held.lost();
     server.expire(holder.session_id());
-    // The event of the node's deletion comes first.
+    // The event of the node's deletion arrives before the end of the session.
     assert_eq!(lost.await, LossReason::NodeDeleted);
     settle().await;
     assert_eq!(holder.ended(), Some(SessionEnd::Expired));

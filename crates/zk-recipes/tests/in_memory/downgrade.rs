@@ -1,4 +1,6 @@
-//! A writer that becomes a reader: nobody writes in between, whatever happens to it.
+//! Downgrade of a writer to a reader.
+//!
+//! No other writer acquires the lock in between, even after a fault.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -17,7 +19,7 @@ const NOTHING: [[i32; 0]; 0] = [];
 const UUID: &str = "_c_00000000-0000-4000-8000-000000000000-";
 
 #[tokio::test(start_paused = true)]
-async fn readers_come_in_beside_it_and_writers_wait_for_it() {
+async fn downgrade_grants_the_readers_ahead_of_the_next_writer() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).with_data(*b"mine").write().acquire().await.unwrap();
@@ -52,7 +54,7 @@ async fn readers_come_in_beside_it_and_writers_wait_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn downgrade_is_one_round_trip_and_then_one_watch() {
+async fn downgrade_costs_one_round_trip_and_then_one_watch() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let writing = rw(&client).write().acquire().await.unwrap();
@@ -70,7 +72,7 @@ async fn downgrade_is_one_round_trip_and_then_one_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_the_loss_of_the_writer_is_told_that_it_was_given_up() {
+async fn lost_of_a_writer_returns_released_on_downgrade() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let writing = rw(&client).write().acquire().await.unwrap();
@@ -84,10 +86,11 @@ async fn who_waits_for_the_loss_of_the_writer_is_told_that_it_was_given_up() {
     assert_eq!(lost.await.unwrap(), LossReason::NodeDeleted);
 }
 
-/// The node was taken away, and another writer is in: a read node with the old number
-/// would be ahead of it, which is what Curator makes.
+/// The write node was deleted, and another writer holds the lock.
+///
+/// A read node with the old number would be ahead of that writer. Curator creates such a node.
 #[tokio::test(start_paused = true)]
-async fn writer_without_its_node_puts_no_reader_ahead_of_the_next() {
+async fn downgrade_fails_if_the_write_node_was_deleted() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for (takes_both, is_told) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -95,7 +98,8 @@ async fn writer_without_its_node_puts_no_reader_ahead_of_the_next() {
         settle_node_watches().await;
         let next = queue_writer(&other).await;
         if !is_told {
-            // The event is on its way. The server checks the transaction.
+            // The event is delayed, so only the server's check of the transaction detects the
+            // deletion.
             server.on_notification().session(one.session_id()).delay(T / 100);
         }
         other.delete(stale.node(), None).await.unwrap();
@@ -116,7 +120,7 @@ async fn writer_without_its_node_puts_no_reader_ahead_of_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_whose_session_is_over_puts_no_reader_ahead_of_the_next() {
+async fn downgrade_fails_if_the_session_has_expired() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let stale = rw(&one).write().acquire().await.unwrap();
@@ -130,9 +134,9 @@ async fn a_writer_whose_session_is_over_puts_no_reader_ahead_of_the_next() {
     next.release().await.unwrap();
 }
 
-/// The connection is gone for so long that the lock may be somebody else's.
+/// The connection is silent for so long that another client may hold the lock.
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_is_cut_off_hears_of_the_loss_and_leaves_nothing() {
+async fn downgrade_on_a_silent_connection_fails_and_leaves_no_node() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -147,9 +151,10 @@ async fn a_writer_that_is_cut_off_hears_of_the_loss_and_leaves_nothing() {
     next.release().await.unwrap();
 }
 
-/// The session lives on, and the reader's node was made; but for a while nobody could know.
+/// The session stays alive and the read node is created. The lease ends before the client can
+/// verify that.
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_may_have_lost_its_lock_is_no_reader_though_its_node_was_made() {
+async fn downgrade_fails_when_the_lease_ends_before_a_reconnect() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -162,15 +167,15 @@ async fn a_writer_that_may_have_lost_its_lock_is_no_reader_though_its_node_was_m
     assert!(after <= LEASE, "the lease ends before the session does: {after:?}");
     assert_eq!((lost.count(), queue(&server)), (1, vec!["__READ__0000000000".to_owned()]));
     server.accept_connects(0);
-    // reason: virtual time, in which the client finds its way back
+    // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 5).await;
     one.exists("/").await.expect("the session lives on");
     expect_nobody(&server, "the node is taken away again").await;
 }
 
-/// The answer was there in time, and its task looks at it when the lease is over.
+/// The answer arrives in time, but its task is polled after the lease deadline.
 #[tokio::test(start_paused = true)]
-async fn who_looks_too_late_is_no_reader() {
+async fn downgrade_fails_if_polled_after_the_lease_deadline() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -181,14 +186,14 @@ async fn who_looks_too_late_is_no_reader() {
     assert_eq!(queue(&server), ["__READ__0000000000"]);
     server.refuse_connects(0);
     server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time; longer than the lease, and not as long as the session
+    // reason: virtual time, longer than the lease and shorter than the session timeout
     tokio::time::sleep(T * 19 / 20).await;
     let refused = downgrade.await.unwrap_err();
     assert_eq!(refused, LockError::Lost(LossReason::LeaseDeadlinePassed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_ends_over_the_downgrade_ends_the_lock() {
+async fn downgrade_fails_if_the_session_expires_during_it() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -202,7 +207,7 @@ async fn a_session_that_ends_over_the_downgrade_ends_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_is_looked_for() {
+async fn downgrade_succeeds_after_lost_answers() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for times in 1..=3 {
@@ -229,10 +234,11 @@ async fn a_lost_answer_is_looked_for() {
     }
 }
 
-/// A node of the very name that is another session's is not adopted. (The names of a
-/// client's nodes follow from its seed.)
+/// A node of another session is not adopted, even if it has the expected name.
+///
+/// The names of a client's nodes follow from its seed.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_not_its_own_is_not_taken_for_the_reader() {
+async fn downgrade_does_not_adopt_a_node_of_another_session() {
     let name = {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -253,7 +259,7 @@ async fn a_node_that_is_not_its_own_is_not_taken_for_the_reader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_that_is_dropped_at_any_poll_leaves_no_node() {
+async fn downgrade_dropped_after_any_poll_leaves_no_node() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let mut completed = 0;
@@ -267,7 +273,7 @@ async fn a_downgrade_that_is_dropped_at_any_poll_leaves_no_node() {
             if let Some(reading) = reading {
                 reading.release().await.unwrap();
             }
-            // reason: virtual time; a connection that was cut is made again
+            // reason: virtual time, in which the client reconnects
             tokio::time::sleep(T / 4).await;
             if let Some(fault) = fault {
                 fault.cancel();
@@ -279,7 +285,7 @@ async fn a_downgrade_that_is_dropped_at_any_poll_leaves_no_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn taking_both_sides_leaves_the_writer_when_it_is_dropped_at_any_poll() {
+async fn write_guard_read_dropped_after_any_poll_keeps_the_writer() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -293,7 +299,7 @@ async fn taking_both_sides_leaves_the_writer_when_it_is_dropped_at_any_poll() {
     assert!(completed > 0);
 }
 
-/// A node of somebody who speaks Curator's language.
+/// Creates a node with the name of a Curator contender, and returns its path.
 async fn foreign(client: &Client, kind: &str, number: Option<&str>) -> String {
     let path = format!("{PATH}/{UUID}{kind}{}", number.unwrap_or_default());
     let mode = match number {
@@ -303,9 +309,9 @@ async fn foreign(client: &Client, kind: &str, number: Option<&str>) -> String {
     client.create(&path, b"", mode).await.unwrap().path
 }
 
-/// As Curator does it since 5.5.
+/// Since 5.5, Curator gives the read node the number of the write node.
 #[tokio::test(start_paused = true)]
-async fn a_reader_with_its_writers_number_keeps_out_writers_that_waited_before_it_came() {
+async fn writer_waits_for_a_downgrade_of_curator_5_5() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
@@ -323,9 +329,9 @@ async fn a_reader_with_its_writers_number_keeps_out_writers_that_waited_before_i
     drop(reader.await.unwrap());
 }
 
-/// As Curator up to 5.4 does it.
+/// Up to 5.4, Curator gives the read node a later number than the write node.
 #[tokio::test(start_paused = true)]
-async fn a_reader_with_a_later_number_keeps_out_writers_that_came_after_it() {
+async fn writer_waits_for_a_downgrade_of_curator_5_4() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
@@ -344,9 +350,9 @@ async fn a_reader_with_a_later_number_keeps_out_writers_that_came_after_it() {
     drop(writer.await.unwrap());
 }
 
-/// The transaction of a downgrade is larger than the request that makes the write node.
+/// The transaction of a downgrade is larger than the request that creates the write node.
 #[tokio::test(start_paused = true)]
-async fn writer_whose_data_could_not_be_downgraded_is_refused() {
+async fn writer_is_refused_if_its_data_is_too_large_to_downgrade() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let max = match write_with_data(&client, 2 << 20).await.unwrap_err() {

@@ -1,5 +1,7 @@
-//! Programs that end, in every way in which a `main` can end: no lock is left behind for a session
-//! timeout. The server runs on a thread of its own, like one in another process.
+//! Programs that end, in every way in which a `main` can end.
+//!
+//! No lock stays behind until the session timeout. The server runs on a separate thread, like a
+//! server in another process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -13,13 +15,13 @@ use zk_testing::TestServer;
 
 use crate::children;
 
-/// Far longer than a test waits.
+/// Session timeout, far longer than a test waits.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// How long a test waits for a condition: half of the session timeout.
+/// Time that a test waits for a condition: half of the session timeout.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A server that goes on when the runtime of a program is shut down.
+/// Starts a server that keeps running when the runtime of a program shuts down.
 pub(crate) fn server_on_a_thread() -> TestServer {
     let (started, server) = mpsc::channel();
     thread::spawn(move || {
@@ -37,7 +39,7 @@ pub(crate) fn config_of(server: &TestServer) -> Config {
     config.session_timeout(SESSION_TIMEOUT)
 }
 
-/// Waits for a condition that nothing announces.
+/// Waits for a condition by polling it.
 #[allow(clippy::disallowed_methods, reason = "a real server on a real clock")]
 pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! What a program prints that returns its errors from `main`.
+//! Output of a program that returns its errors from `main`.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ use zk_testing::TestServer;
 
 use crate::client;
 
-/// As a `main` that returns a `Result` ends.
+/// Formats an error as a `main` that returns a `Result` prints it.
 fn printed<T>(result: Result<T, impl Into<Box<dyn Error>>>) -> String {
     let error: Box<dyn Error> = result.err().expect("it fails").into();
     format!("Error: {error:?}")

@@ -1,4 +1,4 @@
-//! What a guard knows of its node, and of the time.
+//! Loss of a guard: by a deletion, by a release, and by time.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use crate::{InMemory, LEASE, T, client, config, settle, settle_node_watches};
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
 #[tokio::test(start_paused = true)]
-async fn release_fails_when_the_node_is_gone_before_its_event() {
+async fn release_fails_when_the_node_is_deleted_before_its_event() {
     let server = TestServer::in_memory();
     let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&holder, "/lock").unwrap();
@@ -31,7 +31,7 @@ async fn release_fails_when_the_node_is_gone_before_its_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_that_was_told_of_the_deletion_remembers_it() {
+async fn guard_stays_lost_after_its_node_is_deleted() {
     let server = TestServer::in_memory();
     let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&holder, "/lock").unwrap();
@@ -53,7 +53,7 @@ async fn a_guard_that_was_told_of_the_deletion_remembers_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_the_loss_of_a_guard_that_is_given_up_is_told_that() {
+async fn lost_returns_released_when_the_guard_is_released() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
@@ -73,9 +73,9 @@ async fn who_waits_for_the_loss_of_a_guard_that_is_given_up_is_told_that() {
     assert_eq!(lost.await, LossReason::Released);
 }
 
-/// As when the driver's task waits behind one that blocks its thread.
+/// The driver's task does not run, as if another task blocked its thread.
 #[tokio::test(start_paused = true)]
-async fn the_loss_is_told_by_the_clock_though_the_driver_does_not_run() {
+async fn lost_returns_on_time_while_the_driver_is_blocked() {
     let server = TestServer::in_memory();
     let (client, driver) = config(1).open_undriven(InMemory(server.clone()));
     let stands_still = Arc::new(AtomicBool::new(false));
@@ -102,7 +102,7 @@ fn now() -> tokio::time::Instant {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_of_zero_takes_what_is_free_and_waits_for_nothing() {
+async fn zero_timeout_acquires_only_a_free_lock() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();

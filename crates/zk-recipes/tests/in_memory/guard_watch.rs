@@ -1,4 +1,4 @@
-//! The watch of a guard on its own node, and the time that the guard knows it has.
+//! The watch of a guard on its own node, and the remaining time that the guard reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::{InMemory, LEASE, T, client, config, now, settle, settle_node_watches
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
-/// What is held, of any kind.
+/// Guard or lease of any kind of lock.
 enum Held {
     Guard(Guard),
     Lease(Lease),
@@ -51,7 +51,7 @@ impl Held {
         }
     }
 
-    /// Waits for a request to let go.
+    /// Waits for a revocation request.
     async fn revocation(&self) {
         match self {
             Self::Guard(guard) => guard.revocation().await.unwrap(),
@@ -67,7 +67,7 @@ impl Held {
     }
 }
 
-/// Every way to a guard.
+/// Ways to acquire a guard or a lease.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Mutex,
@@ -98,7 +98,7 @@ impl Kind {
         }
     }
 
-    /// What keeps the others out.
+    /// Acquires the side that excludes all other contenders.
     async fn acquire_alone(self, client: &Client) -> Held {
         match self {
             Self::Reader | Self::DowngradedWriter => Self::Writer.acquire(client).await,
@@ -106,7 +106,7 @@ impl Kind {
         }
     }
 
-    /// Acquires it, after a wait for another client if `waits`.
+    /// Acquires the lock, after a wait for another client if `waits`.
     async fn held(self, one: &Client, other: &Client, waits: bool) -> Held {
         let in_the_way = match waits {
             true => Some(self.acquire_alone(other).await),
@@ -127,7 +127,7 @@ impl Kind {
     }
 }
 
-/// Nobody waits in `lost()`. A declined request to let go must not use up the watch.
+/// No task waits in `lost()`. A declined revocation request must not use up the watch.
 #[tokio::test(start_paused = true)]
 async fn guard_fails_once_the_deletion_event_has_arrived() {
     for kind in Kind::ALL {
@@ -159,9 +159,11 @@ async fn guard_fails_once_the_deletion_event_has_arrived() {
     }
 }
 
-/// The request for the watch finds no node. Only a guard that waited is told by an event.
+/// The request for the watch finds no node.
+///
+/// A guard that had to wait has its watch already, and receives an event instead.
 #[tokio::test(start_paused = true)]
-async fn guard_fails_when_its_node_goes_before_its_watch_is_set() {
+async fn guard_fails_when_its_node_is_deleted_before_its_watch() {
     let server = TestServer::in_memory();
     let other = client(&server, 2).await;
     for kind in Kind::ALL {
@@ -169,7 +171,7 @@ async fn guard_fails_when_its_node_goes_before_its_watch_is_set() {
         let held = kind.acquire(&one).await;
         record.take();
         other.delete(held.node(), None).await.unwrap();
-        // The turn of a permit has ended by now.
+        // The queue node of a permit has been deleted by now.
         settle().await;
         let of_turn = if let Kind::Permit = kind { vec![DELETE] } else { vec![] };
         assert_eq!(without_lease(record.take().concat()), of_turn, "{kind:?}");
@@ -181,7 +183,7 @@ async fn guard_fails_when_its_node_goes_before_its_watch_is_set() {
     }
 }
 
-/// With a short session timeout, the delay is a sixteenth of it.
+/// With a short session timeout, the delay of the watch is a sixteenth of the timeout.
 #[tokio::test(start_paused = true)]
 async fn guard_watches_its_node_earlier_in_a_short_session() {
     for (timeout, delay) in [(T, NODE_WATCH_DELAY), (T / 25, T / 400)] {
@@ -195,16 +197,16 @@ async fn guard_watches_its_node_earlier_in_a_short_session() {
         // reason: virtual time, up to shortly before the delay is over
         tokio::time::sleep(delay - margin).await;
         assert_eq!(sent(), [0; 0], "{timeout:?}");
-        // reason: virtual time, until shortly after it is over
+        // reason: virtual time, until shortly after the delay is over
         tokio::time::sleep(margin * 2).await;
         assert_eq!(sent(), [WATCH_NODE], "{timeout:?}");
         assert!(guard.is_held());
     }
 }
 
-/// The event of the deletion comes with the watches that are set again.
+/// The event of the deletion arrives when the watches are set again.
 #[tokio::test(start_paused = true)]
-async fn guard_fails_when_its_node_is_deleted_during_a_cut() {
+async fn guard_fails_when_its_node_is_deleted_during_a_disconnect() {
     for kind in Kind::ALL {
         for waits in [false, true] {
             let server = TestServer::in_memory();
@@ -216,7 +218,7 @@ async fn guard_fails_when_its_node_is_deleted_during_a_cut() {
             settle().await;
             assert!(held.is_held(), "{kind:?}: nothing arrives over a cut connection");
             server.accept_connects(0);
-            // reason: virtual time, in which the connection comes back
+            // reason: virtual time, in which the client reconnects
             tokio::time::sleep(T / 4).await;
             assert!(one.is_connected());
             assert_eq!(held.token(), Err(DELETED), "{kind:?}, waits: {waits}");
@@ -224,7 +226,7 @@ async fn guard_fails_when_its_node_is_deleted_during_a_cut() {
     }
 }
 
-/// The request for the watch is lost with the connection, and so is its answer.
+/// The request for the watch is lost with the connection.
 #[tokio::test(start_paused = true)]
 async fn guard_sets_its_watch_again_when_the_request_was_lost() {
     let server = TestServer::in_memory();
@@ -234,7 +236,7 @@ async fn guard_sets_its_watch_again_when_the_request_was_lost() {
     settle().await;
     let guard = lock.acquire().await.unwrap();
     let lost = server.on(Op::GetChildren2).drop_before_applying();
-    // reason: virtual time, in which the connection comes back
+    // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 4).await;
     assert_eq!(lost.count(), 1);
     assert!(guard.is_held(), "it sends the request again");
@@ -271,7 +273,7 @@ async fn lost_in_a_select_loop_sends_one_watch_in_400_turns() {
             tokio::select! {
                 biased;
                 reason = guard.lost() => panic!("lost in turn {turn}: {reason}"),
-                // reason: virtual time, of a turn
+                // reason: virtual time of a turn
                 () = tokio::time::sleep(T / 1_000) => {}
             }
         }
@@ -285,7 +287,7 @@ async fn lost_in_a_select_loop_sends_one_watch_in_400_turns() {
     }
 }
 
-/// A guard that is held and quiet always has time left, which counts from `last_proven`.
+/// Expects an idle, held guard to have time left, counted from `last_proven`. Returns that time.
 fn expect_time_left(guard: &Guard) -> Duration {
     let (remaining, proven) = (guard.remaining(), guard.last_proven().unwrap());
     let now = now().into_std();
@@ -297,12 +299,12 @@ fn expect_time_left(guard: &Guard) -> Duration {
     remaining
 }
 
-/// Samples a guard for so long, and returns the least and the most time that it had left.
+/// Samples a guard for `time`, and returns the least and the most time that it had left.
 async fn sample(guard: &Guard, time: Duration) -> (Duration, Duration) {
     let (mut least, mut most) = (T, Duration::ZERO);
     let end = now() + time;
     while now() < end {
-        // reason: virtual time, in steps that meet no interval of the lease
+        // reason: virtual time, in steps that match no interval of the lease
         tokio::time::sleep(T / 97).await;
         let remaining = expect_time_left(guard);
         assert!(guard.last_proven().unwrap() < now().into_std());
@@ -312,7 +314,7 @@ async fn sample(guard: &Guard, time: Duration) -> (Duration, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn remaining_never_reaches_zero_while_held_and_quiet() {
+async fn remaining_never_reaches_zero_while_held_and_idle() {
     for idle in [0, 1, 2, 3, 5, 7, 11] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -322,7 +324,8 @@ async fn remaining_never_reaches_zero_while_held_and_quiet() {
         expect_time_left(&guard);
         let (least, _) = sample(&guard, T).await;
         assert!(least > T / 10, "{least:?} left, idle for {idle} quarters");
-        // From then on the lease counts from pings of every sixteenth of the timeout.
+        // From then on the lease counts from pings, which are sent in every sixteenth of the
+        // timeout.
         let (least, most) = sample(&guard, T * 2).await;
         assert!(least > T * 2 / 5, "{least:?} left, idle for {idle} quarters");
         assert!(most < LEASE, "{most:?}");
@@ -376,7 +379,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holder_that_cannot_watch_notices_the_deletion_and_the_end_of_its_lease() {
+async fn holder_without_watches_sees_deletion_and_lease_end() {
     let server = TestServer::in_memory();
     let other = client(&server, 1).await;
     let full = config(2).watches_max(0).connect_through(InMemory(server.clone())).await.unwrap();

@@ -1,4 +1,4 @@
-//! Which contenders keep their lease renewed: the holder, and the one that is next in line.
+//! Contenders that keep their lease renewed: the holder, and the waiter that is next in line.
 
 use std::time::Duration;
 
@@ -29,7 +29,9 @@ async fn queue(client: &Client) -> JoinHandle<Guard> {
     waiting
 }
 
-/// How many pings, syncs and empty transactions were sent, if nothing else was.
+/// Returns the numbers of pings, syncs and empty transactions that were sent.
+///
+/// Panics if any other request was sent.
 fn lease_requests(record: &Record) -> [usize; 3] {
     let sent = record.take().concat();
     let counts = [PING, LEASE_SYNC, LEASE_MULTI]
@@ -38,15 +40,17 @@ fn lease_requests(record: &Record) -> [usize; 3] {
     counts
 }
 
-/// Expects this many pings, syncs and writes in two session timeouts: a ping in each sixteenth, and
-/// a request to the leader in each eighth, behind a ping. Every third of those is a write.
+/// Expects this many pings, syncs and writes in two session timeouts.
+///
+/// A ping is sent in each sixteenth of the timeout. A request to the leader follows a ping in each
+/// eighth, and every third of these requests is a write.
 fn expect_renewals(record: &Record, expected: [usize; 3]) {
     let [_, syncs, writes] = expected;
     assert!((16..=17).contains(&(syncs + writes)));
     assert_eq!(lease_requests(record), expected);
 }
 
-/// Each waiter has a session of its own, so it sends nothing on behalf of another one.
+/// Each waiter has its own session, so it sends nothing on behalf of another one.
 #[tokio::test(start_paused = true)]
 async fn only_holder_and_next_in_line_write_while_100_wait() {
     let server = TestServer::in_memory();
@@ -70,7 +74,7 @@ async fn only_holder_and_next_in_line_write_while_100_wait() {
         assert_eq!(lease_requests(record), [6, 0, 0], "a ping for each third of the timeout");
     }
 
-    // The one that is next now begins to keep its lease renewed, and nobody else does.
+    // The waiter that is now next in line starts to renew its lease. No other waiter does.
     held.release().await.unwrap();
     let second = waiting.remove(0).await.unwrap();
     settle().await;
@@ -78,7 +82,7 @@ async fn only_holder_and_next_in_line_write_while_100_wait() {
     // reason: virtual time, in which the queue does not move
     tokio::time::sleep(T * 2).await;
     expect_renewals(&records[0], [32, 10, 6]);
-    // The lease of the next one has just begun, so one sync leaves early, in place of a ping.
+    // The lease of the next waiter has just begun, so one sync is sent early, in place of a ping.
     expect_renewals(&records[1], [32, 12, 5]);
     for record in &records[2..] {
         assert_eq!(lease_requests(record), [6, 0, 0]);
@@ -86,7 +90,7 @@ async fn only_holder_and_next_in_line_write_while_100_wait() {
     assert!(second.is_held());
 }
 
-/// From the start, or once the one between it and the holder has gone.
+/// The waiter is next in line from the start, or after the first of two contenders ahead has left.
 #[tokio::test(start_paused = true)]
 async fn next_in_line_acquires_without_a_request_after_a_long_wait() {
     for had_two_ahead in [false, true] {
@@ -108,7 +112,7 @@ async fn next_in_line_acquires_without_a_request_after_a_long_wait() {
             held.release().await.unwrap();
             held = between.await.unwrap();
         }
-        // reason: virtual time, in which the lease of the beginning has long run out
+        // reason: virtual time, in which the first lease would have expired long ago
         tokio::time::sleep(T * 3).await;
         let [_, syncs, writes] = lease_requests(&record);
         assert!(syncs > 0 && writes > 0, "the lease is kept renewed");
@@ -124,9 +128,9 @@ async fn next_in_line_acquires_without_a_request_after_a_long_wait() {
     }
 }
 
-/// The waiter was never next in line, so that its lease has run out.
+/// The waiter was never next in line, so its lease has expired.
 #[tokio::test(start_paused = true)]
-async fn third_in_line_renews_once_when_both_ahead_go_at_once() {
+async fn third_in_line_renews_once_when_both_ahead_leave_at_once() {
     for in_one_transaction in [true, false] {
         let server = TestServer::in_memory();
         let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
@@ -166,9 +170,9 @@ async fn third_in_line_renews_once_when_both_ahead_go_at_once() {
     }
 }
 
-/// It renews the lease first, and then looks at the watch on its own node.
+/// The waiter renews the lease first, and then checks the watch on its own node.
 #[tokio::test(start_paused = true)]
-async fn third_in_line_requeues_when_its_node_goes_as_well() {
+async fn third_in_line_requeues_when_its_own_node_is_deleted_too() {
     let server = TestServer::in_memory();
     let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
     let (third, record) = recorded_client(&server, 2).await;
@@ -180,13 +184,13 @@ async fn third_in_line_requeues_when_its_node_goes_as_well() {
     tokio::time::sleep(T * 3).await;
     record.take();
     let names = children(&server, PATH);
-    // The renewal of the lease is answered after the next transaction.
+    // The renewal of the lease is answered after the deletions below.
     let late = server.on(Op::Multi).session(third.session_id());
     let late = late.delay(Duration::from_millis(20));
     let path = |index: usize| format!("{PATH}/{}", names[index]);
     operator.multi().delete(&path(0), None).delete(&path(1), None).send().await.unwrap();
     operator.delete(&path(2), None).await.unwrap();
-    // The second queues again at once, and comes before the third.
+    // The second waiter queues again at once, ahead of the third.
     let second = second.await.unwrap();
     settle().await;
     assert!(!waiting.is_finished());

@@ -1,24 +1,26 @@
-//! What a contender asks over its whole life, at whatever place in the queue it begins, and
-//! what it costs to take a free lock, to be handed one, and to give it up.
+//! Requests of a contender over its whole life, from any position in the queue. Also the requests
+//! of a free acquisition, of a hand-off and of a release.
 //!
-//! The queue ahead is of others' nodes, which go one after the other, the first one first.
+//! The nodes ahead belong to other contenders, which leave one by one, the first one first.
 //!
-//! | from entering to the end of the release | requests | of them lists |
+//! | from the create to the end of the release | requests | lists among them |
 //! |---|---|---|
-//! | mutex: in 2, watches 3, near the front 1, out 1 | 7 | 2 |
-//! | writer: in 2, watch 1, look again 1, out 1 | 5 | 2 |
+//! | mutex: queueing 2, watches 3, near the front 1, release 1 | 7 | 2 |
+//! | writer: queueing 2, watch 1, second list 1, release 1 | 5 | 2 |
 //! | reader behind writers: as a writer | 5 | 2 |
 //! | reader behind readers and one writer: as a writer | 5 | 2 |
-//! | semaphore, and the mutex on it: a turn 7, watched 1, and a lease 5 | 13 | 5 |
+//! | semaphore and semaphore mutex: queue node 7, watch on it 1, lease 5 | 13 | 5 |
 //!
-//! The lease of a permit: in 2, watch 1, look again 1, out 1.
+//! The lease of a permit costs 5 requests: create and list 2, watch on the leases 1, second list 1,
+//! release 1. A new handle lists the path once, with its first lease. The tests use new handles, so
+//! they expect 14 requests and 6 lists.
 //!
-//! A lock that is held for longer than a tenth of a second takes one request more, by which the
-//! guard watches its own node. The guard of a mutex that waited sends none: it goes on with the
-//! watch that the waiter had. A writer or a reader that waited for longer than its lease lasts, and
-//! was not next in line, lists once more, after it has renewed the lease.
+//! A lock that is held for longer than a tenth of a second costs one more request, which sets the
+//! guard's watch on its own node. The guard of a mutex that waited sends no such request: it keeps
+//! the watch of the waiter. A writer or a reader that waits longer than its lease lasts, and is not
+//! next in line, lists once more after it has renewed the lease.
 //!
-//! A list has a name for everybody in the queue: that is what grows with it, and nothing else.
+//! Only the size of a list grows with the queue: it has one name for each contender.
 
 use std::future::Future;
 use std::time::Duration;
@@ -33,17 +35,19 @@ use crate::wire::{
 };
 use crate::{client, settle, settle_node_watches};
 
-/// How many are ahead.
+/// Numbers of contenders ahead.
 const AHEAD: [usize; 3] = [10, 100, 1_000];
 
-/// A name in a list, with its length in front: `_c_`, a UUID, `-lock-` and ten digits; those of
-/// the sides of a read-write lock are three longer.
+/// Length of the longest name in a list, with its length prefix.
+///
+/// The name of a mutex node is `_c_`, a UUID, `-lock-` and ten digits. Names of a read-write lock
+/// are three bytes longer.
 const NAME_LEN: usize = 4 + 58;
 
-/// The name of each node ahead, up to its number.
+/// Function that returns the name of each node ahead, without its sequence number.
 type Names = fn(usize) -> &'static str;
 
-/// What one contender asked, and how much it was answered.
+/// Requests of one contender, and bytes of the answers.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     requests: usize,
@@ -51,7 +55,7 @@ struct Life {
     bytes_read: usize,
 }
 
-/// Lets a contender live behind so many nodes of others, which go one by one.
+/// Runs a contender behind `ahead` nodes of another client, which are deleted one by one.
 async fn live<F>(
     ahead: usize,
     folder: &str,
@@ -63,7 +67,7 @@ where
 {
     let server = TestServer::in_memory();
     let (others, (own, record)) = (client(&server, 1).await, recorded_client(&server, 2).await);
-    // Of a semaphore: who has the only permit until all others have gone.
+    // The only permit of the semaphore is held until all nodes ahead are deleted.
     let permit = Semaphore::new(&others, "/q", 1).unwrap().acquire().await.unwrap();
     others.make_path(folder, Parents::Persistent).await.unwrap();
     let mut nodes = Vec::new();
@@ -77,7 +81,7 @@ where
     assert!(!contender.is_finished());
     for node in nodes {
         others.delete(&node, None).await.unwrap();
-        // reason: the hold; long enough for what is watched no more to be taken back
+        // reason: virtual time of a hold, long enough for unused watches to be removed
         tokio::time::sleep(HOLD).await;
     }
     permit.release().await.unwrap();
@@ -89,15 +93,17 @@ where
     Life { requests, lists: count(GET_CHILDREN2), bytes_read: record.take_bytes_read() }
 }
 
-/// A writer and a reader that wait for longer than a lease lasts: 20 s and 200 s.
+/// Requests and lists of a writer or reader, at each of [`AHEAD`].
 ///
-/// Until they are next in line they do not keep the lease renewed. Once it is renewed they list
-/// again, as no watch tells them whether their node is still there.
+/// Behind 100 and 1,000 contenders it waits for 20 s and 200 s, longer than a lease lasts. It does
+/// not keep the lease renewed until it is next in line. After the renewal it lists again, because
+/// no watch shows whether its node still exists.
 const LISTS_ANEW: [(usize, usize); 3] = [(5, 2), (6, 3), (6, 3)];
 
 const HOLD: Duration = Duration::from_millis(200);
 
-/// Lives at every place, and expects so many requests and lists at each of [`AHEAD`].
+/// Runs a contender behind each number of [`AHEAD`], and expects these numbers of requests and
+/// lists.
 async fn expect<F>(
     expected: [(usize, usize); 3],
     folder: &str,
@@ -109,15 +115,15 @@ async fn expect<F>(
     for (ahead, expected) in AHEAD.into_iter().zip(expected) {
         let life = live(ahead, folder, lock_name, acquire_and_release).await;
         assert_eq!((life.requests, life.lists), expected, "{ahead} ahead: {life:?}");
-        // One list is of all who are ahead when it enters, another one, of a reader, of all but
-        // a few; the rest comes when they have gone.
+        // The first list names all contenders ahead. The second list of a reader names all but a
+        // few. Later lists are short, because the contenders ahead have left.
         let most = 3_000 + 2 * NAME_LEN * ahead;
         assert!(life.bytes_read <= most, "{ahead} ahead: {life:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_contender_for_a_mutex_asks_as_often_wherever_it_begins() {
+async fn mutex_contender_sends_7_requests_at_any_queue_length() {
     expect(
         [(7, 2); 3],
         "/lock",
@@ -130,7 +136,7 @@ async fn a_contender_for_a_mutex_asks_as_often_wherever_it_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_asks_as_often_wherever_it_begins() {
+async fn writer_sends_at_most_6_requests_at_any_queue_length() {
     let mixed = |n| if n % 3 == 0 { "__WRIT__" } else { "__READ__" };
     expect(LISTS_ANEW, "/lock", mixed, |client| async move {
         let lock = RwLock::new(&client, "/lock").unwrap();
@@ -140,9 +146,10 @@ async fn a_writer_asks_as_often_wherever_it_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_asks_as_often_wherever_it_begins() {
-    // Behind writers, of whom it waits for the last; behind readers, and one writer.
-    // Behind the only writer a reader is next in line, and keeps its lease renewed.
+async fn reader_sends_at_most_6_requests_at_any_queue_length() {
+    // In the first case the reader waits for the last of the writers. In the second case it waits
+    // for the only writer, among readers. Behind the only writer it is next in line, and keeps its
+    // lease renewed.
     let crowds: [(_, Names); 2] = [
         (LISTS_ANEW, |_| "__WRIT__"),
         ([(5, 2); 3], |n| if n == 9 { "__WRIT__" } else { "__READ__" }),
@@ -157,7 +164,7 @@ async fn a_reader_asks_as_often_wherever_it_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_a_permit_asks_as_often_wherever_it_begins() {
+async fn permit_contender_sends_14_requests_at_any_queue_length() {
     expect(
         [(14, 6); 3],
         "/q/locks",
@@ -180,14 +187,14 @@ async fn who_wants_a_permit_asks_as_often_wherever_it_begins() {
     .await;
 }
 
-/// The requests of each write, of an uncontended acquisition and its release.
+/// Returns the requests of each write, for an uncontended acquisition and its release.
 async fn uncontended<F>(act: fn(Client) -> F) -> Vec<Vec<i32>>
 where
     F: Future<Output = ()>,
 {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
-    act(client.clone()).await; // makes the path
+    act(client.clone()).await; // creates the path
     settle().await;
     record.take();
     act(client.clone()).await;
@@ -196,13 +203,13 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_of_any_kind_is_one_write_for_each_queue_it_has() {
+async fn free_lock_costs_one_write_for_each_of_its_queues() {
     let enter = vec![CREATE2, GET_CHILDREN2];
     let writer = uncontended(|client| async move {
         let lock = RwLock::new(&client, "/lock").unwrap();
         lock.write().acquire().await.unwrap().release().await.unwrap();
     });
-    // The guard does not watch its node, as it is released at once.
+    // The guard does not watch its node, because it is released at once.
     let out = vec![DELETE];
     assert_eq!(writer.await, [enter.clone(), out.clone()]);
     let reader = uncontended(|client| async move {
@@ -210,13 +217,13 @@ async fn a_free_lock_of_any_kind_is_one_write_for_each_queue_it_has() {
         lock.read().acquire().await.unwrap().release().await.unwrap();
     });
     assert_eq!(reader.await, [enter.clone(), out.clone()]);
-    // The turn, then the lease; both are given up.
+    // The queue node, then the lease. Both are deleted.
     let permit = uncontended(|client| async move {
         let permits = Semaphore::new(&client, "/q", 1).unwrap();
         permits.acquire().await.unwrap().release().await.unwrap();
     });
     let both_out = vec![DELETE, DELETE];
-    // With a look at the path, by a handle that has not looked yet.
+    // A new handle lists the path once.
     let look = vec![CREATE2, GET_CHILDREN2, GET_CHILDREN2];
     assert_eq!(permit.await, [enter.clone(), look.clone(), both_out.clone()]);
     let lock = uncontended(|client| async move {
@@ -224,7 +231,7 @@ async fn a_free_lock_of_any_kind_is_one_write_for_each_queue_it_has() {
         lock.acquire().await.unwrap().release().await.unwrap();
     });
     assert_eq!(lock.await, [enter.clone(), look, both_out]);
-    // Without the turn, as it waits for nobody.
+    // `try_acquire` creates no queue node, because it does not wait.
     let tried = uncontended(|client| async move {
         let permits = Semaphore::new(&client, "/q", 1).unwrap();
         permits.try_acquire().await.unwrap().unwrap().release().await.unwrap();
@@ -232,7 +239,8 @@ async fn a_free_lock_of_any_kind_is_one_write_for_each_queue_it_has() {
     assert_eq!(tried.await, [vec![CREATE2, GET_CHILDREN2, GET_CHILDREN2], out]);
 }
 
-/// What the next one in line asks between the event and the lock, and while it then holds the lock.
+/// Returns the requests of the next in line: between the event and the acquisition, and during the
+/// hold.
 async fn hand_off<G, F, A>(holder: fn(Client) -> G, next: fn(Client) -> F) -> [Vec<Vec<i32>>; 2]
 where
     G: Future<Output = A>,
@@ -252,11 +260,13 @@ where
     [handed_over, record.take()]
 }
 
-/// What it comes to for a mutex, which is nothing, is in [`mutex_cost`](crate::mutex_cost).
-/// A writer may come back as a reader ahead of those who wait, and permits are counted: there
-/// it is one list, and after a while the guard's watch on its node, for which nobody waits.
+/// The hand-off of a mutex costs no request; see [`mutex_cost`](crate::mutex_cost).
+///
+/// A writer may return as a reader ahead of the waiters, and permits must be counted. These
+/// hand-offs cost one list. Later the guard sets the watch on its node, which delays no
+/// acquisition.
 #[tokio::test(start_paused = true)]
-async fn who_cannot_know_by_the_event_looks_once() {
+async fn hand_off_of_rwlock_or_permit_costs_one_list() {
     let write = |client| async move {
         RwLock::new(&client, "/lock").unwrap().write().acquire().await.unwrap()
     };
@@ -273,7 +283,8 @@ async fn who_cannot_know_by_the_event_looks_once() {
     let next = hand_off(permit, |client| async move {
         std::mem::forget(Semaphore::new(&client, "/q", 1).unwrap().acquire().await.unwrap());
     });
-    // It gives up its turn. Later it takes the watch on the leases back, and watches its own.
+    // The waiter deletes its queue node. Later it removes the watch on the leases, and watches its
+    // own lease.
     let later = vec![vec![REMOVE_WATCHES], vec![WATCH_NODE]];
     assert_eq!(next.await, [vec![vec![GET_CHILDREN2], vec![DELETE]], later]);
 }

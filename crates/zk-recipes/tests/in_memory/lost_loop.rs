@@ -14,7 +14,7 @@ use crate::{T, client, settle};
 
 const TURNS: usize = 400;
 
-/// How long a turn takes.
+/// Duration of a turn.
 const TURN: Duration = Duration::from_millis(10);
 
 /// Calls `lost()` in each turn, and drops its future at the end of the turn.
@@ -26,7 +26,7 @@ async fn loop_until_lost<F: Future<Output = LossReason>>(
         tokio::select! {
             biased;
             reason = lost() => return Some(reason),
-            // reason: virtual time, of a turn
+            // reason: virtual time of a turn
             () = tokio::time::sleep(TURN) => {}
         }
     }
@@ -76,7 +76,7 @@ async fn lost_in_a_loop_sets_one_watch_for_each_node_of_any_guard() {
     }
     for permits in [1, 3] {
         let lease = semaphore.acquire_many(permits).await.unwrap();
-        settle().await; // the turn has ended
+        settle().await; // the queue node is deleted
         let nodes = lease.nodes().map(str::to_owned).collect();
         expect_one_watch_each("Lease", nodes, || lease.lost(), &other, &record).await;
     }
@@ -91,7 +91,7 @@ async fn lost_in_a_loop_sets_one_watch_for_each_node_of_any_guard() {
     expect_one_watch_each("MultiGuard", nodes, || guard.lost(), &other, &record).await;
 }
 
-/// The service: writes invoices for as long as it holds the lock, each with the fencing token.
+/// Writes invoices for as long as it holds the lock, each with the fencing token.
 async fn bill(client: Client, invoices: mpsc::UnboundedSender<i64>) -> Result<(), LockError> {
     let lock = Mutex::new(&client, "/locks/billing").expect("a path");
     let guard = lock.acquire().await?;

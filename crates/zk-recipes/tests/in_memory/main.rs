@@ -1,4 +1,6 @@
-//! The recipes on the in-process server, in memory, under a stopped clock.
+//! Tests of the recipes against the in-process test server.
+//!
+//! Most tests use in-memory streams and pause tokio's clock.
 
 #![allow(
     clippy::unwrap_used,
@@ -52,14 +54,16 @@ use zk_recipes::limits::NODE_WATCH_DELAY;
 use zk_recipes::session::{Client, Config, Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
 
-/// The session timeout of the clients.
+/// Session timeout of the clients.
 pub(crate) const T: Duration = Duration::from_secs(10);
 
-/// How long a lease lasts from the touch that it is counted from: the session timeout without a
-/// twelfth and a thousandth of it, up to the next millisecond, at which timers fire.
+/// Length of a lease, counted from the touch that it starts with.
+///
+/// It is the session timeout less a twelfth and a thousandth of it, rounded up to the next
+/// millisecond, because timers fire at milliseconds.
 pub(crate) const LEASE: Duration = Duration::from_millis(9_157);
 
-/// Connects to the only server.
+/// Connector to the only server.
 #[derive(Clone)]
 pub(crate) struct InMemory(pub(crate) TestServer);
 
@@ -79,7 +83,9 @@ pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
     config(seed).connect_through(InMemory(server.clone())).await.unwrap()
 }
 
-/// The names of a node's children, by the numbers they end with; none if it is not there.
+/// Returns the names of a node's children, sorted by the text after their last hyphen.
+///
+/// The list is empty if the node does not exist.
 pub(crate) fn children(server: &TestServer, path: &str) -> Vec<String> {
     let mut names: Vec<String> = server.with(|truth| {
         let node = truth.tree().node(path);
@@ -94,19 +100,23 @@ pub(crate) fn now() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
 
-/// Lets everybody do what they can do without time passing, or nearly so.
+/// Lets all tasks run until they wait for time to pass.
+///
+/// The paused clock advances by 50 ms.
 pub(crate) async fn settle() {
-    // reason: the clock of these tests is stopped, and goes on when nobody has anything to do
+    // reason: the paused clock advances when no task is ready
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
-/// Waits until every guard watches its own node, also one that did not wait with such a watch.
+/// Waits until every guard watches its own node.
+///
+/// A guard that did not wait with such a watch sets it after [`NODE_WATCH_DELAY`].
 pub(crate) async fn settle_node_watches() {
     tokio::time::sleep(NODE_WATCH_DELAY).await; // reason: virtual time, the delay itself
     settle().await;
 }
 
-/// Polls a future this many times and then drops it, unless it is done.
+/// Polls a future up to `polls` times, and drops it if it is still pending.
 pub(crate) async fn polled<T, E: std::fmt::Debug>(
     polls: usize,
     future: impl Future<Output = Result<T, E>>,
@@ -119,7 +129,7 @@ pub(crate) async fn polled<T, E: std::fmt::Debug>(
             left = fewer;
             match future.as_mut().poll(cx) {
                 Poll::Ready(done) => Poll::Ready(Some(done.unwrap())),
-                // The last poll is followed by the drop and not by a wait.
+                // The future is dropped after its last poll, without a wait for its waker.
                 Poll::Pending if left == 0 => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             }
@@ -128,7 +138,7 @@ pub(crate) async fn polled<T, E: std::fmt::Debug>(
     .await
 }
 
-/// Numbers that look random and come again with the same seed (SplitMix64).
+/// Pseudo-random numbers that repeat with the same seed (SplitMix64).
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -136,7 +146,7 @@ impl Random {
         Self(seed)
     }
 
-    /// At least 0 and less than `end`.
+    /// Returns a number of at least 0 and less than `end`.
     pub(crate) fn below(&mut self, end: u32) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -145,12 +155,12 @@ impl Random {
         u32::try_from((z ^ (z >> 31)) % u64::from(end)).expect("it is less than one")
     }
 
-    /// At least 0 and less than so many milliseconds.
+    /// Returns a duration of at least 0 and less than `end` milliseconds.
     pub(crate) fn ms(&mut self, end: u32) -> Duration {
         Duration::from_millis(self.below(end).into())
     }
 
-    /// One of them, if there is any.
+    /// Returns a random element, or `None` if the slice is empty.
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         let end = u32::try_from(from.len()).expect("they are few");
         from.get(self.below(end.max(1)) as usize)

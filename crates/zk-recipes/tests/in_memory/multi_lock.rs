@@ -1,4 +1,4 @@
-//! Several locks as one, and the mutex that is a semaphore of one.
+//! Several locks acquired as one, and the mutex on top of a semaphore of one permit.
 
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn failures(error: &MultiLockError) -> Vec<(&str, &LockError)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_of_any_kind_are_had_in_order_and_given_up_in_reverse() {
+async fn multi_lock_acquires_in_order_and_releases_in_reverse() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     for canonical in [false, true] {
@@ -68,7 +68,7 @@ async fn locks_of_any_kind_are_had_in_order_and_given_up_in_reverse() {
     }
 }
 
-/// The paths of the nodes that are deleted from now on.
+/// Records the paths of the nodes that are deleted from now on.
 fn deletions(server: &TestServer) -> Arc<StdMutex<Vec<String>>> {
     let gone = Arc::new(StdMutex::new(Vec::new()));
     let told = gone.clone();
@@ -83,7 +83,7 @@ fn deletions(server: &TestServer) -> Arc<StdMutex<Vec<String>>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_guard_gives_its_locks_up_in_reverse() {
+async fn dropped_multi_guard_releases_in_reverse() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
@@ -97,7 +97,7 @@ async fn a_dropped_guard_gives_its_locks_up_in_reverse() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn opposite_orders_wait_for_each_other_and_the_canonical_one_does_not() {
+async fn canonical_order_prevents_the_deadlock_of_opposite_orders() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let there = |client: &Client| [mutex(client, "/x"), mutex(client, "/y")];
@@ -110,7 +110,7 @@ async fn opposite_orders_wait_for_each_other_and_the_canonical_one_does_not() {
         );
         assert_eq!((a, b), (Ok(()), Ok(())));
     }
-    // The other way round is what the deadline is for.
+    // Opposite orders deadlock until the timeout.
     let (a, b) = tokio::join!(
         async { MultiLock::new(there(&one)).acquire_timeout(T).await.unwrap().is_none() },
         async { MultiLock::new(back(&other)).acquire_timeout(T).await.unwrap().is_none() },
@@ -120,9 +120,10 @@ async fn opposite_orders_wait_for_each_other_and_the_canonical_one_does_not() {
     assert_eq!(children(&server, "/x").len() + children(&server, "/y").len(), 0);
 }
 
-/// An owner that reads may not write; one that writes may read.
+/// An owner that reads cannot acquire the write side. An owner that writes can acquire the read
+/// side.
 #[tokio::test(start_paused = true)]
-async fn both_sides_of_a_lock_are_taken_in_the_order_that_one_owner_may_take_them_in() {
+async fn canonical_order_acquires_the_write_side_first() {
     let server = TestServer::in_memory();
     let (client, owner) = (client(&server, 1).await, Owner::new());
     let both = RwLock::new(&client, "/rw").unwrap().owned_by(&owner);
@@ -135,9 +136,10 @@ async fn both_sides_of_a_lock_are_taken_in_the_order_that_one_owner_may_take_the
     }
 }
 
-/// The loss of the first and the release that makes the second free, in one write of the server.
+/// One transaction deletes the node of the acquired lock and the node of the holder of the other
+/// lock.
 #[tokio::test(start_paused = true)]
-async fn what_is_lost_as_the_last_lock_comes_is_not_had() {
+async fn multi_lock_fails_if_a_lock_is_lost_as_the_last_is_granted() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
@@ -155,7 +157,7 @@ async fn what_is_lost_as_the_last_lock_comes_is_not_had() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_deadline_is_for_all() {
+async fn multi_lock_timeout_covers_all_locks() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = |path: &str| Mutex::new(&other, path).unwrap();
@@ -177,7 +179,7 @@ async fn one_deadline_is_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_failure_ends_it_and_every_error_is_reported() {
+async fn multi_lock_stops_at_first_failure_and_reports_all_errors() {
     let server = TestServer::in_memory();
     let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
@@ -207,7 +209,7 @@ async fn the_first_failure_ends_it_and_every_error_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_loss_of_one_is_the_loss_of_all() {
+async fn multi_guard_is_lost_with_any_of_its_locks() {
     let server = TestServer::in_memory();
     let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
     let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
@@ -230,7 +232,7 @@ async fn the_loss_of_one_is_the_loss_of_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_lost_while_the_next_is_waited_for_ends_the_wait() {
+async fn multi_lock_wait_ends_when_an_acquired_lock_is_lost() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
@@ -248,7 +250,7 @@ async fn a_lock_that_is_lost_while_the_next_is_waited_for_ends_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
+async fn multi_lock_dropped_after_any_poll_leaves_no_node() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let locks = MultiLock::new(mixed(&client));
@@ -266,7 +268,7 @@ async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_semaphore_mutex_has_one_holder_and_its_tokens_grow() {
+async fn semaphore_mutex_has_one_holder_and_growing_tokens() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let mine = SemaphoreMutex::new(&one, "/m").unwrap().with_data("mine");

@@ -1,4 +1,4 @@
-//! What a mutex costs on the wire, request by request.
+//! Requests that a mutex sends, one by one.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn free_mutex_costs_one_write_and_one_delete() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap(); // makes the path
+    lock.acquire().await.unwrap().release().await.unwrap(); // creates the path
     record.take();
     let guard = lock.acquire().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
@@ -35,14 +35,14 @@ async fn free_mutex_held_long_costs_one_watch_more() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap(); // makes the path
+    lock.acquire().await.unwrap().release().await.unwrap(); // creates the path
     record.take();
     let guard = lock.acquire().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
     settle_node_watches().await;
     assert_eq!(record.take(), [[WATCH_NODE]]);
     guard.token().unwrap();
-    // reason: virtual time, in which the guard holds the lock on
+    // reason: virtual time, in which the guard keeps the lock
     tokio::time::sleep(T * 3).await;
     assert_eq!(without_lease(record.take().concat()), [0; 0], "one watch is enough");
     guard.release().await.unwrap();
@@ -50,14 +50,14 @@ async fn free_mutex_held_long_costs_one_watch_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_in_line_owns_the_lock_without_a_request() {
+async fn next_in_line_acquires_without_a_request() {
     let server = TestServer::in_memory();
     let holder = client(&server, 1).await;
     let (next, record) = recorded_client(&server, 2).await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn(async move { Mutex::new(&next, "/lock").unwrap().acquire().await });
     queued(&server, 2).await;
-    // Behind one: that one and itself are watched, in one write.
+    // Behind one contender: one write sets the watches on its node and on the waiter's own node.
     assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![GET_DATA, WATCH_NODE]]);
     guard.release().await.unwrap();
     let guard: Guard = waiting.await.unwrap().unwrap();
@@ -67,7 +67,7 @@ async fn the_next_in_line_owns_the_lock_without_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_asks_as_much_in_a_long_queue_as_in_a_short_one() {
+async fn waiter_sends_7_requests_in_short_and_long_queues() {
     let mut per_waiter = Vec::new();
     for waiters in [3, 30] {
         let server = TestServer::in_memory();
@@ -87,14 +87,14 @@ async fn a_waiter_asks_as_much_in_a_long_queue_as_in_a_short_one() {
         }
         per_waiter.push(records.iter().map(Record::count).max().unwrap());
     }
-    // In: create, list, watch two and itself. Near the front: list, watch nobody new.
-    // Out: delete.
+    // Queueing: create, list, and three watches (two nodes ahead, the own node). Near the front:
+    // one list and no new watch. Release: one delete.
     assert_eq!(per_waiter, [7, 7]);
 }
 
-/// A contender that is not the first, and gives up, must not let the next one in.
+/// A waiter that is not first must not grant the lock to the next waiter when it is cancelled.
 #[tokio::test(start_paused = true)]
-async fn those_who_give_up_let_nobody_in() {
+async fn cancelled_waiters_do_not_grant_the_lock() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
@@ -106,10 +106,10 @@ async fn those_who_give_up_let_nobody_in() {
         queued(&server, n).await;
     }
     let last = queue.pop().unwrap();
-    // In an order in which each of the two nearest goes before and after the other.
+    // The order has both cases: the nearest waiter leaves before the second nearest, and after it.
     for given_up in [5, 2, 4, 0, 1, 3] {
         queue[given_up].abort();
-        // reason: virtual time, in which everybody does what there is to do.
+        // reason: virtual time, in which all tasks run until they wait
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!last.is_finished());
         assert!(guard.is_held());
@@ -119,9 +119,9 @@ async fn those_who_give_up_let_nobody_in() {
     last.await.unwrap();
 }
 
-/// Somebody deletes the node of a waiter, which must not own anything by an event then.
+/// A waiter without a node must not acquire the lock by an event.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_without_a_node_queues_again() {
+async fn waiter_requeues_when_its_node_is_deleted() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
@@ -143,12 +143,12 @@ async fn a_waiter_without_a_node_queues_again() {
 
 async fn take_a_turn(client: zk_recipes::session::Client) {
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
-    // reason: the hold, in virtual time; long enough for a watch to be taken back.
+    // reason: virtual time of the hold, long enough for a watch to be removed
     tokio::time::sleep(Duration::from_secs(1)).await;
     guard.release().await.unwrap();
 }
 
-/// Waits until so many are in the queue, and have settled down there.
+/// Waits until the queue has `count` nodes, and all tasks wait.
 async fn queued(server: &TestServer, count: usize) {
     let children = || {
         server.with(|truth| truth.tree().node("/lock").map_or(0, |node| node.children().count()))
@@ -159,8 +159,8 @@ async fn queued(server: &TestServer, count: usize) {
     settled().await;
 }
 
-/// Lets everybody do what there is to do.
+/// Lets all tasks run until they wait for time to pass.
 async fn settled() {
-    // reason: the clock of these tests is stopped, and goes on when nobody has anything to do
+    // reason: the paused clock advances when no task is ready
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -1,4 +1,4 @@
-//! What the nodes of a lock are like: their names, their data, and who may do what.
+//! Nodes of a lock: their names, their data and their ACLs.
 
 use zk_recipes::session::{Acl, Client, ErrorCode, Perms, RetryOn};
 use zk_recipes::{LockError, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, revoke};
@@ -6,7 +6,7 @@ use zk_testing::TestServer;
 
 use crate::{InMemory, children, client, config, settle};
 
-/// Everybody may do everything but change the list.
+/// ACL that permits everyone everything except changing the ACL.
 fn acl() -> Vec<Acl> {
     vec![Acl::world(Perms::READ | Perms::WRITE | Perms::CREATE | Perms::DELETE)]
 }
@@ -20,7 +20,7 @@ async fn expect_ours(client: &Client, nodes: impl IntoIterator<Item = String>, d
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mutex_has_the_name_the_data_and_the_list_that_it_is_given() {
+async fn mutex_node_has_the_given_name_data_and_acl() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = |client: &Client| {
@@ -46,9 +46,9 @@ async fn a_mutex_has_the_name_the_data_and_the_list_that_it_is_given() {
     assert!(waiting.await.unwrap().token().unwrap() > token);
 }
 
-/// The order is by the number, however it stands in the names.
+/// Waiters queue by sequence number, even if the name before it ends in digits or contains hyphens.
 #[tokio::test(start_paused = true)]
-async fn a_name_may_end_in_digits_and_hold_anything_that_a_node_may_be_called() {
+async fn waiters_queue_by_sequence_number_under_any_lock_name() {
     for name in ["7a8", "-", "_c_", "lock", "\u{e4}\u{f6} \u{20ac}", "lock-lock-", "."] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -68,7 +68,7 @@ async fn a_name_may_end_in_digits_and_hold_anything_that_a_node_may_be_called() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_no_node_can_have_is_refused_with_a_reason() {
+async fn invalid_lock_name_is_rejected_and_named_in_the_error() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     for name in ["", "0123", "a/b", "a\u{0}b"] {
@@ -82,9 +82,9 @@ async fn a_name_that_no_node_can_have_is_refused_with_a_reason() {
     }
 }
 
-/// Two names are two queues, also for one owner.
+/// Two lock names are two queues, also for one owner.
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_not_let_in_under_another_name() {
+async fn owner_does_not_reenter_under_another_lock_name() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let (owner, plain) = (Owner::new(), Mutex::new(&client, "/lock").unwrap());
@@ -95,7 +95,7 @@ async fn an_owner_is_not_let_in_under_another_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_sides_of_a_read_write_lock_have_them_and_a_downgrade_too() {
+async fn rwlock_and_downgrade_nodes_have_the_given_data_and_acl() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = RwLock::new(&client, "/above/rw").unwrap().with_data(*b"me").with_acl(acl());
@@ -113,7 +113,7 @@ async fn both_sides_of_a_read_write_lock_have_them_and_a_downgrade_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_nodes_of_semaphores_have_them() {
+async fn semaphore_nodes_have_the_given_data_and_acl() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let semaphore = Semaphore::new(&client, "/above/s", 2).unwrap();
@@ -135,9 +135,9 @@ async fn the_nodes_of_semaphores_have_them() {
     expect_ours(&client, [guard.node().to_owned()], b"me").await;
 }
 
-/// A list that the server does not take is an error, and leaves nothing.
+/// An ACL that the server rejects is an error, and leaves no node.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_permits_nobody_is_declined() {
+async fn empty_acl_fails_and_leaves_no_node() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap().with_acl(Vec::new());
@@ -148,9 +148,9 @@ async fn a_list_that_permits_nobody_is_declined() {
     assert_eq!(children(&server, "/"), ["zookeeper"]);
 }
 
-/// Those who know the secret share the lock, and nobody else gets near it.
+/// Clients with the secret share the lock. Other clients cannot acquire, list, revoke or delete it.
 #[tokio::test(start_paused = true)]
-async fn a_list_keeps_strangers_out() {
+async fn acl_excludes_clients_without_the_secret() {
     let server = TestServer::in_memory();
     let known = async |seed| {
         let config = config(seed).auth("digest", "ours:secret");

@@ -1,6 +1,8 @@
-//! The bugs of the other Rust clients, each by its number in the list of what was seen of them:
-//! K of `zookeeper-client` 0.11, A of `zookeeper-async` 5.0. Those of their decoders (K7 to K9, A6)
-//! are in `zk-proto/tests/other_clients.rs`; K10 is unsafe code, of which there is none here.
+//! Bugs of the other Rust clients, each by its number in the list of observed bugs.
+//!
+//! K stands for `zookeeper-client` 0.11, A for `zookeeper-async` 5.0. The bugs of their decoders
+//! (K7 to K9, A6) are in `zk-proto/tests/other_clients.rs`. K10 is unsafe code, and there is none
+//! here.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -12,9 +14,9 @@ use zk_testing::{Cut, Op, TestServer};
 
 use crate::{T, client, config};
 
-/// Virtual time in which everybody does what there is to do.
+/// Lets all tasks run until they wait for time to pass.
 async fn settle() {
-    // reason: the clock is stopped; this is the word for "until nothing happens".
+    // reason: the paused clock advances when no task is ready
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
@@ -23,7 +25,7 @@ fn contenders(server: &TestServer) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k1_persistent_and_recursive_watches_live_on_over_a_reconnect() {
+async fn k1_persistent_and_recursive_watches_survive_a_reconnect() {
     let server = TestServer::in_memory();
     let (watcher, writer) = (client(&server, 1).await, client(&server, 2).await);
     writer.create("/a", b"", CreateMode::Persistent).await.unwrap();
@@ -40,7 +42,7 @@ async fn k1_persistent_and_recursive_watches_live_on_over_a_reconnect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k2_more_watched_paths_than_fit_a_frame_cost_no_session() {
+async fn k2_session_survives_more_watched_paths_than_fit_a_frame() {
     let server = TestServer::in_memory();
     let (watcher, writer) = (client(&server, 1).await, client(&server, 2).await);
     let path = |n: u32| format!("/{n:0>200}");
@@ -61,7 +63,7 @@ async fn k2_more_watched_paths_than_fit_a_frame_cost_no_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k3_a_lock_that_is_cancelled_while_its_node_is_made_leaves_none() {
+async fn k3_acquisition_cancelled_during_create_leaves_no_node() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
@@ -82,7 +84,7 @@ async fn k3_a_lock_that_is_cancelled_while_its_node_is_made_leaves_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k4_an_unlock_over_a_connection_that_breaks_in_any_way_is_carried_out() {
+async fn k4_unlock_completes_when_the_connection_breaks() {
     for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -96,7 +98,7 @@ async fn k4_an_unlock_over_a_connection_that_breaks_in_any_way_is_carried_out() 
     }
 }
 
-/// A guard cannot be cloned, and the handles that can be hold no lock.
+/// A guard cannot be cloned. Handles can be cloned, and hold no lock.
 #[tokio::test(start_paused = true)]
 async fn k5_dropping_a_clone_of_a_handle_unlocks_nothing() {
     let server = TestServer::in_memory();
@@ -111,7 +113,7 @@ async fn k5_dropping_a_clone_of_a_handle_unlocks_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k6_a_lock_whose_creation_is_cut_off_is_had_and_leaves_one_node() {
+async fn k6_acquisition_after_a_lost_create_reply_has_one_node() {
     for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -125,7 +127,7 @@ async fn k6_a_lock_whose_creation_is_cut_off_is_had_and_leaves_one_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k11_what_waits_is_bounded_and_says_so() {
+async fn k11_queued_requests_fail_at_a_limit() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     server.refuse_connects(0);
@@ -145,7 +147,7 @@ async fn k11_what_waits_is_bounded_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k12_paths_that_were_watched_are_forgotten() {
+async fn k12_fired_and_dropped_watches_are_forgotten() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     for n in 0..100 {
@@ -157,7 +159,7 @@ async fn k12_paths_that_were_watched_are_forgotten() {
         client.delete(&path, None).await.unwrap();
         fires.await.unwrap();
     }
-    // reason: virtual time, for the last removal to go out.
+    // reason: virtual time, in which the last removal is sent
     tokio::time::sleep(Duration::from_secs(1)).await;
     let stats = client.stats();
     assert_eq!((stats.in_flight, stats.queued), (0, 0), "{stats:?}");
@@ -165,7 +167,7 @@ async fn k12_paths_that_were_watched_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a1_sixteen_contenders_all_get_their_turn() {
+async fn a1_sixteen_contenders_all_acquire_the_lock() {
     let server = TestServer::in_memory();
     let mut turns = Vec::new();
     for seed in 0..16 {
@@ -183,7 +185,7 @@ async fn a1_sixteen_contenders_all_get_their_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a2_a_waiter_that_is_cancelled_or_fails_leaves_no_node() {
+async fn a2_cancelled_or_timed_out_waiter_leaves_no_node() {
     let server = TestServer::in_memory();
     let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
     let _guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
@@ -202,19 +204,19 @@ async fn a2_a_waiter_that_is_cancelled_or_fails_leaves_no_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a3_a_waiter_that_is_cancelled_leaves_the_client_usable() {
+async fn a3_client_stays_usable_after_a_timed_out_waiter() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     assert!(lock.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
-    guard.release().await.unwrap(); // fires the watch of the one who has gone
+    guard.release().await.unwrap(); // fires the watch of the waiter that timed out
     lock.acquire().await.unwrap().release().await.unwrap();
     client.exists("/").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a4_a_session_that_expired_is_over_and_its_lock_lost() {
+async fn a4_expired_session_stays_ended_and_its_lock_is_lost() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
@@ -228,7 +230,7 @@ async fn a4_a_session_that_expired_is_over_and_its_lock_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a5_a_waiter_hears_of_what_happened_while_it_was_cut_off() {
+async fn a5_waiter_acquires_a_lock_released_during_a_disconnect() {
     let server = TestServer::in_memory();
     let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
@@ -247,7 +249,7 @@ async fn a5_a_waiter_hears_of_what_happened_while_it_was_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a7_an_unlock_that_fails_is_an_error_and_a_short_timeout_no_storm() {
+async fn a7_failed_unlock_errors_and_short_timeout_keeps_connection() {
     let server = TestServer::in_memory();
     let client = config(1)
         .session_timeout(Duration::from_millis(900))
@@ -255,7 +257,7 @@ async fn a7_an_unlock_that_fails_is_an_error_and_a_short_timeout_no_storm() {
         .await
         .unwrap();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
-    // reason: virtual time in which a storm would show.
+    // reason: virtual time, in which a storm of reconnects would show
     tokio::time::sleep(T).await;
     assert_eq!(client.stats().connections_lost, 0);
     server.expire(client.session_id());

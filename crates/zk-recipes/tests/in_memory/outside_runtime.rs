@@ -1,5 +1,6 @@
-//! Locks that are used on threads outside any runtime, while the driver of the client runs on a
-//! runtime elsewhere.
+//! Locks used on threads outside any runtime.
+//!
+//! The driver of the client runs on a runtime elsewhere.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,17 +14,17 @@ use zk_testing::{Op, Settings, TestServer};
 
 use crate::{InMemory, children, client, config};
 
-/// Runs `act` on a thread of its own and waits there for its end.
+/// Runs `act` on a new thread, and waits until it returns.
 async fn on_thread<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
     let acting = thread::spawn(move || {
         assert!(tokio::runtime::Handle::try_current().is_err(), "there is no runtime here");
         act()
     });
-    // Not on a worker thread, as the driver may need it.
+    // The wait does not block a worker thread, because the driver may need it.
     tokio::task::spawn_blocking(|| acting.join()).await.unwrap().expect("the thread panicked")
 }
 
-/// Unparks the thread that waits for a future.
+/// Waker that unparks the thread that waits for a future.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -52,7 +53,7 @@ async fn in_time<F: Future>(future: F) -> F::Output {
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guard_tells_its_state_on_a_thread_outside_the_runtime() {
+async fn guard_reports_its_state_on_a_thread_outside_the_runtime() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
@@ -76,15 +77,15 @@ async fn guard_tells_its_state_on_a_thread_outside_the_runtime() {
     .await;
 }
 
-/// Everything that waits for a while does so on the runtime of the session's driver.
+/// Every timer runs on the runtime of the session's driver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waits_outside_the_runtime_end() {
+async fn timers_work_outside_the_runtime() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&one, "/lock").unwrap();
     let timeout = Duration::from_millis(20);
 
-    // A guard that nobody deletes, so that it is the timer that is waited for.
+    // Another client keeps the lock, so only the timer ends the wait.
     let held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
     let acquiring = on_thread({
         let lock = lock.clone();
@@ -101,7 +102,7 @@ async fn waits_outside_the_runtime_end() {
     assert_eq!(in_time(acquiring).await, (true, true, true, true));
     held.release().await.unwrap();
 
-    // A server that has too much to do, for a moment.
+    // The server throttles the next two creates.
     drop(server.on(Op::Create2).times(2).answer(ErrorCode::THROTTLED_OP));
     let guard = in_time(on_thread(move || block_on(lock.acquire()))).await.unwrap();
     let waiting = tokio::spawn(on_thread(move || {
@@ -116,7 +117,7 @@ async fn waits_outside_the_runtime_end() {
     assert_eq!((lost, ran), (LossReason::NodeDeleted, Err(DELETED)));
 }
 
-/// The lease of a session whose server is gone, on a thread that has no timers of its own.
+/// The server stalls until the lease has ended. The waiting thread has no timers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
     let timeout = Duration::from_millis(400);
@@ -133,9 +134,9 @@ async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
     );
 }
 
-/// The runtime of the driver ends while threads outside wait on it.
+/// The runtime of the driver shuts down while threads outside wait on it.
 #[test]
-fn waits_outside_the_runtime_end_with_the_runtime() {
+fn waits_outside_the_runtime_fail_when_it_shuts_down() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (server, one, other) = runtime.block_on(async {
         let server = TestServer::in_memory();
@@ -166,9 +167,9 @@ fn waits_outside_the_runtime_end_with_the_runtime() {
     drop(held);
 }
 
-/// Uncontended, and after a wait for another client.
+/// The lock is uncontended, or acquired after a wait for another client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guard_acquired_outside_the_runtime_learns_of_deletion() {
+async fn guard_acquired_outside_the_runtime_sees_its_deletion() {
     for waits in [false, true] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -189,7 +190,7 @@ async fn guard_acquired_outside_the_runtime_learns_of_deletion() {
         }
         let guard: Guard = in_time(acquiring).await.unwrap();
         assert!(guard.is_held(), "waits: {waits}");
-        // By the guard's own watch: nobody calls the guard until its loss is known.
+        // The guard's own watch reports the deletion; no check is sent before that.
         let lost = guard.lost();
         other.delete(guard.node(), None).await.unwrap();
         assert_eq!(in_time(lost).await, LossReason::NodeDeleted, "waits: {waits}");

@@ -1,4 +1,4 @@
-//! Owners: who is let in again, who is not, and who waits for whom.
+//! Owners: which acquisitions re-enter a held lock, which fail, and which wait.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -32,7 +32,7 @@ async fn spawned(lock: &Mutex) -> JoinHandle<Result<Guard, LockError>> {
     waiting
 }
 
-/// Polls it once; it has to go on waiting.
+/// Polls a future once, and expects it to be pending.
 async fn begin<T>(future: Pin<&mut impl Future<Output = T>>) {
     let mut future = future;
     let waits = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
@@ -40,7 +40,7 @@ async fn begin<T>(future: Pin<&mut impl Future<Output = T>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn entering_again_costs_no_request() {
+async fn reacquiring_a_held_lock_costs_no_request() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = mutex(&client, &Owner::new());
@@ -73,7 +73,7 @@ async fn entering_again_costs_no_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_among_several_that_is_dropped_leaves_the_lock() {
+async fn lock_is_held_until_the_last_guard_of_its_owner_is_dropped() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = mutex(&client, &Owner::new());
@@ -90,9 +90,9 @@ async fn a_guard_among_several_that_is_dropped_leaves_the_lock() {
     assert_eq!(children(&server, PATH), [""; 0]);
 }
 
-/// Curator knows the thread by the object: another one of the same lock is a stranger to it.
+/// In Curator, a thread can re-enter a lock only through the same lock object.
 #[tokio::test(start_paused = true)]
-async fn the_lock_is_the_same_whatever_handle_it_is_taken_by() {
+async fn owner_reenters_through_any_handle_of_the_same_lock() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     client.create("/apps", b"", zk_recipes::session::CreateMode::Persistent).await.unwrap();
@@ -115,7 +115,7 @@ async fn the_lock_is_the_same_whatever_handle_it_is_taken_by() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_is_bound_to_its_session() {
+async fn owner_does_not_reenter_from_another_session() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let owner = Owner::new();
@@ -136,7 +136,7 @@ async fn a_hold_is_bound_to_its_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_hold_is_not_entered_again() {
+async fn owner_does_not_reenter_a_lost_lock() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = mutex(&one, &Owner::new());
@@ -155,16 +155,16 @@ async fn a_lost_hold_is_not_entered_again() {
     assert!(guard.token().unwrap() > token);
 }
 
-/// The session lives on, and so does the node: to wait for it would be to wait for itself.
+/// The session and the node still exist, so a new acquisition would wait for its own node.
 #[tokio::test(start_paused = true)]
-async fn a_hold_whose_lease_has_run_out_is_not_entered_again() {
+async fn owner_does_not_reenter_after_the_lease_deadline() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let lock = RwLock::new(&one, PATH).unwrap().owned_by(&Owner::new());
     let guard = lock.write().acquire().await.unwrap();
     server.refuse_connects(0);
     server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time; longer than the lease, and not as long as the session
+    // reason: virtual time, longer than the lease and shorter than the session timeout
     tokio::time::sleep(T * 19 / 20).await;
     let refused = lost(LossReason::LeaseDeadlinePassed);
     assert_eq!(lock.write().acquire().await.unwrap_err(), refused);
@@ -177,9 +177,9 @@ async fn a_hold_whose_lease_has_run_out_is_not_entered_again() {
     lock.write().acquire().await.unwrap().release().await.unwrap();
 }
 
-/// From the first poll of a release on the lock is given up: whoever comes then queues.
+/// The lock counts as released from the first poll of `release` on. Later acquisitions queue.
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_is_being_given_up_is_not_entered_again() {
+async fn owner_does_not_reenter_a_lock_during_its_release() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let lock = mutex(&one, &Owner::new());
@@ -195,7 +195,7 @@ async fn a_hold_that_is_being_given_up_is_not_entered_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_waits_in_the_queue_once() {
+async fn owner_queues_once_for_concurrent_acquisitions() {
     let server = TestServer::in_memory();
     let (one, record) = recorded_client(&server, 1).await;
     let other = client(&server, 2).await;
@@ -218,7 +218,7 @@ async fn an_owner_waits_in_the_queue_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_behind_one_that_gives_up_queues_in_its_turn() {
+async fn next_waiter_of_an_owner_queues_when_the_first_is_dropped() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
@@ -234,9 +234,9 @@ async fn whoever_waits_behind_one_that_gives_up_queues_in_its_turn() {
     assert_eq!(second.node(), third.node());
 }
 
-/// The reader is there first, so the writer of the same owner would wait for it.
+/// The reader queues first, so the writer of the same owner would wait for it.
 #[tokio::test(start_paused = true)]
-async fn who_wants_to_write_while_its_owner_waits_to_read_is_refused_once_that_reads() {
+async fn writer_fails_with_would_deadlock_once_its_owner_reads() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = RwLock::new(&other, PATH).unwrap().write().acquire().await.unwrap();
@@ -256,7 +256,7 @@ async fn who_wants_to_write_while_its_owner_waits_to_read_is_refused_once_that_r
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_closed_fails_all_who_wait_on_behalf_of_one_owner() {
+async fn closing_the_client_fails_all_waiters_of_an_owner() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let _in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
@@ -270,7 +270,7 @@ async fn a_client_that_is_closed_fails_all_who_wait_on_behalf_of_one_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_is_dropped_at_any_poll_leaves_the_way_free() {
+async fn owner_can_acquire_after_an_acquisition_dropped_at_any_poll() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let lock = RwLock::new(&one, PATH).unwrap().owned_by(&Owner::new());
@@ -290,7 +290,7 @@ async fn an_acquisition_that_is_dropped_at_any_poll_leaves_the_way_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_remembers_what_it_holds_and_nothing_else() {
+async fn owner_debug_lists_only_the_paths_it_holds() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let owner = Owner::new();
@@ -307,7 +307,7 @@ async fn an_owner_remembers_what_it_holds_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_lock_twice_in_a_multi_lock_of_one_owner() {
+async fn multi_lock_of_one_owner_may_list_a_lock_twice() {
     let server = TestServer::in_memory();
     let (one, record) = recorded_client(&server, 1).await;
     let owner = Owner::new();
@@ -337,9 +337,9 @@ async fn the_same_lock_twice_in_a_multi_lock_of_one_owner() {
     assert_eq!((children(&server, PATH).len(), children(&server, "/rw").len()), (0, 0));
 }
 
-/// Three owners with several tasks each, which come and go, give up, and lose connections.
+/// Three owners with four tasks each acquire, release and time out, while connections are cut.
 #[tokio::test(start_paused = true)]
-async fn a_crowd_of_tasks_of_a_few_owners() {
+async fn tasks_of_three_owners_exclude_each_other_over_reconnects() {
     for seed in 0..8 {
         let server = TestServer::in_memory();
         let inside = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -354,7 +354,7 @@ async fn a_crowd_of_tasks_of_a_few_owners() {
         }
         let mut random = Random::new(seed);
         for _ in 0..4 {
-            // reason: virtual time, in which things go wrong now and then
+            // reason: virtual time between two faults
             tokio::time::sleep(random.ms(2_000)).await;
             server.connections().cut(Cut::Rst);
         }
@@ -364,16 +364,16 @@ async fn a_crowd_of_tasks_of_a_few_owners() {
             met = (met.0 + let_in, met.1 + refused);
         }
         assert!(met.0 > 100 && met.1 > 0, "seed {seed}: let in and refused {met:?}");
-        // reason: virtual time, in which clean-up finds its way over a new connection
+        // reason: virtual time, in which the clean-up runs over a new connection
         tokio::time::sleep(T / 5).await;
         assert_eq!(children(&server, PATH), [""; 0], "seed {seed}");
     }
 }
 
-/// Who is inside, and whether to write.
+/// Owners that hold the lock, each with whether it writes.
 type Inside = Arc<std::sync::Mutex<Vec<(u64, bool)>>>;
 
-/// How often one was let in, and how often refused because it would wait for itself.
+/// Number of acquisitions, and number of refusals because the owner would deadlock.
 type Met = (usize, usize);
 
 async fn come_and_go(lock: RwLock, owner: u64, mut random: Random, inside: Inside) -> Met {
@@ -394,7 +394,7 @@ async fn come_and_go(lock: RwLock, owner: u64, mut random: Random, inside: Insid
                     assert!(inside.iter().all(alone), "{entry:?} beside {inside:?}");
                     inside.push(entry);
                 }
-                // reason: the hold, in virtual time
+                // reason: virtual time of the hold
                 tokio::time::sleep(random.ms(60)).await;
                 {
                     let mut inside = inside.lock().unwrap();

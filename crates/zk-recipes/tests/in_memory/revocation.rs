@@ -1,4 +1,4 @@
-//! Asking a holder to let go, and what a holder does under its lock.
+//! Revocation requests, and work and transactions under a lock.
 
 use std::future::pending;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use zk_testing::TestServer;
 use crate::client;
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_is_told_also_of_what_was_asked_before_it_listened() {
+async fn revocation_reports_requests_made_before_the_call() {
     let server = TestServer::in_memory();
     let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&holder, "/lock").unwrap();
@@ -29,7 +29,7 @@ async fn a_holder_is_told_also_of_what_was_asked_before_it_listened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_data_on_the_node_is_no_request_to_let_go() {
+async fn other_data_on_the_node_is_no_revocation_request() {
     let server = TestServer::in_memory();
     let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
@@ -44,7 +44,7 @@ async fn other_data_on_the_node_is_no_request_to_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_ends_with_the_lock() {
+async fn run_ends_when_the_lock_is_lost_or_revocation_is_requested() {
     let server = TestServer::in_memory();
     let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&holder, "/lock").unwrap();
@@ -74,7 +74,7 @@ async fn work_ends_with_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_under_the_lock_is_refused_once_the_lock_is_gone() {
+async fn guard_transaction_is_rejected_after_its_node_is_deleted() {
     let server = TestServer::in_memory();
     let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
     other.create("/stock", b"100", CreateMode::Persistent).await.unwrap();

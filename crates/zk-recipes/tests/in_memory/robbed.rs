@@ -1,4 +1,4 @@
-//! Contenders whose nodes somebody else deletes, at the moment that would have been their turn.
+//! Contenders whose nodes another client deletes just before they would acquire the lock.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn mutex(client: &Client) -> Mutex {
     Mutex::new(client, PATH).unwrap()
 }
 
-/// A holder, one that waits, and one that waits behind it.
+/// Creates a holder, a waiter, and a second waiter behind it.
 async fn three(
     server: &TestServer,
     one: &Client,
@@ -32,10 +32,11 @@ async fn three(
     (held, waiting.try_into().unwrap())
 }
 
-/// The last of those ahead and the own node go at once: the events are there together, in
-/// either order, and the one behind is let in by the same transaction.
+/// One transaction deletes the nodes of the holder and of the waiter, in either order.
+///
+/// Both events arrive together. The same transaction grants the lock to the next waiter.
 #[tokio::test(start_paused = true)]
-async fn who_is_robbed_in_the_transaction_that_frees_the_lock_is_not_let_in() {
+async fn waiter_requeues_when_deleted_with_its_predecessor() {
     for own_first in [true, false] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -54,9 +55,10 @@ async fn who_is_robbed_in_the_transaction_that_frees_the_lock_is_not_let_in() {
     }
 }
 
-/// The same while the connection is cut: the events come with the watches that are set again.
+/// Both nodes are deleted while the connection is cut. The events arrive when the watches are set
+/// again.
 #[tokio::test(start_paused = true)]
-async fn who_is_robbed_while_it_is_cut_off_is_not_let_in() {
+async fn waiter_requeues_when_deleted_during_a_disconnect() {
     for own_first in [true, false] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -69,7 +71,7 @@ async fn who_is_robbed_while_it_is_cut_off_is_not_let_in() {
         one.delete(&first, None).await.unwrap();
         one.delete(&second, None).await.unwrap();
         server.accept_connects(0);
-        // reason: virtual time, in which the connection comes back
+        // reason: virtual time, in which the client reconnects
         tokio::time::sleep(T / 2).await;
         assert!(!robbed.is_finished(), "own first: {own_first}");
         let next = next.await.unwrap();
@@ -80,9 +82,11 @@ async fn who_is_robbed_while_it_is_cut_off_is_not_let_in() {
     }
 }
 
-/// The same, and what was missed arrives in pieces: at no moment is anybody let in who has no node.
+/// The events missed during a disconnect arrive in pieces.
+///
+/// A waiter without a node does not acquire the lock at any step.
 #[tokio::test(start_paused = true)]
-async fn what_was_missed_over_a_cut_lets_nobody_in_before_all_of_it_is_told() {
+async fn deleted_waiter_is_not_granted_between_missed_events() {
     for own_first in [true, false] {
         let server = TestServer::in_memory();
         let one = client(&server, 1).await;
@@ -101,7 +105,7 @@ async fn what_was_missed_over_a_cut_lets_nobody_in_before_all_of_it_is_told() {
         server.accept_connects(0);
         let mut taken = 0;
         while !next.is_finished() {
-            // reason: virtual time, in which the connection comes back
+            // reason: virtual time, in which the client reconnects
             tokio::time::sleep(Duration::from_millis(10)).await;
             steps.allow(1);
             settle().await;
@@ -116,9 +120,9 @@ async fn what_was_missed_over_a_cut_lets_nobody_in_before_all_of_it_is_told() {
     }
 }
 
-/// One waits for what becomes of its owner's place in the queue, which nobody looks at.
+/// The acquisition waits for the outcome of its owner's place in the queue, which no task polls.
 #[tokio::test(start_paused = true)]
-async fn who_waits_behind_its_owners_place_hears_of_the_end_of_the_session() {
+async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
     for closes in [true, false] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -141,9 +145,9 @@ async fn who_waits_behind_its_owners_place_hears_of_the_end_of_the_session() {
     }
 }
 
-/// The root is a path like any other, and a timeout may be any.
+/// The root is a path like any other, and any timeout is valid.
 #[tokio::test(start_paused = true)]
-async fn locks_may_be_in_the_root() {
+async fn every_recipe_works_in_the_root() {
     use zk_recipes::{RwLock, Semaphore, SemaphoreMutex};
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;

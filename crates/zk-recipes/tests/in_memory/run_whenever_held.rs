@@ -1,4 +1,4 @@
-//! Work that runs whenever the lock is held, over sessions that expire.
+//! Work that runs whenever the lock is held, across sessions that expire.
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
@@ -20,12 +20,12 @@ async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
     SessionManager::connect_through(config(seed), InMemory(server.clone())).await.unwrap()
 }
 
-/// The outcome of work that never finishes.
+/// Outcome of work that never finishes.
 type Never = Result<Infallible, LockError>;
 
 type Interruptions = Arc<Shared<Vec<Interruption>>>;
 
-/// Runs work that tells of each lock that it gets and goes on until it is dropped.
+/// Runs work that sends each acquired lock to the receiver, and continues until it is dropped.
 fn run(
     sessions: SessionManager,
 ) -> (mpsc::UnboundedReceiver<HeldLock>, Interruptions, tokio::task::JoinHandle<LockError>) {
@@ -73,7 +73,7 @@ async fn work_runs_again_on_the_next_session() {
         .collect();
     assert_eq!(told, losses);
 
-    // The manager is closed: there is no next session.
+    // The manager is closed, so there is no next session.
     held.client().close().await;
     let ended = running.await.unwrap();
     assert_eq!(ended.retry_on(), RetryOn::Never, "{ended}");
@@ -112,7 +112,7 @@ async fn work_is_dropped_before_another_can_hold_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_finishes_gives_its_output_and_the_lock_up() {
+async fn finished_work_returns_its_output_and_releases_the_lock() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
     let mut runs = 0;
@@ -162,7 +162,7 @@ async fn dropped_loop_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn loop_ends_with_an_error_that_no_session_helps() {
+async fn loop_ends_with_an_error_that_a_new_session_cannot_fix() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
     let ran = run_whenever_held(
@@ -175,7 +175,7 @@ async fn loop_ends_with_an_error_that_no_session_helps() {
     assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
 }
 
-/// Connects to the second of several servers.
+/// Connector to the second of several servers.
 #[derive(Clone)]
 struct Follower(TestServer);
 
@@ -193,7 +193,7 @@ async fn loop_waits_while_the_session_is_being_closed() {
     let sessions = sessions(&server, 1).await;
     let (mut holders, interruptions, running) = run(sessions.clone());
     holders.recv().await.unwrap();
-    // No server answers the request to close: the end takes as long as it may.
+    // No server answers the request to close, so closing takes its maximum time.
     server.stall(0);
     let closing = sessions.client().close();
     running.await.unwrap();
@@ -203,7 +203,7 @@ async fn loop_waits_while_the_session_is_being_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn loop_that_ends_releases_its_lock_whoever_keeps_a_handle() {
+async fn ended_loop_releases_its_lock_while_a_handle_is_kept() {
     for panics in [false, true] {
         let server = TestServer::in_memory();
         let sessions = sessions(&server, 1).await;
@@ -232,7 +232,7 @@ async fn loop_that_ends_releases_its_lock_whoever_keeps_a_handle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_whose_request_meets_the_expiry_runs_again() {
+async fn work_runs_again_if_the_session_expires_during_a_request() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
     let (mut runs, mut interruptions) = (0, Vec::new());
@@ -244,7 +244,8 @@ async fn work_whose_request_meets_the_expiry_runs_again() {
             let (is_last, server) = (runs == 3, server.clone());
             async move {
                 if !is_last {
-                    // The answer is lost with the connection, before anybody knows of the expiry.
+                    // The answer is lost with the connection, before the client has noticed the
+                    // expiry.
                     let expires = server.on(Op::SetData).apply_then_expire_session();
                     held.client().set_data("/", b"", None).await?;
                     drop(expires);
@@ -260,7 +261,7 @@ async fn work_whose_request_meets_the_expiry_runs_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_runs_again_if_its_node_was_gone_at_the_release() {
+async fn work_runs_again_if_its_node_was_deleted_before_release() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     let (mut runs, mut interruptions) = (0, Vec::new());
@@ -272,7 +273,7 @@ async fn work_runs_again_if_its_node_was_gone_at_the_release() {
             let (is_last, operator) = (runs == 2, operator.clone());
             async move {
                 if !is_last {
-                    // Before the guard watches its node.
+                    // The node is deleted before the guard watches it.
                     operator.delete(&held.nodes()[0], None).await?;
                 }
                 Ok::<_, LockError>(())

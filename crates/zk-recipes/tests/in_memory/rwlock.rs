@@ -1,4 +1,4 @@
-//! The read-write lock: who is let in beside whom, in which order, and for how much.
+//! The read-write lock: sharing, order and number of requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) fn rw(client: &Client) -> RwLock {
     RwLock::new(client, PATH).unwrap()
 }
 
-/// Queues a reader, and waits until it has settled down.
+/// Starts a reader, and lets it run until it waits or holds the lock.
 pub(crate) async fn queue_reader(client: &Client) -> JoinHandle<Guard> {
     let lock = rw(client);
     let waiting = tokio::spawn(async move { lock.read().acquire().await.unwrap() });
@@ -27,7 +27,7 @@ pub(crate) async fn queue_reader(client: &Client) -> JoinHandle<Guard> {
     waiting
 }
 
-/// Queues a writer, and waits until it has settled down.
+/// Starts a writer, and lets it run until it waits or holds the lock.
 pub(crate) async fn queue_writer(client: &Client) -> JoinHandle<WriteGuard> {
     let lock = rw(client);
     let waiting = tokio::spawn(async move { lock.write().acquire().await.unwrap() });
@@ -35,7 +35,7 @@ pub(crate) async fn queue_writer(client: &Client) -> JoinHandle<WriteGuard> {
     waiting
 }
 
-/// Kind and number of each node, in the order of the queue.
+/// Returns the kind and number of each node, in queue order.
 pub(crate) fn queue(server: &TestServer) -> Vec<String> {
     let mut queue: Vec<String> =
         children(server, PATH).iter().map(|name| name[name.len() - 18..].to_owned()).collect();
@@ -49,7 +49,7 @@ pub(crate) async fn expect_nobody(server: &TestServer, what: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_owner_every_acquisition_is_a_reader_of_its_own() {
+async fn acquisitions_without_an_owner_are_separate_readers() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let lock = rw(&client);
@@ -65,7 +65,7 @@ async fn without_an_owner_every_acquisition_is_a_reader_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_puts_a_reader_at_its_own_place() {
+async fn reader_of_a_writer_takes_the_position_of_the_writer() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -83,7 +83,7 @@ async fn a_writer_puts_a_reader_at_its_own_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_does_not_overtake_a_writer_that_waits() {
+async fn reader_does_not_overtake_a_waiting_writer() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let reading = rw(&one).read().acquire().await.unwrap();
@@ -97,7 +97,7 @@ async fn a_reader_does_not_overtake_a_writer_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_side_lists_its_own() {
+async fn participants_of_each_side_are_listed_separately() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = rw(&one).with_data(*b"one");
@@ -128,7 +128,7 @@ async fn free_lock_costs_one_write_and_a_waiter_one_watch() {
     let server = TestServer::in_memory();
     let holder = client(&server, 1).await;
     let (other, record) = recorded_client(&server, 2).await;
-    rw(&holder).write().acquire().await.unwrap().release().await.unwrap(); // makes the path
+    rw(&holder).write().acquire().await.unwrap().release().await.unwrap(); // creates the path
     let reading = rw(&other).read().acquire().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
     settle().await;
@@ -144,14 +144,15 @@ async fn free_lock_costs_one_write_and_a_waiter_one_watch() {
     writing.release().await.unwrap();
     drop(waiting.await.unwrap());
     settle().await;
-    // Somebody may have queued ahead of it, so it lists. Then the guard is dropped.
+    // Another contender may have queued ahead of the reader, so it lists. Then the guard is
+    // dropped.
     assert_eq!(record.take(), [[GET_CHILDREN2], [DELETE]]);
 }
 
-/// With Curator every reader watches the first writer, and all of them wake, list and watch
-/// again at every writer's exit.
+/// In Curator every reader watches the first writer. All readers wake, list and watch again
+/// whenever a writer leaves.
 #[tokio::test(start_paused = true)]
-async fn readers_sleep_until_the_last_writer_ahead_of_them_is_gone() {
+async fn readers_wake_only_after_the_last_writer_ahead_leaves() {
     const READERS: usize = 20;
     let server = TestServer::in_memory();
     let writers = client(&server, 1).await;
@@ -184,7 +185,7 @@ async fn readers_sleep_until_the_last_writer_ahead_of_them_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_wakes_when_the_one_before_it_goes_and_not_before() {
+async fn writer_wakes_only_when_its_predecessor_leaves() {
     let server = TestServer::in_memory();
     let others = client(&server, 1).await;
     let (writer, record) = recorded_client(&server, 2).await;
@@ -205,7 +206,7 @@ async fn a_writer_wakes_when_the_one_before_it_goes_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_in_time_leaves_nothing_behind() {
+async fn timed_out_acquisition_leaves_no_node() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = rw(&one).write().acquire().await.unwrap();
@@ -223,7 +224,7 @@ async fn who_gives_up_in_time_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_is_dropped_at_any_poll_leaves_no_node() {
+async fn acquisition_dropped_after_any_poll_leaves_no_node() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for is_held in [false, true] {
@@ -232,7 +233,7 @@ async fn an_acquisition_that_is_dropped_at_any_poll_leaves_no_node() {
             false => None,
         };
         for polls in 0..12 {
-            // Who only waits is not polled any more, and is dropped by the timeout.
+            // A waiter that is not woken is not polled again, so the timeout drops it.
             let (lock, limit) = (rw(&other), Duration::from_secs(1));
             drop(tokio::time::timeout(limit, polled(polls, lock.read().acquire())).await);
             drop(tokio::time::timeout(limit, polled(polls, lock.write().acquire())).await);
@@ -245,7 +246,7 @@ async fn an_acquisition_that_is_dropped_at_any_poll_leaves_no_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_that_are_used_up_are_refused_on_both_sides() {
+async fn exhausted_sequence_is_rejected_on_both_sides() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     rw(&one).read().acquire().await.unwrap().release().await.unwrap();
@@ -262,7 +263,7 @@ async fn numbers_that_are_used_up_are_refused_on_both_sides() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_multi_lock_has_the_sides_of_several_locks() {
+async fn multi_lock_holds_sides_of_several_rwlocks() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let locks: [Arc<dyn Lock>; 2] = [
@@ -278,20 +279,21 @@ async fn a_multi_lock_has_the_sides_of_several_locks() {
     assert!(free("/b").write().try_acquire().await.unwrap().is_some());
 }
 
-/// What is inside at the moment, and who came in, in order.
+/// Current holders, and all acquisitions in order.
 #[derive(Default)]
 struct Inside {
     readers: usize,
     writers: usize,
-    /// The number of each, and whether it came to write.
+    /// Sequence number of each acquisition, and whether it is a writer.
     admitted: Vec<(String, bool)>,
 }
 
-/// Everybody takes random turns, some of them as readers who were writers; connections are
-/// cut meanwhile. Nobody is inside with a writer, and whoever came earlier gets in earlier,
-/// unless both are readers.
+/// Contenders read, write and downgrade at random, while connections are cut.
+///
+/// No contender holds the lock beside a writer. An earlier contender acquires earlier, unless both
+/// are readers.
 #[tokio::test(start_paused = true)]
-async fn turns_are_taken_in_order_and_writers_are_alone() {
+async fn grants_follow_queue_order_and_writers_are_exclusive() {
     for seed in 0..20 {
         let server = TestServer::in_memory();
         let inside = Arc::new(Mutex::new(Inside::default()));
@@ -326,7 +328,7 @@ async fn turns_are_taken_in_order_and_writers_are_alone() {
 
 async fn take_turns(client: Client, mut random: Random, inside: Arc<Mutex<Inside>>) {
     for _ in 0..10 {
-        // reason: virtual time, in which others do what they do
+        // reason: virtual time, in which other contenders run
         tokio::time::sleep(random.ms(50)).await;
         if random.below(3) > 0 {
             let guard = rw(&client).read().acquire().await.unwrap();

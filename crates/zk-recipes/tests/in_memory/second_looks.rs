@@ -1,5 +1,7 @@
-//! What must be looked at twice: a turn that came long ago, a server that is behind, a request that
-//! was declined for now, a connection that is away.
+//! Cases that need a second request.
+//!
+//! The waiter became first long ago, a server lags behind, a request is rejected for now, or the
+//! connection is lost.
 
 use std::future::{Future, ready};
 use std::io;
@@ -19,10 +21,10 @@ fn mutex(client: &Client) -> Mutex {
     Mutex::new(client, PATH).unwrap()
 }
 
-/// Whose turn it was when it queued, or when another left, and whose node was deleted before it
-/// took the lock.
+/// The waiter is first when it queues, or when its predecessor leaves. Its node is deleted before
+/// it acquires the lock.
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_was_robbed_of_its_node_is_none() {
+async fn first_waiter_requeues_when_its_node_is_deleted() {
     for behind_another in [false, true] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -48,7 +50,7 @@ async fn a_turn_that_was_robbed_of_its_node_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_turn_of_a_writer_that_was_robbed_is_none() {
+async fn first_writer_requeues_when_its_node_is_deleted() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = |client: &Client| RwLock::new(client, PATH).unwrap();
@@ -62,10 +64,10 @@ async fn the_turn_of_a_writer_that_was_robbed_is_none() {
     waiting.await.unwrap().unwrap().check().await.unwrap();
 }
 
-/// Its lease is over when its turn comes, and has to be renewed first; for as long as that takes its
-/// node is not looked at.
+/// The waiter becomes first after its lease has expired, and renews the lease before it acquires
+/// the lock. It does not check its node during the renewal.
 #[tokio::test(start_paused = true)]
-async fn who_is_robbed_while_its_lease_is_renewed_is_not_let_in() {
+async fn waiter_requeues_when_its_node_is_deleted_during_renewal() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let held = mutex(&other).acquire().await.unwrap();
@@ -83,7 +85,7 @@ async fn who_is_robbed_while_its_lease_is_renewed_is_not_let_in() {
     let held = mutex(&other).acquire().await.unwrap();
     stalled.cancel();
     server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time, in which the connection comes back
+    // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 4).await;
     assert!(!waiting.is_finished());
     held.release().await.unwrap();
@@ -91,7 +93,7 @@ async fn who_is_robbed_while_its_lease_is_renewed_is_not_let_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_is_robbed_while_the_lease_is_renewed_is_not_held() {
+async fn permit_is_not_granted_if_its_node_is_deleted_during_renewal() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
@@ -111,16 +113,16 @@ async fn a_permit_that_is_robbed_while_the_lease_is_renewed_is_not_held() {
     let held = semaphore(&other).try_acquire().await.unwrap().unwrap();
     stalled.cancel();
     server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time, in which the connection comes back
+    // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 4).await;
     assert!(!waiting.is_finished());
     held.release().await.unwrap();
     assert!(waiting.await.unwrap().is_held());
 }
 
-/// With a timeout of zero nobody waits for a connection.
+/// With a timeout of zero, an acquisition does not wait for a connection.
 #[tokio::test(start_paused = true)]
-async fn no_time_is_no_time_also_without_a_connection() {
+async fn zero_timeout_does_not_wait_for_a_connection() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let lock = mutex(&one);
@@ -135,7 +137,7 @@ async fn no_time_is_no_time_also_without_a_connection() {
     }
 }
 
-/// Connects to the server of an ensemble that is said.
+/// Connector to the chosen server of an ensemble.
 #[derive(Clone)]
 struct To(TestServer, Arc<AtomicUsize>);
 
@@ -147,10 +149,12 @@ impl Connector for To {
     }
 }
 
-/// The create was applied and nobody waits for it any more; the next server has not heard of it, and
-/// declines the sync that would have it catch up.
+/// The server has applied the create, and its caller has been dropped.
+///
+/// The next server lags behind and has no such node. In the second case it also rejects the `sync`
+/// that would let it catch up.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_behind_and_will_not_catch_up_hides_no_node() {
+async fn cleanup_deletes_a_node_that_a_lagging_server_hides() {
     for declines in [false, true] {
         let server = TestServer::ensemble(3);
         let at = Arc::new(AtomicUsize::new(0));
@@ -166,10 +170,10 @@ async fn a_server_that_is_behind_and_will_not_catch_up_hides_no_node() {
             server.on(Op::Sync).answer(ErrorCode::THROTTLED_OP);
         }
         drop(tokio::time::timeout(Duration::from_millis(1), lock.acquire()).await);
-        // reason: virtual time, in which the clean-up is done
+        // reason: virtual time, in which the clean-up runs
         tokio::time::sleep(T / 2).await;
         server.heal(1);
-        // reason: the same
+        // reason: virtual time, in which the clean-up runs
         tokio::time::sleep(T * 10).await;
         assert!(one.is_connected());
         assert_eq!(children(&server, PATH), [""; 0], "declines: {declines}");
@@ -177,22 +181,23 @@ async fn a_server_that_is_behind_and_will_not_catch_up_hides_no_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_is_declined_for_now_is_repeated() {
+async fn delete_is_retried_after_a_transient_error() {
     for code in [ErrorCode::THROTTLED_OP, ErrorCode::SESSION_MOVED] {
         let server = TestServer::in_memory();
         let one = client(&server, 1).await;
         let guard = mutex(&one).acquire().await.unwrap();
         server.on(Op::Delete).answer(code);
         drop(guard);
-        // reason: virtual time, in which the clean-up is done
+        // reason: virtual time, in which the clean-up runs
         tokio::time::sleep(T).await;
         assert_eq!(children(&server, PATH), [""; 0], "{code:?}");
     }
 }
 
-/// Otherwise a holder that listens in a loop, and holds on, would never let go of the thread.
+/// If `revocation` kept returning for the same request, a holder that calls it in a loop would
+/// never yield its thread.
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_holds_on_is_asked_again_only_when_somebody_asks_again() {
+async fn revocation_waits_for_a_new_request_after_it_has_returned() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = mutex(&one).acquire().await.unwrap();
@@ -208,7 +213,7 @@ async fn a_holder_that_holds_on_is_asked_again_only_when_somebody_asks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn participants_are_seen_over_a_lost_connection() {
+async fn participants_are_listed_after_a_lost_connection() {
     for op in [Op::GetChildren2, Op::GetData] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);

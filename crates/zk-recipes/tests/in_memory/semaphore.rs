@@ -1,4 +1,4 @@
-//! Semaphores: order, limits, and what is left behind, which is nothing.
+//! Semaphores: order, limits and clean-up. No node is left behind.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -18,7 +18,7 @@ fn semaphore(client: &Client, max: u32) -> Semaphore {
     Semaphore::new(client, PATH, max).unwrap()
 }
 
-/// Starts an acquisition, and waits until it has all it can have.
+/// Starts an acquisition, and lets it run until it waits or holds its permits.
 async fn queue(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Lease, LockError>> {
     let semaphore = semaphore.clone();
     let waiting = tokio::spawn(async move { semaphore.acquire_many(permits).await });
@@ -40,7 +40,7 @@ async fn expect_nothing_left(server: &TestServer, what: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_go_to_those_who_came_first_whatever_they_want() {
+async fn permits_are_granted_in_queue_order_for_any_count() {
     let server = TestServer::in_memory();
     let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
     let first = semaphore(&holder, 3).acquire_many(2).await.unwrap();
@@ -63,9 +63,9 @@ async fn permits_go_to_those_who_came_first_whatever_they_want() {
     expect_nothing_left(&server, "released").await;
 }
 
-/// With Curator, who takes them one by one, both have some and wait for ever.
+/// Curator acquires permits one by one, so both contenders hold some and wait for ever.
 #[tokio::test(start_paused = true)]
-async fn two_that_want_five_of_six_each_come_one_after_the_other() {
+async fn contenders_for_five_of_six_permits_do_not_deadlock() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for _ in 0..20 {
@@ -81,7 +81,7 @@ async fn two_that_want_five_of_six_each_come_one_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_number_that_can_never_be_had_is_refused_at_once() {
+async fn permits_out_of_range_are_rejected_without_a_request() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let semaphore = semaphore(&client, 3);
@@ -98,10 +98,11 @@ async fn a_number_that_can_never_be_had_is_refused_at_once() {
     assert!(children(&server, "/").iter().all(|name| name == "zookeeper"), "nobody was asked");
 }
 
-/// Curator gives up a lease that it was granted when it cannot give up its turn, to
-/// nobody, and the permit is gone for as long as the session lives.
+/// Curator abandons a granted lease when it cannot delete its queue node.
+///
+/// No client can use that permit until the session ends.
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_cannot_be_given_up_costs_nobody_a_permit() {
+async fn lost_deletes_of_the_queue_node_leak_no_permit() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for times in 1..=3 {
@@ -119,7 +120,7 @@ async fn a_turn_that_cannot_be_given_up_costs_nobody_a_permit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_grows_wakes_those_who_wait_and_one_that_shrinks_takes_nothing_back() {
+async fn raised_limit_wakes_waiters_and_lowered_limit_keeps_leases() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let count = SharedCount::new(&other, "/limit", 1).unwrap();
@@ -150,9 +151,9 @@ async fn a_limit_that_grows_wakes_those_who_wait_and_one_that_shrinks_takes_noth
     expect_nothing_left(&server, "released").await;
 }
 
-/// The one whose turn it is steps back, so that others get what there is.
+/// The first waiter yields, so that other waiters acquire the available permits.
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_shrinks_below_what_the_first_wants_lets_the_next_go_ahead() {
+async fn first_waiter_yields_when_the_limit_falls_below_its_count() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let count = SharedCount::new(&client, "/limit", 3).unwrap();
@@ -170,9 +171,9 @@ async fn a_limit_that_shrinks_below_what_the_first_wants_lets_the_next_go_ahead(
     expect_nothing_left(&server, "released").await;
 }
 
-/// It was in the queue all the time, and has not looked at the limit for as long.
+/// The waiter has not read the limit since it queued.
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_first_goes_by_the_limit_that_is_then() {
+async fn waiter_rereads_the_limit_when_it_becomes_first() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let count = SharedCount::new(&client, "/limit", 2).unwrap();
@@ -190,9 +191,9 @@ async fn whoever_comes_first_goes_by_the_limit_that_is_then() {
     expect_nothing_left(&server, "released").await;
 }
 
-/// What it has read of the limit is on its way when the limit goes down.
+/// The answer with the old limit is in flight when the limit is lowered.
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_shrinks_before_the_lease_is_there_is_not_exceeded() {
+async fn limit_lowered_during_an_acquisition_is_not_exceeded() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let count = SharedCount::new(&other, "/limit", 2).unwrap();
@@ -212,7 +213,7 @@ async fn a_limit_that_shrinks_before_the_lease_is_there_is_not_exceeded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_can_be_asked_for_and_ends_the_work_and_the_writes_under_it() {
+async fn lease_reports_revocation_and_stops_work_after_its_loss() {
     let server = TestServer::in_memory();
     let (client, other) = (client(&server, 1).await, client(&server, 2).await);
     let lease = semaphore(&client, 2).with_data("mine").acquire_many(2).await.unwrap();
@@ -238,7 +239,7 @@ async fn a_lease_can_be_asked_for_and_ends_the_work_and_the_writes_under_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_try_takes_what_is_free_and_not_what_the_first_in_the_queue_waits_for() {
+async fn try_acquire_leaves_permits_that_the_first_waiter_needs() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let (mine, others) = (semaphore(&one, 3), semaphore(&other, 3));
@@ -258,7 +259,7 @@ async fn a_try_takes_what_is_free_and_not_what_the_first_in_the_queue_waits_for(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_has_data_and_can_be_split_and_participants_are_the_leases() {
+async fn lease_has_data_splits_and_is_listed_as_participant() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let semaphore = semaphore(&client, 5).with_data("worker 7");
@@ -286,7 +287,7 @@ async fn a_lease_has_data_and_can_be_split_and_participants_are_the_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_lost_with_one_of_its_nodes_and_its_release_says_so() {
+async fn lease_is_lost_when_one_of_its_nodes_is_deleted() {
     let server = TestServer::in_memory();
     let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
     let lease = semaphore(&client, 3).acquire_many(3).await.unwrap();
@@ -301,7 +302,7 @@ async fn a_lease_is_lost_with_one_of_its_nodes_and_its_release_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_session_gives_back_its_permits_and_its_place() {
+async fn session_expiry_frees_permits_and_queue_position() {
     let server = TestServer::in_memory();
     let [holder, waiter, last] =
         [client(&server, 1).await, client(&server, 2).await, client(&server, 3).await];
@@ -315,7 +316,7 @@ async fn the_end_of_a_session_gives_back_its_permits_and_its_place() {
 
     let lost = lease.lost();
     server.expire(holder.session_id());
-    // The event of a node's deletion comes first.
+    // The event of a node's deletion arrives before the end of the session.
     assert_eq!(lost.await, LossReason::NodeDeleted);
     settle().await;
     assert_eq!(holder.ended(), Some(SessionEnd::Expired));
@@ -325,7 +326,7 @@ async fn the_end_of_a_session_gives_back_its_permits_and_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_closed_fails_those_who_wait() {
+async fn closing_the_client_fails_its_waiters() {
     let server = TestServer::in_memory();
     let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
     let lease = semaphore(&holder, 1).acquire().await.unwrap();
@@ -337,9 +338,9 @@ async fn a_client_that_is_closed_fails_those_who_wait() {
     lease.release().await.unwrap();
 }
 
-/// Two that both believe to have the turn must not both keep some permits and wait.
+/// Two waiters that both assume they are first must not both keep some permits and wait.
 #[tokio::test(start_paused = true)]
-async fn whoever_is_robbed_of_its_turn_or_its_leases_queues_again() {
+async fn waiter_requeues_when_its_turn_or_lease_node_is_deleted() {
     let server = TestServer::in_memory();
     let (holder, client_b) = (client(&server, 1).await, client(&server, 2).await);
     let lease = semaphore(&holder, 6).acquire_many(2).await.unwrap();
@@ -360,10 +361,11 @@ async fn whoever_is_robbed_of_its_turn_or_its_leases_queues_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
+async fn acquisition_dropped_after_any_poll_leaves_no_node() {
     let server = TestServer::in_memory();
     let (client, other) = (client(&server, 1).await, client(&server, 2).await);
-    // Alone; behind a holder who goes; behind one who waits itself.
+    // The acquisition is uncontended, behind a holder that releases, or behind another waiter as
+    // well.
     for (held, waits) in [(0, 0), (2, 0), (2, 2)] {
         let mut polls = 0;
         loop {
@@ -398,7 +400,7 @@ async fn an_acquisition_dropped_after_any_number_of_polls_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_lost_costs_and_leaves_nothing() {
+async fn lost_answer_leaks_no_permit_and_leaves_no_node() {
     let requests = [Op::Create2, Op::CreateContainer, Op::GetChildren2, Op::Delete, Op::Sync];
     for op in requests {
         for nth in 1..=4 {
@@ -422,9 +424,9 @@ async fn an_answer_that_is_lost_costs_and_leaves_nothing() {
     }
 }
 
-/// The server removes containers that are empty, at whatever moment that is.
+/// The server may remove empty containers at any moment.
 #[tokio::test(start_paused = true)]
-async fn parents_that_are_reaped_in_between_are_made_again() {
+async fn parents_reaped_during_an_acquisition_are_recreated() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let semaphore = semaphore(&client, 2);
@@ -451,9 +453,9 @@ async fn parents_that_are_reaped_in_between_are_made_again() {
     assert!(moment >= 2, "{moment}");
 }
 
-/// A server that has counted to the end repeats itself, or goes on with negative numbers.
+/// At the end of its counter a server repeats the last number, or continues with negative numbers.
 #[tokio::test(start_paused = true)]
-async fn numbers_that_are_used_up_are_refused_and_leave_nothing() {
+async fn exhausted_sequence_is_rejected_and_leaves_no_node() {
     for parent in ["/s/locks", "/s/leases"] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -477,7 +479,7 @@ async fn permits_cost_what_the_documentation_says() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let semaphore = semaphore(&client, 9);
-    semaphore.acquire().await.unwrap().release().await.unwrap(); // makes the path
+    semaphore.acquire().await.unwrap().release().await.unwrap(); // creates the path
     settle().await;
     let counted = server.on_any_request().always().delay(Duration::ZERO);
     let mut before = 0;
@@ -503,10 +505,10 @@ async fn permits_cost_what_the_documentation_says() {
     assert_eq!(cost().await, 1 + 1 + 3);
 }
 
-/// Many clients that take some and give them back, while connections are cut, answers
-/// lost and sessions ended.
+/// Many clients acquire and release permits, while connections are cut, answers are lost and
+/// sessions expire.
 #[tokio::test(start_paused = true)]
-async fn whatever_breaks_there_are_never_more_permits_than_the_limit() {
+async fn permits_never_exceed_the_limit_under_random_faults() {
     for seed in 0..SEEDS {
         let server = TestServer::in_memory_with(Settings::new().seed(seed));
         let _faults = [
@@ -534,14 +536,14 @@ async fn whatever_breaks_there_are_never_more_permits_than_the_limit() {
 
 #[derive(Default)]
 struct World {
-    /// Who holds what, and in which session.
+    /// Lease of each worker, with the id of its session.
     held: Mutex<HashMap<u32, (i64, Lease)>>,
-    /// Sessions that ended before their time, which nobody can know beforehand.
+    /// Sessions that the test expired early. Their clients cannot know this beforehand.
     killed: Mutex<HashSet<i64>>,
 }
 
 impl World {
-    /// The permits of all who may believe to hold theirs.
+    /// Counts the permits of all held leases in sessions that the test did not expire.
     fn permits(&self) -> usize {
         let (held, killed) = (self.held.lock().unwrap(), self.killed.lock().unwrap());
         held.values()
@@ -551,7 +553,7 @@ impl World {
     }
 }
 
-/// How many acquisitions were granted.
+/// Acquires and releases permits at random. Returns the number of granted acquisitions.
 async fn work(server: TestServer, seed: u64, id: u32, world: Arc<World>) -> u32 {
     let mut random = Random::new(seed << 16 | u64::from(id));
     let mut sessions = 0;
@@ -578,7 +580,7 @@ async fn work(server: TestServer, seed: u64, id: u32, world: Arc<World>) -> u32 
             world.held.lock().unwrap().insert(id, (client.session_id(), lease));
             let permits = world.permits();
             assert!(permits <= LIMIT as usize, "seed {seed}: {permits} of {LIMIT}");
-            // reason: holders hold for a while, in virtual time
+            // reason: virtual time of the hold
             tokio::time::sleep(random.ms(500)).await;
             let (_, lease) = world.held.lock().unwrap().remove(&id).unwrap();
             match random.below(2) {
@@ -594,14 +596,14 @@ async fn work(server: TestServer, seed: u64, id: u32, world: Arc<World>) -> u32 
 async fn trouble(server: TestServer, seed: u64, world: Arc<World>) {
     let mut random = Random::new(!seed);
     loop {
-        // reason: trouble comes at moments of its own, in virtual time
+        // reason: virtual time between two faults
         tokio::time::sleep(random.ms(4_000)).await;
         let ids = server.connections();
         match random.below(4) {
             0 => ids.cut(Cut::Rst),
             1 => {
                 ids.stall();
-                // reason: it lasts, up to beyond the lease
+                // reason: virtual time of the stall, which may outlast the lease
                 tokio::time::sleep(random.ms(12_000)).await;
                 ids.resume();
             }

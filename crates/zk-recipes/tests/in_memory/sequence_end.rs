@@ -1,6 +1,10 @@
-//! The end of the sequence numbers. At 2^31 - 1 a server repeats the last number to those who
-//! come one at a time, and goes on with negative ones when they come together: two would be
-//! first. Nobody is let in there, and what others put in is ordered as Curator orders it.
+//! The end of the sequence numbers, at 2^31 - 1.
+//!
+//! A server repeats the last number for creates that arrive one at a time. For creates that arrive
+//! together it continues with negative numbers. Two contenders would then be first.
+//!
+//! No acquisition succeeds at the end of the numbers. Nodes of other clients are ordered as Curator
+//! orders them.
 
 use std::sync::Arc;
 
@@ -11,7 +15,7 @@ use zk_testing::TestServer;
 
 use crate::{children, client, settle};
 
-/// Each lock, and the folders in which its nodes are counted.
+/// Returns each lock, with the parents that number its nodes.
 fn locks(client: &Client) -> [(Arc<dyn Lock>, &'static [&'static str]); 5] {
     let rw = RwLock::new(client, "/rw").unwrap();
     [
@@ -23,9 +27,9 @@ fn locks(client: &Client) -> [(Arc<dyn Lock>, &'static [&'static str]); 5] {
     ]
 }
 
-/// Many come at once, from several sessions, around the very end, and again.
+/// Nine contenders of three sessions acquire at once around the end, three times.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_let_in_at_the_end_of_the_numbers() {
+async fn acquisitions_fail_at_the_end_of_the_sequence_numbers() {
     let server = TestServer::in_memory();
     let clients = [client(&server, 1).await, client(&server, 2).await, client(&server, 3).await];
     let count = locks(&clients[0]).len();
@@ -57,9 +61,10 @@ async fn nobody_is_let_in_at_the_end_of_the_numbers() {
     }
 }
 
-/// The last one below the limit holds the lock as any other, and lets nobody else in.
+/// The last contenders below the limit hold the lock and wait as usual. Later contenders fail at
+/// once.
 #[tokio::test(start_paused = true)]
-async fn who_is_in_stays_in_and_who_comes_is_refused_at_once() {
+async fn exhausted_sequence_fails_newcomers_and_keeps_the_holder() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = |client: &Client| Mutex::new(client, "/m").unwrap();
@@ -84,10 +89,11 @@ async fn who_is_in_stays_in_and_who_comes_is_refused_at_once() {
     assert_eq!(children(&server, "/m"), [""; 0]);
 }
 
-/// As a server names the nodes of others that do not look: by the text of the number, and a
-/// minus comes before every digit.
+/// A server gives such names to clients that do not check the numbers.
+///
+/// Curator orders them by the text of the number, and a minus sorts before every digit.
 #[tokio::test(start_paused = true)]
-async fn numbers_of_others_beyond_the_end_are_ordered_as_curator_orders_them() {
+async fn foreign_numbers_beyond_the_end_sort_as_in_curator() {
     let ahead = ["-2147483648", "-000000005", "-0000000001", "", "-", "00000000001"];
     let behind = ["2147483647", "4294967295", "4294967296", "9999999999", "x"];
     for (number, is_ahead) in

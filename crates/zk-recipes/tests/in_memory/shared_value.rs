@@ -1,4 +1,4 @@
-//! Values and counts that several clients change.
+//! Shared values and counts that several clients change.
 
 use bytes::Bytes;
 use zk_recipes::session::{CreateMode, RetryOn};
@@ -9,14 +9,14 @@ use zk_testing::server::NodeKind;
 use crate::client;
 
 #[tokio::test(start_paused = true)]
-async fn the_node_is_made_with_the_seed_and_found_by_the_next() {
+async fn node_is_created_with_the_first_seed_and_container_parents() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let value = SharedValue::new(&one, "/a/b/value", &b"seed"[..]).unwrap();
     assert_eq!(value.get().await.unwrap().value(), "seed");
     let same = SharedValue::new(&other, "/a/b/value", &b"another seed"[..]).unwrap();
     assert_eq!(same.get().await.unwrap().value(), "seed");
-    // As Curator makes them: the node to stay, what is above it to be reaped.
+    // As in Curator, the node is persistent and its parents are containers.
     server.with(|truth| {
         let kind = |path| truth.tree().node(path).unwrap().kind();
         assert_eq!(kind("/a/b/value"), NodeKind::Persistent);
@@ -25,7 +25,7 @@ async fn the_node_is_made_with_the_seed_and_found_by_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_one_of_those_who_read_the_same_value_sets_the_next() {
+async fn try_set_fails_if_the_value_changed_since_it_was_read() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let value = SharedValue::new(&client, "/v", &b"0"[..]).unwrap();
@@ -41,7 +41,7 @@ async fn only_one_of_those_who_read_the_same_value_sets_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_told_also_when_it_came_before_the_question() {
+async fn changed_returns_a_change_made_before_the_call() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let reader = SharedCount::new(&one, "/c", 3).unwrap();
@@ -58,7 +58,7 @@ async fn a_change_is_told_also_when_it_came_before_the_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_count_is_told_so() {
+async fn shared_count_rejects_non_integer_data() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     client.create("/c", b"three", CreateMode::Persistent).await.unwrap();
@@ -73,9 +73,9 @@ async fn what_is_no_count_is_told_so() {
     assert_eq!(count.get().await.unwrap().count(), i32::MIN);
 }
 
-/// ZooKeeper compares versions, and the second node's begin at 0 like the first one's.
+/// ZooKeeper compares versions, and the versions of both nodes begin at 0.
 #[tokio::test(start_paused = true)]
-async fn try_set_reports_a_node_that_was_made_again() {
+async fn try_set_reports_a_recreated_node() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let value = SharedValue::new(&client, "/v", &b"seed"[..]).unwrap();
@@ -91,11 +91,11 @@ async fn try_set_reports_a_node_that_was_made_again() {
     assert!(error.to_string().starts_with("/v: the value was set"), "{error}");
     assert_eq!(count.try_set(&counted, 2).await, Err(recreated("/c")));
 
-    // It was applied, as the error says, and can be gone on from.
+    // The set was applied, as the error says, and later sets can continue from it.
     let now = value.get().await.unwrap();
     assert_eq!(now.value(), "mine");
     assert!(value.try_set(&now, &b"next"[..]).await.unwrap().is_some());
-    // At another version nothing is overwritten.
+    // A node at another version is not overwritten.
     client.delete("/v", None).await.unwrap();
     client.create("/v", b"unread", CreateMode::Persistent).await.unwrap();
     assert_eq!(value.try_set(&now, &b"mine"[..]).await, Ok(None));

@@ -12,19 +12,21 @@ use zk_testing::{Cut, TestServer};
 
 use crate::{T, client, now, settle};
 
-/// What the handle gives each request.
+/// Request timeout of the handle.
 const SHORT: Duration = Duration::from_millis(5);
 
-/// How long the answers take.
+/// Delay of each answer.
 const ROUND_TRIP: Duration = Duration::from_millis(20);
 
-/// The most frames that one operation may send, those of the lease included: sixteen attempts at each
-/// of the requests that it makes at a time, and the clean-up.
+/// Maximum number of frames that one operation may send, including those of the lease.
+///
+/// An operation makes sixteen attempts at each of its concurrent requests, and then cleans up.
 const FRAMES_MAX: u64 = 120;
 
 type Ends = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 
-/// Expects the operation, which is prepared while the server is quick, to fail after some attempts.
+/// Prepares an operation while the server is fast. Then expects it to fail after a bounded number
+/// of attempts on a slow server.
 async fn expect_bounded<P>(name: &str, prepare: fn(Client) -> P)
 where
     P: Future<Output = (Ends,)>,
@@ -136,9 +138,9 @@ bounded! {
     }
 }
 
-/// A guard of such a handle is told of the deletion of its node none the less.
+/// A guard of such a handle still sees the deletion of its node.
 #[tokio::test(start_paused = true)]
-async fn guard_of_a_hasty_handle_sees_its_node_is_deleted() {
+async fn guard_with_a_short_request_timeout_sees_its_deletion() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = Mutex::new(&one.within(SHORT), "/m").unwrap().acquire().await.unwrap();
@@ -152,9 +154,9 @@ async fn guard_of_a_hasty_handle_sees_its_node_is_deleted() {
     assert_eq!(guard.lost().await, LossReason::NodeDeleted);
 }
 
-/// A connection that is away, or hangs, for longer than sixteen requests may take.
+/// The connection is lost or hangs for longer than sixteen requests may take.
 #[tokio::test(start_paused = true)]
-async fn hasty_handle_waits_out_trouble_with_the_connection() {
+async fn short_request_timeout_waits_out_a_disconnect_or_stall() {
     for hangs in [false, true] {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -169,7 +171,7 @@ async fn hasty_handle_waits_out_trouble_with_the_connection() {
             let lock = Mutex::new(&client.within(SHORT), "/m").unwrap();
             async move { lock.acquire().await }
         });
-        // reason: virtual time, of the trouble
+        // reason: virtual time of the fault
         tokio::time::sleep(T / 2).await;
         assert!(!waiting.is_finished(), "hangs: {hangs}");
         let sent = client.stats().frames_sent;

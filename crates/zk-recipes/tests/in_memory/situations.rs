@@ -1,5 +1,7 @@
-//! The nine situations of a re-entrant read-write lock: the same owner or another one,
-//! who reads or writes, and wants to read or to write; and coming in again and again.
+//! The nine situations of a re-entrant read-write lock.
+//!
+//! Eight combine the owner (the same or another one), the held side and the requested side. The
+//! ninth is repeated re-entry.
 
 use std::time::Duration;
 
@@ -40,9 +42,9 @@ async fn same_owner_read_then_read() {
     expect_nobody(&server, "released").await;
 }
 
-/// A writer in between does not come between an owner and what it has.
+/// A waiting writer does not block an owner that reads from reading again.
 #[tokio::test(start_paused = true)]
-async fn same_owner_read_then_read_again_beside_a_writer_that_waits() {
+async fn same_owner_read_then_read_while_a_writer_waits() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = own(&one);
@@ -193,11 +195,11 @@ async fn other_owner_write_then_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn coming_in_again_and_again() {
+async fn same_owner_reentry_costs_one_node_and_one_watch_per_side() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = own(&client);
-    drop(lock.write().acquire().await.unwrap()); // makes the path
+    drop(lock.write().acquire().await.unwrap()); // creates the path
     settle().await;
     record.take();
     let mut writers = vec![lock.write().acquire().await.unwrap()];
@@ -224,9 +226,9 @@ async fn coming_in_again_and_again() {
     expect_nobody(&server, "released").await;
 }
 
-/// Whoever writes more than once becomes a reader once it writes no more.
+/// An owner with several write guards becomes a reader when the last of them is downgraded.
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_among_several_guards() {
+async fn downgrade_keeps_writing_until_the_last_write_guard() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = own(&client);

@@ -1,5 +1,6 @@
-//! A connection from which the client reads step by step: the first bytes of a frame, the rest
-//! of it, the first bytes of the next.
+//! A connection that delivers bytes to the client in steps.
+//!
+//! Each frame takes two steps: its first bytes, then the rest.
 
 use std::collections::VecDeque;
 use std::future::{Future, ready};
@@ -12,16 +13,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use zk_recipes::session::{Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
 
-/// Where a frame is broken off: within its header.
+/// Length of the first step of a frame, which ends within the header.
 const FIRST_LEN: usize = 5;
 
-/// How many steps the client may still take: any number at first.
+/// Limit on the steps that the client may still read.
+///
+/// The limit is off at first.
 #[derive(Clone, Default)]
 pub(crate) struct Steps(Arc<Mutex<Allowed>>);
 
 #[derive(Default)]
 struct Allowed {
-    /// Any number, if it is `None`.
+    /// `None` means that the limit is off.
     left: Option<usize>,
     reader: Option<Waker>,
 }
@@ -43,12 +46,14 @@ impl Steps {
         reader.into_iter().for_each(Waker::wake);
     }
 
-    /// True if they were enough.
+    /// Returns true unless the limit is used up.
     pub(crate) fn are_left(&self) -> bool {
         self.lock().left != Some(0)
     }
 
-    /// False if there are none, of which the reader is told when that changes.
+    /// Uses one step, and returns true.
+    ///
+    /// Returns false if no step is left. A change of the limit then wakes the reader.
     fn take(&self, cx: &Context<'_>) -> bool {
         let mut allowed = self.lock();
         match &mut allowed.left {
@@ -69,7 +74,7 @@ impl Steps {
     }
 }
 
-/// Connects to the only server.
+/// Connector to the only server, over a stepped stream.
 #[derive(Clone)]
 pub(crate) struct Stepped {
     pub(crate) server: TestServer,
@@ -96,15 +101,16 @@ impl Connector for Stepped {
 pub(crate) struct SteppedStream {
     stream: MemoryStream,
     steps: Steps,
-    /// Less than a frame.
+    /// Bytes of an incomplete frame.
     arrived: Vec<u8>,
-    /// What the client has not been given.
+    /// Pieces that the client has not read.
     pieces: VecDeque<Vec<u8>>,
 }
 
 impl SteppedStream {
-    /// Takes in what the server has sent; true if that was the end, with which is lost what has
-    /// not been given away.
+    /// Reads all bytes that the server has sent.
+    ///
+    /// Returns `Ready` at the end of the stream and on an error. Unread pieces are then lost.
     fn poll_server(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut chunk = [0; 4096];

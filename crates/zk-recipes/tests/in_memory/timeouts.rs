@@ -1,4 +1,4 @@
-//! An acquisition with a timeout returns in that time, whatever becomes of the connection.
+//! An acquisition with a timeout returns in that time, in every state of the connection.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,16 +14,16 @@ use zk_testing::{Cut, Op, TestServer};
 
 use crate::{T, children, client, now, settle};
 
-/// How much later than its timeout an acquisition may return.
+/// Maximum delay of an acquisition beyond its timeout.
 const LATE: Duration = Duration::from_millis(20);
 
 const TIMEOUTS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(30), Duration::from_secs(2)];
 
-/// Whether it was acquired, or why not.
+/// Future that returns whether the lock was acquired, or the text of the error.
 type Acquired = Pin<Box<dyn Future<Output = Result<bool, String>> + Send>>;
 
-/// Everything with a timeout. Each uses a path of its own.
+/// Kinds of acquisitions with a timeout. Each recipe has its own path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Mutex,
@@ -51,7 +51,7 @@ impl Kind {
     ];
 
     fn acquire(self, client: &Client, timeout: Duration) -> Acquired {
-        /// Says whether it was acquired, and releases it.
+        /// Returns whether the lock was acquired, and releases it.
         macro_rules! told {
             ($asked:expr) => {
                 match $asked.await {
@@ -97,19 +97,19 @@ fn several(client: &Client) -> MultiLock {
     MultiLock::new(locks)
 }
 
-/// What is the matter while somebody acquires.
+/// State of the lock, the connection or the session during an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
     Held,
     NotConnected,
-    /// The server takes connections, and does not answer the handshake.
+    /// The server accepts connections, and does not answer the handshake.
     SilentHandshake,
-    /// The server answers nothing.
+    /// The server answers no request.
     Hanging,
-    /// The server answers nothing but the creation of nodes, and so no release either.
+    /// The server answers no delete, no list and no read of data. A release is not answered either.
     HangingAfterCreate,
-    /// The server says that it has too much to do.
+    /// The server throttles every request.
     Throttled,
     /// The session is being closed, and the server does not answer.
     Closing,
@@ -212,9 +212,9 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
     }
 }
 
-/// One of the locks fails, and those before it cannot be released.
+/// One of the locks fails, and the locks before it cannot be released.
 #[tokio::test(start_paused = true)]
-async fn multi_lock_reports_a_failure_in_time_when_no_release_is_answered() {
+async fn multi_lock_fails_in_time_when_no_release_is_answered() {
     for timeout in TIMEOUTS {
         let server = TestServer::in_memory();
         let client = client(&server, 1).await;
@@ -236,7 +236,7 @@ async fn multi_lock_reports_a_failure_in_time_when_no_release_is_answered() {
 
 /// The loss of the first lock ends the wait for the second one.
 #[tokio::test(start_paused = true)]
-async fn multi_lock_reports_a_loss_in_time_when_no_release_is_answered() {
+async fn multi_lock_reports_loss_in_time_when_no_release_is_answered() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let held = Mutex::new(&other, "/b").unwrap().acquire().await.unwrap();
@@ -270,13 +270,13 @@ async fn zero_timeout_acquires_a_free_lock_within_its_attempt_time() {
         assert_eq!(acquired.is_some(), is_acquired, "{delay:?}");
         assert!(start.elapsed() <= ATTEMPT_TIME + Duration::from_millis(1));
         drop(acquired);
-        // reason: virtual time, in which what was left is deleted
+        // reason: virtual time, in which the remaining nodes are deleted
         tokio::time::sleep(T).await;
         assert_eq!(children(&server, "/m"), [""; 0]);
     }
 }
 
-/// Neither before the request is sent nor after its answer is lost.
+/// The connection is lost before the request is sent, or together with the answer.
 #[tokio::test(start_paused = true)]
 async fn try_acquire_does_not_wait_for_a_connection() {
     let server = TestServer::in_memory();
@@ -320,14 +320,14 @@ async fn try_acquire_does_not_wait_for_a_connection() {
             );
             assert!(error.to_string().contains("connection"), "{error}");
             server.accept_connects(0);
-            // reason: virtual time, in which the connection comes back
+            // reason: virtual time, in which the client reconnects
             tokio::time::sleep(T / 4).await;
             assert!(lost.is_none_or(|lost| lost.count() == 1) && client.is_connected());
             let left = ["/m", "/rw", "/s/leases"].map(|path| children(&server, path).len());
             assert_eq!(left, [0; 3], "cut before: {is_cut_before}, {path}");
         }
     }
-    // What an owner holds needs no connection.
+    // Re-acquiring a lock that its owner holds needs no connection.
     let owned = lock.owned_by(&Owner::new());
     let guard = owned.acquire().await.unwrap();
     server.refuse_connects(0);
@@ -337,7 +337,7 @@ async fn try_acquire_does_not_wait_for_a_connection() {
     drop(guard);
 }
 
-/// Whatever it waits for at that moment: an answer, or the time to renew the lease.
+/// The attempt waits for an answer, or for the time to renew the lease.
 #[tokio::test(start_paused = true)]
 async fn try_acquire_ends_with_the_connection() {
     let mut cut_short = 0;
@@ -355,7 +355,7 @@ async fn try_acquire_ends_with_the_connection() {
         tokio::time::sleep(T * sixteenths / 16).await;
         server.refuse_connects(0);
         server.connection_of(client.session_id()).cut(Cut::Rst);
-        // The end of the connection comes behind the answers that were late already.
+        // The loss of the connection is reported after the answers that were already late.
         while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
         let cut = now();
         match asked.await.unwrap() {
@@ -390,9 +390,9 @@ async fn try_acquire_ends_with_the_session() {
     }
 }
 
-/// Another lock is not free, and the connection is lost while the first is given back.
+/// The second lock is held, and the connection is lost while the first lock is released.
 #[tokio::test(start_paused = true)]
-async fn several_locks_are_given_back_without_waiting_for_a_connection() {
+async fn multi_lock_releases_without_waiting_for_a_connection() {
     let server = TestServer::in_memory();
     let (client, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = |path: &str| Arc::new(Mutex::new(&client, path).unwrap()) as Arc<dyn Lock>;
@@ -406,7 +406,7 @@ async fn several_locks_are_given_back_without_waiting_for_a_connection() {
     settle().await;
     assert!(!client.is_connected());
     server.accept_connects(0);
-    // reason: virtual time, in which the connection comes back
+    // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 4).await;
     assert_eq!(children(&server, "/first").len(), 0);
 }

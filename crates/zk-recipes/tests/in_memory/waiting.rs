@@ -1,4 +1,4 @@
-//! A place in the queue that can be seen, and what it costs to see it.
+//! Place of a waiter in the queue, and the requests that the caller sends to follow it.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn mutex(client: &Client) -> Mutex {
     Mutex::new(client, PATH).unwrap()
 }
 
-/// So many who wait, one after the other, and keep the lock until they are told.
+/// Queues `count` waiters, one after the other. Each keeps the lock until its guard is dropped.
 async fn crowd(client: &Client, count: usize) -> Vec<JoinHandle<Guard>> {
     let mut crowd = Vec::new();
     for _ in 0..count {
@@ -37,7 +37,7 @@ fn path_of(server: &TestServer, place: usize) -> String {
     format!("{PATH}/{}", children(server, PATH)[place])
 }
 
-/// Moves on until nobody is in the way, and tells what was seen.
+/// Waits until no contender is ahead, and returns each number ahead that it saw.
 async fn seen(waiting: &mut Waiting) -> Vec<usize> {
     let mut seen = vec![waiting.place().ahead];
     while waiting.place().ahead > 0 {
@@ -49,10 +49,10 @@ async fn seen(waiting: &mut Waiting) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_is_had_in_two_steps_at_the_price_of_another_look() {
+async fn enqueue_of_a_free_mutex_costs_one_more_list() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
-    drop(mutex(&client).acquire().await.unwrap()); // makes the path
+    drop(mutex(&client).acquire().await.unwrap()); // creates the path
     settle().await;
     record.take();
     let mut waiting = mutex(&client).enqueue().await.unwrap();
@@ -69,13 +69,13 @@ async fn a_free_lock_is_had_in_two_steps_at_the_price_of_another_look() {
     assert_eq!(record.take(), [[DELETE]]);
 }
 
-/// As the documentation of `enqueue` says.
+/// The documentation of `enqueue` states this cost.
 #[tokio::test(start_paused = true)]
-async fn both_sides_of_a_free_read_write_lock_are_acquired_by_one_more_list() {
+async fn enqueue_of_both_free_rwlock_sides_costs_one_more_list() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = RwLock::new(&client, "/rw").unwrap();
-    drop(lock.write().acquire().await.unwrap()); // makes the path
+    drop(lock.write().acquire().await.unwrap()); // creates the path
     settle().await;
     record.take();
     let reading = lock.read().enqueue().await.unwrap();
@@ -92,7 +92,7 @@ async fn both_sides_of_a_free_read_write_lock_are_acquired_by_one_more_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_place_is_seen_as_those_ahead_go() {
+async fn place_is_updated_as_contenders_ahead_leave() {
     let server = TestServer::in_memory();
     let (one, record) = recorded_client(&server, 1).await;
     let other = client(&server, 2).await;
@@ -144,9 +144,9 @@ async fn the_place_is_seen_as_those_ahead_go() {
     assert!(guard.is_held());
 }
 
-/// Between two and none every one who goes is seen, holder or not.
+/// With at most two contenders ahead, each departure is seen, of the holder or of the other waiter.
 #[tokio::test(start_paused = true)]
-async fn from_two_ahead_on_the_place_is_exact_without_a_request() {
+async fn place_is_exact_without_requests_from_two_ahead_on() {
     let server = TestServer::in_memory();
     let (one, record) = recorded_client(&server, 1).await;
     let other = client(&server, 2).await;
@@ -180,7 +180,7 @@ async fn from_two_ahead_on_the_place_is_exact_without_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_is_dropped_leaves_the_queue() {
+async fn dropped_waiting_leaves_the_queue() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let held = mutex(&client).acquire().await.unwrap();
@@ -196,10 +196,12 @@ async fn a_place_that_is_dropped_leaves_the_queue() {
     held.release().await.unwrap();
 }
 
-/// Whoever waits a little at a time loses nothing by it, and is not let in by mistake, not
-/// even when the watch has fired for another reason than the end of the node.
+/// A caller can drop and repeat the wait without losing its place.
+///
+/// It does not acquire the lock by mistake, even if the watch fires for another reason than the
+/// deletion.
 #[tokio::test(start_paused = true)]
-async fn to_wait_a_little_at_a_time_is_to_wait() {
+async fn moved_dropped_repeatedly_keeps_the_place() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for polls in 1..6 {
@@ -231,10 +233,11 @@ async fn to_wait_a_little_at_a_time_is_to_wait() {
     }
 }
 
-/// The node is deleted by somebody while it waits a little at a time: it queues again,
-/// with one node whatever is dropped, and whatever answer is lost.
+/// Another client deletes the waiter's node while the caller drops and repeats the wait.
+///
+/// The waiter queues again with exactly one node, after any dropped wait and any lost answer.
 #[tokio::test(start_paused = true)]
-async fn who_is_robbed_of_its_node_queues_again_at_the_end() {
+async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for loses_an_answer in [false, true] {
@@ -255,7 +258,7 @@ async fn who_is_robbed_of_its_node_queues_again_at_the_end() {
                     tokio::task::yield_now().await;
                 }
             }
-            // reason: virtual time; a connection that was cut is made again
+            // reason: virtual time, in which the client reconnects
             tokio::time::sleep(T / 4).await;
             while waiting.place().ahead < 2 {
                 waiting.moved().await.unwrap();
@@ -274,7 +277,7 @@ async fn who_is_robbed_of_its_node_queues_again_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_connection_costs_nobody_its_place() {
+async fn place_survives_a_lost_connection() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let held = mutex(&other).acquire().await.unwrap();
@@ -294,7 +297,7 @@ async fn a_lost_connection_costs_nobody_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_counts_the_writers_and_a_writer_everybody() {
+async fn reader_counts_writers_ahead_and_writer_counts_all() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = rw(&one);
@@ -328,7 +331,7 @@ async fn a_reader_counts_the_writers_and_a_writer_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_holds_the_lock_does_not_queue() {
+async fn owner_that_holds_the_lock_does_not_queue() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = RwLock::new(&client, "/rw").unwrap().owned_by(&Owner::new());
@@ -354,7 +357,7 @@ async fn an_owner_that_holds_the_lock_does_not_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_contender_is_not_counted() {
+async fn foreign_nodes_are_not_counted_in_the_place() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     client.create(PATH, b"", CreateMode::Persistent).await.unwrap();

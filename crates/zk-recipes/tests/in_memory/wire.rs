@@ -1,4 +1,4 @@
-//! A connection that keeps a record of what the client writes.
+//! A connection that records the operations that the client sends.
 
 use std::future::Future;
 use std::io;
@@ -12,38 +12,38 @@ use zk_testing::{MemoryStream, TestServer};
 
 use crate::config;
 
-/// Connects to one server after the other, as it is told, and writes down the operations.
+/// Connector to the server chosen with [`Record::move_to`]. It records the operations.
 #[derive(Clone)]
 pub(crate) struct Recorded {
     server: TestServer,
     record: Record,
 }
 
-/// What was written, for as long as nobody has asked.
+/// Record of the client's writes since the last call of [`Record::take`].
 #[derive(Clone, Default)]
 pub(crate) struct Record(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
-    /// The opcodes of each write.
+    /// Opcodes of each write.
     writes: Vec<Vec<i32>>,
     bytes_read: usize,
-    /// Which server is connected to.
+    /// Index of the server for the next connection.
     server: usize,
 }
 
 impl Record {
-    /// The opcodes since the last call, as many together as were written in one go.
+    /// Returns the opcodes since the last call, grouped by write.
     pub(crate) fn take(&self) -> Vec<Vec<i32>> {
         std::mem::take(&mut self.seen().writes)
     }
 
-    /// How many bytes came from the server since the last call.
+    /// Returns the number of bytes read from the server since the last call.
     pub(crate) fn take_bytes_read(&self) -> usize {
         std::mem::take(&mut self.seen().bytes_read)
     }
 
-    /// The next connection is to this server.
+    /// Directs the next connection to this server.
     pub(crate) fn move_to(&self, server: usize) {
         self.seen().server = server;
     }
@@ -52,18 +52,19 @@ impl Record {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many requests were sent since the last call, without those of the lease and the end.
+    /// Returns the number of requests since the last call, without lease requests and the close
+    /// request.
     pub(crate) fn count(&self) -> usize {
         without_lease(self.take().concat()).into_iter().filter(|op| *op != CLOSE).count()
     }
 }
 
-/// A client whose requests are recorded.
+/// Connects a client, and records its requests.
 pub(crate) async fn recorded_client(server: &TestServer, seed: u128) -> (Client, Record) {
     recorded(config(seed), server).await
 }
 
-/// As [`recorded_client`], with this configuration.
+/// Connects a client with this configuration, and records its requests.
 pub(crate) async fn recorded(config: Config, server: &TestServer) -> (Client, Record) {
     let record = Record::default();
     let connector = Recorded { server: server.clone(), record: record.clone() };
@@ -116,7 +117,7 @@ impl AsyncWrite for RecordedStream {
             assert_eq!(len, buf.len(), "a pipe in memory takes it all");
             let mut ops = opcodes(buf);
             if !std::mem::replace(&mut self.greeted, true) {
-                ops.remove(0); // the connect request has none
+                ops.remove(0); // the connect request has no opcode
             }
             self.record.seen().writes.push(ops);
         }
@@ -132,7 +133,7 @@ impl AsyncWrite for RecordedStream {
     }
 }
 
-/// Removes the requests by which the session keeps itself alive and its lease renewed.
+/// Removes heartbeats and the requests that renew the lease.
 pub(crate) fn without_lease(mut sent: Vec<i32>) -> Vec<i32> {
     sent.retain(|op| ![PING, LEASE_SYNC, LEASE_MULTI].contains(op));
     sent
@@ -149,10 +150,10 @@ fn opcodes(mut bytes: &[u8]) -> Vec<i32> {
     ops
 }
 
-/// The opcode, or one of the codes below that stand for one use of it.
+/// Returns the opcode, or one of the codes below for a special use of it.
 fn code_of(op: i32, body: &[u8]) -> i32 {
     match op {
-        // Nothing but the header that ends the operations.
+        // The body is only the header that ends the operations.
         MULTI if body.len() == 9 => LEASE_MULTI,
         SYNC if body[4..] == *b"/" => LEASE_SYNC,
         GET_CHILDREN2 => {
@@ -166,12 +167,13 @@ fn code_of(op: i32, body: &[u8]) -> i32 {
     }
 }
 
-/// Recorded for a getChildren2 that watches the node of a contender. [`GET_CHILDREN2`] is
-/// recorded for a list of a queue.
+/// Code of a getChildren2 that watches the node of a contender.
+///
+/// [`GET_CHILDREN2`] is the code of a list of a queue.
 pub(crate) const WATCH_NODE: i32 = 1_012;
-/// Recorded for the empty transaction that renews the lease.
+/// Code of the empty transaction that renews the lease.
 pub(crate) const LEASE_MULTI: i32 = 1_014;
-/// Recorded for the `sync` of the root that renews the lease.
+/// Code of the `sync` of the root that renews the lease.
 pub(crate) const LEASE_SYNC: i32 = 1_009;
 
 pub(crate) const CLOSE: i32 = -11;

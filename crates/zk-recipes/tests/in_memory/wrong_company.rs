@@ -1,4 +1,4 @@
-//! Recipes that do not exclude each other, on one path.
+//! Different recipes on one path, which do not exclude each other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{T, children, client, settle};
 
 const PATH: &str = "/app/lock";
 
-/// A lock of each recipe, and of each side of it.
+/// A lock of each recipe, and of each side of the read-write lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Mutex,
@@ -36,7 +36,7 @@ impl Kind {
     ];
 
     fn lock(self, client: &Client, allows: bool) -> Arc<dyn Lock> {
-        /// The handle, which allows foreign nodes or does not.
+        /// Builds the handle, and allows foreign nodes if `allows`.
         macro_rules! handle {
             ($lock:expr) => {{
                 let lock = $lock.unwrap();
@@ -55,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// What its nodes look like; `None` if they are not known to be of a recipe.
+    /// Returns the recipe that the node names show, or `None` if they show none.
     fn recipe(self) -> Option<Recipe> {
         match self {
             Self::Mutex => Some(Recipe::Mutex),
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// True if it refuses a path with a node of the other.
+    /// Returns true if this lock refuses a path with a node of the other.
     fn refuses(self, other: Self) -> bool {
         let own = self.recipe().unwrap_or(Recipe::Mutex);
         other.recipe().is_some_and(|other| other != own)
@@ -120,9 +120,9 @@ async fn each_recipe_refuses_a_path_with_nodes_of_another() {
     }
 }
 
-/// Also one that waits its turn, of several locks, and with a place in the queue.
+/// The ways are `enqueue`, a timeout, a multi-lock, and several permits.
 #[tokio::test(start_paused = true)]
-async fn foreign_node_is_found_on_every_way_to_a_lock() {
+async fn foreign_node_is_found_by_every_way_to_acquire() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let held = RwLock::new(&one, PATH).unwrap().write().acquire().await.unwrap();
@@ -147,7 +147,7 @@ async fn foreign_node_is_found_on_every_way_to_a_lock() {
     held.check().await.unwrap();
 }
 
-/// Of two that come at the same time one may be refused, or both, and never none.
+/// Of two concurrent contenders one or both are refused.
 #[tokio::test(start_paused = true)]
 async fn two_recipes_never_hold_one_path_together() {
     for delay in 0..12 {
@@ -164,7 +164,8 @@ async fn two_recipes_never_hold_one_path_together() {
                     if is_used {
                         one.make_path(PATH, Parents::Persistent).await.unwrap();
                     }
-                    // Answers of the first take their time, each, so the other comes in between.
+                    // Each answer to the first client is delayed, so the second one acquires in
+                    // between.
                     drop(
                         server
                             .on_any_request()
@@ -184,9 +185,9 @@ async fn two_recipes_never_hold_one_path_together() {
     }
 }
 
-/// Curator's nodes of its recipes, with and without its protection, and those of other recipes.
+/// Nodes of Curator's lock recipes, with and without protection, and nodes of other recipes.
 #[tokio::test(start_paused = true)]
-async fn foreign_nodes_are_told_by_their_names() {
+async fn foreign_nodes_are_recognized_by_their_names() {
     const UUID: &str = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";
     let of_others = ["latch-0000000001", "member-0000000001", "0000000001", "lock-x", "readme"];
     let names = [
@@ -220,8 +221,9 @@ async fn foreign_nodes_are_told_by_their_names() {
     }
 }
 
-/// A node called `leases` may be anybody's. An empty one is that of a semaphore that is not in use
-/// at the moment, until the server removes it.
+/// A node called `leases` may belong to any application.
+///
+/// An empty one belongs to a semaphore that is not in use, until the server removes it.
 #[tokio::test(start_paused = true)]
 async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
     let server = TestServer::in_memory();
@@ -240,7 +242,7 @@ async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
     settle().await;
     assert!(server.reap_containers() >= 2);
     let held = mutex.acquire().await.expect("the semaphore has gone");
-    // The handle has looked before, at nodes that are not there any more.
+    // The handle has checked the path before. The nodes that it saw then have been removed.
     for is_try in [true, false] {
         let lock: Arc<dyn Lock> = Arc::new(permits.clone());
         let refused = acquire(&lock, is_try).await.unwrap_err();
@@ -255,8 +257,8 @@ async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
     mutex.acquire().await.expect("it is somebody else's").release().await.unwrap();
 }
 
-/// A semaphore that is refused, or gives up before it could be, must not leave a node for which the
-/// others refuse the path.
+/// A semaphore that is refused or dropped must not leave a node that makes other recipes refuse the
+/// path.
 #[tokio::test(start_paused = true)]
 async fn semaphore_beside_another_recipe_makes_no_leases() {
     for (wait, is_try) in (0..20).flat_map(|wait| [(wait, true), (wait, false)]) {
@@ -296,7 +298,7 @@ async fn mutex_is_acquired_beside_leases_that_were_never_used() {
     assert!(unused > 0);
 }
 
-/// The request of a look that is lost with the connection is made again.
+/// A check is repeated if its answer is lost with the connection.
 #[tokio::test(start_paused = true)]
 async fn foreign_node_is_found_after_a_lost_answer() {
     for (first, second) in [(Kind::Mutex, Kind::Semaphore), (Kind::Semaphore, Kind::Mutex)] {
@@ -310,7 +312,7 @@ async fn foreign_node_is_found_after_a_lost_answer() {
                 drop(server.on(op).session(session).nth(nth).apply_then_drop_reply());
                 let refused = second.lock(&other, false).acquire_boxed().await.unwrap_err();
                 assert!(matches!(refused, LockError::ForeignNode { .. }), "{refused}");
-                // reason: virtual time, in which what was left is deleted
+                // reason: virtual time, in which the remaining nodes are deleted
                 tokio::time::sleep(T / 4).await;
                 assert_eq!(nodes(&server), 1, "{op:?} {nth}");
                 drop(held);
@@ -319,13 +321,13 @@ async fn foreign_node_is_found_after_a_lost_answer() {
     }
 }
 
-/// What the check costs on the wire.
+/// Requests that the check sends.
 #[tokio::test(start_paused = true)]
-async fn company_check_costs_what_the_documentation_says() {
+async fn foreign_node_check_costs_what_the_documentation_says() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
     let mutex = Mutex::new(&client, PATH).unwrap();
-    mutex.acquire().await.unwrap().release().await.unwrap(); // makes the path
+    mutex.acquire().await.unwrap().release().await.unwrap(); // creates the path
     for name in ["zzz", "locks"] {
         client.create(&format!("{PATH}/{name}"), b"", CreateMode::Persistent).await.unwrap();
     }
@@ -339,7 +341,7 @@ async fn company_check_costs_what_the_documentation_says() {
     assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], look, vec![DELETE]]);
 
     let semaphore = Semaphore::new(&client, "/s", 1).unwrap();
-    semaphore.acquire().await.unwrap().release().await.unwrap(); // makes the path
+    semaphore.acquire().await.unwrap().release().await.unwrap(); // creates the path
     settle().await;
     let enter = vec![CREATE2, GET_CHILDREN2];
     let first = vec![CREATE2, GET_CHILDREN2, GET_CHILDREN2];

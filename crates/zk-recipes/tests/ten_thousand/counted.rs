@@ -1,4 +1,4 @@
-//! A connection whose traffic is counted, and futures whose polls are.
+//! A connection that counts its traffic, and futures that count their polls.
 
 use std::future::{Future, ready};
 use std::io;
@@ -11,29 +11,29 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use zk_recipes::session::{Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
 
-/// Connects to the only server, whose own allocations are not counted.
+/// Connector to the only server. Allocations of the server are not counted.
 #[derive(Clone)]
 pub(crate) struct Counted {
     server: TestServer,
     traffic: Traffic,
 }
 
-/// What went over the wire so far.
+/// Traffic since the last call of [`Traffic::take`].
 #[derive(Clone, Default)]
 pub(crate) struct Traffic(Arc<Mutex<Sums>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sums {
-    /// Requests, without heartbeats.
+    /// Requests, without heartbeats and transactions.
     pub(crate) requests: usize,
-    /// How many of them asked for a list.
+    /// Requests for a list of children.
     pub(crate) lists: usize,
     pub(crate) bytes_out: usize,
     pub(crate) bytes_in: usize,
 }
 
 impl Traffic {
-    /// What went over since the last call.
+    /// Returns the traffic since the last call.
     pub(crate) fn take(&self) -> Sums {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -127,7 +127,7 @@ fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     result.unwrap()
 }
 
-/// How often some futures were polled.
+/// Counter of the polls of some futures.
 #[derive(Clone, Default)]
 pub(crate) struct Polls(Arc<AtomicUsize>);
 
@@ -136,7 +136,7 @@ impl Polls {
         PolledFuture { count: self.0.clone(), future: Box::pin(future) }
     }
 
-    /// How often it was since the last call.
+    /// Returns the number of polls since the last call.
     pub(crate) fn take(&self) -> usize {
         self.0.swap(0, Ordering::Relaxed)
     }

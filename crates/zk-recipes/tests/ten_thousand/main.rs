@@ -1,8 +1,8 @@
-//! Ten thousand waiters in one process, on one session: what each of them takes, and what it
-//! costs to let them through one by one. Counted, under a stopped clock.
+//! Ten thousand waiters in one process, on one session: the memory of each waiter, and the cost of
+//! each hand-off.
 //!
-//! A test binary of its own because it counts allocations. What the server allocates, which is
-//! in this process as well, is left out.
+//! The tests count under a paused clock. They are a separate test binary because they count
+//! allocations. The server runs in this process too, and its allocations are left out.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,18 +26,18 @@ use counted::{Counted, Polls, Traffic};
 
 const WAITERS: usize = 10_000;
 
-/// What a waiter may take: its task, its future, its watches, its strings.
+/// Maximum memory of a waiter: its task, its future, its watches, its strings.
 const BYTES_MAX: usize = 4_096;
 
-/// How many are let through, of each queue, to see what that costs.
+/// Number of hand-offs that are measured in each queue.
 const HAND_OFFS: usize = 200;
 
-/// A name in a list, with its length in front: `_c_`, a UUID, `-lock-` and ten digits.
+/// Length of a name in a list, with its length prefix: `_c_`, a UUID, `-lock-` and ten digits.
 const NAME_LEN: usize = 4 + 55;
 
-/// Most of the time goes into the lists that servers answer with.
+/// The lists that the server answers with take most of the time.
 #[test]
-fn ten_thousand_waiters_take_4_kib_each_and_a_hand_off_wakes_two_of_them() {
+fn waiters_take_4_kib_each_and_a_hand_off_wakes_two() {
     let mut short = World::new();
     short.queue_up(HAND_OFFS + 100, mutex);
     let mut long = World::new();
@@ -47,20 +47,20 @@ fn ten_thousand_waiters_take_4_kib_each_and_a_hand_off_wakes_two_of_them() {
 
     let [short, long] = [&mut short, &mut long].map(World::let_through);
     println!("in a short queue {short:?}\nin a long queue  {long:?}");
-    // The next one in line owns the lock by the event, and sleeps over its hold; the one behind
-    // it asks for a list, and wakes again with the answer.
+    // The next in line acquires the lock by the event, and sleeps during its hold. The waiter
+    // behind it requests a list, and wakes again with the answer.
     assert_eq!((long.polls, long.driver_polls), (short.polls, short.driver_polls));
     assert!(long.polls <= 4 && long.driver_polls <= 5, "{long:?}");
-    // Out: a list is asked for, a node deleted. In: the event and a list, which is as long as
-    // the queue; it is asked for while the lock is held, and nobody waits for it.
+    // Sent: a request for a list, and a delete. Received: the event, and a list as long as the
+    // queue. The list is requested while the lock is held, and delays no acquisition.
     assert_eq!((long.requests, long.bytes_out), (short.requests, short.bytes_out));
     assert_eq!(long.requests, 2);
     assert!(long.bytes_in <= WAITERS * NAME_LEN + 500, "{long:?}");
 }
 
-/// The other recipes, in shorter queues.
+/// The other recipes have shorter queues.
 #[test]
-fn a_waiter_for_any_lock_takes_at_most_4_kib() {
+fn waiter_of_any_recipe_takes_at_most_4_kib() {
     let bytes = [
         ("reader", World::new().queue_up(1_000, reader)),
         ("writer", World::new().queue_up(1_000, writer)),
@@ -96,7 +96,7 @@ async fn permits(lock: Locks) {
     settle().await;
 }
 
-/// The handles, which all waiters of a process share.
+/// Handles that all waiters of a process share.
 type Locks = Arc<Handles>;
 
 struct Handles {
@@ -114,7 +114,7 @@ impl Handles {
         })
     }
 
-    /// Holds them all.
+    /// Acquires all locks and permits.
     async fn hold(&self) -> (Guard, WriteGuard, Lease) {
         let mutex = self.mutex.acquire().await.unwrap();
         let writer = self.rw.write().acquire().await.unwrap();
@@ -122,19 +122,19 @@ impl Handles {
     }
 }
 
-/// A server, a session whose waiters are counted, and another one that holds the locks.
+/// A server, a session with counted waiters, and another session that holds the locks.
 struct World {
     runtime: Runtime,
     locks: Locks,
     holder: Locks,
     traffic: Traffic,
-    /// Of the waiters.
+    /// Polls of the waiters.
     polls: Polls,
     driver_polls: Polls,
     waiters: Vec<JoinHandle<()>>,
 }
 
-/// What it costs, one hand-off with another.
+/// Average cost of a hand-off.
 #[derive(Debug)]
 struct HandOff {
     polls: usize,
@@ -166,13 +166,13 @@ impl World {
         Self { runtime, locks, holder, traffic, polls, driver_polls, waiters }
     }
 
-    /// Lets so many wait behind somebody who holds the lock; how many bytes each takes.
+    /// Queues `count` waiters behind a holder, and returns the bytes that each waiter takes.
     fn queue_up<F>(&mut self, count: usize, wait: fn(Locks) -> F) -> usize
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let held = self.runtime.block_on(self.holder.hold());
-        self.enter(50, wait); // what is there once for all of them
+        self.enter(50, wait); // allocates what all waiters share
         let allocated = allocation_counter::measure(|| self.enter(count - 50, wait));
         assert!(self.waiters.iter().all(|waiter| !waiter.is_finished()), "the lock is held");
         drop(held);
@@ -187,7 +187,7 @@ impl World {
         runtime.block_on(async {
             for n in 0..count {
                 waiters.push(tokio::spawn(polls.counted(wait(locks.clone()))));
-                // Some at a time: what they are answered is as long as the queue.
+                // Waiters queue in batches, because each answer is as long as the queue.
                 if n % 50 == 49 {
                     settle().await;
                 }
@@ -196,11 +196,12 @@ impl World {
         });
     }
 
-    /// Lets the first of them through.
+    /// Lets the first waiters acquire and release in turn, and returns the average cost of a
+    /// hand-off.
     fn let_through(&mut self) -> HandOff {
         let through =
             |waiters: &[JoinHandle<()>]| waiters.iter().filter(|it| it.is_finished()).count();
-        // The first few are not like the others, who know who is ahead of them.
+        // The first few waiters differ: the later ones already know the contenders ahead of them.
         let wait_for = |this: &Self, count: usize| {
             this.runtime.block_on(async {
                 while through(&this.waiters) < count {
@@ -224,8 +225,10 @@ impl World {
 
 const HOLD: Duration = Duration::from_millis(10);
 
-/// Lets everybody do what they can do without time passing, or nearly so.
+/// Lets all tasks run until they wait for time to pass.
+///
+/// The paused clock advances by [`HOLD`].
 async fn settle() {
-    // reason: the clock is stopped, and goes on when nobody has anything to do
+    // reason: the paused clock advances when no task is ready
     tokio::time::sleep(HOLD).await;
 }
