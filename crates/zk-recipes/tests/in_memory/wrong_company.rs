@@ -293,7 +293,7 @@ async fn mutex_is_acquired_beside_leases_that_were_never_used() {
         settle().await;
         server.reap_containers();
         unused += usize::from(children(&server, PATH).contains(&"leases".to_owned()));
-        Mutex::new(&one, PATH).unwrap().acquire().await.unwrap();
+        drop(Mutex::new(&one, PATH).unwrap().acquire().await.unwrap());
     }
     assert!(unused > 0);
 }
