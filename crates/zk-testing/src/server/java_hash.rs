@@ -123,7 +123,7 @@ impl JavaSet {
         })
     }
 
-    /// Returns the names in the order of a `clone()`, whose table has the smallest sufficient size.
+    /// Returns the names in the order of a `clone()`. Its table has the smallest sufficient size.
     pub(crate) fn iter_clone(&self) -> impl Iterator<Item = &str> {
         // tableSizeFor((int) (size / 0.75f + 1)), as up to Java 18.
         let capacity = (self.len * 4 / 3 + 1).next_power_of_two();

@@ -4,8 +4,8 @@
 //! real ensemble:
 //!
 //! * A new leader restarts the clock of every session when it starts, with the timeout of the
-//!   `createSession` transaction. (The constructor of `SessionTrackerImpl` does this with the
-//!   timeouts that `ZKDatabase` has read from the log.)
+//!   `createSession` transaction. In a real server, the constructor of `SessionTrackerImpl` does
+//!   this with the timeouts that `ZKDatabase` has read from the log.
 //! * A server that changes its leader closes all its client connections and loses its touch table
 //!   (`Learner.shutdown`, `LearnerZooKeeperServer.createSessionTracker`).
 //! * Zxids continue in a new epoch.

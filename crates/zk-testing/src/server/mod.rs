@@ -257,7 +257,7 @@ impl Ensemble {
         self.settle();
     }
 
-    /// Removes a connection whose client has disconnected or whose stream has broken.
+    /// Removes a connection after its client has disconnected or its stream has broken.
     pub fn disconnected(&mut self, now: Instant, id: ConnectionId) {
         self.advance(now);
         self.forget(id);

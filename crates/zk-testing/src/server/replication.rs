@@ -175,7 +175,7 @@ impl Ensemble {
         at == self.leader || self.servers[at].isolated.is_some()
     }
 
-    /// Assigns zxid and time to a transaction and makes every server apply it that can.
+    /// Assigns zxid and time to a transaction. Every server that can apply it now does so.
     pub(super) fn commit(&mut self, session_id: i64, body: TxnBody, origin: Option<Origin>) {
         self.zxid += 1;
         let time_ms = self.clock.wall_ms(self.now);

@@ -152,8 +152,8 @@ impl Settings {
         self
     }
 
-    /// Sets the digest of the super user, who passes every ACL check: `user:hash`, as
-    /// [`digest_id`](proto::digest_id) computes it. By default there is no super user.
+    /// Sets the digest of the super user: `user:hash`, as [`digest_id`](proto::digest_id) computes
+    /// it. The super user passes every ACL check. By default there is none.
     #[must_use]
     pub fn super_digest(mut self, id: impl Into<String>) -> Self {
         self.super_digest = Some(id.into());

@@ -15,8 +15,8 @@ use crate::server::{Ensemble, Settings};
 /// ZooKeeper server or ensemble in this process. Clones are cheap; the servers end with the last
 /// handle.
 ///
-/// Every constructor needs a tokio runtime with time enabled; those that listen also need I/O
-/// enabled. The servers use tokio's clock: under `tokio::time::pause`, waiting for a session to
+/// Every constructor needs a tokio runtime with time enabled. Constructors that listen also need
+/// I/O enabled. The servers use tokio's clock: under `tokio::time::pause`, waiting for a session to
 /// expire takes no real time.
 ///
 /// ```

@@ -52,7 +52,7 @@ fn first_failure_rolls_back_multi_and_is_reported() {
 }
 
 #[test]
-fn multi_results_contain_stat_by_release() {
+fn multi_create_results_contain_stat_by_release() {
     for version in [Version::V3_8, Version::V3_9] {
         let mut world = World::of(version);
         let client = world.connect();

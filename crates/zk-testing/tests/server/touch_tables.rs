@@ -1,4 +1,4 @@
-//! Tests of the packets that reset the leader's clock of a session, and of those that do not.
+//! Tests of touch tables, and of the packets that reset the leader's clock of a session.
 
 use std::time::{Duration, Instant};
 
