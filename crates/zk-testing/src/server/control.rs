@@ -134,8 +134,8 @@ impl Ensemble {
         resumed.stalled = false;
         let since = resumed.stalled_since.take().unwrap_or(self.now);
         if let Link::Cut { until } = &mut resumed.link {
-            // The server next checks its followers or its leader within half a tick, so a cut is
-            // not noticed at once.
+            // The server checks its followers, or its leader, every half tick. It notices an
+            // overdue cut at the first check after it resumes.
             *until = (*until).max(self.now + self.settings.tick(server) / 2);
         }
         let leader = self.leader;

@@ -4,9 +4,8 @@
 //!
 //! **The contract**: after every call, drain [`poll_output`](Ensemble::poll_output) until it is
 //! empty, and sleep no longer than [`poll_timeout`](Ensemble::poll_timeout). `now` never decreases.
-//! Report what each client [has read](Ensemble::have_read): the server keeps at most
-//! [`UNREAD_BYTES_MAX`](crate::limits::UNREAD_BYTES_MAX) unread bytes for a client and then serves
-//! it no further.
+//! Report what each client [has read](Ensemble::have_read): a client with
+//! [`UNREAD_BYTES_MAX`](crate::limits::UNREAD_BYTES_MAX) unread bytes gets no further answers.
 //!
 //! 1. A client connects: [`accept`](Ensemble::accept).
 //! 2. Bytes arrive: [`receive`](Ensemble::receive).
