@@ -1,4 +1,4 @@
-//! Requests per second over the in-memory transport, every answer checked.
+//! Measures requests per second over the in-memory transport, and checks every answer.
 //!
 //! `cargo run --release -p zk-testing --example throughput`
 
@@ -14,9 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use zk_testing::{MemoryStream, TestServer};
 
-/// Nodes that are made, with an exists and a getData each.
+/// Nodes to create, each followed by an exists and a getData.
 const NODES: usize = 100_000;
-/// Nodes whose requests leave in one write.
+/// Nodes per write; their requests are sent together.
 const NODES_PER_WRITE: usize = 32;
 const SESSIONS: usize = 2_000;
 const RUNS: usize = 5;
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes all nodes; how many requests that were.
+/// Creates and reads all nodes. Returns the number of requests.
 async fn mix(stream: &mut MemoryStream) -> Result<usize, Box<dyn Error>> {
     let (mut out, mut received) = (BytesMut::new(), BytesMut::new());
     let mut xid = 0;
@@ -72,7 +72,7 @@ async fn mix(stream: &mut MemoryStream) -> Result<usize, Box<dyn Error>> {
     Ok(usize::try_from(xid)?)
 }
 
-/// Reads the answers to a batch: in order, and what was asked for.
+/// Reads the answers to a batch and checks their order and content.
 async fn check(
     stream: &mut MemoryStream,
     received: &mut BytesMut,

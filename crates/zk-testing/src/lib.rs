@@ -1,31 +1,35 @@
-//! ZooKeeper in process, for tests: started in a millisecond, broken on purpose.
+//! In-process ZooKeeper server for tests, with fault injection.
 //!
-//! * [`TestServer`] is what a test holds: a server, or an ensemble, reachable in memory and over
-//!   TCP, whose faults read like sentences ([`faults`]).
-//! * [`FaultProxy`] puts the faults of a byte stream in front of any server, a real one above all.
-//! * [`server`] is ZooKeeper itself, as a state machine without IO or clock, for simulations that
-//!   want every event in their own hands.
+//! * [`TestServer`] is the handle of a test: one server or an ensemble, reachable in memory and
+//!   over TCP. Its [`faults`] read like sentences.
+//! * [`FaultProxy`] applies byte-stream faults in front of any server, including a real one.
+//! * [`server`] is ZooKeeper itself as a state machine without I/O or clock, for simulations that
+//!   control every event.
 //!
-//! It speaks the protocol of ZooKeeper 3.8 or 3.9 ([`Version`]), down to the order in which errors
-//! win over each other, the fields of a Stat, the order of children, and what a follower does that
-//! is cut off from its leader. `cargo xtask conform` plays random scripts at it and at a real server
-//! side by side, 20,000 and more with 3.8.0 and with 3.9.3 each; what differed was mended. (IPv6
-//! addresses in ACLs came with 3.9.4: that part is by its source.)
+//! A server starts in about a millisecond and speaks the protocol of ZooKeeper 3.8 or 3.9
+//! ([`Version`]). It reproduces the precedence of errors, the fields of a Stat and the order of
+//! children. It also reproduces the behaviour of a follower that is cut off from its leader.
 //!
-//! It is fast enough not to be what a test waits for: several hundred thousand requests a second in
-//! memory, with 2,000 sessions and 100,000 nodes (`examples/throughput.rs`).
+//! The command `cargo xtask conform` runs the same random scripts against it and against a real
+//! server and compares the answers. At least 20,000 scripts have run against each of 3.8.0 and
+//! 3.9.3, and every difference found was fixed. IPv6 addresses in ACLs exist only since 3.9.4, so
+//! that part follows the source and was not compared.
 //!
-//! **Not for production**: it keeps nothing on disk, and replicates nothing to other processes.
-//! When the last handle goes, so does everything in it.
+//! The in-memory transport serves several hundred thousand requests a second with 2,000 sessions
+//! and 100,000 nodes (`examples/throughput.rs`), so a test rarely waits for it.
+//!
+//! **Not for production**: the server stores nothing on disk and replicates nothing to other
+//! processes. It drops all its data with its last handle.
 //!
 //! # Sessions in an ensemble
 //!
-//! Only the leader expires sessions. A packet to the leader sets the session's clock at once. A
-//! packet to a follower goes into the follower's touch table, which reaches the leader every half
-//! tick; a forwarded write or `sync` sets no clock. A reconnect sets the clock at once, with the
-//! timeout that the new server grants, which may move the expiry to an earlier time. A new leader
-//! starts all clocks anew, with the timeouts that the sessions were created with. A client that
-//! counts its lease from anything else may believe in a session that has expired:
+//! Only the leader expires sessions. A packet to the leader resets the session's clock at once. A
+//! packet to a follower is recorded in the follower's touch table, which reaches the leader every
+//! half tick. A forwarded write or `sync` resets no clock. A reconnect resets the clock at once,
+//! with the timeout that the new server grants; this can move the expiry to an earlier time. A new
+//! leader restarts the clock of every session, with the timeout granted when the session was
+//! created. A client that derives its lease from anything else may use a session that has already
+//! expired:
 //!
 //! ```
 //! use std::time::Duration;
@@ -46,45 +50,46 @@
 //!
 //! # Differences from real servers
 //!
-//! Each of these is a simplification of what ZooKeeper 3.9.5 does:
+//! Each item simplifies the behaviour of ZooKeeper 3.9.5:
 //!
-//! * **Elections** happen when a test asks for one, take no time, and need no majority. A leader
-//!   does not step down when its followers are gone, and a stopped leader is not replaced by
-//!   itself. A server that has given up its leader does not look for another until it is healed.
-//! * **Commits** need no majority and take no time: nothing is synced to a disk, no follower
-//!   acknowledges anything, and a proposal is never left over. A write to an isolated leader is
-//!   lost; a real one may still be committed if that server leads again.
-//! * **A minority** that goes on with an old leader is that leader alone, without followers.
-//! * **Expiry** takes effect in the instant in which it is due. A real one is a transaction like any
-//!   other, and may be later, but never earlier.
+//! * **Elections** happen when a test requests one, take no time and need no majority. A leader
+//!   does not step down when it loses its followers, and a stopped leader is not replaced
+//!   automatically. A server that has lost its leader joins the new one only when it is healed.
+//! * **Commits** need no majority and take no time: no server syncs to a disk, no follower
+//!   acknowledges, and no proposal stays uncommitted. A write to an isolated leader is lost; a real
+//!   one may still be committed if that server leads again.
+//! * **A minority** around an old leader consists of that leader alone, without followers.
+//! * **Expiry** takes effect at the instant it is due. On a real server it is a transaction like
+//!   any other; it may happen later, but never earlier.
 //! * **Rounding**: ticks count from the same instant on all servers, and all clocks run at the same
-//!   rate. Real servers each count from an origin of their own.
+//!   rate. Each real server counts from its own origin.
 //! * **Touch tables**: `LearnerSessionTracker.touchSession` may put a touch into a map that
-//!   `Learner.ping` has already sent; such a touch is lost. Here none is. A flush is not delayed on
-//!   its way to the leader, and neither are the requests behind it.
-//! * **A leader that resumes** pings its followers before it processes requests that have waited.
-//!   A real one does both in different threads, in any order.
-//! * **A follower that lags** is never dropped by its leader (`LearnerHandler.SyncLimitCheck`); one
-//!   that is stopped is, after the sync limit.
-//! * **An isolated leader** closes the connection of a session that it takes for overdue. A real one
-//!   answers that the session has expired, whatever the new leader says.
-//! * **Observers** are followers here. An `ObserverMaster` collects the touch tables of its observers
-//!   in its own, so that two flushes lie between an observer and the leader.
+//!   `Learner.ping` has already sent; that touch is lost. The test server loses none. A flush is
+//!   not delayed on its way to the leader, and neither are the requests behind it.
+//! * **A leader that resumes** pings its followers before it processes the requests that have
+//!   queued up. A real leader does both in different threads, in any order.
+//! * **A lagging follower** is never dropped by its leader (`LearnerHandler.SyncLimitCheck`). A
+//!   stopped follower is dropped after the sync limit.
+//! * **An isolated leader** closes the connection of a session that it considers overdue. A real
+//!   one answers that the session has expired, even if the new leader still holds it.
+//! * **Observers** are followers. A real `ObserverMaster` first collects the touch tables of its
+//!   observers in its own table, so two flushes lie between an observer and the leader.
 //! * **Local sessions** exist on read-only servers only, and are never upgraded.
 //! * **A client that does not read** its answers is served up to
-//!   [`UNREAD_BYTES_MAX`](limits::UNREAD_BYTES_MAX), then its requests (pings, too) wait until it
-//!   reads. A real server goes on, and keeps all answers in memory. Events are sent to it by both.
-//! * **Requests without an answer** are bounded for each connection
-//!   ([`OUTSTANDING_REQUESTS_MAX`](limits::OUTSTANDING_REQUESTS_MAX)). A real server bounds those of
-//!   all its connections together.
+//!   [`UNREAD_BYTES_MAX`](limits::UNREAD_BYTES_MAX). Its further requests, pings included, then
+//!   wait until it reads. A real server continues and keeps all answers in memory. Both servers
+//!   send watch events without a limit.
+//! * **Unanswered requests** are limited per connection
+//!   ([`OUTSTANDING_REQUESTS_MAX`](limits::OUTSTANDING_REQUESTS_MAX)). A real server limits those
+//!   of all its connections together.
 //! * **Throttling** of requests and connections (`RequestThrottler`, `BlueThrottle`), TLS, SASL,
-//!   quorum reconfiguration, snapshots and the admin server are left out.
+//!   quorum reconfiguration, snapshots and the admin server are not implemented.
 //!
 //! # Example
 //!
-//! A complete test of a service, whose session expires while it holds a lock, is in the README of
-//! the repository and in `tests/your_own_service.rs`. Here the reply to a create gets lost, though
-//! the node is there:
+//! The README of the repository and `tests/your_own_service.rs` contain a complete test of a
+//! service: its session expires while it holds a lock. This example loses the reply to a create,
+//! although the node exists:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -104,8 +109,9 @@
 //!
 //! # Clients in memory
 //!
-//! [`TestServer::stream`] gives the client's end of a connection without a socket, which works
-//! under a stopped clock. What hands it to a client is glue of a few lines, here for `zk-session`:
+//! [`TestServer::stream`] returns the client's end of a connection without a socket. It also works
+//! while tokio's clock is paused. A client needs a small adapter to use it; this one is for
+//! `zk-session`:
 //!
 //! ```
 //! use std::future::{Future, ready};
@@ -139,7 +145,7 @@ pub mod server;
 mod transport;
 
 pub use faults::{Connections, Direction, Fault, FaultProxy, Sentence};
-/// An operation, by its name.
+/// Operation code of a request.
 pub use proto::OpCode as Op;
 pub use proto::{ErrorCode, Stat};
 pub use server::{ConnectionId, Cut, Settings, Switch, Version};

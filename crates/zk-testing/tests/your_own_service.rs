@@ -1,4 +1,4 @@
-//! A service that uses a lock, tested from outside: what the README shows, word for word.
+//! Test of a service that uses a lock, from outside. The README shows the same text.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "written as users write tests")]
 
@@ -66,7 +66,7 @@ impl Connector for InMemory {
 // Up to here.
 
 #[test]
-fn the_readme_shows_this_file() {
+fn readme_shows_this_file() {
     let (readme, this) = (include_str!("../../../README.md"), include_str!("your_own_service.rs"));
     let shown = this.split_once("// The README shows what follows.\n").unwrap().1;
     let shown = shown.split_once("// Up to here.\n").unwrap().0;

@@ -1,6 +1,6 @@
-//! Faults that read like sentences.
+//! Fault injection with calls that read like sentences.
 //!
-//! A fault on requests is built from *what* it happens to, *when*, and *what* happens:
+//! A fault on requests has a target, an optional condition, and an action:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -16,8 +16,7 @@
 //! # }
 //! ```
 //!
-//! [`FaultProxy`] does what can be done to a stream of bytes in front of any server, a real one
-//! above all.
+//! [`FaultProxy`] breaks the byte stream in front of any server, including a real one.
 
 mod proxy;
 mod sentence;

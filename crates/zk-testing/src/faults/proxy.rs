@@ -12,9 +12,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::limits::{ACCEPT_PAUSE, READ_LEN};
 use crate::server::Cut;
 
-/// A TCP proxy in front of a server, which can break what passes through it.
+/// TCP proxy in front of a server that can delay, split and break the byte stream.
 ///
-/// Cheap to clone; it ends with its last handle, and its connections with it.
+/// Clones are cheap. The proxy and its connections end with its last handle.
 ///
 /// ```no_run
 /// # async fn example() -> std::io::Result<()> {
@@ -38,26 +38,26 @@ struct Inner {
     listening: AbortHandle,
 }
 
-/// Which way bytes go.
+/// Direction of bytes through the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Requests.
+    /// Client to server: requests.
     ToServer,
-    /// Replies and notifications.
+    /// Server to client: replies and notifications.
     ToClient,
 }
 
-/// What is done to the bytes of all connections.
+/// Faults that apply to the bytes of all connections.
 #[derive(Debug)]
 struct Plan {
     to_server: Mutex<Way>,
     to_client: Mutex<Way>,
     gate: watch::Sender<Gate>,
-    /// Counts the orders to break all connections.
+    /// Order to break all open connections. Each send is a new order.
     breaking: watch::Sender<Option<Cut>>,
 }
 
-/// What is done to bytes in one direction.
+/// Faults that apply to bytes in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
     cut: Option<(usize, Cut)>,
@@ -73,11 +73,11 @@ struct Gate {
 }
 
 impl FaultProxy {
-    /// Listens on a free port of 127.0.0.1 and passes everything on to `server`.
+    /// Starts a proxy on a free port of 127.0.0.1 that forwards every connection to `server`.
     ///
     /// # Errors
     ///
-    /// No port could be had.
+    /// The proxy cannot bind a port.
     pub async fn in_front_of(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -91,59 +91,59 @@ impl FaultProxy {
         Ok(Self { inner: Arc::new(Inner { address, plan, listening }) })
     }
 
-    /// Where it listens.
+    /// Returns the address that the proxy listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.inner.address
     }
 
-    /// Breaks the connection that passes the `bytes`-th byte from now in this direction, right
-    /// behind it: towards both ends.
+    /// Breaks a connection right after the `bytes`-th byte from now in this direction. The bytes of
+    /// all connections count; the connection that passes the last one breaks towards both ends.
     pub fn cut_after(&self, direction: Direction, bytes: usize, how: Cut) {
         self.way(direction).cut = Some((bytes, how));
     }
 
-    /// Passes bytes on this much later.
+    /// Delays bytes in this direction by `by`.
     pub fn delay(&self, direction: Direction, by: Duration) {
         self.way(direction).delay = by;
     }
 
-    /// Passes bytes on in pieces of at most this many.
+    /// Forwards bytes in pieces of at most `piece_len`.
     pub fn split(&self, direction: Direction, piece_len: usize) {
         self.way(direction).piece_len = Some(piece_len.max(1));
     }
 
-    /// Gathers bytes for this long before they are passed on in one go.
+    /// Collects bytes for `within` and forwards them together.
     pub fn coalesce(&self, direction: Direction, within: Duration) {
         self.way(direction).gather = within;
     }
 
-    /// Passes nothing on, either way, and keeps everything.
+    /// Stops forwarding in both directions and keeps the received bytes.
     pub fn stall(&self) {
         self.inner.plan.gate.send_modify(|gate| gate.is_stalled = true);
     }
 
-    /// Passes on what has piled up.
+    /// Forwards the bytes kept since [`stall`](Self::stall) and continues.
     pub fn resume(&self) {
         self.inner.plan.gate.send_modify(|gate| gate.is_stalled = false);
     }
 
-    /// Resets connections as soon as they are made.
+    /// Resets every new connection as soon as it is accepted.
     pub fn refuse_connects(&self) {
         self.inner.plan.gate.send_modify(|gate| gate.refuses = true);
     }
 
-    /// Takes connections again.
+    /// Accepts connections again.
     pub fn accept_connects(&self) {
         self.inner.plan.gate.send_modify(|gate| gate.refuses = false);
     }
 
-    /// Breaks all connections that are open now.
+    /// Breaks all open connections.
     pub fn cut_all(&self, how: Cut) {
         self.inner.plan.breaking.send_replace(Some(how));
     }
 
-    /// Ends delays, splitting, gathering, stalls and refusals, and forgets cuts to come.
+    /// Removes all faults: delays, splitting, collecting, stalls, refusals and pending cuts.
     pub fn heal(&self) {
         *self.way(Direction::ToServer) = Way::default();
         *self.way(Direction::ToClient) = Way::default();
@@ -157,7 +157,7 @@ impl FaultProxy {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The connections are tasks of the listening one, and end with it.
+        // The connections are tasks owned by the listener's task and end with it.
         self.listening.abort();
     }
 }
@@ -171,7 +171,7 @@ impl Plan {
         way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many of `len` bytes may pass, and what happens behind them.
+    /// Returns how many of `len` bytes may pass and how the connection breaks after them.
     fn take(&self, direction: Direction, len: usize) -> (usize, Option<Cut>) {
         let mut way = self.way(direction);
         match way.cut {
@@ -188,7 +188,7 @@ impl Plan {
     }
 
     async fn pass_gate(&self) {
-        // The sender lives as long as this.
+        // `self` owns the sender, so the wait cannot fail.
         let _ = self.gate.subscribe().wait_for(|gate| !gate.is_stalled).await;
     }
 }
@@ -210,7 +210,7 @@ async fn listen(listener: TcpListener, server: SocketAddr, plan: Arc<Plan>) {
 }
 
 async fn connect(client: TcpStream, server: SocketAddr, plan: Arc<Plan>) {
-    // Before anything else, so that no order to break is missed.
+    // Subscribe first: an order to break during the connect must not be missed.
     let breaking = plan.breaking.subscribe();
     let Ok(server) = TcpStream::connect(server).await else {
         let _ = client.set_zero_linger();
@@ -228,7 +228,7 @@ async fn connect(client: TcpStream, server: SocketAddr, plan: Arc<Plan>) {
     tasks.shutdown().await;
     match how {
         Some(Ok(Cut::Silence)) => {
-            // Both sockets stay open, and nobody reads them, until the proxy ends.
+            // Both sockets stay open and unread until the proxy ends.
             std::future::pending::<()>().await;
         }
         Some(Ok(Cut::Rst)) => {
@@ -245,7 +245,7 @@ async fn ordered_to_break(mut breaking: watch::Receiver<Option<Cut>>) -> Cut {
     }
 }
 
-/// Passes bytes on until the connection ends, and says how.
+/// Forwards bytes until the connection ends. Returns how it ends.
 async fn pump(
     from: Arc<TcpStream>,
     to: Arc<TcpStream>,
@@ -258,7 +258,8 @@ async fn pump(
         let way = *plan.way(direction);
         if len > 0 && !way.gather.is_zero() {
             tokio::time::sleep(way.gather).await;
-            // Only what is there already; the end is found by the next read.
+            // Take only the bytes that have already arrived. The next read finds the end of the
+            // stream.
             len += from.try_read(&mut bytes[len..]).unwrap_or(0);
         }
         tokio::time::sleep(way.delay).await;
@@ -272,7 +273,7 @@ async fn pump(
                 return Cut::Rst;
             }
             if way.piece_len.is_some() {
-                // So that the other end has a chance to read them one by one.
+                // Yield, so that the other end can read the pieces one by one.
                 tokio::task::yield_now().await;
             }
         }

@@ -7,7 +7,7 @@ use proto::{ErrorCode, OpCode};
 use crate::server::{Action, Cut, Rule, RuleId, Target};
 use crate::transport::TestServer;
 
-/// A fault being described. Nothing happens until its last word says what.
+/// Builder of a fault. The fault takes effect with the last call, which selects the action.
 #[derive(Clone, Debug)]
 #[must_use = "say what is to happen, e.g. `apply_then_drop_reply()`"]
 pub struct Sentence {
@@ -16,7 +16,7 @@ pub struct Sentence {
     how: Cut,
 }
 
-/// A fault in force. Dropping this leaves it so.
+/// Fault in force. Dropping the handle leaves the fault in force.
 #[derive(Clone, Debug)]
 pub struct Fault {
     server: TestServer,
@@ -24,32 +24,32 @@ pub struct Fault {
 }
 
 impl TestServer {
-    /// A fault on requests of one operation: on the next one, unless more is said.
+    /// Starts a fault on requests of one operation. By default it affects only the next request.
     pub fn on(&self, op: OpCode) -> Sentence {
         self.fault_on(Target::Op(op))
     }
 
-    /// The same as [`on`](Self::on), for sentences about replies.
+    /// Alias of [`on`](Self::on) that reads better before an action on the reply.
     pub fn next_reply_to(&self, op: OpCode) -> Sentence {
         self.on(op)
     }
 
-    /// A fault on requests of any operation, pings too.
+    /// Starts a fault on requests of any operation, pings included.
     pub fn on_any_request(&self) -> Sentence {
         self.fault_on(Target::AnyRequest)
     }
 
-    /// A fault on connect requests.
+    /// Starts a fault on connect requests.
     pub fn on_connect(&self) -> Sentence {
         self.fault_on(Target::Connect)
     }
 
-    /// A fault on watch notifications.
+    /// Starts a fault on watch notifications.
     pub fn on_notification(&self) -> Sentence {
         self.fault_on(Target::Notification)
     }
 
-    /// Takes every fault that was described with a sentence out of force.
+    /// Removes all faults that were added through a [`Sentence`].
     pub fn clear_faults(&self) {
         self.with(|ensemble| ensemble.clear_rules());
     }
@@ -60,109 +60,110 @@ impl TestServer {
     }
 }
 
-/// When, and where.
+/// Conditions: when and where the fault takes effect.
 impl Sentence {
-    /// The first `count - 1` matches pass unharmed.
+    /// Skips the first `count - 1` matches.
     pub fn nth(mut self, count: u64) -> Self {
         self.rule.skip = count.saturating_sub(1);
         self
     }
 
-    /// It happens this many times, instead of once.
+    /// Affects `count` matches instead of one.
     pub fn times(mut self, count: u64) -> Self {
         self.rule.times = Some(count);
         self
     }
 
-    /// It happens every time.
+    /// Affects every match.
     pub fn always(mut self) -> Self {
         self.rule.times = None;
         self
     }
 
-    /// It happens to a match with this probability, 0 to 1, drawn from the seed of the settings.
+    /// Affects a match with this probability, from 0 to 1. The random numbers come from the seed in
+    /// the settings.
     pub fn with_probability(mut self, probability: f64) -> Self {
         self.rule.probability = probability;
         self
     }
 
-    /// Only in this session.
+    /// Affects only this session.
     pub fn session(mut self, session_id: i64) -> Self {
         self.rule.session = Some(session_id);
         self
     }
 
-    /// Only on this connection.
+    /// Affects only this connection.
     pub fn connection(mut self, id: crate::ConnectionId) -> Self {
         self.rule.connection = Some(id);
         self
     }
 
-    /// Only at this server, counted from 0.
+    /// Affects only this server, counted from 0.
     pub fn at_server(mut self, server: usize) -> Self {
         self.rule.server = Some(server);
         self
     }
 
-    /// How a connection breaks, if it does: [`Cut::Fin`] unless said otherwise.
+    /// Sets how the connection breaks, if the action breaks it. The default is [`Cut::Fin`].
     pub fn by(mut self, how: Cut) -> Self {
         self.how = how;
         self
     }
 }
 
-/// What happens.
+/// Actions: the effect of the fault.
 impl Sentence {
-    /// The request is carried out; its reply is lost with the connection.
+    /// Applies the request, then breaks the connection without a reply.
     pub fn apply_then_drop_reply(self) -> Fault {
         let how = self.how;
         self.does(Action::ApplyThenDrop(how))
     }
 
-    /// The request is lost with the connection, and not carried out. A notification is lost with
-    /// it too.
+    /// Breaks the connection without applying the request. For a notification: breaks the
+    /// connection instead of sending it.
     pub fn drop_before_applying(self) -> Fault {
         let how = self.how;
         self.does(Action::DropBefore(how))
     }
 
-    /// The connection breaks after this many bytes of the reply, the four of its length included.
+    /// Breaks the connection after this many bytes of the reply, including the four of its length.
     pub fn cut_after(self, bytes: usize, how: Cut) -> Fault {
         self.does(Action::CutReply { after: bytes, how })
     }
 
-    /// The connection breaks after this many bytes of the request, the four of its length
-    /// included. If that is all of them it is carried out.
+    /// Breaks the connection after this many bytes of the request, including the four of its
+    /// length. The request is applied only if all its bytes pass.
     pub fn cut_request_after(self, bytes: usize, how: Cut) -> Fault {
         self.does(Action::CutRequest { after: bytes, how })
     }
 
-    /// The reply, and all behind it, arrives this much later.
+    /// Delays the reply and all bytes behind it by `by`.
     pub fn delay(self, by: Duration) -> Fault {
         self.does(Action::Delay(by))
     }
 
-    /// The reply arrives in pieces of this many bytes.
+    /// Sends the reply in pieces of `piece_len` bytes.
     pub fn split(self, piece_len: usize) -> Fault {
         self.does(Action::Split { len: piece_len })
     }
 
-    /// The reply waits for the next one, and arrives together with it.
+    /// Holds the reply until the next one and sends both together.
     pub fn coalesce(self) -> Fault {
         self.does(Action::Coalesce)
     }
 
-    /// The request is not carried out, and answered with this error.
+    /// Answers with this error without applying the request.
     pub fn answer(self, code: ErrorCode) -> Fault {
         self.does(Action::Answer(code))
     }
 
-    /// The request is not carried out, and never answered. A notification never arrives.
+    /// Drops the request without applying or answering it. For a notification: never sends it.
     pub fn never_answer(self) -> Fault {
         self.does(Action::NeverAnswer)
     }
 
-    /// The request is carried out and answered; then its session expires.
+    /// Applies and answers the request, then expires its session.
     pub fn apply_then_expire_session(self) -> Fault {
         self.does(Action::ApplyThenExpire)
     }
@@ -176,13 +177,13 @@ impl Sentence {
 }
 
 impl Fault {
-    /// How often it has happened.
+    /// Returns how often the fault has taken effect.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.server.with(|ensemble| ensemble.rule_count(self.id))
     }
 
-    /// Takes it out of force.
+    /// Removes the fault.
     pub fn cancel(self) {
         self.server.with(|ensemble| ensemble.remove_rule(self.id));
     }

@@ -5,108 +5,114 @@ use std::time::Duration;
 use crate::server::{ConnectionId, Cut, Ensemble, Switch};
 use crate::transport::TestServer;
 
-/// Some of the connections that are open at the moment.
+/// Some of the connections that were open when this was created.
 #[derive(Clone, Debug)]
 pub struct Connections {
     server: TestServer,
     ids: Vec<ConnectionId>,
 }
 
-/// Sessions and nodes.
+/// Faults of sessions and nodes.
 impl TestServer {
-    /// Ends a session now, as if nothing had been heard of it; whether it was alive.
+    /// Expires a session now. Returns whether it was alive.
     pub fn expire(&self, session_id: i64) -> bool {
         self.shared().with(|ensemble, now| ensemble.expire_session(now, session_id))
     }
 
-    /// Deletes every empty container and outlived TTL node now; how many.
+    /// Deletes every empty container and expired TTL node now. Returns how many nodes it deleted.
     pub fn reap_containers(&self) -> usize {
         self.shared().with(Ensemble::reap_containers)
     }
 
-    /// Sets the number that the next sequential child of a node gets; whether there is the node.
+    /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     pub fn set_sequence(&self, parent: &str, next: i32) -> bool {
         self.with(|ensemble| ensemble.set_sequence(parent, next))
     }
 
-    /// Puts the servers' time of day forward, or back. Sessions go by another clock.
+    /// Moves the servers' time of day by `by_ms`, forward or backward. Session expiry uses another
+    /// clock.
     pub fn skew_clock(&self, by_ms: i64) {
         self.with(|ensemble| ensemble.skew_clock(by_ms));
     }
 }
 
-/// Whole servers, counted from 0, which leads until another one is elected.
+/// Faults of whole servers. Servers count from 0; server 0 leads until another one is elected.
 impl TestServer {
-    /// Cuts a follower off from its leader. It answers pings and reads, from an old tree; its
-    /// writes and `sync`s hang; its sessions expire behind its back, and after the sync limit it
-    /// drops its clients.
+    /// Cuts a follower off from its leader. The follower answers pings and reads from its old tree,
+    /// and its writes and `sync`s hang. The leader expires the follower's sessions without its
+    /// knowledge. After the sync limit the follower closes its client connections.
     pub fn cut_from_leader(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.cut_from_leader(now, server));
     }
 
-    /// Makes a server the leader, as an election does: it and its followers close their client
-    /// connections, and it counts the timeouts of all sessions from now on, as they were granted
-    /// when the sessions were created. The old leader follows it.
+    /// Elects a server as leader. The new leader and its followers close their client connections.
+    /// The clocks of all sessions restart now, with the timeouts granted when the sessions were
+    /// created. The old leader follows the new one.
     ///
-    /// False, and nothing happens, if the server is dead, stopped or cut off, or on its own.
+    /// Returns false and changes nothing if the server is dead, stopped or cut off, or if it is
+    /// standalone.
     pub fn elect(&self, server: usize) -> bool {
         self.shared().with(|ensemble, now| ensemble.elect(now, server))
     }
 
-    /// Cuts the leader off from the other servers, which elect a successor at once. Until the sync
+    /// Cuts the leader off from the other servers, which elect `successor` at once. Until the sync
     /// limit the old leader answers reads, pings, `sync`s and reconnects by itself, and its writes
-    /// hang; then it closes its client connections. It follows the successor once it is healed.
+    /// hang. Then it closes its client connections. It follows the successor after
+    /// [`heal`](Self::heal).
     ///
-    /// False, and nothing happens, if the successor cannot lead, or is the leader.
+    /// Returns false and changes nothing if the successor cannot lead or is the leader already.
     pub fn isolate_leader(&self, successor: usize) -> bool {
         self.shared().with(|ensemble, now| ensemble.isolate_leader(now, successor))
     }
 
-    /// The server that leads.
+    /// Returns the number of the leader.
     #[must_use]
     pub fn leader(&self) -> usize {
         self.with(|ensemble| ensemble.leader())
     }
 
-    /// Kills a server: its connections break, and it takes the touches along that it has not told
-    /// its leader. If it led, nobody is served until another server is elected or it is restarted.
+    /// Kills a server. Its connections break, and the touches that it has not flushed to its leader
+    /// are lost. If it was the leader, no server serves clients until another one is elected or
+    /// this one restarts.
     pub fn kill(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.kill(now, server));
     }
 
-    /// Starts a server that was killed. It leads again if no other was elected meanwhile.
+    /// Starts a killed server. It leads again if no other server was elected in the meantime.
     pub fn restart(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.restart(now, server));
     }
 
-    /// Lets a follower handle what its leader sends this much later: it flushes its touch table
-    /// late, and it applies transactions and answers `sync`s, writes and reconnects late.
+    /// Delays everything that a follower receives from its leader by `by`. The follower flushes its
+    /// touch table late. It also applies transactions and answers `sync`s, writes and reconnects
+    /// late.
     pub fn lag_flushes(&self, server: usize, by: Duration) {
         self.shared().with(|ensemble, now| ensemble.lag_flushes(now, server, by));
     }
 
-    /// Lets a follower apply transactions this much later than its leader.
+    /// Makes a follower apply transactions `by` later than its leader.
     pub fn lag(&self, server: usize, by: Duration) {
         self.shared().with(|ensemble, now| ensemble.lag(now, server, Some(by)));
     }
 
-    /// Lets a follower apply nothing any more, until it is healed.
+    /// Stops a follower from applying transactions until it is healed.
     pub fn freeze_view(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.lag(now, server, None));
     }
 
-    /// Ends a cut or a lag: the server catches up, and goes on with what has waited. A server that
-    /// has lost its leader meanwhile closes its connections, and starts anew.
+    /// Ends a cut or a lag: the server catches up and processes the requests that have waited. A
+    /// server that has lost its leader in the meantime closes its connections and joins the new
+    /// leader.
     pub fn heal(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.heal(now, server));
     }
 
-    /// Stops a server like a process.
+    /// Stops a server like a stopped process.
     pub fn stall(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.stall(now, server));
     }
 
-    /// Lets a stalled server go on. Sessions that are overdue expire first.
+    /// Resumes a stopped server. Overdue sessions expire before it processes any request.
     pub fn resume(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.resume_server(now, server));
     }
@@ -116,12 +122,13 @@ impl TestServer {
         self.with(|ensemble| ensemble.refuse_connects(server, Switch::On));
     }
 
-    /// Makes a server close connections as soon as they are made.
+    /// Makes a server close every connection as soon as it is accepted.
     pub fn close_on_connect(&self, server: usize) {
         self.with(|ensemble| ensemble.close_connects(server, Switch::On));
     }
 
-    /// Makes a server take connections again, after either of these.
+    /// Makes a server accept connections again, after [`refuse_connects`](Self::refuse_connects) or
+    /// [`close_on_connect`](Self::close_on_connect).
     pub fn accept_connects(&self, server: usize) {
         self.with(|ensemble| {
             ensemble.refuse_connects(server, Switch::Off);
@@ -129,7 +136,8 @@ impl TestServer {
         });
     }
 
-    /// Makes a server refuse the next connect requests as if the client had seen a later zxid.
+    /// Makes a server refuse the next `times` connect requests, as if the client had seen a later
+    /// zxid.
     pub fn refuse_as_ahead(&self, server: usize, times: u64) {
         self.with(|ensemble| ensemble.refuse_as_ahead(server, times));
     }
@@ -139,21 +147,21 @@ impl TestServer {
         self.shared().with(|ensemble, now| ensemble.read_only(now, server, Switch::On));
     }
 
-    /// Makes a read-only server a normal one again. It closes all its connections.
+    /// Makes a read-only server writable again. It closes all its connections.
     pub fn make_writable(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.read_only(now, server, Switch::Off));
     }
 }
 
 impl TestServer {
-    /// All connections that are open now.
+    /// Returns all open connections.
     #[must_use]
     pub fn connections(&self) -> Connections {
         let ids = self.with(|ensemble| ensemble.connections());
         Connections { server: self.clone(), ids }
     }
 
-    /// The connection of a session: one, or none.
+    /// Returns the connection of a session, or an empty set if it has none.
     #[must_use]
     pub fn connection_of(&self, session_id: i64) -> Connections {
         let id = self.with(|ensemble| ensemble.connection_of(session_id));
@@ -162,31 +170,31 @@ impl TestServer {
 }
 
 impl Connections {
-    /// How many there are.
+    /// Returns the number of connections.
     #[must_use]
     pub fn count(&self) -> usize {
         self.ids.len()
     }
 
-    /// Which they are, oldest first.
+    /// Returns their ids, oldest first.
     #[must_use]
     pub fn ids(&self) -> &[ConnectionId] {
         &self.ids
     }
 
-    /// Nothing passes, either way, until they are resumed.
+    /// Stops all bytes in both directions until [`resume`](Self::resume).
     pub fn stall(&self) {
         self.server.with(|ensemble| self.ids.iter().for_each(|id| ensemble.stall_connection(*id)));
     }
 
-    /// Everything that has piled up passes.
+    /// Delivers the bytes that have waited and continues.
     pub fn resume(&self) {
         self.server.shared().with(|ensemble, now| {
             self.ids.iter().for_each(|id| ensemble.resume_connection(now, *id));
         });
     }
 
-    /// Breaks them.
+    /// Breaks the connections.
     pub fn cut(&self, how: Cut) {
         self.server.shared().with(|ensemble, now| {
             self.ids.iter().for_each(|id| ensemble.cut_connection(now, *id, how));

@@ -1,4 +1,4 @@
-//! Who a connection is, and what it may do.
+//! Identities of a connection, and access control lists.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -9,14 +9,14 @@ use proto::{Acl, ClientInfo, DecodeError, ErrorCode, Perms, credential_id};
 
 use super::settings::Settings;
 
-/// Who a connection is: one of its identities.
+/// One identity of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) scheme: &'static str,
     pub(crate) id: String,
 }
 
-/// An entry of a list as it is asked for, in which anything may be null.
+/// ACL entry of a request; any field may be null.
 #[derive(Debug)]
 pub(crate) struct AskedAcl<'a> {
     perms: Perms,
@@ -29,7 +29,7 @@ impl<'a> AskedAcl<'a> {
         Self::opt_list(r).map(Option::unwrap_or_default)
     }
 
-    /// `None` if it is null.
+    /// Reads a list. Returns `None` if it is null.
     pub(crate) fn opt_list(r: &mut Reader<'a>) -> Result<Option<Vec<Self>>, DecodeError> {
         r.opt_vector("acl", Acl::LEN_MIN, |r| {
             Ok(Self {
@@ -40,8 +40,9 @@ impl<'a> AskedAcl<'a> {
         })
     }
 
-    /// As it comes out of a multi, whose parts the server writes and reads once more, and reads
-    /// otherwise than it writes: a character beyond the first plane is two broken ones then.
+    /// Converts the id as a multi does. The server serializes the operations of a multi and parses
+    /// them again with another encoding. A character outside the first Unicode plane then becomes
+    /// two replacement characters.
     pub(crate) fn reread(&mut self) {
         if let Some(id) = &mut self.id
             && id.chars().any(|c| c > '\u{ffff}')
@@ -54,8 +55,9 @@ impl<'a> AskedAcl<'a> {
         self.scheme.as_deref() == Some(scheme) && self.id.as_deref() == Some(id)
     }
 
-    /// Whether it is among those before it. A server that compares a null fails over it, and it
-    /// compares what comes next only if this is alike: permissions, scheme, id.
+    /// Returns whether the entry equals an earlier one. The server compares permissions, scheme and
+    /// id in this order, each only if the previous ones are equal. It fails when it compares a
+    /// null.
     fn is_among(&self, before: &[&Self]) -> Result<bool, ErrorCode> {
         for other in before.iter().filter(|other| other.perms == self.perms) {
             let scheme = self.scheme.as_ref().ok_or(ErrorCode::MARSHALLING_ERROR)?;
@@ -75,21 +77,21 @@ impl<'a> AskedAcl<'a> {
     }
 }
 
-/// What came of an auth packet.
+/// Result of an auth packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Authenticated {
-    /// The connection has these identities now, too.
+    /// Accepted: the connection also gets these identities.
     As(Vec<Identity>),
-    /// Refused: the connection has to be closed.
+    /// Refused: the connection must be closed.
     Refused,
 }
 
-/// The identity every connection has.
+/// Returns the identity that every connection has.
 pub(crate) fn of_address(address: IpAddr) -> Identity {
     Identity { scheme: "ip", id: address.to_string() }
 }
 
-/// What an auth packet proves.
+/// Returns the identities that an auth packet proves.
 pub(crate) fn authenticate(
     settings: &Settings,
     scheme: &str,
@@ -110,7 +112,7 @@ pub(crate) fn authenticate(
     }
 }
 
-/// Whether the list permits any of `perms` to a connection with these identities.
+/// Returns whether the list grants any of `perms` to a connection with these identities.
 pub(crate) fn permits(acl: &[Acl], perms: Perms, identities: &[Identity]) -> bool {
     if acl.is_empty() || identities.iter().any(|identity| identity.scheme == "super") {
         return true;
@@ -121,9 +123,10 @@ pub(crate) fn permits(acl: &[Acl], perms: Perms, identities: &[Identity]) -> boo
     })
 }
 
-/// The list as it is stored: without duplicates, `auth` replaced by who that is.
+/// Returns the list as it is stored: without duplicates, and with `auth` replaced by the digest
+/// identities of the connection.
 ///
-/// `open` is the list that permits everything, which almost every node has.
+/// `open` is the open ACL, which almost every node has.
 pub(crate) fn resolve(
     settings: &Settings,
     acl: &[AskedAcl<'_>],
@@ -145,7 +148,7 @@ pub(crate) fn resolve(
     let mut resolved = Vec::with_capacity(asked.len());
     for entry in asked {
         let scheme = entry.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?;
-        // A server looks at a null id, and fails over it.
+        // A server reads a null id and fails on it.
         let id = entry.id.as_deref().ok_or(ErrorCode::MARSHALLING_ERROR);
         match scheme {
             "world" if id? == "anyone" => resolved.push(entry.store()),
@@ -169,7 +172,7 @@ pub(crate) fn resolve(
     if resolved.is_empty() { Err(ErrorCode::INVALID_ACL) } else { Ok(resolved.into()) }
 }
 
-/// The list as somebody sees it who may not administrate: without the hashes of passwords.
+/// Returns the list as shown to clients without ADMIN: password hashes are masked.
 pub(crate) fn masked(acl: &[Acl]) -> Vec<Acl> {
     let mask = |entry: &Acl| match entry.id.split_once(':') {
         Some((user, _)) if entry.scheme == "digest" => {
@@ -180,7 +183,7 @@ pub(crate) fn masked(acl: &[Acl]) -> Vec<Acl> {
     acl.iter().map(mask).collect()
 }
 
-/// An identity as whoAmI tells it: of a digest the user's name alone.
+/// Returns an identity for whoAmI. Of a digest it contains only the user's name.
 pub(crate) fn client_info(identity: &Identity) -> ClientInfo {
     let user = match identity.scheme {
         "digest" => identity.id.split(':').next().unwrap_or_default(),
@@ -214,7 +217,7 @@ fn is_known_network(id: &str, settings: &Settings) -> bool {
     network(id).is_some_and(|(address, _)| address.is_ipv4() || settings.knows_ipv6_acls())
 }
 
-/// The address and the number of bits of an id of the scheme `ip`.
+/// Returns the address and the number of network bits of an `ip` id.
 fn network(id: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = match id.split_once('/') {
         Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
@@ -229,7 +232,8 @@ fn network(id: &str) -> Option<(IpAddr, u32)> {
     (bits <= all).then_some((address, bits))
 }
 
-/// Whether an id is one of the scheme `digest`: exactly two parts, as Java's `split` counts them.
+/// Returns whether an id is valid for the scheme `digest`: two parts, as Java's `split` counts
+/// them.
 fn is_digest(id: &str) -> bool {
     id.trim_end_matches(':').split(':').count() == 2
 }

@@ -1,7 +1,7 @@
 //! Applying a transaction to the tree of one server.
 //!
-//! Transactions have been validated, so nothing fails here: the same transactions give the same
-//! tree on every server.
+//! Transactions have been validated, so applying one cannot fail: the same transactions give the
+//! same tree on every server.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use super::quota;
 use super::tree::{Tree, parent_of};
 use super::txn::{Applied, CreateTxn, OpResult, Txn, TxnBody, TxnOp};
 
-/// Something watches may be waiting for.
+/// Change that may fire watches.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) event: EventType,
     pub(crate) path: Box<str>,
-    /// Of the node it happened to, and of its parent: who may hear of it.
+    /// ACLs of the changed node and of its parent. They decide which connections receive the event.
     pub(crate) acl: Arc<[Acl]>,
     pub(crate) parent_acl: Arc<[Acl]>,
 }
 
 impl Tree {
-    /// Applies a transaction; what changed is appended to `changes` if anybody wants to know.
+    /// Applies a transaction. Appends the changes to `changes`, if present.
     pub(crate) fn apply(&mut self, txn: &Txn, changes: &mut Option<Vec<Change>>) -> Applied {
         self.last_zxid = txn.zxid;
         match &txn.body {
@@ -87,7 +87,7 @@ impl Tree {
         let path = &create.path;
         let mut parent_acl = None;
         if let Some(parent) = self.node_mut(parent_of(path)) {
-            // The counter never goes back, so that at its end it stays where it is.
+            // The counter never decreases, so it stays at its maximum.
             if create.parent_creates > parent.creates {
                 parent.creates = create.parent_creates;
                 parent.pzxid = txn.zxid;
@@ -128,14 +128,15 @@ impl Tree {
         }
     }
 
-    /// Sets how many children a node is taken to have had: what the next sequential one gets.
+    /// Sets the number of children ever created, which the next sequential child gets. Returns
+    /// whether the node exists.
     pub(crate) fn set_sequence(&mut self, path: &str, next: i32) -> bool {
         let Some(node) = self.node_mut(path) else { return false };
         node.creates = next;
         true
     }
 
-    /// Whether the reaper would delete a node now.
+    /// Returns whether the reaper would delete a node now.
     pub(crate) fn is_reapable(node: &Node, now_ms: i64, never_used_max_ms: Option<i64>) -> bool {
         let idle_ms = now_ms.saturating_sub(node.mtime_ms);
         node.children.is_empty()

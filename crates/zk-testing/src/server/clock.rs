@@ -1,14 +1,14 @@
-//! The two clocks of a server, both derived from the instants it is given.
+//! Clocks of the servers, derived from the instants passed in.
 
 use std::time::{Duration, Instant};
 
-/// Time since the start, and the time of day.
+/// Monotonic time since the start, and the time of day.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    /// The time of day at the start, in milliseconds since 1970.
+    /// Time of day at the start, in milliseconds since 1970.
     wall_start_ms: i64,
-    /// How far the time of day has been put forward, or back.
+    /// Offset added to the time of day, in milliseconds.
     skew_ms: i64,
 }
 
@@ -21,7 +21,7 @@ impl Clock {
         self.skew_ms = self.skew_ms.saturating_add(by_ms);
     }
 
-    /// The time of day, in milliseconds since 1970: what becomes ctime and mtime.
+    /// Returns the time of day in milliseconds since 1970, used for ctime and mtime.
     pub(crate) fn wall_ms(&self, now: Instant) -> i64 {
         let since = i64::try_from(self.since(now).as_millis()).unwrap_or(i64::MAX);
         self.wall_start_ms.saturating_add(since).saturating_add(self.skew_ms)
@@ -31,7 +31,7 @@ impl Clock {
         now.saturating_duration_since(self.start)
     }
 
-    /// The first multiple of `interval` after `at`, counted from the start: the server's
+    /// Returns the first multiple of `interval` after `at`, counted from the start: the server's
     /// `ExpiryQueue.roundToNextInterval`.
     pub(crate) fn round_up(&self, at: Instant, interval: Duration) -> Instant {
         let interval_ms = interval.as_millis().max(1);

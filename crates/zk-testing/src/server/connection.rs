@@ -1,4 +1,4 @@
-//! One connection of a client: what it is, what waits to be answered, what waits to be sent.
+//! Connection of a client: its state, its waiting requests and its output.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,73 +11,73 @@ use super::acl::{self, Identity};
 use super::faults::{Action, Cut};
 use crate::limits::{OUTSTANDING_REQUESTS_MAX, RECEIVED_BYTES_MAX, UNREAD_BYTES_MAX};
 
-/// A connection, as whoever moves its bytes knows it. Never used twice.
+/// Id of a connection, for the transport. An id is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub(crate) u64);
 
-/// A connection, as the server knows it.
+/// Connection of a client, on the server's side.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) server: usize,
     pub(crate) peer: SocketAddr,
     pub(crate) state: State,
-    /// Who it is. They belong to the connection, not to the session.
+    /// Identities of the client. They belong to the connection and not to the session.
     pub(crate) identities: Vec<Identity>,
     /// Bytes received and not processed.
     pub(crate) inbound: BytesMut,
     /// Requests not answered yet, in order. Empty unless a follower waits for its leader.
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) outbox: Outbox,
-    /// Bytes handed to the transport that the client has not read.
+    /// Bytes passed to the transport that the client has not read.
     pub(crate) unread: usize,
-    /// Nothing goes in or out for now.
+    /// Whether the connection is stopped in both directions.
     pub(crate) stalled: bool,
-    /// Whether it is in the list of connections with something to send.
+    /// Whether the connection is in the list of those with output.
     pub(crate) listed: bool,
     pub(crate) traffic: Traffic,
 }
 
-/// How far a connection is.
+/// Progress of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// No connect request yet.
+    /// The connect request has not arrived.
     Fresh,
-    /// The leader has not said yes yet.
+    /// The leader has not confirmed the session.
     Connecting,
     Open {
         session_id: i64,
         timeout_ms: i32,
     },
-    /// Over, but for what is still to be sent.
+    /// The server has closed the connection; queued output may remain.
     Ended,
 }
 
-/// What a connection waits for.
+/// Request that waits, and its condition.
 #[derive(Debug)]
 pub(crate) enum Waiting {
-    /// The leader, to be asked for a session.
+    /// A connect request waits until the leader can be reached.
     Connect(ConnectRequest),
-    /// A transaction of its own, to be applied here.
+    /// A write waits until this server has applied its transaction.
     Committed,
-    /// The leader's answer to a `sync`, and all transactions up to this place in the log, to be
-    /// applied here.
+    /// A `sync` waits for the leader's answer, and until this server has applied the log up to
+    /// `place`.
     Sync { ticket: Ticket, path: Option<String>, place: u64, sent: Instant },
-    /// The leader's answer that the session is alive.
+    /// A reconnect waits for the leader's answer that the session is alive.
     Revalidated { request: ConnectRequest, timeout_ms: i32, sent: Instant },
-    /// Its turn, or the leader.
+    /// A request waits for earlier ones or for the leader.
     Request { ticket: Ticket, op: i32, body: Bytes },
 }
 
-/// A request, as far as its reply is concerned.
+/// Data needed to reply to a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket {
     pub(crate) connection: ConnectionId,
     pub(crate) xid: i32,
-    /// What is to happen to the reply.
+    /// Fault that affects the reply.
     pub(crate) fault: Option<Action>,
 }
 
-/// What the four-letter words tell of a connection.
+/// Statistics of a connection for the four-letter words.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) received: u64,
@@ -111,34 +111,35 @@ impl Connection {
         }
     }
 
-    /// Whether nothing it receives is heard any more.
+    /// Returns whether the connection ignores all further bytes from the client.
     pub(crate) fn is_deaf(&self) -> bool {
         self.state == State::Ended || self.outbox.silent || self.outbox.end.is_some()
     }
 
-    /// Bytes for the client that it has not read.
+    /// Returns the number of bytes for the client that it has not read.
     pub(crate) fn unread_bytes(&self) -> usize {
         self.unread + self.outbox.len
     }
 
-    /// Whether the server takes no further request for now: the client does not read its answers,
-    /// or too many requests wait for the leader.
+    /// Returns whether the server accepts no further request for now: the client does not read its
+    /// answers, or too many requests wait for the leader.
     pub(crate) fn is_throttled(&self) -> bool {
         self.has_too_much_unread() || self.waiting.len() >= OUTSTANDING_REQUESTS_MAX
     }
 
-    /// Whether the client has to read before it gets further answers.
+    /// Returns whether the client must read before it gets further answers.
     pub(crate) fn has_too_much_unread(&self) -> bool {
-        // A held frame leaves with the answer to the next request, which must be taken for that.
+        // A held frame is sent with the next answer, so the next request must be accepted.
         self.unread_bytes() >= UNREAD_BYTES_MAX && !self.outbox.is_held()
     }
 
-    /// Whether there is room for further bytes from the client.
+    /// Returns whether there is room for further bytes from the client.
     pub(crate) fn has_room(&self) -> bool {
         self.is_deaf() || self.inbound.len() < RECEIVED_BYTES_MAX
     }
 
-    /// Ends it for the server; what is queued is still sent, then it is closed.
+    /// Ends the connection for the server. Queued output is still sent before the connection
+    /// closes.
     pub(crate) fn end(&mut self, how: Cut) {
         self.state = State::Ended;
         self.waiting.clear();
@@ -149,30 +150,30 @@ impl Connection {
     }
 }
 
-/// What is to be sent, and when.
+/// Output queue of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     chunks: VecDeque<Chunk>,
-    /// The bytes in all chunks.
+    /// Total length of all chunks.
     len: usize,
-    /// How the connection ends, behind all chunks.
+    /// How the connection ends after all chunks.
     pub(crate) end: Option<Cut>,
-    /// Nothing leaves any more, and nobody is told.
+    /// Whether the connection is cut silently: it sends nothing more, not even its end.
     pub(crate) silent: bool,
 }
 
-/// Bytes that are sent in one go.
+/// Bytes sent as one piece.
 #[derive(Debug, Default)]
 struct Chunk {
     bytes: BytesMut,
     not_before: Option<Instant>,
-    /// Waits for the next frame, to leave together with it.
+    /// Whether the chunk waits for the next frame and is sent together with it.
     held: bool,
-    /// Takes no further frame.
+    /// Whether the chunk accepts no further frame.
     sealed: bool,
 }
 
-/// What comes out of an outbox.
+/// Item taken from an outbox.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
     Bytes(Bytes),
@@ -180,7 +181,7 @@ pub(crate) enum Outgoing {
 }
 
 impl Outbox {
-    /// Appends a frame behind everything else.
+    /// Appends a frame to the queue.
     pub(crate) fn push(&mut self, encode: impl FnOnce(&mut BytesMut)) {
         if self.silent || self.end.is_some() {
             return;
@@ -196,7 +197,7 @@ impl Outbox {
         }
     }
 
-    /// Appends a frame that a fault happens to. What follows the frame is up to the caller.
+    /// Appends a frame changed by a fault. The caller handles the consequences for the connection.
     pub(crate) fn push_faulty(&mut self, now: Instant, fault: Action, frame: BytesMut) {
         if self.silent || self.end.is_some() {
             return;
@@ -236,7 +237,7 @@ impl Outbox {
         }
     }
 
-    /// The next thing to leave, if any may leave now.
+    /// Returns the next item that may be sent now.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
         if self.silent {
             return None;
@@ -254,7 +255,7 @@ impl Outbox {
             let bytes = first.bytes.split().freeze();
             self.len -= bytes.len();
             if only && !first.sealed {
-                // The buffer stays, and its memory with it.
+                // Keep the buffer, to reuse its memory.
                 return if bytes.is_empty() {
                     self.end.take().map(Outgoing::End)
                 } else {
@@ -268,7 +269,7 @@ impl Outbox {
         }
     }
 
-    /// Keeps this many bytes of what has not left yet.
+    /// Drops all queued output after the first `kept` bytes.
     pub(crate) fn truncate(&mut self, mut kept: usize) {
         for chunk in &mut self.chunks {
             chunk.bytes.truncate(kept);
@@ -277,7 +278,7 @@ impl Outbox {
         self.len = self.chunks.iter().map(|chunk| chunk.bytes.len()).sum();
     }
 
-    /// Whether the last frame waits for the next one.
+    /// Returns whether the last frame waits for the next one.
     fn is_held(&self) -> bool {
         self.chunks.back().is_some_and(|last| last.held)
     }
@@ -285,7 +286,7 @@ impl Outbox {
     fn seal(&mut self) {
         if let Some(last) = self.chunks.back_mut() {
             last.sealed = true;
-            // What it has waited for comes now, by itself.
+            // The next frame is in another chunk, so this one no longer waits for it.
             last.held = false;
         }
     }

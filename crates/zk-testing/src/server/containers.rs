@@ -1,4 +1,4 @@
-//! The reaper of containers and of nodes with a time to live.
+//! Reaper of containers and of nodes with a time to live.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use super::txn::{TxnBody, TxnOp};
 use crate::limits::REAPED_PER_PASS_MAX;
 
 impl Ensemble {
-    /// When the reaper looks next, if there is anything for it to look at.
+    /// Returns the time of the reaper's next pass, if any node could be deleted in it.
     pub(super) fn next_reaping(&self) -> Option<Instant> {
         let leader = &self.servers[self.leader];
         (leader.tree.has_mortals() && self.leader_works()).then_some(self.next_reaping)
@@ -27,7 +27,8 @@ impl Ensemble {
         }
     }
 
-    /// Deletes what has outlived itself, in ordinary transactions of no session.
+    /// Deletes expired nodes in ordinary transactions that belong to no session. Returns their
+    /// number.
     pub(super) fn reap(&mut self) -> usize {
         let now_ms = self.clock.wall_ms(self.now);
         let never_used = self.settings.container_max_never_used;

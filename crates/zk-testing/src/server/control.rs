@@ -1,4 +1,4 @@
-//! Breaking the servers on purpose.
+//! Fault injection and administration of an [`Ensemble`].
 
 use std::time::{Duration, Instant};
 
@@ -9,28 +9,28 @@ use super::learners::Pings;
 use super::replication::Link;
 
 impl Ensemble {
-    /// Puts a fault in force.
+    /// Adds a fault.
     pub fn add_rule(&mut self, rule: Rule) -> RuleId {
         self.faults.add(rule)
     }
 
-    /// Takes a fault out of force.
+    /// Removes a fault.
     pub fn remove_rule(&mut self, id: RuleId) {
         self.faults.remove(id);
     }
 
-    /// Takes all faults that were added as rules out of force.
+    /// Removes all faults that were added as rules.
     pub fn clear_rules(&mut self) {
         self.faults.clear();
     }
 
-    /// How often a fault has happened.
+    /// Returns how often a fault has taken effect.
     #[must_use]
     pub fn rule_count(&self, id: RuleId) -> u64 {
         self.faults.done(id)
     }
 
-    /// Ends a session, as if nothing had been heard of it; whether it was alive.
+    /// Expires a session now. Returns whether it was alive.
     pub fn expire_session(&mut self, now: Instant, session_id: i64) -> bool {
         self.advance(now);
         let was_alive = self.sessions.contains(session_id);
@@ -39,7 +39,7 @@ impl Ensemble {
         was_alive
     }
 
-    /// Deletes every container and TTL node that is due; how many.
+    /// Deletes every container and TTL node that is due. Returns how many nodes it deleted.
     pub fn reap_containers(&mut self, now: Instant) -> usize {
         self.advance(now);
         let count = self.reap();
@@ -47,7 +47,7 @@ impl Ensemble {
         count
     }
 
-    /// Sets the number that the next sequential child of a node gets; whether there is the node.
+    /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     pub fn set_sequence(&mut self, parent: &str, next: i32) -> bool {
         let mut is_there = true;
         for server in &mut self.servers {
@@ -56,14 +56,15 @@ impl Ensemble {
         is_there
     }
 
-    /// Puts the servers' time of day forward, or back: what becomes ctime and mtime, and what TTL
-    /// nodes age by. Sessions go by another clock.
+    /// Moves the servers' time of day by `by_ms`, forward or backward. It determines ctime, mtime
+    /// and the age of TTL nodes. Session expiry uses another clock.
     pub fn skew_clock(&mut self, by_ms: i64) {
         self.clock.skew(by_ms);
     }
 
-    /// Cuts a follower off from its leader. It answers pings and reads; its writes and `sync`s
-    /// hang; its sessions expire behind its back, and after the sync limit it drops its clients.
+    /// Cuts a follower off from its leader. It answers pings and reads, and its writes and `sync`s
+    /// hang. The leader expires its sessions without its knowledge. After the sync limit the
+    /// follower closes its client connections.
     pub fn cut_from_leader(&mut self, now: Instant, server: usize) {
         self.advance(now);
         self.handle_all_pings();
@@ -76,9 +77,9 @@ impl Ensemble {
         }
     }
 
-    /// Lets a follower apply transactions this much later than the leader; `None` is not until it
-    /// is healed. Its clients' writes are answered when it has applied them. Its touch table is
-    /// not late: see [`lag_flushes`](Self::lag_flushes).
+    /// Makes a follower apply transactions `by` later than the leader. `None` stops it until it is
+    /// healed. It answers its clients' writes once it has applied them. Its touch table is not
+    /// delayed: see [`lag_flushes`](Self::lag_flushes).
     pub fn lag(&mut self, now: Instant, server: usize, by: Option<Duration>) {
         self.advance(now);
         if let Some(server) = self.servers.get_mut(server) {
@@ -88,8 +89,8 @@ impl Ensemble {
         }
     }
 
-    /// Lets a follower handle everything that its leader sends it this much later: its touch table
-    /// is flushed late, and it applies transactions and answers `sync`s, writes and reconnects
+    /// Delays everything that a follower receives from its leader by `by`. The follower flushes its
+    /// touch table late. It also applies transactions and answers `sync`s, writes and reconnects
     /// late.
     pub fn lag_flushes(&mut self, now: Instant, server: usize, by: Duration) {
         self.advance(now);
@@ -102,7 +103,8 @@ impl Ensemble {
         }
     }
 
-    /// Ends every cut and lag of a server: it catches up, and goes on with what has waited.
+    /// Ends every cut and lag of a server: it catches up and processes the requests that have
+    /// waited.
     pub fn heal(&mut self, now: Instant, server: usize) {
         self.advance(now);
         if let Some(healed) = self.servers.get_mut(server) {
@@ -111,7 +113,7 @@ impl Ensemble {
         }
     }
 
-    /// Stops a server like a process: nothing is read, sent or timed until it is resumed.
+    /// Stops a server like a stopped process: it reads nothing, sends nothing and runs no timer.
     pub fn stall(&mut self, now: Instant, server: usize) {
         self.advance(now);
         self.handle_all_pings();
@@ -121,17 +123,19 @@ impl Ensemble {
         }
     }
 
-    /// Lets a stalled server go on. A leader first sees how late it is: sessions expire before
-    /// anything that has arrived meanwhile is read, and then it pings its followers. A follower
-    /// answers the pings that have piled up, with the touches of before; if its leader is another
-    /// one by now, or has given it up (`LearnerMaster.syncTimeout`), it starts anew instead.
+    /// Resumes a stopped server. A leader first processes the passed time: overdue sessions expire
+    /// before it reads the bytes that have arrived, and then it pings its followers. A follower
+    /// answers the pings that have queued up, with its touches from before the stop. If the leader
+    /// has changed or has dropped the follower (`LearnerMaster.syncTimeout`), the follower rejoins
+    /// instead.
     pub fn resume_server(&mut self, now: Instant, server: usize) {
         self.advance(now);
         let Some(resumed) = self.servers.get_mut(server).filter(|it| it.stalled) else { return };
         resumed.stalled = false;
         let since = resumed.stalled_since.take().unwrap_or(self.now);
         if let Link::Cut { until } = &mut resumed.link {
-            // It looks at its followers, or its leader, half a tick later at the latest.
+            // The server checks its followers, or its leader, every half tick. It notices an
+            // overdue cut at the first check after it resumes.
             *until = (*until).max(self.now + self.settings.tick(server) / 2);
         }
         let leader = self.leader;
@@ -158,14 +162,14 @@ impl Ensemble {
         }
     }
 
-    /// Stops a connection: nothing passes, either way, until it is resumed.
+    /// Stops all bytes of a connection in both directions until it is resumed.
     pub fn stall_connection(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.stalled = true;
         }
     }
 
-    /// Lets a stalled connection go on with everything that has piled up.
+    /// Resumes a stopped connection and delivers the bytes that have waited.
     pub fn resume_connection(&mut self, now: Instant, id: ConnectionId) {
         self.advance(now);
         if let Some(connection) = self.connections.get_mut(&id) {
@@ -182,30 +186,30 @@ impl Ensemble {
         self.close(id, how);
     }
 
-    /// Makes a server refuse connections, or take them again.
+    /// Makes a server refuse connections, or accept them again.
     pub fn refuse_connects(&mut self, server: usize, refuse: Switch) {
         if let Some(server) = self.servers.get_mut(server) {
             server.refuses_connects = refuse == Switch::On;
         }
     }
 
-    /// Makes a server close connections as soon as they are made, or not any more.
+    /// Makes a server close every connection as soon as it is accepted, or serve connections again.
     pub fn close_connects(&mut self, server: usize, close: Switch) {
         if let Some(server) = self.servers.get_mut(server) {
             server.closes_connects = close == Switch::On;
         }
     }
 
-    /// Makes a server refuse this many connect requests as if the client had seen a later zxid
-    /// than the server: it closes the connection without a word.
+    /// Makes a server refuse the next `times` connect requests, as if the client had seen a later
+    /// zxid than the server. It closes the connection without a reply.
     pub fn refuse_as_ahead(&mut self, server: usize, times: u64) {
         if let Some(server) = self.servers.get_mut(server) {
             server.ahead = times;
         }
     }
 
-    /// Makes a server read-only, as if it had lost its quorum, or a normal one again. Either way
-    /// it closes all its connections.
+    /// Makes a server read-only, as if it had lost its quorum, or writable again. In both cases it
+    /// closes all its connections.
     pub fn read_only(&mut self, now: Instant, server: usize, read_only: Switch) {
         self.advance(now);
         if server < self.servers.len() {
@@ -216,11 +220,11 @@ impl Ensemble {
     }
 }
 
-/// On or off.
+/// State of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// From now on.
+    /// The fault is in force.
     On,
-    /// Not any more.
+    /// The fault is not in force.
     Off,
 }

@@ -1,5 +1,5 @@
-//! The requests that create nodes, as liberally as a server reads them: with null paths and any
-//! flags, which are refused later, in their turn.
+//! Decoding of the requests that create nodes, as permissive as a server's. It accepts null paths
+//! and any flags; later checks refuse them in their order.
 
 use std::borrow::Cow;
 
@@ -9,18 +9,18 @@ use proto::{DecodeError, OpCode};
 use super::acl::AskedAcl;
 use super::prepare::{CreateArgs, CreateKind};
 
-/// The flags of a container.
+/// Create flags of a container.
 pub(super) const CONTAINER_FLAGS: i32 = 4;
 
-/// create, create2, createContainer or createTTL.
+/// Body of create, create2, createContainer or createTTL.
 #[derive(Debug)]
 pub(super) struct CreateBody<'a> {
     pub(super) path: Option<Cow<'a, str>>,
     data: Option<&'a [u8]>,
-    /// A null one counts as empty, but not everywhere.
+    /// ACL of the node. Most operations treat null as empty.
     pub(super) acl: Option<Vec<AskedAcl<'a>>>,
     pub(super) flags: i32,
-    /// createTTL alone has one.
+    /// Time to live; only createTTL has one.
     ttl_ms: Option<i64>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> CreateBody<'a> {
         })
     }
 
-    /// On its own: the operation decides what kind of node it is.
+    /// Returns the arguments of a single request. The operation decides the kind of node.
     pub(super) fn alone(&self, op: OpCode) -> CreateArgs<'_> {
         match (op, self.ttl_ms) {
             (OpCode::CreateContainer, _) => self.of(CreateKind::Container, true),
@@ -44,8 +44,8 @@ impl<'a> CreateBody<'a> {
         }
     }
 
-    /// As part of a multi, where the flags have a say. `None` is a request that the server takes
-    /// apart wrongly, and fails over.
+    /// Returns the arguments as part of a multi, where the flags also decide the kind of node.
+    /// Returns `None` if the server reads the request with the wrong layout and fails.
     pub(super) fn in_multi(&self, op: OpCode, keeps_op: bool) -> Option<CreateArgs<'_>> {
         Some(match (self.flags, self.ttl_ms) {
             (5 | 6, Some(ttl_ms)) => self.of(CreateKind::Ttl(ttl_ms), true),

@@ -1,4 +1,4 @@
-//! From bytes to requests: what a connection's frames are, and who deals with them.
+//! Frames of a connection: parsing them into requests and dispatching those.
 
 use bytes::Bytes;
 use proto::wire::Reader;
@@ -14,11 +14,11 @@ use super::faults::{Action, Cut, Occasion, Target};
 use super::four_letter;
 use super::learners::Expected;
 
-/// The operation of the reaper, which clients of 3.9 can reach, and no codec offers.
+/// Operation of the reaper. Clients of 3.9 can send it too; the codec does not offer it.
 pub(super) const DELETE_CONTAINER: i32 = 20;
 
 impl Ensemble {
-    /// Processes what a connection has received, as far as it can be.
+    /// Processes the bytes that a connection has received, as far as possible.
     pub(super) fn process(&mut self, id: ConnectionId) {
         loop {
             let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -41,7 +41,7 @@ impl Ensemble {
             let frame = match split_frame(&mut connection.inbound, FRAME_LEN_MAX_SERVER) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return,
-                // A length that is none: nothing behind it can be read.
+                // The length is invalid, so the bytes behind it cannot be parsed.
                 Err(_) => return self.close(id, Cut::Fin),
             };
             match connection.state {
@@ -54,7 +54,7 @@ impl Ensemble {
         }
     }
 
-    /// One request of a session with this timeout.
+    /// Handles one request of a session. `session` is the session's id and timeout.
     fn handle_frame(&mut self, id: ConnectionId, session: (i64, i32), frame: &Bytes) {
         let (session_id, timeout_ms) = session;
         let Ok((header, body)) = RequestHeader::split(frame) else {
@@ -81,7 +81,8 @@ impl Ensemble {
                     ticket.fault = Some(Action::ApplyThenDrop(how));
                 }
                 Some(Action::Answer(code)) => {
-                    // As a throttled request does: `RequestThrottler` only marks it.
+                    // A throttled request touches the session too: `RequestThrottler` only marks
+                    // it.
                     if !matches!(op, OpCode::Auth | OpCode::Sasl) {
                         self.touch(at, session_id, timeout_ms);
                     }
@@ -97,7 +98,7 @@ impl Ensemble {
             _ => {}
         }
         if !self.touch(at, session_id, timeout_ms) {
-            // It raced with the end of the session: dropped, without a reply.
+            // The session has ended at the same time: drop the request without a reply.
             return;
         }
         let is_known = op.is_some_and(|op| op != OpCode::Check)
@@ -110,7 +111,7 @@ impl Ensemble {
         self.take(ticket, header.op, body);
     }
 
-    /// Puts a request in its place: carried out now, or behind what its connection waits for.
+    /// Processes a request now, or queues it behind the requests that its connection waits for.
     fn take(&mut self, ticket: Ticket, op: i32, body: Bytes) {
         let Some(connection) = self.connections.get_mut(&ticket.connection) else { return };
         let at = connection.server;
@@ -137,7 +138,7 @@ impl Ensemble {
         }
     }
 
-    /// Goes on with what a connection waits for, as far as possible.
+    /// Processes the waiting requests of a connection as far as possible.
     pub(super) fn resume(&mut self, id: ConnectionId) {
         loop {
             let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -187,7 +188,8 @@ impl Ensemble {
                 Some(Waiting::Committed) | None => {}
             }
         }
-        // What came behind a connect request, while it was stalled, or was throttled.
+        // Process the bytes that arrived behind a connect request, during a stop, or while
+        // throttled.
         self.process(id);
     }
 
@@ -214,7 +216,8 @@ impl Ensemble {
         }
     }
 
-    /// A server that is not set up for SASL says so with a null token; a null token kills it.
+    /// Answers a SASL request with a null token, as a server without SASL does. A null token in the
+    /// request closes the connection.
     fn refuse_sasl(&mut self, ticket: Ticket, body: &Bytes) {
         match Sasl::from_frame(body) {
             Ok(_) => {
@@ -228,7 +231,7 @@ impl Ensemble {
         self.reaches_leader(at) || self.syncs_alone(at)
     }
 
-    /// Catches up with the leader, then answers. The path is not looked at.
+    /// Answers a `sync` once the server has caught up with the leader. The path is not checked.
     fn sync(&mut self, ticket: Ticket, body: &Bytes) {
         let path = match Reader::new(body, "SyncRequest").opt_text("path") {
             Ok(path) => path.map(std::borrow::Cow::into_owned),
@@ -246,20 +249,20 @@ impl Ensemble {
         connection.waiting.push_front(Waiting::Sync { ticket, path, place, sent });
     }
 
-    /// The reply to a ping: its number is always the same.
+    /// Answers a ping. The reply always has the xid of pings.
     pub(super) fn pong(&mut self, ticket: Ticket) {
         self.answer(Ticket { xid: xid::PING, ..ticket }, ErrorCode::OK, None);
     }
 }
 
-/// Whether an operation goes through the leader and takes a zxid.
+/// Returns whether an operation is sent to the leader and takes a zxid.
 fn is_write(op: i32) -> bool {
     op == DELETE_CONTAINER
         || op == OpCode::Check.code()
         || OpCode::from_code(op).is_some_and(OpCode::is_write)
 }
 
-/// Decodes a request, or says what a server answers to one that cannot be.
+/// Decodes a request. The error is a server's answer to a request that cannot be decoded.
 pub(super) fn decode<'a, T: Decode<'a>>(body: &'a Bytes) -> Result<T, ErrorCode> {
     T::from_frame(body).map_err(|_: DecodeError| ErrorCode::MARSHALLING_ERROR)
 }

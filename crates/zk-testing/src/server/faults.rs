@@ -1,4 +1,4 @@
-//! Faults: which requests, notifications or connects something happens to, and what.
+//! Fault rules: the requests, notifications or connects they affect, and their action.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::limits::FAULT_RULES_MAX;
 /// How a connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// It is closed in good order; the client reads the end of the stream.
+    /// The connection is closed in good order; the client reads the end of the stream.
     Fin,
-    /// It is reset; the client's next read or write fails.
+    /// The connection is reset; the client's next read or write fails.
     Rst,
-    /// It falls silent: nothing arrives any more, either way, and neither side is told.
+    /// The connection transfers nothing more in either direction, and neither side is notified.
     Silence,
 }
 
-/// What a fault happens to.
+/// Target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Requests of one operation.
     Op(OpCode),
-    /// Requests of any operation, pings too.
+    /// Requests of any operation, pings included.
     AnyRequest,
     /// Connect requests.
     Connect,
@@ -32,69 +32,69 @@ pub enum Target {
     Notification,
 }
 
-/// What happens.
+/// Action of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// The request is carried out, the reply lost with the connection.
+    /// Applies the request, then breaks the connection without a reply.
     ApplyThenDrop(Cut),
-    /// The request is lost with the connection, and not carried out.
+    /// Breaks the connection without applying the request.
     DropBefore(Cut),
-    /// The connection breaks after this many bytes of the reply or notification.
+    /// Breaks the connection after this many bytes of the reply or notification.
     CutReply {
-        /// Bytes that still arrive, the four of the length included.
+        /// Bytes that still arrive, including the four of the length.
         after: usize,
-        /// How it breaks.
+        /// How the connection breaks.
         how: Cut,
     },
-    /// The connection breaks after this many bytes of the request. It is carried out if that is
-    /// all of them.
+    /// Breaks the connection after this many bytes of the request. The request is applied only if
+    /// all its bytes pass.
     CutRequest {
-        /// Bytes that still arrive, the four of the length included.
+        /// Bytes that still arrive, including the four of the length.
         after: usize,
-        /// How it breaks.
+        /// How the connection breaks.
         how: Cut,
     },
-    /// The reply or notification, and all behind it, arrives this much later.
+    /// Delays the reply or notification, and all bytes behind it, by this time.
     Delay(Duration),
-    /// The reply or notification arrives in pieces of this many bytes.
+    /// Sends the reply or notification in pieces of this many bytes.
     Split {
-        /// Bytes of a piece; at least 1.
+        /// Length of a piece in bytes; at least 1.
         len: usize,
     },
-    /// The reply or notification waits for the next one, and arrives together with it.
+    /// Holds the reply or notification until the next one and sends both together.
     Coalesce,
-    /// The request is not carried out, and answered with this error.
+    /// Answers with this error without applying the request.
     Answer(ErrorCode),
-    /// The request is not carried out, and never answered.
+    /// Drops the request without applying or answering it.
     NeverAnswer,
-    /// The request is carried out and answered; then its session expires.
+    /// Applies and answers the request, then expires its session.
     ApplyThenExpire,
 }
 
-/// When a fault happens, and what it is.
+/// Fault: its target, its action and its conditions.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What it happens to.
+    /// Target of the fault.
     pub target: Target,
-    /// What happens.
+    /// Action of the fault.
     pub action: Action,
-    /// Only in this session.
+    /// Session to which the fault is limited.
     pub session: Option<i64>,
-    /// Only on this connection.
+    /// Connection to which the fault is limited.
     pub connection: Option<ConnectionId>,
-    /// Only at this server.
+    /// Server to which the fault is limited.
     pub server: Option<usize>,
-    /// How many matches pass unharmed first.
+    /// Number of matches to skip first.
     pub skip: u64,
-    /// How many matches it happens to; `None` is all of them.
+    /// Number of matches to affect; `None` affects all.
     pub times: Option<u64>,
-    /// With which probability, 0 to 1, it happens to a match.
+    /// Probability, from 0 to 1, of affecting a match.
     pub probability: f64,
 }
 
 impl Rule {
-    /// A rule for the next match, wherever it is.
+    /// Creates a rule for the next match in any session, on any connection, at any server.
     #[must_use]
     pub fn new(target: Target, action: Action) -> Self {
         Self {
@@ -110,11 +110,11 @@ impl Rule {
     }
 }
 
-/// A rule in force.
+/// Id of a rule in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RuleId(u64);
 
-/// What might happen to something.
+/// Event that a rule may match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Occasion {
     pub(crate) target: Target,
@@ -123,7 +123,7 @@ pub(crate) struct Occasion {
     pub(crate) server: usize,
 }
 
-/// The rules in force, and the dice.
+/// Rules in force and the state of the random numbers.
 #[derive(Debug)]
 pub(crate) struct Faults {
     rules: BTreeMap<RuleId, Counted>,
@@ -143,7 +143,7 @@ impl Faults {
         Self { rules: BTreeMap::new(), next_id: 0, random: seed }
     }
 
-    /// Puts a rule in force. Past the limit of rules the oldest gives way.
+    /// Adds a rule. Beyond the limit it replaces the oldest one.
     pub(crate) fn add(&mut self, rule: Rule) -> RuleId {
         if self.rules.len() >= FAULT_RULES_MAX {
             self.rules.pop_first();
@@ -162,12 +162,12 @@ impl Faults {
         self.rules.clear();
     }
 
-    /// How often a rule has struck.
+    /// Returns how often a rule has taken effect.
     pub(crate) fn done(&self, id: RuleId) -> u64 {
         self.rules.get(&id).map_or(0, |counted| counted.done)
     }
 
-    /// What happens now, if anything: by the oldest rule that strikes.
+    /// Returns the action of the oldest rule that takes effect on this event, if any.
     pub(crate) fn strike(&mut self, occasion: Occasion) -> Option<Action> {
         if self.rules.is_empty() {
             return None;
@@ -205,14 +205,14 @@ impl Rule {
     }
 }
 
-/// A number from 0 to 1, without 1: `SplitMix64`.
+/// Returns a random number from 0 (inclusive) to 1 (exclusive): `SplitMix64`.
 fn draw(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^= z >> 31;
-    // 32 bits are plenty, and exact in a float.
+    // 32 bits are precise enough and exact in a float.
     let bits = u32::try_from(z >> 32).unwrap_or(u32::MAX);
     f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }

@@ -1,4 +1,4 @@
-//! The four-letter words: questions in plain text, instead of a connect request.
+//! Four-letter words: plain-text commands that replace a connect request.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use super::faults::Cut;
 use super::replication::Server;
 use super::settings::millis;
 
-/// The words that are answered.
+/// Supported words.
 const WORDS: [&str; 9] = ["ruok", "srvr", "stat", "mntr", "cons", "wchs", "isro", "conf", "envi"];
 
-/// Whether the first bytes of a connection are a word, and not the length of a frame.
+/// Returns whether the first bytes of a connection are a word and not the length of a frame.
 pub(super) fn is_word(bytes: [u8; 4]) -> bool {
     WORDS.iter().any(|word| word.as_bytes() == bytes)
 }
@@ -46,7 +46,8 @@ impl Ensemble {
             "isro" if server.read_only => "ro".to_owned(),
             "isro" => "rw".to_owned(),
             "conf" => self.conf(at),
-            // Clients ask for the version (Python's kazoo does); there is no Java to tell of.
+            // Clients read the version here (Python's kazoo does). There is no Java environment to
+            // report.
             "envi" => format!(
                 "Environment:\nzookeeper.version={}\nhost.name=localhost\n",
                 self.settings.version.text()
@@ -165,7 +166,8 @@ impl Ensemble {
     }
 }
 
-/// The root is in a real server's table twice: as `/` and as the empty path.
+/// Returns the number of nodes. The root counts twice: a real server's table contains it as `/` and
+/// as the empty path.
 fn node_count(server: &Server) -> usize {
     server.tree.len() + 1
 }
@@ -182,7 +184,7 @@ fn client_line(connection: &Connection, details: &str) -> String {
     )
 }
 
-/// What cons adds to a line, once there is a session.
+/// Returns the fields that cons adds to a line with a session.
 fn details(connection: &Connection) -> String {
     let State::Open { session_id, timeout_ms } = connection.state else { return String::new() };
     let traffic = &connection.traffic;

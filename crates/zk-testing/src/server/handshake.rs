@@ -1,4 +1,4 @@
-//! The connect exchange: a session for a connection, or none.
+//! Connect exchange: grants a session to a connection, or rejects it.
 
 use bytes::Bytes;
 use proto::{ConnectRequest, ConnectResponse, Decode, ErrorCode, ReplyHeader};
@@ -12,7 +12,7 @@ use super::sessions::{Owner, password};
 use super::txn::TxnBody;
 
 impl Ensemble {
-    /// A connection's first frame. The checks are in the order of a real server's.
+    /// Handles the first frame of a connection. The order of the checks is that of a real server.
     pub(super) fn handle_connect(&mut self, id: ConnectionId, frame: &Bytes) {
         let Ok(request) = ConnectRequest::from_frame(frame) else {
             return self.close(id, Cut::Fin);
@@ -25,7 +25,7 @@ impl Ensemble {
         let session = (request.session_id != 0).then_some(request.session_id);
         let occasion = Occasion { target: Target::Connect, session, connection: id, server: at };
         match self.faults.strike(occasion) {
-            // A session may be made that its client never hears of.
+            // The session may be created although the reply never reaches its client.
             Some(Action::ApplyThenDrop(how)) => {
                 self.connect(id, request);
                 return self.drop_reply(id, how);
@@ -60,7 +60,7 @@ impl Ensemble {
         self.connect(id, request);
     }
 
-    /// Asks the leader for a session, or waits until it can be asked.
+    /// Requests a session from the leader, or waits until the leader can be reached.
     pub(super) fn connect(&mut self, id: ConnectionId, request: ConnectRequest) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.state = State::Connecting;
@@ -69,7 +69,7 @@ impl Ensemble {
             return self.connect_read_only(id, &request);
         }
         if request.session_id != 0 {
-            // The old connection goes before the password is looked at.
+            // The server closes the old connection before it checks the password.
             if let Some(old) = self.servers[at].connections.get(&request.session_id).copied() {
                 self.close(old, Cut::Fin);
             }
@@ -112,7 +112,7 @@ impl Ensemble {
         }
     }
 
-    /// The leader's answer has reached a follower: the session of a reconnect is alive.
+    /// Completes a reconnect when the leader's answer has reached the follower.
     pub(super) fn finish_session(
         &mut self,
         id: ConnectionId,
@@ -120,13 +120,14 @@ impl Ensemble {
         timeout_ms: i32,
     ) {
         if !self.sessions.contains(request.session_id) {
-            // It ended meanwhile, and the follower is about to apply that.
+            // The session has ended meanwhile, and the follower is about to apply its end.
             return self.close(id, Cut::Fin);
         }
         self.open(id, request.session_id, timeout_ms, request.read_only.map(|_| false));
     }
 
-    /// A leader that has not noticed that it was replaced takes a session by what it knows itself.
+    /// Renews a session at a leader that has not noticed its replacement, with its own session
+    /// table.
     fn renew_alone(&mut self, id: ConnectionId, request: &ConnectRequest) {
         let Some(at) = self.connections.get(&id).map(|connection| connection.server) else {
             return;
@@ -139,12 +140,13 @@ impl Ensemble {
             });
         match known {
             true => self.open(id, session_id, timeout_ms, request.read_only.map(|_| false)),
-            // A real one rejects the session, though the other servers may still know it.
+            // A real server rejects the session, even if the other servers still hold it.
             false => self.close(id, Cut::Fin),
         }
     }
 
-    /// A server without a quorum has sessions of its own, if it was set up for them.
+    /// Connects a client to a server without a quorum. Such a server grants local sessions if its
+    /// settings allow them.
     fn connect_read_only(&mut self, id: ConnectionId, request: &ConnectRequest) {
         let Some(at) = self.connections.get(&id).map(|connection| connection.server) else {
             return;
@@ -157,7 +159,7 @@ impl Ensemble {
             if known {
                 self.open(id, request.session_id, timeout_ms, Some(true));
             } else {
-                // It is no judgement on the session: another server may know it.
+                // Another server may hold the session, so it is not rejected.
                 self.close(id, Cut::Fin);
             }
             return;
@@ -166,14 +168,14 @@ impl Ensemble {
             self.send_record(id, &ReplyHeader { xid: 0, zxid: 0, err: ErrorCode::NOT_READ_ONLY });
             return self.close(id, Cut::Fin);
         }
-        // Ids of local sessions begin with the server's number, like all of its own.
+        // Ids of local sessions start with the server's number, like all ids that it assigns.
         let number = i64::try_from(at + 2).unwrap_or(2) << 56;
         let session_id = number | i64::try_from(server.local_sessions.len() + 1).unwrap_or(1);
         server.local_sessions.insert(session_id, timeout_ms);
         self.open(id, session_id, timeout_ms, Some(true));
     }
 
-    /// The connection has its session.
+    /// Opens a connection with its session and sends the reply.
     pub(super) fn open(
         &mut self,
         id: ConnectionId,
@@ -209,12 +211,12 @@ impl Ensemble {
         self.close(id, Cut::Fin);
     }
 
-    /// When the next session expires.
+    /// Returns the time at which the next session expires.
     pub(super) fn next_expiry(&self) -> Option<std::time::Instant> {
         self.sessions.next_expiry().filter(|_| self.leader_works())
     }
 
-    /// Ends the sessions that have not been heard of for too long.
+    /// Expires the overdue sessions.
     pub(super) fn expire_sessions(&mut self) {
         if !self.leader_works() {
             return;
@@ -224,7 +226,7 @@ impl Ensemble {
         }
     }
 
-    /// Ends a session: one transaction, which deletes its ephemeral nodes.
+    /// Ends a session with one transaction that deletes its ephemeral nodes.
     pub(super) fn end_session(&mut self, session_id: i64, origin: Option<Origin>) {
         if !self.sessions.remove(session_id) {
             return;

@@ -1,15 +1,16 @@
-//! A hasher that is fast on short keys and the same in every run.
+//! Hasher that is fast on short keys and gives the same result in every run.
 //!
-//! The tables here are fed by tests, not by strangers, so nothing has to be kept from colliding on
-//! purpose; and the same requests should give the same server, down to the order of its tables.
+//! Only tests fill these tables, so the hasher needs no protection against deliberate collisions.
+//! It is deterministic, so that the same requests give the same server, including the order of its
+//! tables.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map with that hasher.
+/// Map with that hasher.
 pub(crate) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 
-/// A multiply-and-rotate hash, eight bytes at a time.
+/// Multiply-and-rotate hasher that processes eight bytes at a time.
 #[derive(Default)]
 pub(crate) struct FastHasher(u64);
 

@@ -1,22 +1,22 @@
-//! Sets of strings in the order of Java's `HashMap`.
+//! Sets of strings in the iteration order of Java's `HashMap`.
 //!
 //! A real server lists children in the order of a `HashSet`: unsorted, but the same every time. A
-//! client that takes the list for sorted, or for the order of creation, has to fail here too.
+//! client that assumes a sorted list, or the order of creation, must fail here too.
 //!
-//! The order inside a bucket that Java turns into a tree (nine names in one of 64 buckets or more)
-//! is not reproduced.
+//! Java turns a bucket into a tree once it has nine names and the table has 64 buckets or more. The
+//! order inside such a bucket is not reproduced.
 
-/// No entry.
+/// Index of no entry.
 const NONE: u32 = u32::MAX;
 
-/// A bucket of this many entries makes Java double a table of fewer than 64 buckets.
+/// Entries in a bucket at which Java doubles a table of fewer than 64 buckets.
 const TREEIFY_THRESHOLD: usize = 8;
 const MIN_TREEIFY_CAPACITY: usize = 64;
 
-/// A set of strings, iterated in Java's order.
+/// Set of strings, iterated in Java's order.
 #[derive(Clone, Debug)]
 pub(crate) struct JavaSet {
-    /// The first entry of each bucket; empty until the first insert.
+    /// First entry of each bucket; empty until the first insert.
     heads: Vec<u32>,
     entries: Vec<Entry>,
     free: u32,
@@ -32,12 +32,12 @@ struct Entry {
 }
 
 impl JavaSet {
-    /// The children of a node: `new HashSet<>(8)`.
+    /// Creates the set for the children of a node: `new HashSet<>(8)`.
     pub(crate) const fn of_children() -> Self {
         Self::with_capacity(8)
     }
 
-    /// The ephemeral nodes of a session: `new HashSet<>()`.
+    /// Creates the set for the ephemeral nodes of a session: `new HashSet<>()`.
     pub(crate) const fn of_paths() -> Self {
         Self::with_capacity(16)
     }
@@ -54,7 +54,7 @@ impl JavaSet {
         self.len == 0
     }
 
-    /// Adds a name; one that is there already stays where it is.
+    /// Adds a name. An existing name keeps its position.
     pub(crate) fn insert(&mut self, name: &str) {
         if self.heads.is_empty() {
             self.heads = vec![NONE; self.first_capacity];
@@ -84,7 +84,7 @@ impl JavaSet {
         }
     }
 
-    /// Removes a name, if it is there. The table never shrinks, as in Java.
+    /// Removes a name if it exists. As in Java, the table never shrinks.
     pub(crate) fn remove(&mut self, name: &str) {
         if self.heads.is_empty() {
             return;
@@ -123,7 +123,7 @@ impl JavaSet {
         })
     }
 
-    /// The names in the order of a `clone()`, which has just as many buckets as it needs.
+    /// Returns the names in the order of a `clone()`. Its table has the smallest sufficient size.
     pub(crate) fn iter_clone(&self) -> impl Iterator<Item = &str> {
         // tableSizeFor((int) (size / 0.75f + 1)), as up to Java 18.
         let capacity = (self.len * 4 / 3 + 1).next_power_of_two();
@@ -148,7 +148,7 @@ impl JavaSet {
         at
     }
 
-    /// Twice as many buckets; entries keep their order relative to each other.
+    /// Doubles the number of buckets. Entries keep their order relative to each other.
     fn double(&mut self) {
         let capacity = self.heads.len() * 2;
         let old = std::mem::replace(&mut self.heads, vec![NONE; capacity]);
@@ -170,7 +170,7 @@ impl JavaSet {
     }
 }
 
-/// `String.hashCode` over UTF-16 units, with the spreading of `HashMap.hash`.
+/// Returns `String.hashCode` over UTF-16 units, with the spreading of `HashMap.hash`.
 fn spread_hash(name: &str) -> u32 {
     let hash = if name.is_ascii() {
         name.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()))
@@ -190,15 +190,16 @@ mod tests {
     }
 
     #[test]
-    fn names_come_in_the_order_of_their_hashes_and_not_of_insertion() {
+    fn set_iterates_in_hash_order_not_insertion_order() {
         let mut set = JavaSet::of_children();
         for name in ["c", "a", "b", "i", "A"] {
             set.insert(name);
         }
-        // 'a' is 97: bucket 1 of 8, 'A' (65) and 'i' (105) too; in a bucket, first come first.
+        // 'a' (97), 'A' (65) and 'i' (105) share bucket 1 of 8. A bucket keeps the order of
+        // insertion.
         assert_eq!(listed(&set), ["a", "i", "A", "b", "c"]);
         set.insert("d");
-        // The seventh makes it 16 buckets: 'i' is 9 now.
+        // The seventh name doubles the table to 16 buckets; 'i' moves to bucket 9.
         set.insert("e");
         assert_eq!(listed(&set), ["a", "A", "b", "c", "d", "e", "i"]);
         set.remove("a");
@@ -209,9 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_has_as_many_buckets_as_it_needs() {
+    fn clone_iterates_with_smallest_sufficient_table() {
         let mut set = JavaSet::of_paths();
-        // Buckets 1 and 4 of 16; of the clone's four 1 and 0.
+        // The names are in buckets 1 and 4 of 16, and in buckets 1 and 0 of the clone's four.
         set.insert("a");
         set.insert("d");
         assert_eq!(listed(&set), ["a", "d"]);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_of_java() {
+    fn spread_hash_matches_java() {
         // "hello".hashCode() == 99162322, and U+1F600 is two UTF-16 units: 55357 * 31 + 56832.
         assert_eq!(spread_hash("hello"), 99_162_322 ^ (99_162_322 >> 16));
         let surrogates = 55_357_u32 * 31 + 56_832;

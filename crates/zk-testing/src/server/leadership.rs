@@ -1,11 +1,14 @@
-//! Which server leads: elections, partitions, crashes and restarts.
+//! Leadership: elections, partitions, crashes and restarts.
 //!
-//! Elections happen when a test asks for one, and take no time. What follows from one is that of
-//! a real ensemble: a new leader starts the clock of every session at its own start, with the
-//! timeout of the `createSession` transaction (`SessionTrackerImpl`'s constructor, over the
-//! timeouts that `ZKDatabase` has read from the log); every server that changes its leader closes
-//! all its client connections and loses its touch table (`Learner.shutdown`,
-//! `LearnerZooKeeperServer.createSessionTracker`); zxids go on in a new epoch.
+//! An election happens when a test requests it, and takes no time. Its consequences are those of a
+//! real ensemble:
+//!
+//! * A new leader restarts the clock of every session when it starts, with the timeout of the
+//!   `createSession` transaction. In a real server, the constructor of `SessionTrackerImpl` does
+//!   this with the timeouts that `ZKDatabase` has read from the log.
+//! * A server that changes its leader closes all its client connections and loses its touch table
+//!   (`Learner.shutdown`, `LearnerZooKeeperServer.createSessionTracker`).
+//! * Zxids continue in a new epoch.
 
 use std::time::Instant;
 
@@ -16,17 +19,19 @@ use super::learners::Pings;
 use super::replication::Link;
 
 impl Ensemble {
-    /// The server that leads, or that led last if it is dead. A server on its own is its leader.
+    /// Returns the server that leads, or that led last if it is dead. A standalone server is its
+    /// own leader.
     #[must_use]
     pub fn leader(&self) -> usize {
         self.leader
     }
 
-    /// Makes a server the leader, which all servers follow that are neither dead, stopped nor cut
-    /// off. They and the new leader close their client connections. The old leader follows, too;
-    /// if it is stopped it goes on as an isolated leader when it is resumed.
+    /// Elects a server as leader. All servers that are neither dead, stopped nor cut off follow it,
+    /// including the old leader. They and the new leader close their client connections. If the old
+    /// leader is stopped, it becomes an isolated leader when it resumes.
     ///
-    /// False, and nothing happens, if the server is dead, stopped or cut off, or on its own.
+    /// Returns false and changes nothing if the server is dead, stopped or cut off, or if it is
+    /// standalone.
     pub fn elect(&mut self, now: Instant, server: usize) -> bool {
         self.advance(now);
         if !self.can_lead(server) {
@@ -40,11 +45,12 @@ impl Ensemble {
         true
     }
 
-    /// Cuts the leader off from the other servers, which elect a successor at once. Until its sync
-    /// limit the old leader does not notice: it answers reads, pings, `sync`s and reconnects by
-    /// itself, from an old tree, and its writes hang. Then it closes its client connections.
+    /// Cuts the leader off from the other servers, which elect `successor` at once. The old leader
+    /// does not notice until its sync limit. Until then it answers reads, pings, `sync`s and
+    /// reconnects by itself from its old tree, and its writes hang. Then it closes its client
+    /// connections.
     ///
-    /// False, and nothing happens, if the successor cannot lead, or is the leader.
+    /// Returns false and changes nothing if the successor cannot lead or is the leader already.
     pub fn isolate_leader(&mut self, now: Instant, successor: usize) -> bool {
         self.advance(now);
         let old = self.leader;
@@ -57,9 +63,9 @@ impl Ensemble {
         true
     }
 
-    /// Kills a server: its connections break at once, whatever it has not sent is lost, and so is
-    /// its touch table. If it led, its followers close their client connections and serve nobody
-    /// until another server is elected or this one is restarted.
+    /// Kills a server. Its connections break at once, and it loses all unsent output and its touch
+    /// table. If it was the leader, its followers close their client connections. No server serves
+    /// clients until another one is elected or this one restarts.
     pub fn kill(&mut self, now: Instant, server: usize) {
         self.advance(now);
         self.handle_all_pings();
@@ -86,7 +92,7 @@ impl Ensemble {
         }
     }
 
-    /// Starts a server that was killed. It leads again if no other was elected meanwhile.
+    /// Starts a killed server. It leads again if no other server was elected in the meantime.
     pub fn restart(&mut self, now: Instant, server: usize) {
         self.advance(now);
         let Some(started) = self.servers.get_mut(server).filter(|it| it.killed) else { return };
@@ -99,13 +105,14 @@ impl Ensemble {
         self.settle();
     }
 
-    /// Whether the leader can be asked.
+    /// Returns whether the leader processes requests.
     pub(super) fn leader_works(&self) -> bool {
         let leader = &self.servers[self.leader];
         !leader.stalled && !leader.killed
     }
 
-    /// Whether a server has clients: it leads, follows, or has not noticed that it does not.
+    /// Returns whether a server serves clients: it leads, follows, or has not noticed that it is
+    /// cut off.
     pub(super) fn serves(&self, at: usize) -> bool {
         let server = &self.servers[at];
         let has_leader = server.isolated.is_some()
@@ -114,8 +121,8 @@ impl Ensemble {
         !server.killed && server.link != Link::Down && has_leader
     }
 
-    /// Connects a server to the leader from scratch: its clients have to come again, and it catches
-    /// up with the leader before it serves any of them (`Learner.syncWithLeader`).
+    /// Connects a server to the leader from scratch. It closes its client connections and catches
+    /// up with the leader before it serves clients again (`Learner.syncWithLeader`).
     pub(super) fn rejoin(&mut self, at: usize) {
         self.forget_leader(at);
         self.close_all_at(at);
@@ -147,7 +154,8 @@ impl Ensemble {
         server.is_some_and(|it| it.link == Link::Up && !it.stalled && !it.killed)
     }
 
-    /// Leaves the leader of now with what it knows, and with nobody to tell it more.
+    /// Cuts the current leader off. It keeps a copy of the session table, which then gets no
+    /// updates.
     fn isolate(&mut self, old: usize) {
         let until = self.now + self.settings.tick(old) * self.settings.sync_limit;
         let server = &mut self.servers[old];
@@ -178,7 +186,7 @@ impl Ensemble {
         }
     }
 
-    /// Drops what a server has of the leader it had: the touch table, and answers on their way.
+    /// Drops the state that a server has for its leader: the touch table and the answers in flight.
     fn forget_leader(&mut self, at: usize) {
         self.servers[at].touched.clear();
         self.servers[at].expected.clear();

@@ -1,16 +1,17 @@
-//! Touch tables: how the leader learns which sessions of its followers are alive.
+//! Touch tables: how followers report their live sessions to the leader.
 //!
-//! A follower notes every session that sends it a packet, with the timeout that this follower has
+//! A follower records every session that sends it a packet, with the timeout that this follower has
 //! granted (`LearnerSessionTracker.touchSession`). The leader pings its followers every half tick
-//! (`Leader.lead`). A follower answers with its touch table and empties it (`Learner.ping`), and
-//! the leader sets the clock of each session in it when the answer arrives (`LearnerHandler.run`).
-//! A request that a follower forwards sets no clock: `LeaderZooKeeperServer.submitLearnerRequest`
-//! hands it to `PrepRequestProcessor`, which only checks that the session is there.
+//! (`Leader.lead`). A follower answers a ping with its touch table and empties it (`Learner.ping`).
+//! When the answer arrives, the leader resets the clock of each session in the table
+//! (`LearnerHandler.run`). A request that a follower forwards resets no clock:
+//! `LeaderZooKeeperServer.submitLearnerRequest` passes it to `PrepRequestProcessor`, which only
+//! checks that the session exists.
 //!
 //! A follower handles the packets of its leader in order, in one thread (`Follower.processPacket`).
-//! [`Ensemble::lag_flushes`] delays that thread, so it delays pings, commits, answers to `sync`
-//! and answers to revalidations alike. The other direction is ordered, too: a touch table that
-//! was sent before a request was forwarded reaches the leader first.
+//! [`Ensemble::lag_flushes`] delays that thread, and with it pings, commits, answers to `sync` and
+//! answers to revalidations. The other direction is ordered too: a touch table sent before a
+//! forwarded request reaches the leader first.
 
 use std::time::{Duration, Instant};
 
@@ -18,35 +19,35 @@ use super::Ensemble;
 use super::connection::ConnectionId;
 use super::replication::Link;
 
-/// The schedule on which a leader pings its followers.
+/// Schedule of the leader's pings to its followers.
 #[derive(Debug)]
 pub(crate) struct Pings {
     start: Instant,
     interval: Duration,
 }
 
-/// An answer of the leader that is on its way to a connection of a follower.
+/// Answer of the leader on its way to a connection of a follower.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     pub(crate) sent: Instant,
-    /// The place in the log that the follower must have applied before.
+    /// Position in the log that the follower must have applied first.
     pub(crate) place: u64,
     pub(crate) connection: ConnectionId,
 }
 
 impl Pings {
-    /// A leader that has just started waits for half a tick before its first ping.
+    /// Creates the schedule of a new leader: it sends its first ping after half a tick.
     pub(crate) fn new(start: Instant, tick: Duration) -> Self {
         Self { start, interval: (tick / 2).max(Duration::from_millis(1)) }
     }
 
-    /// A leader whose process was stopped for a while sends the ping that is overdue at once.
+    /// Creates the schedule of a leader that was stopped: it sends the overdue ping at once.
     pub(super) fn overdue(now: Instant, tick: Duration) -> Self {
         let pings = Self::new(now, tick);
         Self { start: now.checked_sub(pings.interval).unwrap_or(now), ..pings }
     }
 
-    /// How many pings have been sent up to a time.
+    /// Returns the number of pings sent up to a time.
     fn sent_by(&self, at: Option<Instant>) -> u64 {
         let passed = at.and_then(|at| at.checked_duration_since(self.start)).unwrap_or_default();
         u64::try_from(passed.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX)
@@ -59,8 +60,8 @@ impl Pings {
 }
 
 impl Ensemble {
-    /// Notes that a packet of a session has arrived at a server. False if the server does not know
-    /// the session and drops the packet.
+    /// Records that a packet of a session has arrived at a server. Returns false if the server does
+    /// not accept the session and drops the packet.
     pub(super) fn touch(&mut self, at: usize, session_id: i64, timeout_ms: i32) -> bool {
         let server = &mut self.servers[at];
         if server.local_sessions.contains_key(&session_id) {
@@ -76,16 +77,17 @@ impl Ensemble {
         true
     }
 
-    /// Puts a session into the touch table of a follower.
+    /// Adds a session to the touch table of a follower.
     pub(super) fn note_touch(&mut self, at: usize, session_id: i64, timeout_ms: i32) {
         if self.servers[at].touched.is_empty() {
-            // Pings that the follower has answered with an empty table carry no later touch.
+            // The follower has answered earlier pings with an empty table, so they carry no later
+            // touch.
             self.handle_pings(at);
         }
         self.servers[at].touched.insert(session_id, timeout_ms);
     }
 
-    /// Has a follower answer the pings that have reached it.
+    /// Makes a follower answer the pings that have reached it.
     pub(super) fn handle_pings(&mut self, at: usize) {
         if !self.is_following(at) {
             return;
@@ -101,14 +103,14 @@ impl Ensemble {
         }
     }
 
-    /// Has every follower answer the pings that have reached it.
+    /// Makes every follower answer the pings that have reached it.
     pub(super) fn handle_all_pings(&mut self) {
         if self.servers.len() > 1 {
             (0..self.servers.len()).for_each(|at| self.handle_pings(at));
         }
     }
 
-    /// When a follower sends a touch table that is not empty.
+    /// Returns the time at which a follower sends a touch table that is not empty.
     pub(super) fn next_flush(&self, at: usize) -> Option<Instant> {
         let server = &self.servers[at];
         if server.touched.is_empty() || !self.is_following(at) {
@@ -117,21 +119,22 @@ impl Ensemble {
         Some(self.pings.time_of(server.pings_handled + 1) + server.learner_lag)
     }
 
-    /// Whether a follower is connected to a leader that works, and handles its packets.
+    /// Returns whether a follower is connected to a working leader and processes its packets.
     pub(super) fn is_following(&self, at: usize) -> bool {
         let server = &self.servers[at];
         let works = server.link == Link::Up && !server.stalled && !server.killed;
         works && at != self.leader && server.epoch == self.epoch && self.leader_works()
     }
 
-    /// When the next answer of the leader reaches a follower that has applied what it needs for it.
+    /// Returns the time at which the next usable answer of the leader reaches a follower. An answer
+    /// is usable once the follower has applied the log up to its position.
     pub(super) fn next_answer(&self, at: usize) -> Option<Instant> {
         let server = &self.servers[at];
         let next = server.expected.iter().find(|next| next.place <= server.applied)?;
         Some(next.sent + server.learner_lag).filter(|_| self.is_following(at))
     }
 
-    /// Lets connections go on whose answer of the leader has reached their follower.
+    /// Resumes the connections for which the leader's answer has reached the follower.
     pub(super) fn take_answers(&mut self, at: usize) {
         if self.servers[at].expected.is_empty() || !self.is_following(at) {
             return;
@@ -144,7 +147,7 @@ impl Ensemble {
         server.expected.retain(|it| !is_here(it));
     }
 
-    /// Whether an answer that the leader sent then has reached a follower by now.
+    /// Returns whether an answer that the leader sent at `sent` has reached a follower.
     pub(super) fn has_reached(&self, at: usize, sent: Instant) -> bool {
         sent + self.servers[at].learner_lag <= self.now
     }

@@ -1,26 +1,26 @@
-//! ZooKeeper as a state machine: no IO, no clock, no randomness of its own.
+//! ZooKeeper as a state machine, without I/O, clock or source of randomness.
 //!
-//! Bytes and time go in; bytes and the next deadline come out.
+//! The caller passes in bytes and the time; the state machine returns bytes and the next deadline.
 //!
 //! **The contract**: after every call, drain [`poll_output`](Ensemble::poll_output) until it is
-//! empty, and sleep no longer than [`poll_timeout`](Ensemble::poll_timeout). `now` never goes back.
-//! A client that is never reported to [have read](Ensemble::have_read) its answers is not served
-//! beyond [`UNREAD_BYTES_MAX`](crate::limits::UNREAD_BYTES_MAX).
+//! empty, and sleep no longer than [`poll_timeout`](Ensemble::poll_timeout). `now` never decreases.
+//! Report what each client [has read](Ensemble::have_read): a client with
+//! [`UNREAD_BYTES_MAX`](crate::limits::UNREAD_BYTES_MAX) unread bytes gets no further answers.
 //!
 //! 1. A client connects: [`accept`](Ensemble::accept).
 //! 2. Bytes arrive: [`receive`](Ensemble::receive).
-//! 3. The client has read what it was sent: [`have_read`](Ensemble::have_read).
-//! 4. The client is gone: [`disconnected`](Ensemble::disconnected).
+//! 3. The client reads its answers: [`have_read`](Ensemble::have_read).
+//! 4. The client disconnects: [`disconnected`](Ensemble::disconnected).
 //! 5. The deadline passes: [`handle_timeout`](Ensemble::handle_timeout).
 //!
-//! A write goes the way it goes in a real ensemble. The leader *validates* it against its tree
-//! and gives it a zxid, also if it fails; every server *applies* the transaction to a tree of its
-//! own, *notifies* its connections' watches, and *answers* if the request came through it. With
-//! one server, or as long as all are well, that happens inside of one call. A follower that lags,
-//! or is cut off, has an old tree until it catches up.
+//! A write takes the same path as in a real ensemble. The leader *validates* it against its tree
+//! and assigns a zxid, even to a write that fails. Every server *applies* the transaction to its
+//! own tree, *notifies* the watches of its connections, and *answers* the request if it received
+//! it. With one server, or while all servers are healthy, all this happens within one call. A
+//! follower that lags or is cut off has an old tree until it catches up.
 //!
-//! The leader learns from the touch tables of its followers, every half tick of its own, which of
-//! their sessions are alive. Any server can lead: see [`elect`](Ensemble::elect).
+//! Every half tick, the leader receives the touch tables of its followers; they contain the
+//! sessions that are alive. Any server can lead: see [`elect`](Ensemble::elect).
 //!
 //! ```
 //! use std::time::Instant;
@@ -122,47 +122,47 @@ use crate::limits::HANDSHAKE_TIMEOUT;
 pub struct Ensemble {
     settings: Settings,
     clock: Clock,
-    /// The last time this heard of.
+    /// Latest time passed in.
     now: Instant,
     servers: Vec<Server>,
-    /// The server that leads, or led last. The first one does at the start.
+    /// Number of the server that leads or led last. Server 0 leads at the start.
     leader: usize,
-    /// How often a server has begun to lead.
+    /// Number of times that a server has started to lead.
     epoch: i64,
-    /// When the leader pings its followers.
+    /// Schedule of the leader's pings to its followers.
     pings: Pings,
     log: Log,
-    /// The zxid of the last transaction.
+    /// Zxid of the last transaction.
     zxid: i64,
-    /// Who is alive; what the leader knows.
+    /// Live sessions, as the leader tracks them.
     sessions: Sessions,
     connections: FastMap<ConnectionId, Connection>,
     next_connection: u64,
-    /// Connections that may have something to send.
+    /// Connections that may have output.
     ready: VecDeque<ConnectionId>,
-    /// Connections whose turn has come to go on with what waits.
+    /// Connections whose waiting requests can continue.
     resumable: VecDeque<ConnectionId>,
-    /// Connections that have not sent a connect request, by when they are closed.
+    /// Connections without a connect request, by the time at which the server closes them.
     handshakes: BTreeSet<(Instant, ConnectionId)>,
-    /// Connections with delayed bytes, by when those are due.
+    /// Connections with delayed bytes, by the time at which those are sent.
     delayed: BTreeSet<(Instant, ConnectionId)>,
     next_reaping: Instant,
     faults: Faults,
     observer: Option<Observer>,
-    /// The list that permits everything, which almost every node has.
+    /// The open ACL, which almost every node has.
     open: Arc<[Acl]>,
 }
 
-/// What an [`Ensemble`] wants done.
+/// Action for the transport.
 #[derive(Debug)]
 pub enum Output {
-    /// Send these bytes. What belongs together comes in one piece.
+    /// Send these bytes as one piece.
     Send(ConnectionId, Bytes),
-    /// Close the connection, once all bytes before are sent. It is not known here any more.
+    /// Close the connection after all earlier bytes are sent. The server has forgotten it already.
     Close(ConnectionId, Cut),
 }
 
-/// A server does not take connections.
+/// Error of a server that does not accept connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
@@ -175,11 +175,11 @@ impl fmt::Display for Refused {
 impl Error for Refused {}
 
 impl Ensemble {
-    /// Servers without sessions, whose clock starts now.
+    /// Creates servers without sessions. Their clock starts at `now`.
     #[must_use]
     pub fn new(settings: Settings, now: Instant) -> Self {
         let clock = Clock::new(now, settings.wall_clock_ms);
-        // A leader begins an epoch; a server on its own has none.
+        // A leader starts an epoch; a standalone server has none.
         let zxid = if settings.servers > 1 { 1 << 32 } else { 0 };
         let servers = (0..settings.servers).map(|_| Server::new(&settings, zxid)).collect();
         Self {
@@ -206,11 +206,11 @@ impl Ensemble {
         }
     }
 
-    /// A client has connected to a server, counted from 0.
+    /// Accepts a connection from a client to a server, counted from 0.
     ///
     /// # Errors
     ///
-    /// [`Refused`] if the server is dead or was told to refuse connections, or there is none.
+    /// [`Refused`] if the server is dead, refuses connections or does not exist.
     pub fn accept(
         &mut self,
         now: Instant,
@@ -234,8 +234,9 @@ impl Ensemble {
         Ok(id)
     }
 
-    /// Bytes have arrived; they are taken out of `bytes`. A transport that reads from the client
-    /// only while the connection [has room](Self::has_room) bounds what the server keeps of it.
+    /// Processes received bytes and takes them out of `bytes`. A transport that reads from the
+    /// client only while the connection [has room](Self::has_room) limits the bytes that the server
+    /// keeps.
     pub fn receive(&mut self, now: Instant, id: ConnectionId, bytes: &mut BytesMut) {
         self.advance(now);
         let Some(connection) = self.connections.get_mut(&id) else {
@@ -255,19 +256,19 @@ impl Ensemble {
         self.settle();
     }
 
-    /// The client is gone, or its connection is.
+    /// Removes a connection after its client has disconnected or its stream has broken.
     pub fn disconnected(&mut self, now: Instant, id: ConnectionId) {
         self.advance(now);
         self.forget(id);
         self.connections.remove(&id);
     }
 
-    /// A deadline may have passed.
+    /// Runs everything that is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.advance(now);
     }
 
-    /// The next thing to be done. Call until there is none.
+    /// Returns the next action for the transport. Call until it returns `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
         loop {
             let id = *self.ready.front()?;
@@ -294,7 +295,7 @@ impl Ensemble {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) has to be called next, if nothing else happens.
+    /// Returns the time by which [`handle_timeout`](Self::handle_timeout) must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let due = [
@@ -307,7 +308,7 @@ impl Ensemble {
         due.into_iter().flatten().min()
     }
 
-    /// Lets time pass, and does everything at the time when it was due.
+    /// Advances the time to `now` and runs everything at the time it was due.
     fn advance(&mut self, now: Instant) {
         let now = self.now.max(now);
         while let Some(due) = self.poll_timeout().filter(|due| *due <= now) {
@@ -320,7 +321,7 @@ impl Ensemble {
     fn do_what_is_due(&mut self) {
         self.catch_up_all();
         self.give_up_on_the_leader();
-        // A touch that arrives in the instant in which its session expires comes too late.
+        // A touch at the exact instant of expiry is too late.
         self.expire_sessions();
         self.handle_all_pings();
         self.reap_if_due();
@@ -341,14 +342,14 @@ impl Ensemble {
         self.settle();
     }
 
-    /// Goes on with whatever has come to its turn.
+    /// Resumes all connections whose waiting requests can continue.
     fn settle(&mut self) {
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id);
         }
     }
 
-    /// Puts a connection into the list of those with something to send.
+    /// Adds a connection to the list of those with output.
     fn list(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id)
             && !connection.listed
@@ -358,10 +359,10 @@ impl Ensemble {
         }
     }
 
-    /// Closes a connection, behind what is queued for it.
+    /// Closes a connection after its queued output.
     fn close(&mut self, id: ConnectionId, how: Cut) {
         if how == Cut::Silence {
-            // Nobody knows of it; the session and the watches stay.
+            // A silent cut is unnoticed: the session and the watches stay.
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.outbox.end = Some(how);
                 self.list(id);
@@ -375,7 +376,7 @@ impl Ensemble {
         }
     }
 
-    /// Forgets what a server knows of a connection.
+    /// Removes a connection from the watches and the session table of its server.
     fn forget(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get(&id) else { return };
         let server = &mut self.servers[connection.server];

@@ -1,4 +1,4 @@
-//! multi: from the request to the transaction, in the ways releases read it.
+//! Multi: from the request to the transaction, with the differences between the releases.
 
 use std::borrow::Cow;
 
@@ -12,25 +12,25 @@ use super::prepare::Preparation;
 use super::txn::{TxnBody, TxnOp};
 use super::version::Version;
 
-/// What becomes of a multi.
+/// Result of validating a multi.
 pub(super) enum Prepared {
     Txn(TxnBody),
-    /// A null path, over which the server fails when it has taken a zxid.
+    /// The multi has a null path: the server fails after it has taken a zxid.
     Lost,
-    /// The server fails over it before it takes a zxid.
+    /// The server fails before it takes a zxid.
     Unreadable,
 }
 
-/// Why the operations cannot be read.
+/// Reason why the operations cannot be parsed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unreadable {
-    /// A record is malformed, or its operation not known here.
+    /// A record is malformed or its operation is unknown.
     Record,
-    /// A release that reads create flags along with the ACL fails over one that is null.
+    /// An ACL is null. A release that checks create flags while parsing fails on it.
     NullAcl,
 }
 
-/// Validates a multi. One that cannot be read takes a zxid too.
+/// Validates a multi. A multi that cannot be parsed takes a zxid too.
 pub(super) fn prepare(preparation: Preparation<'_>, version: Version, body: &Bytes) -> Prepared {
     let parts = match parts(body, version) {
         Ok(parts) => parts,
@@ -51,7 +51,7 @@ fn validate(mut preparation: Preparation<'_>, version: Version, parts: &[Part<'_
     for (at, part) in parts.iter().enumerate() {
         match part.prepare(&mut preparation, version) {
             Ok(op) => ops.push(op),
-            // No answer of one operation but a failure of the server, over the whole.
+            // The server fails on the whole multi and not on one operation.
             Err(ErrorCode::MARSHALLING_ERROR) => {
                 return TxnBody::Error(ErrorCode::MARSHALLING_ERROR);
             }
@@ -61,7 +61,7 @@ fn validate(mut preparation: Preparation<'_>, version: Version, parts: &[Part<'_
     TxnBody::Multi(ops)
 }
 
-/// One operation, as liberally as a server reads it.
+/// One operation, decoded as permissively as a server does it.
 pub(super) enum Part<'a> {
     Create {
         op: OpCode,
@@ -80,7 +80,8 @@ pub(super) enum Part<'a> {
         path: Option<Cow<'a, str>>,
         version: i32,
     },
-    /// A server reads these, too, unless there are others, and then does not know them.
+    /// A read. A server also parses reads, unless the multi contains writes, and then rejects them
+    /// as unknown.
     Read {
         op: OpCode,
         path: Option<Cow<'a, str>>,
@@ -101,8 +102,8 @@ impl Part<'_> {
         matches!(self, Self::Read { .. })
     }
 
-    /// What a release checks while it reads: that there is such a mode, an ACL, and no time to
-    /// live missing, in this order.
+    /// Checks the create flags as a release does while parsing. It checks in this order: the mode
+    /// exists, the ACL is not null, a TTL mode has its time to live.
     fn check_mode(&self) -> Result<(), Unreadable> {
         match self {
             Self::Create { op: OpCode::CreateTtl, .. } => Ok(()),
@@ -135,7 +136,7 @@ impl Part<'_> {
     }
 }
 
-/// The operations.
+/// Decodes the operations.
 pub(super) fn parts(body: &Bytes, version: Version) -> Result<Vec<Part<'_>>, Unreadable> {
     let mut r = Reader::new(body, "multi");
     let mut parts: Vec<Part<'_>> = Vec::new();
@@ -156,7 +157,7 @@ pub(super) fn parts(body: &Bytes, version: Version) -> Result<Vec<Part<'_>>, Unr
     }
 }
 
-/// Type, whether there is no more, error.
+/// Decodes a header: operation, whether the list ends here, error.
 fn header(r: &mut Reader<'_>) -> Option<(i32, bool, i32)> {
     Some((r.i32("type").ok()?, r.bool("done").ok()?, r.i32("err").ok()?))
 }

@@ -1,4 +1,4 @@
-//! One node of the data tree.
+//! Node of the data tree.
 
 use std::sync::Arc;
 
@@ -7,20 +7,21 @@ use proto::{Acl, Stat};
 
 use super::java_hash::JavaSet;
 
-/// What ends a node's life besides a delete.
+/// Kind of a node: the event, besides a delete, that removes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
-    /// Nothing.
+    /// Only a delete removes the node.
     Persistent,
-    /// The end of the session with this id.
+    /// The end of the session with this id removes the node.
     Ephemeral(i64),
-    /// The reaper, some time after the last child went.
+    /// The reaper removes the node some time after its last child was deleted.
     Container,
-    /// The reaper, once the node has had no children and no new data for this many milliseconds.
+    /// The reaper removes the node after this many milliseconds without children and without new
+    /// data.
     Ttl(i64),
 }
 
-/// A node: data, Stat, ACL, children.
+/// Node: data, Stat, ACL, children.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub(crate) data: Option<Bytes>,
@@ -33,13 +34,13 @@ pub struct Node {
     pub(crate) mtime_ms: i64,
     pub(crate) version: i32,
     pub(crate) aversion: i32,
-    /// How many children were ever created: the next sequence number.
+    /// Number of children ever created, which is the next sequence number.
     pub(crate) creates: i32,
     pub(crate) children: JavaSet,
 }
 
 impl Node {
-    /// One of the nodes that are there from the start: every field of the Stat is 0.
+    /// Creates a node that exists from the start: every field of its Stat is 0.
     pub(crate) fn initial(acl: Arc<[Acl]>) -> Self {
         Self {
             data: Some(Bytes::new()),
@@ -57,13 +58,13 @@ impl Node {
         }
     }
 
-    /// The data; `None` is null, which is not the same as empty.
+    /// Returns the data. `None` is null, which differs from empty data.
     #[must_use]
     pub fn data(&self) -> Option<&[u8]> {
         self.data.as_deref()
     }
 
-    /// The Stat, as a client would get it.
+    /// Returns the Stat, as a client would receive it.
     #[must_use]
     pub fn stat(&self) -> Stat {
         let num_children = count(self.children.len());
@@ -73,7 +74,8 @@ impl Node {
             ctime_ms: self.ctime_ms,
             mtime_ms: self.mtime_ms,
             version: self.version,
-            // What is stored is the number of creations; deletions are told by the difference.
+            // The node stores the number of creations. The difference to the current children is
+            // the number of deletions.
             cversion: self.creates.wrapping_mul(2).wrapping_sub(num_children),
             aversion: self.aversion,
             ephemeral_owner: self.ephemeral_owner(),
@@ -83,30 +85,30 @@ impl Node {
         }
     }
 
-    /// The access control list.
+    /// Returns the access control list.
     #[must_use]
     pub fn acl(&self) -> &[Acl] {
         &self.acl
     }
 
-    /// What ends its life.
+    /// Returns the kind of the node.
     #[must_use]
     pub fn kind(&self) -> NodeKind {
         self.kind
     }
 
-    /// The names of its children, in the order in which a server lists them.
+    /// Returns the names of the children, in the order in which a server lists them.
     pub fn children(&self) -> impl Iterator<Item = &str> {
         self.children.iter()
     }
 
-    /// The number the next sequential child gets.
+    /// Returns the number of the next sequential child.
     #[must_use]
     pub fn next_sequence(&self) -> i32 {
         self.creates
     }
 
-    /// The session it ends with; 0 if with none.
+    /// Returns the session that owns the node, or 0 if the node is not ephemeral.
     pub(crate) fn ephemeral_owner(&self) -> i64 {
         match self.kind {
             NodeKind::Ephemeral(session_id) => session_id,
@@ -119,7 +121,7 @@ impl Node {
     }
 }
 
-/// A length as a Stat writes it. Nothing here comes near 2^31.
+/// Returns a length as the int of a Stat. All lengths here are far below 2^31.
 fn count(len: usize) -> i32 {
     i32::try_from(len).unwrap_or(i32::MAX)
 }

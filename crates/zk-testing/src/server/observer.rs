@@ -1,4 +1,4 @@
-//! Who is told of every transaction, the moment the leader has applied it: the oracle of a
+//! Callback for every transaction, right after the leader has applied it: for the oracle of a
 //! simulation.
 
 use std::fmt;
@@ -6,39 +6,40 @@ use std::fmt;
 use super::tree::Tree;
 use super::txn::{Txn, TxnBody, TxnOp};
 
-/// A transaction that the leader has applied.
+/// Transaction that the leader has applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Commit<'a> {
-    /// Its zxid.
+    /// Zxid of the transaction.
     pub zxid: i64,
-    /// The session that asked for it, or that it ends.
+    /// Session that sent the request, or that the transaction ends.
     pub session_id: i64,
-    /// What it did.
+    /// Effect of the transaction.
     pub effect: Effect<'a>,
 }
 
-/// What a transaction did to the tree. A multi is told as one commit for each of its changes.
+/// Effect of a transaction on the tree. A multi is reported as one commit for each of its
+/// operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect<'a> {
-    /// A session began.
+    /// A session was created.
     SessionCreated,
-    /// A session ended, whether it was closed or expired; its ephemeral nodes are gone.
+    /// A session was closed or expired, and its ephemeral nodes were deleted.
     SessionClosed,
     /// A node was created.
     Created(&'a str),
-    /// A node was deleted, other than with its session.
+    /// A node was deleted by a request or by the reaper, and not with its session.
     Deleted(&'a str),
     /// A node's data was set.
     Changed(&'a str),
-    /// Anything else, a write that failed included.
+    /// Any other transaction, including a write that failed.
     Other,
 }
 
-/// Somebody who is told.
+/// Registered callback.
 pub(super) struct Observer(Look);
 
-/// What is called at each commit.
+/// Function called at each commit.
 type Look = Box<dyn FnMut(&Tree, Commit<'_>) + Send>;
 
 impl Observer {

@@ -1,7 +1,7 @@
-//! Quotas: counted below every path that has one, enforced if the server is told to.
+//! Quotas: counted below every path that has one, and enforced if the settings say so.
 //!
-//! The limits of `/a` are the data of `/zookeeper/quota/a/zookeeper_limits`, what is used is that of
-//! `/zookeeper/quota/a/zookeeper_stats`: `count=2,bytes=10`, and for hard limits
+//! The limits of `/a` are the data of `/zookeeper/quota/a/zookeeper_limits`. The usage is the data
+//! of `/zookeeper/quota/a/zookeeper_stats`. The format is `count=2,bytes=10`, and with hard limits
 //! `count=-1,bytes=-1=;byteHardLimit=20;countHardLimit=4`.
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ const ROOT: &str = "/zookeeper/quota";
 const LIMITS: &str = "zookeeper_limits";
 const STATS: &str = "zookeeper_stats";
 
-/// Numbers of a quota: -1 is no limit.
+/// Numbers of a quota; -1 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Numbers {
     count: i64,
@@ -22,7 +22,7 @@ struct Numbers {
     bytes_hard: i64,
 }
 
-/// Whether a change below a hard quota fits it. `count` and `bytes` are what it adds.
+/// Checks a change below a hard quota. `count` and `bytes` are the amounts that it adds.
 pub(crate) fn check(tree: &Tree, path: &str, count: i64, bytes: i64) -> Result<(), ErrorCode> {
     let Some(prefix) = longest_prefix(tree, path) else { return Ok(()) };
     let Some(limits) = numbers(tree, &format!("{ROOT}{prefix}/{LIMITS}")) else { return Ok(()) };
@@ -36,7 +36,7 @@ pub(crate) fn check(tree: &Tree, path: &str, count: i64, bytes: i64) -> Result<(
     Ok(())
 }
 
-/// A node was created: it may be a quota's own, and it may count for one.
+/// Updates the quotas for a new node, which may itself define a quota.
 pub(crate) fn created(tree: &mut Tree, path: &str, bytes: i64) {
     if let Some(prefix) = quota_of(path, LIMITS) {
         tree.quotas.insert(prefix.into());
@@ -47,7 +47,7 @@ pub(crate) fn created(tree: &mut Tree, path: &str, bytes: i64) {
     add(tree, path, 1, bytes);
 }
 
-/// A node was deleted.
+/// Updates the quotas for a deleted node.
 pub(crate) fn deleted(tree: &mut Tree, path: &str, bytes: i64) {
     if let Some(prefix) = quota_of(path, LIMITS) {
         tree.quotas.remove(prefix);
@@ -55,7 +55,8 @@ pub(crate) fn deleted(tree: &mut Tree, path: &str, bytes: i64) {
     add(tree, path, -1, -bytes);
 }
 
-/// Counts a change below a quota. The stats node's own Stat does not show it, nor does a watch.
+/// Counts a change below a quota. The Stat of the stats node stays the same, and its watches do not
+/// fire.
 pub(crate) fn add(tree: &mut Tree, path: &str, count: i64, bytes: i64) {
     let Some(prefix) = longest_prefix(tree, path) else { return };
     let stats = format!("{ROOT}{prefix}/{STATS}");
@@ -66,7 +67,7 @@ pub(crate) fn add(tree: &mut Tree, path: &str, count: i64, bytes: i64) {
     }
 }
 
-/// The path whose quota a node is, if it is one with this name.
+/// Returns the path whose quota node with this name is at `path`.
 fn quota_of<'a>(path: &'a str, name: &str) -> Option<&'a str> {
     if proto::path::file_name(path) != name {
         return None;
@@ -74,7 +75,7 @@ fn quota_of<'a>(path: &'a str, name: &str) -> Option<&'a str> {
     parent_of(path).strip_prefix(ROOT).filter(|prefix| !prefix.is_empty())
 }
 
-/// The longest path with a quota that `path` is, or is below.
+/// Returns the longest path with a quota that contains `path`.
 fn longest_prefix(tree: &Tree, path: &str) -> Option<String> {
     if tree.quotas.is_empty() {
         return None;

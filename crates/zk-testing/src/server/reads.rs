@@ -1,4 +1,4 @@
-//! Requests that change nothing, answered from the tree of the server they came to.
+//! Requests that change nothing, answered from the tree of the receiving server.
 
 use bytes::Bytes;
 use proto::{
@@ -16,7 +16,7 @@ use super::node::Node;
 use super::watches::{Mode, Table};
 
 impl Ensemble {
-    /// Carries out a request that is no write, or any request at a read-only server.
+    /// Processes a request that is not a write, or any request at a read-only server.
     pub(super) fn read(&mut self, ticket: Ticket, op: i32, body: &Bytes) {
         let result = match OpCode::from_code(op) {
             Some(OpCode::Ping) => return self.pong(ticket),
@@ -35,7 +35,7 @@ impl Ensemble {
             Some(OpCode::CheckWatches) => self.check_watches(ticket, body),
             Some(OpCode::RemoveWatches) => self.remove_watches(ticket, body),
             Some(OpCode::CloseSession) => return self.close_local_session(ticket),
-            // Everything else is a write, at a server that cannot have any.
+            // The other operations are writes, which a read-only server refuses.
             _ => Err(ErrorCode::NOT_READ_ONLY),
         };
         if let Err(code) = result {
@@ -119,7 +119,7 @@ impl Ensemble {
         let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
         let tree = &self.servers[at].tree;
         let total = match &*request.path {
-            // The empty path is the root too, which then counts itself.
+            // The empty path is also the root; it then counts itself.
             "" => tree.len(),
             "/" => tree.len() - 1,
             path => tree.descendants(path),
@@ -143,10 +143,10 @@ impl Ensemble {
     fn multi_read(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
         let mut results = Vec::new();
         let mut code = ErrorCode::OK;
-        // All versions read the two reads alike.
+        // Every version parses both reads in the same way.
         let version = self.settings.version;
         for part in multi::parts(body, version).map_err(|_| ErrorCode::MARSHALLING_ERROR)? {
-            // What a server fails over comes with what it has found before.
+            // A server that fails on one part still returns the results before it.
             let Part::Read { op, path: Some(path) } = part else {
                 code = ErrorCode::MARSHALLING_ERROR;
                 break;
@@ -171,7 +171,7 @@ impl Ensemble {
         Ok(())
     }
 
-    /// A read-only server closes its own sessions by itself.
+    /// Closes a local session of a read-only server.
     fn close_local_session(&mut self, ticket: Ticket) {
         let Some(connection) = self.connections.get(&ticket.connection) else { return };
         if let Some(session_id) = connection.session_id() {
@@ -185,7 +185,7 @@ impl Ensemble {
         self.connections.get(&id).map(|connection| connection.server)
     }
 
-    /// Arms a watch for a connection, at its server.
+    /// Sets a watch for a connection, at its server.
     pub(super) fn watch(&mut self, id: ConnectionId, table: Table, path: &str, mode: Mode) {
         let independent = self.settings.version.watch_modes_are_independent();
         if let Some(at) = self.server_of(id) {
@@ -193,7 +193,7 @@ impl Ensemble {
         }
     }
 
-    /// The node at a path, as the server of a connection has it, and who the connection is.
+    /// Returns the node at a path from the connection's server, and the connection's identities.
     fn look(&self, ticket: Ticket, path: &str) -> (Option<&Node>, &[Identity]) {
         match self.connections.get(&ticket.connection) {
             Some(it) => (self.servers[it.server].tree.node(path), &it.identities),
@@ -201,7 +201,7 @@ impl Ensemble {
         }
     }
 
-    /// The node at a path, if it is there and may be read.
+    /// Returns the node at a path if it exists and the connection may read it.
     fn readable(&self, ticket: Ticket, path: &str) -> Result<&Node, ErrorCode> {
         let (node, identities) = self.look(ticket, path);
         let node = node.ok_or(ErrorCode::NO_NODE)?;

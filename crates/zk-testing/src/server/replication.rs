@@ -1,4 +1,4 @@
-//! How transactions get from the leader to every server.
+//! Replication of transactions from the leader to every server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,64 +18,66 @@ use super::tree::Tree;
 use super::txn::{Txn, TxnBody};
 use super::watches::Watches;
 
-/// One server: its tree, its connections' watches, its way to the leader.
+/// One server: its tree, the watches of its connections, its link to the leader.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) tree: Tree,
     pub(crate) watches: Watches,
-    /// Which connection each session has here.
+    /// Connection of each session at this server.
     pub(crate) connections: FastMap<i64, ConnectionId>,
-    /// How much of the log has been applied.
+    /// Number of log entries that have been applied.
     pub(crate) applied: u64,
     pub(crate) link: Link,
-    /// The leader's epoch in which it joined the leader, or began to lead.
+    /// Epoch of the leader when this server joined it or started to lead.
     pub(crate) epoch: i64,
-    /// How long after the leader a transaction is applied; `None` is not until told otherwise.
+    /// Delay between the leader and this server in applying a transaction. `None` stops the server
+    /// from applying any.
     pub(crate) lag: Option<Duration>,
-    /// How late it handles the packets of its leader.
+    /// Delay in handling the packets of the leader.
     pub(crate) learner_lag: Duration,
     /// Answers of the leader on their way to connections, in order.
     pub(crate) expected: VecDeque<Expected>,
-    /// The touch table: sessions that have sent something since the last answered ping, and the
+    /// Touch table: sessions that have sent a packet since the last answered ping, with the
     /// timeouts that this server has granted them.
     pub(crate) touched: BTreeMap<i64, i32>,
-    /// Pings of the leader that it has answered.
+    /// Number of the leader's pings that this server has answered.
     pub(crate) pings_handled: u64,
-    /// What it knows of the sessions if it led, and is cut off from those that have elected another.
+    /// Session table of a former leader that is cut off while another server leads.
     pub(crate) isolated: Option<Sessions>,
-    /// Does nothing at all, like a stopped process.
+    /// Whether the server is stopped, like a stopped process.
     pub(crate) stalled: bool,
     pub(crate) stalled_since: Option<Instant>,
-    /// Its process is dead.
+    /// Whether the process is dead.
     pub(crate) killed: bool,
     pub(crate) refuses_connects: bool,
     pub(crate) closes_connects: bool,
-    /// How many more connect requests are refused as if the client had seen the future.
+    /// Number of further connect requests to refuse as if the client had seen a later zxid.
     pub(crate) ahead: u64,
     pub(crate) read_only: bool,
-    /// Sessions that only this server knows, from when it was read-only, and their timeouts.
+    /// Sessions granted while the server was read-only, and their timeouts. Only this server knows
+    /// them.
     pub(crate) local_sessions: FastMap<i64, i32>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
 }
 
-/// A follower's way to the leader, or an isolated leader's to its followers.
+/// Link of a follower to the leader, or of an isolated leader to its followers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Up,
-    /// Nothing gets through, which the server notices only then.
+    /// The link transfers nothing. The server notices at `until`.
     Cut {
         until: Instant,
     },
-    /// The server has noticed that it is cut off, and serves nobody.
+    /// The server has noticed that it is cut off, and serves no clients.
     Down,
 }
 
-/// Transactions that not every server has applied yet.
+/// Transactions that at least one server has not applied yet.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     entries: VecDeque<Arc<Entry>>,
-    /// The place of the first entry.
+    /// Position of the first entry.
     first: u64,
 }
 
@@ -86,11 +88,11 @@ struct Entry {
     committed: Instant,
 }
 
-/// Who gets the reply.
+/// Recipient of the reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
     Request(Ticket),
-    /// A connection that asked for a new session, and whether it sent the read-only byte.
+    /// A connection that has requested a new session, and whether it sent the read-only byte.
     Connect {
         connection: ConnectionId,
         timeout_ms: i32,
@@ -145,7 +147,7 @@ impl Server {
 }
 
 impl Log {
-    /// The place behind the last entry.
+    /// Returns the position after the last entry.
     pub(crate) fn end(&self) -> u64 {
         self.first + u64::try_from(self.entries.len()).unwrap_or(0)
     }
@@ -162,18 +164,18 @@ impl Log {
 }
 
 impl Ensemble {
-    /// Whether a server can ask the leader, or is it.
+    /// Returns whether a server can send requests to the leader, or is the leader.
     pub(super) fn reaches_leader(&self, at: usize) -> bool {
         at == self.leader || (self.servers[at].link == Link::Up && self.leader_works())
     }
 
-    /// Whether a server answers `sync` without asking anybody, since it leads, or thinks so: only
-    /// `sync`s that followers forward wait for proposals (`Leader.processSync`).
+    /// Returns whether a server answers `sync` by itself, because it leads or assumes that it
+    /// leads. Only the `sync`s that followers forward wait for proposals (`Leader.processSync`).
     pub(super) fn syncs_alone(&self, at: usize) -> bool {
         at == self.leader || self.servers[at].isolated.is_some()
     }
 
-    /// Gives a transaction its zxid and time, and has every server apply it that can.
+    /// Assigns zxid and time to a transaction. Every server that can apply it now does so.
     pub(super) fn commit(&mut self, session_id: i64, body: TxnBody, origin: Option<Origin>) {
         self.zxid += 1;
         let time_ms = self.clock.wall_ms(self.now);
@@ -187,7 +189,7 @@ impl Ensemble {
         self.catch_up_all();
     }
 
-    /// Has every server apply what it can.
+    /// Makes every server apply the transactions that are due.
     pub(super) fn catch_up_all(&mut self) {
         if self.servers.len() == 1 {
             return;
@@ -202,7 +204,7 @@ impl Ensemble {
         self.log.forget_before(slowest.unwrap_or(0));
     }
 
-    /// Has a server apply all there is, however late it is otherwise.
+    /// Makes a server apply all transactions, regardless of its lag.
     pub(super) fn catch_up_fully(&mut self, at: usize) {
         while let Some(entry) = self.log.entry(self.servers[at].applied).cloned() {
             self.apply_next(at, &entry);
@@ -218,25 +220,25 @@ impl Ensemble {
         self.apply_at(at, &entry.txn, here);
     }
 
-    /// The next transaction a server can apply now.
+    /// Returns the next transaction that a server can apply now.
     fn applicable(&self, at: usize) -> Option<Arc<Entry>> {
         let entry = self.log.entry(self.servers[at].applied)?;
         let is_due = at == self.leader || self.applies_at(at).is_some_and(|due| due <= self.now);
         is_due.then(|| Arc::clone(entry))
     }
 
-    /// When a follower applies its next transaction.
+    /// Returns the time at which a follower applies its next transaction.
     fn applies_at(&self, at: usize) -> Option<Instant> {
         let server = &self.servers[at];
         let is_up = server.link == Link::Up && server.epoch == self.epoch;
         let entry = self.log.entry(server.applied).filter(|_| is_up)?;
         let ready = !server.stalled && !server.killed;
-        // It handles the commit when it has handled all before, and may apply it later still.
+        // The follower handles the commit after all earlier packets, and may apply it later still.
         let lag = server.lag.filter(|_| ready)?.max(server.learner_lag);
         entry.committed.checked_add(lag)
     }
 
-    /// When a follower does something next because of its leader.
+    /// Returns the time of the next event at a follower that its leader causes.
     pub(super) fn next_replication(&self) -> Option<Instant> {
         if self.servers.len() == 1 {
             return None;
@@ -253,7 +255,7 @@ impl Ensemble {
         due.min()
     }
 
-    /// Servers that have been cut off for too long drop their clients.
+    /// Closes the client connections of servers that have been cut off for too long.
     pub(super) fn give_up_on_the_leader(&mut self) {
         for at in 0..self.servers.len() {
             let server = &mut self.servers[at];
@@ -274,8 +276,8 @@ impl Ensemble {
         }
     }
 
-    /// Lets a follower reach its leader again, and go on with what has waited. If it has noticed
-    /// that it was cut off, or the leader is not the one it had, it starts anew.
+    /// Reconnects a follower to its leader and resumes its waiting requests. If the follower has
+    /// noticed the cut, or if the leader has changed, the follower rejoins instead.
     pub(super) fn relink(&mut self, at: usize) {
         if at != self.leader {
             let server = &mut self.servers[at];
@@ -286,12 +288,12 @@ impl Ensemble {
             self.servers[at].link = Link::Up;
         }
         self.catch_up_all();
-        // Pings have piled up on the way.
+        // Pings have queued up on the way.
         self.handle_pings(at);
         self.resume_all_at(at);
     }
 
-    /// Looks at every connection of a server again.
+    /// Resumes every connection of a server.
     pub(super) fn resume_all_at(&mut self, server: usize) {
         let ids = self.connections_of(server);
         for id in &ids {
@@ -301,7 +303,7 @@ impl Ensemble {
         self.settle();
     }
 
-    /// Applies a transaction at one server: to its tree, to its watches, to its connections.
+    /// Applies a transaction at one server: to its tree, its watches and its connections.
     fn apply_at(&mut self, at: usize, txn: &Txn, origin: Option<Origin>) {
         let server = &mut self.servers[at];
         let mut changes = (!server.watches.is_empty()).then(Vec::new);
@@ -317,7 +319,7 @@ impl Ensemble {
                 self.servers[at].touched.remove(&txn.session_id);
                 self.servers[at].connections.get(&txn.session_id).copied()
             }
-            // Every learner notes a new session (`LearnerSessionTracker.commitSession`).
+            // Every learner records a new session (`LearnerSessionTracker.commitSession`).
             TxnBody::CreateSession { timeout_ms } if at != self.leader => {
                 self.note_touch(at, txn.session_id, timeout_ms);
                 None
@@ -340,19 +342,19 @@ impl Ensemble {
         }
     }
 
-    /// Tells those who watch, and may know.
+    /// Notifies the watching connections that may read the node.
     fn notify(&mut self, at: usize, zxid: i64, change: &Change) {
         let firings = self.servers[at].watches.fire(change.event, &change.path);
         let zxid = if self.settings.version.events_carry_zxid() { zxid } else { -1 };
         for firing in firings {
-            // What happens to a parent's list of children is told by the parent's ACL.
+            // The parent's ACL decides who receives an event about the parent's children.
             let acl = if firing.event == change.event { &change.acl } else { &change.parent_acl };
             self.send_event(&firing, zxid, Some(acl));
         }
     }
 }
 
-/// What `/zookeeper/config` of an ensemble says.
+/// Returns the data of `/zookeeper/config` in an ensemble.
 fn config_text(servers: usize, zxid: i64) -> Bytes {
     let mut text = String::new();
     for id in 1..=servers {

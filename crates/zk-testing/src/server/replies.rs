@@ -1,4 +1,4 @@
-//! From results to bytes, with what faults do to them.
+//! Replies and notifications: encoding them and applying faults.
 
 use bytes::BytesMut;
 use proto::{
@@ -15,14 +15,14 @@ use super::txn::{Applied, OpResult};
 use super::watches::Firing;
 
 impl Ensemble {
-    /// Answers a request that has not changed anything.
+    /// Answers a request that has changed nothing.
     pub(super) fn answer(&mut self, ticket: Ticket, err: ErrorCode, body: Option<&dyn Encode>) {
         let Some(connection) = self.connections.get(&ticket.connection) else { return };
         let zxid = self.servers[connection.server].tree.last_zxid;
         self.answer_with(ticket, zxid, err, body);
     }
 
-    /// Answers with a zxid that is not the server's last.
+    /// Answers with a zxid other than the server's last one.
     pub(super) fn answer_with(
         &mut self,
         ticket: Ticket,
@@ -53,10 +53,10 @@ impl Ensemble {
         }
     }
 
-    /// Answers the request that became a transaction.
+    /// Answers the request of an applied transaction.
     pub(super) fn answer_applied(&mut self, ticket: Ticket, applied: Applied) {
         let id = ticket.connection;
-        // Earlier in the log, and so in the order of replies.
+        // A waiting `sync` is earlier in the log, so its reply is sent first.
         while let Some(Waiting::Sync { ticket, path, .. }) = self.pop_sync(id) {
             self.answer(ticket, ErrorCode::OK, Some(&SyncReply { path }));
         }
@@ -104,7 +104,7 @@ impl Ensemble {
         waiting.pop_front_if(|first| matches!(first, Waiting::Sync { .. }))
     }
 
-    /// Sends a bare record, as the connect exchange has them.
+    /// Sends a record without a header, as in the connect exchange.
     pub(super) fn send_record(&mut self, id: ConnectionId, record: &impl Encode) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.traffic.sent += 1;
@@ -113,7 +113,7 @@ impl Ensemble {
         self.list(id);
     }
 
-    /// Tells a connection of an event, if the list of who may know (none: everybody) has it.
+    /// Sends an event to a connection if the ACL `readers` grants it READ. `None` grants it to all.
     pub(super) fn send_event(
         &mut self,
         firing: &Firing,
@@ -156,7 +156,7 @@ impl Ensemble {
         }
     }
 
-    /// Sends a frame that something happens to.
+    /// Sends a frame that a fault affects.
     fn send_faulty(&mut self, id: ConnectionId, fault: Action, frame: BytesMut) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.outbox.push_faulty(self.now, fault, frame);
@@ -170,12 +170,12 @@ impl Ensemble {
         self.list(id);
     }
 
-    /// Drops what a connection was to be sent, and breaks it.
+    /// Drops the queued output of a connection and breaks it.
     pub(super) fn drop_reply(&mut self, id: ConnectionId, how: Cut) {
         self.cut_reply(id, 0, how);
     }
 
-    /// Sends the first bytes of what a connection was to be sent, and breaks it.
+    /// Sends the first `after` bytes of a connection's queued output and breaks it.
     pub(super) fn cut_reply(&mut self, id: ConnectionId, after: usize, how: Cut) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.outbox.truncate(after);
@@ -183,7 +183,7 @@ impl Ensemble {
         self.close(id, how);
     }
 
-    /// Ends the session of a connection that has just been answered.
+    /// Expires the session of a connection right after a reply.
     fn expire_behind(&mut self, id: ConnectionId) {
         if let Some(State::Open { session_id, .. }) = self.connections.get(&id).map(|it| it.state) {
             self.end_session(session_id, None::<Origin>);

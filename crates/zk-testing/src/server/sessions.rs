@@ -1,4 +1,4 @@
-//! The session tracker of the leader: which sessions are alive, until when.
+//! Session tracker of the leader: the live sessions and their expiry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,18 +9,18 @@ use super::ConnectionId;
 use super::clock::Clock;
 use super::hash::FastMap;
 
-/// A session, as the leader knows it.
+/// Session, as the leader tracks it.
 #[derive(Clone, Debug)]
 pub struct SessionInfo {
-    /// Its id.
+    /// Session id.
     pub id: i64,
-    /// Its timeout, as negotiated at the last connect.
+    /// Timeout negotiated at the last connect.
     pub timeout: Duration,
-    /// Its timeout, as negotiated when it was created: what a new leader counts with.
+    /// Timeout negotiated when the session was created. A new leader restarts the clock with it.
     pub create_timeout: Duration,
-    /// When it expires if nothing more is heard of it.
+    /// Time at which the session expires unless a packet resets its clock.
     pub expires: Instant,
-    /// The server its connection is, or was last, at.
+    /// Server of the session's current or last connection.
     pub server: usize,
 }
 
@@ -29,7 +29,7 @@ pub struct SessionInfo {
 pub(crate) struct Sessions {
     tick: Duration,
     by_id: FastMap<i64, Session>,
-    /// Sessions expire in buckets, one a tick.
+    /// Sessions by the tick at which they expire.
     buckets: BTreeMap<Instant, BTreeSet<i64>>,
     next_id: i64,
 }
@@ -42,7 +42,7 @@ struct Session {
     owner: Owner,
 }
 
-/// Where a session is connected.
+/// Server and connection of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) server: usize,
@@ -50,7 +50,8 @@ pub(crate) struct Owner {
 }
 
 impl Sessions {
-    /// Ids are made like a real server's: one byte of the server's number, five of its clock.
+    /// Creates an empty tracker. Ids have a real server's layout: one byte of the server's number,
+    /// five of its clock.
     pub(crate) fn new(tick: Duration, wall_ms: i64) -> Self {
         let clock = (wall_ms << 24).cast_unsigned() >> 8;
         let next_id = (1_i64 << 56) | clock.cast_signed();
@@ -73,7 +74,7 @@ impl Sessions {
         id
     }
 
-    /// Moves a session to another connection, with another timeout; whether it is alive.
+    /// Moves a session to another connection with another timeout. Returns whether it is alive.
     pub(crate) fn renew(
         &mut self,
         now: Instant,
@@ -88,8 +89,8 @@ impl Sessions {
         self.touch(now, clock, id, timeout_ms)
     }
 
-    /// Sets the clock of a session: it expires at the first tick after the timeout, which may be
-    /// earlier than before. False if the session is not alive.
+    /// Resets the clock of a session: it expires at the first tick after the timeout. This can be
+    /// earlier than before. Returns false if the session is not alive.
     pub(crate) fn touch(&mut self, now: Instant, clock: &Clock, id: i64, timeout_ms: i32) -> bool {
         let Some(session) = self.by_id.get_mut(&id) else { return false };
         let expires = clock.round_up(now + duration(timeout_ms), self.tick);
@@ -101,8 +102,8 @@ impl Sessions {
         true
     }
 
-    /// As [`touch`](Self::touch), at a server that cannot end sessions, as it has no followers any
-    /// more: it drops the packets of those that are overdue (`SessionTrackerImpl.isClosing`).
+    /// Like [`touch`](Self::touch), for a server that has lost its followers and cannot expire
+    /// sessions. It drops the packets of overdue sessions (`SessionTrackerImpl.isClosing`).
     pub(crate) fn touch_unexpired(
         &mut self,
         now: Instant,
@@ -114,8 +115,8 @@ impl Sessions {
         is_alive && self.touch(now, clock, id, timeout_ms)
     }
 
-    /// Sets the clocks of all sessions, at the start of a leader: it knows the timeouts with which
-    /// they were created, but not those of later connects, which no transaction tells.
+    /// Restarts the clocks of all sessions for a new leader, with the timeouts granted at creation.
+    /// The timeouts of later connects appear in no transaction.
     pub(crate) fn restart(&mut self, now: Instant, clock: &Clock, tick: Duration) {
         self.tick = tick;
         let all = self.by_id.iter().map(|(id, session)| (*id, session.create_timeout_ms));
@@ -138,12 +139,12 @@ impl Sessions {
         true
     }
 
-    /// When the next bucket is due.
+    /// Returns the time of the next bucket.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.buckets.keys().next().copied()
     }
 
-    /// The sessions of the buckets that are due, without removing them.
+    /// Returns the sessions of all due buckets without removing them.
     pub(crate) fn expired(&self, now: Instant) -> Vec<i64> {
         self.buckets.range(..=now).flat_map(|(_, ids)| ids.iter().copied()).collect()
     }
@@ -152,7 +153,7 @@ impl Sessions {
         self.by_id.len()
     }
 
-    /// All of them, by id.
+    /// Returns all sessions, by id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = SessionInfo> {
         let mut all: Vec<_> = self.by_id.iter().map(|(id, session)| session.info(*id)).collect();
         all.sort_unstable_by_key(|session| session.id);
@@ -185,8 +186,8 @@ fn unlist(buckets: &mut BTreeMap<Instant, BTreeSet<i64>>, at: Instant, id: i64) 
     }
 }
 
-/// The password of a session, the same as a real server makes: `java.util.Random`, seeded with the
-/// id and a constant of `ZooKeeperServer`.
+/// Returns the password of a session. A real server computes the same one: `java.util.Random`,
+/// seeded with the id and a constant of `ZooKeeperServer`.
 pub(crate) fn password(id: i64) -> Bytes {
     const SECRET: u64 = 0xb341_5c00;
     const MASK: u64 = (1 << 48) - 1;
@@ -195,7 +196,7 @@ pub(crate) fn password(id: i64) -> Bytes {
     let mut password = Vec::with_capacity(proto::connect::PASSWORD_LEN);
     while password.len() < proto::connect::PASSWORD_LEN {
         state = state.wrapping_mul(FACTOR).wrapping_add(0xb) & MASK;
-        // The upper 32 of 48 bits, as an int, little end first.
+        // Bits 16 to 47 of the state, as a little-endian int.
         password.extend_from_slice(&(state >> 16).to_le_bytes()[..4]);
     }
     password.into()

@@ -1,12 +1,12 @@
-//! How a server, or an ensemble of them, is set up.
+//! Settings of a server or an ensemble.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::version::Version;
 
-/// The settings of a server or an ensemble, with the defaults of ZooKeeper's own `zoo.cfg` where
-/// nothing else is said.
+/// Settings of a server or an ensemble. The defaults are those of ZooKeeper's `zoo.cfg` unless a
+/// method says otherwise.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub(crate) servers: usize,
@@ -15,7 +15,7 @@ pub struct Settings {
     pub(crate) sync_limit: u32,
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) max_session_timeout: Option<Duration>,
-    /// Servers that differ from the others.
+    /// Settings of single servers that differ from the others.
     pub(crate) own: BTreeMap<usize, OwnSettings>,
     pub(crate) extended_types: bool,
     pub(crate) enforce_quota: bool,
@@ -30,7 +30,7 @@ pub struct Settings {
     pub(crate) ipv6_acls: bool,
 }
 
-/// What one server of an ensemble may have otherwise than the others.
+/// Settings that one server of an ensemble can override.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OwnSettings {
     pub(crate) tick_time: Option<Duration>,
@@ -64,154 +64,158 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// One server with the default settings.
+    /// Settings of one server with the defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many servers there are; the first leads until another one is elected. 1 is a standalone
-    /// server. At most [`SERVERS_MAX`](crate::limits::SERVERS_MAX).
+    /// Sets the number of servers, at most [`SERVERS_MAX`](crate::limits::SERVERS_MAX). Server 0
+    /// leads until another one is elected. With 1, the server is standalone.
     #[must_use]
     pub fn servers(mut self, count: usize) -> Self {
         self.servers = count.clamp(1, crate::limits::SERVERS_MAX);
         self
     }
 
-    /// Which release to behave like, where releases differ.
+    /// Sets the release whose behaviour the servers reproduce.
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
         self.version = version;
         self
     }
 
-    /// The unit of all timeouts; 2 s by default. Sessions expire at multiples of it. At least 1 ms.
+    /// Sets the tick, the unit of all timeouts. Sessions expire at multiples of it. The default is
+    /// 2 s, the minimum 1 ms.
     #[must_use]
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.tick_time = tick.max(Duration::from_millis(1));
         self
     }
 
-    /// After how many ticks without its leader a follower drops its clients; 5 by default.
+    /// Sets the number of ticks without its leader after which a follower closes its client
+    /// connections. The default is 5.
     #[must_use]
     pub fn sync_limit(mut self, ticks: u32) -> Self {
         self.sync_limit = ticks;
         self
     }
 
-    /// The shortest session timeout granted; two ticks by default.
+    /// Sets the shortest session timeout granted. The default is two ticks.
     #[must_use]
     pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
         self.min_session_timeout = Some(timeout);
         self
     }
 
-    /// The longest session timeout granted; twenty ticks by default.
+    /// Sets the longest session timeout granted. The default is twenty ticks.
     #[must_use]
     pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
         self.max_session_timeout = Some(timeout);
         self
     }
 
-    /// The tick of one server, where it differs: what its sessions expire at multiples of, and what
-    /// it pings its followers by, while it leads.
+    /// Sets the tick of one server. While that server leads, sessions expire at multiples of this
+    /// tick, and the server pings its followers every half of it.
     #[must_use]
     pub fn tick_time_of(mut self, server: usize, tick: Duration) -> Self {
         self.own.entry(server).or_default().tick_time = Some(tick.max(Duration::from_millis(1)));
         self
     }
 
-    /// The shortest session timeout that one server grants to the clients that connect to it.
+    /// Sets the shortest session timeout that one server grants to its clients.
     #[must_use]
     pub fn min_session_timeout_of(mut self, server: usize, timeout: Duration) -> Self {
         self.own.entry(server).or_default().min_session_timeout = Some(timeout);
         self
     }
 
-    /// The longest session timeout that one server grants to the clients that connect to it.
+    /// Sets the longest session timeout that one server grants to its clients.
     #[must_use]
     pub fn max_session_timeout_of(mut self, server: usize, timeout: Duration) -> Self {
         self.own.entry(server).or_default().max_session_timeout = Some(timeout);
         self
     }
 
-    /// Refuses nodes with a time to live, as a real server does unless it was started with
-    /// `zookeeper.extendedTypesEnabled=true`. Here they are allowed by default.
+    /// Refuses nodes with a time to live, as a real server does unless it runs with
+    /// `zookeeper.extendedTypesEnabled=true`. By default the test server allows them.
     #[must_use]
     pub fn without_extended_types(mut self) -> Self {
         self.extended_types = false;
         self
     }
 
-    /// Enforces hard quotas: `zookeeper.enforceQuota=true`. Off by default.
+    /// Enforces hard quotas, as `zookeeper.enforceQuota=true` does. Off by default.
     #[must_use]
     pub fn enforce_quota(mut self) -> Self {
         self.enforce_quota = true;
         self
     }
 
-    /// Whose digest is above all ACLs: `user:hash`, as
-    /// [`digest_id`](proto::digest_id) makes it. Nobody's by default.
+    /// Sets the digest of the super user: `user:hash`, as [`digest_id`](proto::digest_id) computes
+    /// it. The super user passes every ACL check. By default there is none.
     #[must_use]
     pub fn super_digest(mut self, id: impl Into<String>) -> Self {
         self.super_digest = Some(id.into());
         self
     }
 
-    /// How often empty containers and outlived TTL nodes are deleted; every minute by default.
+    /// Sets the interval at which empty containers and expired TTL nodes are deleted. The default
+    /// is one minute.
     #[must_use]
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
         self.container_check_interval = interval.max(Duration::from_millis(1));
         self
     }
 
-    /// After how long a container is deleted that never had a child; never by default.
+    /// Sets the age at which a container that never had a child is deleted. By default it is never
+    /// deleted.
     #[must_use]
     pub fn container_max_never_used(mut self, interval: Duration) -> Self {
         self.container_max_never_used = Some(interval);
         self
     }
 
-    /// The only four-letter words to be answered. By default all are, unlike on a real server,
-    /// which answers `srvr`.
+    /// Limits the four-letter words that are answered to `words`. By default all are answered; a
+    /// real server answers only `srvr`.
     #[must_use]
     pub fn four_letter_words<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Self {
         self.four_letter_words = Some(words.into_iter().map(str::to_owned).collect());
         self
     }
 
-    /// How many connections one address may have; 0, the default, is any number. A real server
-    /// has 60.
+    /// Limits the connections of one address. The default is 0, which means no limit; a real server
+    /// allows 60.
     #[must_use]
     pub fn max_client_connections(mut self, count: usize) -> Self {
         self.max_client_connections = count;
         self
     }
 
-    /// The time of day at the start, in milliseconds since 1970. Some day in 2023 by default, so
-    /// that a test sees the same times in every run.
+    /// Sets the time of day at the start, in milliseconds since 1970. The default is a fixed day in
+    /// 2023, so every run of a test sees the same times.
     #[must_use]
     pub fn wall_clock_ms(mut self, ms: i64) -> Self {
         self.wall_clock_ms = ms;
         self
     }
 
-    /// What faults with a probability draw their numbers from; 0 by default.
+    /// Sets the seed of the random numbers for faults with a probability. The default is 0.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Makes a read-only server refuse new sessions, as a real one does unless it was started with
-    /// `localSessionsEnabled=true`: with a bare reply header.
+    /// Makes a read-only server refuse new sessions with a bare reply header, as a real server does
+    /// unless it runs with `localSessionsEnabled=true`.
     #[must_use]
     pub fn without_local_sessions(mut self) -> Self {
         self.local_sessions = false;
         self
     }
 
-    /// Refuses ACLs with IPv6 addresses in any version, as releases of 3.9 before 3.9.4 do.
+    /// Refuses ACLs with IPv6 addresses in every version, as the 3.9 releases before 3.9.4 do.
     #[must_use]
     pub fn without_ipv6_acls(mut self) -> Self {
         self.ipv6_acls = false;
@@ -226,18 +230,18 @@ impl Settings {
         self.own.get(&server).and_then(|own| own.tick_time).unwrap_or(self.tick_time)
     }
 
-    /// The timeout that a server grants to a client that asks for this many milliseconds.
+    /// Returns the timeout that a server grants for a requested number of milliseconds.
     pub(crate) fn negotiate_ms(&self, server: usize, asked_ms: i32) -> i32 {
         let own = self.own.get(&server).copied().unwrap_or_default();
         let tick = self.tick(server);
         let shortest = own.min_session_timeout.or(self.min_session_timeout).unwrap_or(tick * 2);
         let longest = own.max_session_timeout.or(self.max_session_timeout).unwrap_or(tick * 20);
-        // Like the server: the upper bound has the last word.
+        // As in the real server, the upper bound is applied last.
         asked_ms.max(millis(shortest)).min(millis(longest))
     }
 }
 
-/// A duration as the protocol writes it.
+/// Returns a duration in the milliseconds of the protocol.
 pub(crate) fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }

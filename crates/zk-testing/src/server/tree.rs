@@ -1,4 +1,4 @@
-//! The data tree of one server.
+//! Data tree of one server.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use super::hash::FastMap;
 use super::java_hash::JavaSet;
 use super::node::{Node, NodeKind};
 
-/// The nodes that ZooKeeper keeps for itself, which no client can delete.
+/// Nodes that ZooKeeper reserves; no client can delete them.
 pub(crate) const OWN_NODES: [&str; 3] = ["/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
 
-/// The data tree of one server: every node by its path.
+/// Data tree of one server: every node by its path.
 #[derive(Debug)]
 pub struct Tree {
     nodes: FastMap<Box<str>, Node>,
-    /// The paths of each session's ephemeral nodes.
+    /// Paths of the ephemeral nodes, by session.
     ephemerals: FastMap<i64, JavaSet>,
-    /// Paths of containers and of nodes with a time to live: what the reaper looks at.
+    /// Paths of the nodes that the reaper checks: containers and nodes with a time to live.
     mortal: BTreeSet<Box<str>>,
-    /// The paths with a quota on them.
+    /// Paths that have a quota.
     pub(super) quotas: BTreeSet<Box<str>>,
     pub(super) last_zxid: i64,
     data_len: usize,
@@ -28,7 +28,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A fresh tree: the root and ZooKeeper's own nodes.
+    /// Creates a tree with the root and ZooKeeper's own nodes.
     pub(crate) fn new() -> Self {
         let open: Arc<[Acl]> = OPEN_ACL.into();
         let mut tree = Self {
@@ -51,54 +51,54 @@ impl Tree {
         tree
     }
 
-    /// The node at a path. As in a real server, the empty path is the root too.
+    /// Returns the node at a path. As in a real server, the empty path is also the root.
     #[must_use]
     pub fn node(&self, path: &str) -> Option<&Node> {
         self.nodes.get(if path.is_empty() { "/" } else { path })
     }
 
-    /// Whether there is a node at a path.
+    /// Returns whether a node exists at a path.
     #[must_use]
     pub fn contains(&self, path: &str) -> bool {
         self.node(path).is_some()
     }
 
-    /// Every node with its path, sorted by path.
+    /// Returns every node with its path, sorted by path.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
         let mut all: Vec<_> = self.nodes.iter().map(|(path, node)| (&**path, node)).collect();
         all.sort_unstable_by_key(|(path, _)| *path);
         all.into_iter()
     }
 
-    /// How many nodes there are, the root and ZooKeeper's own included.
+    /// Returns the number of nodes, including the root and ZooKeeper's own.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Never: the root is always there.
+    /// Returns false: the root always exists.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The zxid of the last transaction applied.
+    /// Returns the zxid of the last transaction applied.
     #[must_use]
     pub fn last_zxid(&self) -> i64 {
         self.last_zxid
     }
 
-    /// The paths of a session's ephemeral nodes, in the order in which a server lists them.
+    /// Returns the paths of a session's ephemeral nodes, in the order in which a server lists them.
     pub fn ephemerals(&self, session_id: i64) -> impl Iterator<Item = &str> {
         self.ephemerals.get(&session_id).into_iter().flat_map(JavaSet::iter_clone)
     }
 
-    /// How many nodes are below a path.
+    /// Returns the number of nodes below a path.
     pub(crate) fn descendants(&self, path: &str) -> usize {
         self.subtree(path).len() - 1
     }
 
-    /// The paths of a node and of everything below it; the node itself first.
+    /// Returns the paths of a node and of all nodes below it, starting with the node itself.
     pub(crate) fn subtree(&self, path: &str) -> Vec<String> {
         let mut paths = vec![path.to_owned()];
         let mut next = 0;
@@ -113,17 +113,17 @@ impl Tree {
         paths
     }
 
-    /// How many ephemeral nodes there are.
+    /// Returns the number of ephemeral nodes.
     pub(crate) fn ephemerals_count(&self) -> usize {
         self.ephemerals.values().map(JavaSet::len).sum()
     }
 
-    /// Bytes of all paths and data: what mntr calls the approximate data size.
+    /// Returns the total bytes of all paths and data: the approximate data size of mntr.
     pub(crate) fn data_len(&self) -> usize {
         self.data_len
     }
 
-    /// Paths of containers and of nodes with a time to live.
+    /// Returns the containers and the nodes with a time to live, with their paths.
     pub(crate) fn mortal(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.mortal.iter().filter_map(|path| Some((&**path, self.node(path)?)))
     }
@@ -136,8 +136,8 @@ impl Tree {
         self.nodes.get_mut(if path.is_empty() { "/" } else { path })
     }
 
-    /// Puts a node at a path and its name among its parent's children. Whatever else a creation
-    /// does to the parent is up to the caller.
+    /// Inserts a node and adds its name to its parent's children. The caller updates the rest of
+    /// the parent.
     pub(crate) fn insert(&mut self, path: &str, node: Node) {
         if let Some(parent) = self.node_mut(parent_of(path)) {
             parent.children.insert(proto::path::file_name(path));
@@ -155,7 +155,7 @@ impl Tree {
         self.nodes.insert(path.into(), node);
     }
 
-    /// Takes a node out; the parent's Stat is up to the caller.
+    /// Removes a node. The caller updates the parent's Stat.
     pub(crate) fn remove(&mut self, path: &str) -> Option<Node> {
         let node = self.nodes.remove(path)?;
         if let Some(parent) = self.node_mut(parent_of(path)) {
@@ -176,7 +176,7 @@ impl Tree {
         Some(node)
     }
 
-    /// Replaces a node's data, and keeps the sum of all data right.
+    /// Replaces a node's data and updates the total length of all data.
     pub(crate) fn replace_data(&mut self, path: &str, data: Option<bytes::Bytes>) {
         let new_len = data.as_ref().map_or(0, bytes::Bytes::len);
         let Some(node) = self.node_mut(path) else { return };
@@ -185,13 +185,13 @@ impl Tree {
         self.data_len = self.data_len - old_len + new_len;
     }
 
-    /// Forgets a session, whose nodes are gone.
+    /// Removes a session whose ephemeral nodes are deleted.
     pub(crate) fn forget_session(&mut self, session_id: i64) {
         self.ephemerals.remove(&session_id);
     }
 }
 
-/// The path of the parent, as a server finds it: everything before the last slash.
+/// Returns the path of the parent as a server computes it: everything before the last slash.
 pub(crate) fn parent_of(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some(("", _)) | None => "/",

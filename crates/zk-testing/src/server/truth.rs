@@ -1,4 +1,4 @@
-//! What is really the case: for oracles, which see past every fault.
+//! Read access to the real state of the servers, regardless of faults: for oracles.
 
 use super::Ensemble;
 use super::connection::ConnectionId;
@@ -7,42 +7,42 @@ use super::sessions::SessionInfo;
 use super::tree::Tree;
 
 impl Ensemble {
-    /// The tree of the leader: every transaction is in it.
+    /// Returns the tree of the leader, which contains every transaction.
     #[must_use]
     pub fn tree(&self) -> &Tree {
         &self.servers[self.leader].tree
     }
 
-    /// The tree of one server, which may be behind; `None` if there is no such server.
+    /// Returns the tree of one server, which may lag. `None` if there is no such server.
     #[must_use]
     pub fn tree_of(&self, server: usize) -> Option<&Tree> {
         self.servers.get(server).map(|server| &server.tree)
     }
 
-    /// The sessions that are alive, by id, as the leader knows them.
+    /// Returns the live sessions by id, as the leader tracks them.
     pub fn sessions(&self) -> impl Iterator<Item = SessionInfo> {
         self.sessions.iter()
     }
 
-    /// Whether a session is alive.
+    /// Returns whether a session is alive.
     #[must_use]
     pub fn is_alive(&self, session_id: i64) -> bool {
         self.sessions.contains(session_id)
     }
 
-    /// The zxid of the last transaction.
+    /// Returns the zxid of the last transaction.
     #[must_use]
     pub fn zxid(&self) -> i64 {
         self.zxid
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.servers.len()
     }
 
-    /// The connections that are open, oldest first.
+    /// Returns the open connections, oldest first.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionId> {
         let mut ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
@@ -50,14 +50,14 @@ impl Ensemble {
         ids
     }
 
-    /// The connection a session has at the moment, if it has one.
+    /// Returns the current connection of a session, if it has one.
     #[must_use]
     pub fn connection_of(&self, session_id: i64) -> Option<ConnectionId> {
         self.servers.iter().find_map(|server| server.connections.get(&session_id).copied())
     }
 
-    /// Whether bytes pass on a connection: neither it nor its server is stopped, and the server has
-    /// not gone silent on it.
+    /// Returns whether a connection transfers bytes: neither it nor its server is stopped, and the
+    /// server has not cut it silently.
     #[must_use]
     pub fn is_passable(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|connection| {
@@ -66,17 +66,17 @@ impl Ensemble {
         })
     }
 
-    /// How many watches all connections of a server have armed.
+    /// Returns the number of watches set by all connections of a server.
     #[must_use]
     pub fn watches(&self, server: usize) -> usize {
         self.servers.get(server).map_or(0, |server| server.watches.len())
     }
 
-    /// Has `told` called with the leader's tree for every transaction from now on, right after the
-    /// leader has applied it, and before anybody else hears of it. It takes the place of the one
-    /// before.
+    /// Calls `told` for every later transaction, with the leader's tree. The call happens right
+    /// after the leader has applied the transaction, before any watch fires or reply is sent. A
+    /// second call replaces the first observer.
     ///
-    /// The servers stand still meanwhile: `told` must not use a handle or a stream.
+    /// The servers are locked during the call: `told` must not use a handle or a stream.
     pub fn observe(&mut self, told: impl FnMut(&Tree, Commit<'_>) + Send + 'static) {
         self.observer = Some(Observer::new(told));
     }

@@ -1,4 +1,4 @@
-//! What a write becomes once it has been validated: a transaction, the same on every server.
+//! Transactions: validated writes, identical on every server.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use proto::{Acl, ErrorCode, Stat};
 
 use super::node::NodeKind;
 
-/// A transaction of the log.
+/// Transaction of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Txn {
     pub(crate) zxid: i64,
@@ -16,30 +16,30 @@ pub(crate) struct Txn {
     pub(crate) body: TxnBody,
 }
 
-/// What it does.
+/// Effect of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) enum TxnBody {
     CreateSession {
-        /// As the server has granted it that the client connected to.
+        /// Timeout granted by the server that the client connected to.
         timeout_ms: i32,
     },
     CloseSession {
-        /// The ephemeral nodes to delete, in order.
+        /// Ephemeral nodes to delete, in order.
         paths: Vec<Box<str>>,
     },
     Op(TxnOp),
     Multi(Vec<TxnOp>),
-    /// A multi that failed: the position of the operation that did, and why.
+    /// Failed multi: its length, the position of the operation that failed, and the error.
     FailedMulti {
         len: usize,
         at: usize,
         code: ErrorCode,
     },
-    /// A write that failed. It is logged all the same and takes a zxid.
+    /// Failed write. It is logged too and takes a zxid.
     Error(ErrorCode),
 }
 
-/// One change.
+/// One change to the tree.
 #[derive(Clone, Debug)]
 pub(crate) enum TxnOp {
     Create(CreateTxn),
@@ -49,21 +49,21 @@ pub(crate) enum TxnOp {
     Check,
 }
 
-/// A creation.
+/// Creation of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct CreateTxn {
-    /// With the sequence number if there is one.
+    /// Path, including the sequence number if there is one.
     pub(crate) path: Box<str>,
     pub(crate) data: Option<Bytes>,
     pub(crate) acl: Arc<[Acl]>,
     pub(crate) kind: NodeKind,
-    /// The parent's count of creations, this one included.
+    /// Number of children ever created under the parent, including this one.
     pub(crate) parent_creates: i32,
-    /// Whether the client gets a Stat.
+    /// Whether the client receives a Stat.
     pub(crate) wants_stat: bool,
 }
 
-/// What a transaction did, for the reply.
+/// Result of a transaction, for the reply.
 #[derive(Debug)]
 pub(crate) enum Applied {
     SessionCreated,
@@ -76,11 +76,11 @@ pub(crate) enum Applied {
         code: ErrorCode,
     },
     Error(ErrorCode),
-    /// Not even a transaction came of it.
+    /// The request produced no transaction.
     Lost,
 }
 
-/// What one change did.
+/// Result of one change.
 #[derive(Debug)]
 pub(crate) enum OpResult {
     Created {
@@ -88,7 +88,7 @@ pub(crate) enum OpResult {
         stat: Option<Stat>,
     },
     Deleted,
-    /// The Stat right after setData or setACL.
+    /// Stat right after setData or setACL.
     Set(Stat),
     Checked,
 }

@@ -1,6 +1,6 @@
-//! Which release of ZooKeeper the server behaves like, where releases differ.
+//! Differences between the releases of ZooKeeper.
 
-/// A release of ZooKeeper to behave like.
+/// Release of ZooKeeper whose behaviour the servers reproduce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Version {
@@ -12,7 +12,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// What `srvr` calls the server.
+    /// Returns the version text of the `srvr` word.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::V3_8 => "3.8.0-zk-testing, built on 2022-02-25 08:49 UTC",
@@ -20,56 +20,59 @@ impl Version {
         }
     }
 
-    /// Whether a notification carries the zxid of its transaction (ZOOKEEPER-4655), or -1.
+    /// Returns whether a notification carries the zxid of its transaction (ZOOKEEPER-4655).
+    /// Otherwise it carries -1.
     pub(crate) fn events_carry_zxid(self) -> bool {
         self == Self::V3_9
     }
 
-    /// Whether a create2 or createContainer in a multi is one (ZOOKEEPER-4026), or its flags say
-    /// what it is.
+    /// Returns whether a create2 or createContainer in a multi stays that operation
+    /// (ZOOKEEPER-4026). Otherwise its flags decide.
     pub(crate) fn multi_keeps_create_ops(self) -> bool {
         self == Self::V3_9
     }
 
-    /// Whether bad create flags in a multi fail that operation, or the parsing of the whole; those
-    /// of a node with a time to live are bad where no such time is given.
+    /// Returns whether bad create flags in a multi fail only that operation. Otherwise they fail
+    /// the parsing of the whole multi. The flags of a TTL node are bad in an operation without a
+    /// time to live.
     pub(crate) fn bad_flags_fail_their_op(self) -> bool {
         self == Self::V3_8
     }
 
-    /// Whether exists asks for READ.
+    /// Returns whether exists requires READ.
     pub(crate) fn exists_checks_read(self) -> bool {
         self == Self::V3_9
     }
 
-    /// Whether a connection has any number of modes of watches on a path, or the last one asked
-    /// for (ZOOKEEPER-4466).
+    /// Returns whether a connection can have watches of several modes on a path. Otherwise only the
+    /// last mode requested stays (ZOOKEEPER-4466).
     pub(crate) fn watch_modes_are_independent(self) -> bool {
         self == Self::V3_9
     }
 
-    /// Whether a recursive watch is in the table of child watches, too (ZOOKEEPER-4475).
+    /// Returns whether a recursive watch is also in the table of child watches (ZOOKEEPER-4475).
     pub(crate) fn recursive_watches_are_child_watches(self) -> bool {
         self == Self::V3_8
     }
 
-    /// Whether an ip ACL may have an IPv6 address, since 3.9.4 (ZOOKEEPER-4240).
+    /// Returns whether an ip ACL may have an IPv6 address, as since 3.9.4 (ZOOKEEPER-4240).
     pub(crate) fn knows_ipv6_acls(self) -> bool {
         self == Self::V3_9
     }
 
-    /// Whether a write that cannot be parsed takes a zxid. (A multi does on all.)
+    /// Returns whether a write that cannot be parsed takes a zxid. A multi takes one in every
+    /// version.
     pub(crate) fn unparsable_write_takes_zxid(self) -> bool {
         self == Self::V3_8
     }
 
-    /// Whether there is no transaction, where a server fails between taking a zxid and making one;
-    /// or one that says so (ZOOKEEPER-4575).
+    /// Returns whether a server logs no transaction when it fails between taking a zxid and
+    /// creating one. Otherwise it logs an error transaction (ZOOKEEPER-4575).
     pub(crate) fn failed_write_loses_its_zxid(self) -> bool {
         self == Self::V3_8
     }
 
-    /// Whether a check outside of a multi is refused, or never answered.
+    /// Returns whether a check outside a multi is refused. Otherwise it is never answered.
     pub(crate) fn refuses_lone_check(self) -> bool {
         self == Self::V3_9
     }

@@ -1,4 +1,4 @@
-//! Requests about watches: arming, re-arming, asking, removing.
+//! Requests that set, re-register, check and remove watches.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::dispatch::decode;
 use super::watches::{Firing, Mode, Table};
 
 impl Ensemble {
-    /// The node need not exist, and its path is not looked at.
+    /// Sets a persistent watch. The node need not exist, and its path is not validated.
     pub(super) fn add_watch(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
         let request: AddWatch<'_> = decode(body)?;
         match request.mode {
@@ -48,7 +48,7 @@ impl Ensemble {
 
     pub(super) fn check_watches(&mut self, ticket: Ticket, body: &Bytes) -> Result<(), ErrorCode> {
         let request: CheckWatches<'_> = match CheckWatches::from_frame(body) {
-            // Before 3.9 a server fails, looking for its parent.
+            // Before 3.9 a server fails on a null path while it computes the parent.
             Err(error)
                 if error.kind == DecodeErrorKind::NullText
                     && self.settings.version.watch_modes_are_independent() =>
@@ -61,8 +61,8 @@ impl Ensemble {
         let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
         let (id, path) = (ticket.connection, &request.path);
         if any_mode && !path.contains('/') {
-            // Going through the parents a server sees nothing of an empty path, whoever watches it,
-            // and fails over others that have none.
+            // The server walks the parents of the path. It finds no watch on an empty path, even if
+            // one exists, and fails on any other path without a slash.
             return Err(match path.is_empty() {
                 true => ErrorCode::NO_WATCHER,
                 false => ErrorCode::MARSHALLING_ERROR,
@@ -92,7 +92,7 @@ impl Ensemble {
         Ok(())
     }
 
-    /// What becomes of a null path, with whatever type behind it.
+    /// Returns the error for a null path. The type behind it must still be valid.
     fn nobody_watches_null(&self, body: &Bytes) -> Result<(), ErrorCode> {
         let kind = body.get(4..).and_then(|rest| rest.first_chunk::<4>());
         let kind = kind.and_then(|kind| WatcherType::from_code(i32::from_be_bytes(*kind)));
@@ -100,7 +100,7 @@ impl Ensemble {
         Err(ErrorCode::NO_WATCHER)
     }
 
-    /// Whether the type stands for watches of any mode, as it does before 3.9.
+    /// Returns whether the type covers watches of any mode, as it does before 3.9.
     fn known_type(&self, kind: WatcherType) -> Result<bool, ErrorCode> {
         let independent = self.settings.version.watch_modes_are_independent();
         match kind {
@@ -110,9 +110,10 @@ impl Ensemble {
         }
     }
 
-    /// Arms what nothing has happened to since, and tells of the rest. Neither ACLs nor the gap of
-    /// persistent watches are looked at (ZOOKEEPER-4698). Ends behind so many of the lists, if one
-    /// is null.
+    /// Re-registers the watches on nodes that have not changed since `relative_zxid`, and sends
+    /// events for the others. It checks no ACLs, and sends no events for changes that persistent
+    /// watches have missed (ZOOKEEPER-4698). If one of the lists is null, it fails after the
+    /// `readable` lists before it.
     fn rearm(
         &mut self,
         ticket: Ticket,
@@ -149,7 +150,8 @@ impl Ensemble {
         Ok(())
     }
 
-    /// `missed` says what has happened to a node, given its mzxid and pzxid if it is there.
+    /// Re-registers the watches on `paths`, or sends the event that `missed` returns. `missed` gets
+    /// the mzxid and pzxid of an existing node.
     fn rearm_each(
         &mut self,
         ticket: Ticket,
@@ -184,8 +186,8 @@ impl Ensemble {
     }
 }
 
-/// How many of the vectors come before the first one that is null, which the codec reads as empty,
-/// and a server fails over.
+/// Returns the number of vectors before the first null one. The codec reads a null vector as empty;
+/// a server fails on it.
 fn vectors_before_null(body: &Bytes, count: usize) -> Result<Option<usize>, ErrorCode> {
     let mut r = proto::wire::Reader::new(body, "SetWatches");
     let unreadable = |_| ErrorCode::MARSHALLING_ERROR;

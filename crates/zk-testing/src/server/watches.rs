@@ -1,6 +1,6 @@
-//! The watches of one server: which connections wait for what.
+//! Watches of one server.
 //!
-//! They belong to connections, not to sessions, and go with them.
+//! Watches belong to connections and not to sessions, and end with their connection.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use super::ConnectionId;
 use super::hash::FastMap;
 use super::tree::parent_of;
 
-/// The modes of the watches a connection has on a path. Since 3.9 any number of them; before that
-/// one, the last asked for.
+/// Modes of the watches that a connection has on a path. Since 3.9 it can have several; before,
+/// only the last mode requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Modes(u8);
 
-/// How long a watch stays, and how far it sees.
+/// Mode of a watch: whether it persists, and whether it covers the nodes below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Standard = 1,
@@ -23,14 +23,14 @@ pub(crate) enum Mode {
     Recursive = 4,
 }
 
-/// Which of the two tables.
+/// One of the two watch tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Data,
     Child,
 }
 
-/// Whom to tell what.
+/// Event for a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Firing {
     pub(crate) connection: ConnectionId,
@@ -50,7 +50,7 @@ impl Watches {
         self.data.by_path.is_empty() && self.child.by_path.is_empty()
     }
 
-    /// Arms a watch. `independent` says whether it leaves other modes as they are.
+    /// Sets a watch. `independent` keeps the connection's other modes on the path.
     pub(crate) fn add(
         &mut self,
         table: Table,
@@ -62,8 +62,8 @@ impl Watches {
         self.table(table).add(path, connection, mode, independent);
     }
 
-    /// Whom a creation or deletion, or new data, is to be told. What has fired is gone, unless it
-    /// is there to stay.
+    /// Fires the watches of a creation, deletion or data change, and returns the events to send.
+    /// Fired one-shot watches are removed.
     pub(crate) fn fire(&mut self, event: EventType, path: &str) -> Vec<Firing> {
         let told = self.data.fire(path, true);
         let firing = |event: EventType, path: &str| {
@@ -72,7 +72,7 @@ impl Watches {
         };
         let mut firings: Vec<Firing> = told.iter().copied().map(firing(event, path)).collect();
         if event == EventType::NODE_DELETED {
-            // Whoever waits for both hears of it once.
+            // A connection with watches in both tables receives one event.
             let others = self.child.fire(path, true);
             let others = others.into_iter().filter(|connection| !told.contains(connection));
             firings.extend(others.map(firing(event, path)));
@@ -85,7 +85,8 @@ impl Watches {
         firings
     }
 
-    /// Whether a connection has such a watch. `any_mode` is how servers before 3.9 look.
+    /// Returns whether a connection has such a watch. `any_mode` selects the check of servers
+    /// before 3.9.
     pub(crate) fn contains(
         &self,
         path: &str,
@@ -100,14 +101,14 @@ impl Watches {
                 Table::Child => &self.child,
             };
             if any_mode {
-                // Anybody's, to be precise.
+                // These servers find the watch of any connection.
                 return table.by_path.contains_key(path);
             }
             table.modes(path, connection).0 & modes.0 != 0
         })
     }
 
-    /// Removes such watches; whether there were any.
+    /// Removes such watches. Returns whether there were any.
     pub(crate) fn remove(
         &mut self,
         path: &str,
@@ -128,7 +129,7 @@ impl Watches {
         self.child.forget(connection);
     }
 
-    /// Connections, paths and watches of the data table, which is the one wchs counts.
+    /// Returns the numbers of connections, paths and watches in the data table, which wchs counts.
     pub(crate) fn summary(&self) -> (usize, usize, usize) {
         let table = &self.data;
         (table.by_connection.len(), table.by_path.len(), table.len())
@@ -146,7 +147,7 @@ impl Watches {
     }
 }
 
-/// The modes and tables that a type on the wire means.
+/// Returns the modes and tables of a watcher type on the wire.
 fn meant(kind: WatcherType, any_mode: bool) -> (Modes, &'static [Table]) {
     let standard = if any_mode { Modes::ALL } else { Modes::of(Mode::Standard) };
     match kind {
@@ -169,9 +170,9 @@ impl Modes {
 #[derive(Debug, Default)]
 struct WatchTable {
     by_path: FastMap<Box<str>, Vec<(ConnectionId, Modes)>>,
-    /// The paths of each connection, for when it goes.
+    /// Paths of each connection, to remove its watches when it ends.
     by_connection: FastMap<ConnectionId, BTreeSet<Box<str>>>,
-    /// How many recursive watches there are: without any, ancestors need not be looked at.
+    /// Number of recursive watches. Without any, `fire` skips the ancestors.
     recursive: usize,
 }
 
@@ -193,8 +194,8 @@ impl WatchTable {
         self.count_recursive(before, Modes(kept.0 | Modes::of(mode).0));
     }
 
-    /// Who has to be told of a path, in the order in which they began to watch.
-    /// Recursive watches do not hear of children.
+    /// Fires the watches on a path and returns their connections in the order of registration.
+    /// Recursive watches receive no child events.
     fn fire(&mut self, path: &str, tells_recursive: bool) -> Vec<ConnectionId> {
         let mut told = Vec::new();
         let mut spent = Vec::new();

@@ -1,4 +1,4 @@
-//! Requests that become transactions, also if they fail.
+//! Requests that become transactions, including those that fail.
 
 use bytes::Bytes;
 use proto::wire::Reader;
@@ -16,34 +16,34 @@ use super::replication::Origin;
 use super::sessions::Owner;
 use super::txn::{Applied, TxnBody, TxnOp};
 
-/// Why a write becomes no transaction that changes anything.
+/// Reason why a write changes nothing.
 #[derive(Clone, Copy, Debug)]
 enum Refusal {
-    /// What was asked for cannot be done.
+    /// The request is refused with this error.
     Code(ErrorCode),
-    /// It cannot be read.
+    /// The request cannot be parsed.
     Unreadable,
-    /// The server fails over it when it has taken a zxid.
+    /// The server fails after it has taken a zxid.
     Lost,
 }
 
 impl Ensemble {
-    /// Carries out a write at the leader.
+    /// Processes a write at the leader.
     pub(super) fn write(&mut self, ticket: Ticket, op: i32, body: &Bytes) {
         let Some(connection) = self.connections.get(&ticket.connection) else { return };
         let Some(session_id) = connection.session_id() else { return };
         let here = Owner { server: connection.server, connection: ticket.connection };
         match self.sessions.owner(session_id) {
             Some(owner) if owner == here => {}
-            // The session has moved on: this connection is closed without a reply.
+            // The session has moved to another connection: close this one without a reply.
             Some(_) => return self.close(ticket.connection, Cut::Fin),
-            // The session is over, which its follower has yet to apply: that closes the connection.
+            // The session has ended. Its follower closes the connection when it applies the end.
             None => return,
         }
         let origin = Some(Origin::Request(ticket));
         match OpCode::from_code(op) {
             Some(OpCode::CloseSession) => return self.end_session(session_id, origin),
-            // A release that does not refuse it never answers it.
+            // A release that does not refuse a lone check never answers it.
             Some(OpCode::Check) => return self.commit(session_id, check_alone(body), None),
             _ => {}
         }
@@ -116,7 +116,7 @@ impl Ensemble {
             }
             Some(OpCode::Reconfig) => Err(ErrorCode::RECONFIG_DISABLED),
             _ if op == DELETE_CONTAINER => {
-                // 3.8 reads another record here, and finds a path it does not take.
+                // 3.8 parses another record here and rejects the path that it finds.
                 match Reader::new(body, "DeleteContainerRequest").text("path") {
                     Ok(path) if version.refuses_lone_check() => preparation.delete_container(&path),
                     Ok(_) => Err(ErrorCode::BAD_ARGUMENTS),
@@ -129,7 +129,7 @@ impl Ensemble {
     }
 }
 
-/// A check outside of a multi takes a zxid and is never heard of again.
+/// Returns the transaction of a check outside a multi. It takes a zxid and is never answered.
 fn check_alone(body: &Bytes) -> TxnBody {
     match Check::from_frame(body) {
         Ok(_) => TxnBody::Op(TxnOp::Check),

@@ -1,4 +1,4 @@
-//! What the server has sent and the client has not read yet.
+//! Bytes that the server has sent and the client has not read yet.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::server::Cut;
 
-/// The reading end's queue. Both ends hold it.
+/// Queue from the server to the reading client, shared by both ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inbox(Arc<Mutex<State>>);
 
@@ -19,11 +19,11 @@ struct State {
     reader: Option<Waker>,
 }
 
-/// What a reader gets.
+/// Next item of the queue.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Bytes(Bytes),
-    /// For good.
+    /// End of the stream. Every later read returns it too.
     End(Cut),
 }
 
@@ -37,7 +37,7 @@ impl Inbox {
         wake(reader);
     }
 
-    /// Nothing more will come.
+    /// Ends the stream after the queued chunks.
     pub(crate) fn finish(&self, how: Cut) {
         let reader = {
             let mut state = self.lock();
@@ -47,12 +47,12 @@ impl Inbox {
         wake(reader);
     }
 
-    /// How it has ended, if it has.
+    /// Returns how the stream ends, if its end is queued.
     pub(crate) fn end(&self) -> Option<Cut> {
         self.lock().end
     }
 
-    /// The next chunk, exactly as it was sent, or the end.
+    /// Returns the next chunk exactly as it was sent, or the end.
     pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<Incoming> {
         let mut state = self.lock();
         if let Some(bytes) = state.chunks.pop_front() {

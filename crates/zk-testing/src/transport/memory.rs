@@ -1,4 +1,4 @@
-//! A connection without a socket.
+//! Connections without a socket.
 
 use std::io;
 use std::pin::Pin;
@@ -13,24 +13,24 @@ use super::shared::Shared;
 use crate::limits::{READ_REPORT_LEN, RECEIVED_BYTES_MAX};
 use crate::server::{ConnectionId, Cut};
 
-/// The client's end of a connection in memory.
+/// Client end of an in-memory connection.
 ///
-/// The server has processed what is written before the write returns, and its answers can be read
-/// at once. A read gives at most what the server has sent in one piece, so that a client meets
-/// frames in pieces, and several in one, exactly where a test wants it to.
+/// The server processes written bytes before the write returns, and its answers can be read at
+/// once. A read returns at most one piece that the server has sent. A test can therefore control
+/// exactly how frames are split and joined.
 ///
-/// A client that does not read has at most
-/// [`UNREAD_BYTES_MAX`](crate::limits::UNREAD_BYTES_MAX) and one more answer waiting for it. Further
-/// requests wait as bytes, up to [`RECEIVED_BYTES_MAX`](crate::limits::RECEIVED_BYTES_MAX), and then
-/// the next write waits, as on a socket whose buffers are full.
+/// If the client does not read, the server keeps at most
+/// [`UNREAD_BYTES_MAX`](crate::limits::UNREAD_BYTES_MAX) and one more answer for it. Further
+/// requests wait as bytes, up to [`RECEIVED_BYTES_MAX`](crate::limits::RECEIVED_BYTES_MAX). Then
+/// the next write waits, as on a socket with full buffers.
 #[derive(Debug)]
 pub struct MemoryStream {
     shared: Arc<Shared>,
     id: ConnectionId,
     inbox: Inbox,
-    /// A chunk that was too long for the last read.
+    /// Rest of a chunk that was too long for the last read.
     rest: Bytes,
-    /// Bytes read that the server has not been told of.
+    /// Bytes read and not yet reported to the server.
     read: usize,
     outgoing: BytesMut,
     is_shut: bool,
@@ -42,7 +42,7 @@ impl MemoryStream {
         Self { shared, id, inbox, rest, read: 0, outgoing, is_shut: false }
     }
 
-    /// The connection, as the server knows it.
+    /// Returns the server's id of this connection.
     #[must_use]
     pub fn id(&self) -> ConnectionId {
         self.id

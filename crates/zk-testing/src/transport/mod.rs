@@ -1,4 +1,4 @@
-//! Bytes to and from the [`Ensemble`](crate::server::Ensemble): in memory, and over TCP.
+//! Transports of the [`Ensemble`](crate::server::Ensemble): in memory and over TCP.
 
 mod inbox;
 mod memory;

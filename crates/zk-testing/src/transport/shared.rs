@@ -1,4 +1,4 @@
-//! The one place where servers, transports and the clock meet.
+//! Servers, inboxes and clock behind one lock.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 use super::inbox::Inbox;
 use crate::server::{ConnectionId, Cut, Ensemble, Output, Refused, Settings};
 
-/// The servers, behind a lock, with what their outputs go to.
+/// Servers and the destinations of their output, behind a lock.
 #[derive(Debug)]
 pub(crate) struct Shared {
     core: Mutex<Core>,
-    /// Tells the timer that there is an earlier deadline.
+    /// Wakes the timer when an earlier deadline is set.
     earlier: Arc<Notify>,
 }
 
@@ -23,9 +23,9 @@ pub(crate) struct Shared {
 struct Core {
     ensemble: Ensemble,
     inboxes: HashMap<ConnectionId, Inbox>,
-    /// Clients that wait until their connections have room.
+    /// Wakers of clients that wait until their connections have room.
     writers: HashMap<ConnectionId, Waker>,
-    /// When the timer will fire.
+    /// Time at which the timer fires.
     armed: Option<Instant>,
     is_down: bool,
     next_port: u16,
@@ -44,7 +44,7 @@ impl Shared {
         Arc::new(Self { core: Mutex::new(core), earlier: Arc::default() })
     }
 
-    /// Does something with the servers, and sends on what comes of it.
+    /// Runs `work` on the servers and delivers their output.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Ensemble, Instant) -> T) -> T {
         let mut core = self.lock();
         let result = work(&mut core.ensemble, now());
@@ -52,7 +52,7 @@ impl Shared {
         result
     }
 
-    /// Connects a client to a server; `None` as its address gives it a made-up one.
+    /// Connects a client to a server. Without a `peer` the client gets a made-up address.
     pub(crate) fn connect(
         &self,
         server: usize,
@@ -73,7 +73,7 @@ impl Shared {
         Ok((id, inbox))
     }
 
-    /// Waits until a connection has room for further bytes, or has ended.
+    /// Waits until a connection has room for further bytes or has ended.
     pub(crate) fn poll_room(&self, id: ConnectionId, cx: &Context<'_>) -> Poll<()> {
         let mut core = self.lock();
         if core.is_down || core.ensemble.has_room(id) {
@@ -83,7 +83,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// The client is gone.
+    /// Removes the connection of a client that has disconnected.
     pub(crate) fn disconnect(&self, id: ConnectionId) {
         let mut core = self.lock();
         core.inboxes.remove(&id);
@@ -91,7 +91,7 @@ impl Shared {
         self.drain(&mut core);
     }
 
-    /// Ends everything: every connection is closed, no other is taken.
+    /// Closes every connection and refuses new ones.
     pub(crate) fn shut_down(&self) {
         let mut core = self.lock();
         core.is_down = true;
@@ -104,7 +104,7 @@ impl Shared {
         self.earlier.notify_one();
     }
 
-    /// Sends on what there is, and sees to it that the timer comes in time.
+    /// Delivers the servers' output and wakes the timer if the next deadline is earlier.
     fn drain(&self, core: &mut Core) {
         core.send_on();
         let due = core.ensemble.poll_timeout();
@@ -114,7 +114,7 @@ impl Shared {
         }
     }
 
-    /// Lets the servers do what is due, and says when to come back.
+    /// Runs what is due on the servers and returns the next deadline.
     fn fire(&self) -> Fired {
         let mut core = self.lock();
         if core.is_down {
@@ -159,7 +159,7 @@ enum Fired {
     Down,
 }
 
-/// Tells the servers the time, for as long as there are any.
+/// Drives the servers' timers until the servers are dropped.
 pub(crate) async fn run_timer(shared: Weak<Shared>) {
     loop {
         let Some(alive) = shared.upgrade() else { return };
@@ -168,10 +168,10 @@ pub(crate) async fn run_timer(shared: Weak<Shared>) {
             Fired::Next(next) => next,
             Fired::Down => return,
         };
-        // Whoever drops the last handle ends the servers: the timer must not keep them.
+        // Dropping the last handle ends the servers, so the timer must not hold one.
         drop(alive);
         match next {
-            // Early or on time, the servers are asked again.
+            // A wake-up may be early: the loop then reads the deadline again.
             Some(due) => {
                 let _ = tokio::time::timeout_at(due.into(), earlier.notified()).await;
             }
@@ -180,7 +180,7 @@ pub(crate) async fn run_timer(shared: Weak<Shared>) {
     }
 }
 
-/// The only clock: tokio's, so that a test can stop it.
+/// Reads tokio's clock, the only clock in use, so that a test can pause it.
 #[allow(clippy::disallowed_methods, reason = "the servers are told the time from here alone")]
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()

@@ -14,51 +14,53 @@ use super::shared::Shared;
 use crate::limits::{ACCEPT_PAUSE, READ_LEN, READ_REPORT_LEN};
 use crate::server::{ConnectionId, Cut};
 
-/// Takes connections for one server until the task is aborted.
+/// Accepts connections for one server until the task is aborted.
 pub(crate) async fn listen(listener: TcpListener, server: usize, shared: Weak<Shared>) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
-            // An error of one connection is not one of the listener; but without descriptors the
-            // next attempt fails at once, too.
+            // An accept error may concern one connection only. Without descriptors, however, the
+            // next accept fails at once too, so the loop pauses.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let Some(shared) = shared.upgrade() else { return };
-        // Without it replies wait for acknowledgements; it cannot fail on a fresh socket.
+        // Without nodelay, replies wait for acknowledgements. The call cannot fail on a fresh
+        // socket.
         let _ = stream.set_nodelay(true);
         match shared.connect(server, Some(peer)) {
             Ok((id, inbox)) => {
                 tokio::spawn(serve(stream, id, inbox, Arc::downgrade(&shared)));
             }
             Err(_) => {
-                // A reset is the nearest to a refusal, once the kernel has accepted.
+                // After the kernel has accepted, a reset is the closest to a refusal.
                 let _ = stream.set_zero_linger();
             }
         }
     }
 }
 
-/// Moves bytes both ways until either side has had enough.
+/// Forwards bytes both ways until either side ends the connection.
 async fn serve(stream: TcpStream, id: ConnectionId, inbox: Inbox, shared: Weak<Shared>) {
     let (reader, mut writer) = stream.into_split();
     let reading = tokio::spawn(read(reader, id, inbox.clone(), shared.clone()));
     let how = write(&mut writer, id, &inbox, &shared).await;
-    // The socket closes when both halves are gone.
+    // The socket closes when both halves are dropped.
     reading.abort();
     let _ = reading.await;
     if let Some(shared) = shared.upgrade() {
-        // The reading half does not notice that the client is gone while the connection has no room.
+        // While the connection has no room, the reading half does not notice that the client has
+        // disconnected.
         shared.disconnect(id);
     }
     if how == Cut::Rst {
-        // What is in flight is lost, as it would be; and the half must not end the stream in good
-        // order first.
+        // A reset loses the bytes in flight. `forget` keeps the half from shutting the stream down
+        // in good order first.
         let _ = writer.as_ref().set_zero_linger();
         writer.forget();
     }
 }
 
-/// Sends on what there is, until the end, or an error.
+/// Writes the server's output until its end or an error.
 async fn write(
     writer: &mut OwnedWriteHalf,
     id: ConnectionId,
@@ -79,7 +81,8 @@ async fn write(
             if read >= READ_REPORT_LEN
                 && let Some(shared) = shared.upgrade()
             {
-                // What the kernel has taken counts as read: its buffers have bounds of their own.
+                // Bytes that the kernel has accepted count as read: its buffers have their own
+                // limits.
                 let len = std::mem::take(&mut read);
                 shared.with(|ensemble, now| ensemble.have_read(now, id, len));
             }

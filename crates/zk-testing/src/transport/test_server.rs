@@ -1,4 +1,4 @@
-//! The handle that a test holds.
+//! Handle to the servers of a test.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,11 +12,12 @@ use super::shared::{Shared, run_timer};
 use super::tcp;
 use crate::server::{Ensemble, Settings};
 
-/// A ZooKeeper server, or an ensemble, in this process. Cheap to clone; the servers end with the
-/// last handle.
+/// ZooKeeper server or ensemble in this process. Clones are cheap; the servers end with the last
+/// handle.
 ///
-/// All constructors need a tokio runtime with time enabled; those that listen need its IO too. Time
-/// is tokio's: under `tokio::time::pause` sessions expire in no time at all.
+/// Every constructor needs a tokio runtime with time enabled. Constructors that listen also need
+/// I/O enabled. The servers use tokio's clock: under `tokio::time::pause`, waiting for a session to
+/// expire takes no real time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -47,39 +48,39 @@ struct Listening {
 }
 
 impl TestServer {
-    /// One server, reachable in memory and over TCP on a free port of 127.0.0.1.
+    /// Starts one server, reachable in memory and over TCP on a free port of 127.0.0.1.
     ///
     /// # Errors
     ///
-    /// No port could be had.
+    /// The server cannot bind a port.
     pub async fn start() -> io::Result<Self> {
         Self::start_with(Settings::new()).await
     }
 
-    /// Servers with these settings, each reachable in memory and over TCP on a port of its own.
+    /// Starts servers with these settings, each reachable in memory and over TCP on its own port.
     ///
     /// # Errors
     ///
-    /// No port could be had.
+    /// A server cannot bind a port.
     pub async fn start_with(settings: Settings) -> io::Result<Self> {
         let server = Self::in_memory_with(settings);
         server.listen().await?;
         Ok(server)
     }
 
-    /// One server without sockets.
+    /// Starts one server without sockets.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::in_memory_with(Settings::new())
     }
 
-    /// An ensemble without sockets, of which the first server leads.
+    /// Starts an ensemble without sockets; its first server leads.
     #[must_use]
     pub fn ensemble(servers: usize) -> Self {
         Self::in_memory_with(Settings::new().servers(servers))
     }
 
-    /// Servers with these settings, without sockets.
+    /// Starts servers with these settings, without sockets.
     #[must_use]
     pub fn in_memory_with(settings: Settings) -> Self {
         let shared = Shared::new(settings);
@@ -89,11 +90,11 @@ impl TestServer {
         Self { inner: Arc::new(Inner { shared, servers, listening }) }
     }
 
-    /// Makes every server reachable over TCP, too, on free ports of 127.0.0.1.
+    /// Makes every server also reachable over TCP, on free ports of 127.0.0.1.
     ///
     /// # Errors
     ///
-    /// No port could be had.
+    /// A server cannot bind a port.
     pub async fn listen(&self) -> io::Result<()> {
         for server in 0..self.inner.servers {
             self.listen_at(server, (Ipv4Addr::LOCALHOST, 0).into()).await?;
@@ -101,12 +102,12 @@ impl TestServer {
         Ok(())
     }
 
-    /// Makes one server, counted from 0, reachable over TCP at this address, too; the address it
-    /// listens at, whose port is a free one if the port asked for was 0.
+    /// Makes one server, counted from 0, also reachable over TCP at `address`. Returns the address
+    /// that the server listens on; port 0 selects a free port.
     ///
     /// # Errors
     ///
-    /// The address is taken, or is none of this machine's; or there is no such server.
+    /// The address is in use or not of this machine, or the server does not exist.
     pub async fn listen_at(&self, server: usize, address: SocketAddr) -> io::Result<SocketAddr> {
         if server >= self.inner.servers {
             let why = format!("there is no server {server}, but {}", self.inner.servers);
@@ -122,25 +123,25 @@ impl TestServer {
         Ok(address)
     }
 
-    /// What a client is given to connect with: all addresses, separated by commas. Empty if there
-    /// are none.
+    /// Returns the connect string for clients: all TCP addresses, separated by commas. It is empty
+    /// without TCP.
     #[must_use]
     pub fn connect_string(&self) -> String {
         let texts: Vec<String> = self.addresses().iter().map(SocketAddr::to_string).collect();
         texts.join(",")
     }
 
-    /// The TCP addresses, in the order in which they came about; empty without TCP.
+    /// Returns the TCP addresses in the order in which they were opened; empty without TCP.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.inner.listening().addresses.clone()
     }
 
-    /// Connects to a server in memory, counted from 0: the client's end.
+    /// Connects to a server in memory, counted from 0. Returns the client's end.
     ///
     /// # Errors
     ///
-    /// `ConnectionRefused` if the server was told to refuse connections, or does not exist.
+    /// `ConnectionRefused` if the server refuses connections or does not exist.
     pub fn stream(&self, server: usize) -> io::Result<MemoryStream> {
         match self.inner.shared.connect(server, None) {
             Ok((id, inbox)) => Ok(MemoryStream::new(Arc::clone(&self.inner.shared), id, inbox)),
@@ -148,14 +149,15 @@ impl TestServer {
         }
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.inner.servers
     }
 
-    /// Looks at the truth, or does what has no method here. The servers stand still meanwhile, so
-    /// `look` must not use a handle or a stream: it would wait for itself.
+    /// Calls `look` with the state of the servers: to inspect it, or to call methods that have no
+    /// wrapper here. The servers are locked meanwhile. `look` must not use a handle or a stream; it
+    /// would deadlock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

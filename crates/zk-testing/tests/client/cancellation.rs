@@ -1,5 +1,6 @@
-//! Futures that are dropped: after any number of polls, with or without trouble on the way, the
-//! client is as good as before and nothing is left of what was asked, neither here nor at the server.
+//! Tests of cancellation: futures are dropped after any number of polls, with and without a
+//! connection loss. The client then works as before, and neither the client nor the server keeps
+//! any state of the request.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use crate::in_memory::{InMemory, client_of};
 type Asked = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 type Ask = fn(Client) -> Asked;
 
-/// What a client can be asked.
+/// Operations of a client, by name.
 const ASKED: [(&str, Ask); 17] = [
     ("create", |it| {
         Box::pin(async move { it.create("/n/new", b"", CreateMode::Ephemeral).await.map(drop) })
@@ -70,7 +71,7 @@ const ASKED: [(&str, Ask); 17] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn what_is_dropped_after_any_number_of_polls_leaves_nothing() {
+async fn cancelled_operation_leaves_no_state() {
     for (name, ask) in ASKED {
         for trouble in [None, Some(Duration::ZERO), Some(Duration::from_millis(3))] {
             let most = polls_until_done(name, ask, trouble).await;
@@ -79,7 +80,8 @@ async fn what_is_dropped_after_any_number_of_polls_leaves_nothing() {
     }
 }
 
-/// Drops what was asked after one poll, two polls and so on, until it comes to an end.
+/// Cancels the operation after one poll, two polls and so on, until it completes. Returns the
+/// number of polls it then needed.
 async fn polls_until_done(name: &str, ask: Ask, cut_after: Option<Duration>) -> usize {
     for polls in 1..POLLS_MAX {
         let server = TestServer::in_memory();
@@ -90,14 +92,14 @@ async fn polls_until_done(name: &str, ask: Ask, cut_after: Option<Duration>) -> 
             let (server, session_id) = (server.clone(), client.session_id());
             async move {
                 let Some(pause) = cut_after else { return };
-                // reason: in the middle of what is asked, in the time of a clock that is stopped
+                // reason: the cut hits the middle of the operation; the clock is paused
                 tokio::time::sleep(pause).await;
                 server.connection_of(session_id).cut(Cut::Rst);
             }
         });
         let other = client_of(&server, 0).await;
         let changes = tokio::spawn(async move {
-            // reason: while it is waited for, in the time of a clock that is stopped
+            // reason: the nodes change while the operation waits; the clock is paused
             tokio::time::sleep(Duration::from_millis(500)).await;
             other.set_data("/n", b"4", None).await.unwrap();
             for path in ["/n/child", "/absent"] {
@@ -124,7 +126,7 @@ async fn polls_until_done(name: &str, ask: Ask, cut_after: Option<Duration>) -> 
 async fn expect_as_good_as_new(server: &TestServer, client: &Client, what: &str) {
     let patient = client.retry(RetryPolicy::fixed(Duration::from_millis(10)));
     patient.exists("/n").await.unwrap_or_else(|error| panic!("{what}: {error}"));
-    // reason: longer than the server keeps a watch for nobody; the clock is stopped
+    // reason: longer than an unused watch stays at the server; the clock is paused
     tokio::time::sleep(Duration::from_secs(1)).await;
     let stats = client.stats();
     assert_eq!((stats.in_flight, stats.queued, stats.clean_up_pending), (0, 0, 0), "{what}");
@@ -133,9 +135,9 @@ async fn expect_as_good_as_new(server: &TestServer, client: &Client, what: &str)
     assert_eq!(server.with(|servers| servers.watches(0)), 0, "{what}: at the server");
 }
 
-/// Whoever gives up connecting leaves no session behind that somebody would have to expire.
+/// A cancelled connect must not leave a session that the server would have to expire.
 #[tokio::test(start_paused = true)]
-async fn a_connect_that_is_dropped_after_any_number_of_polls_leaves_no_session() {
+async fn cancelled_connect_leaves_no_session() {
     for polls in 1..POLLS_MAX {
         let server = TestServer::in_memory();
         let config = || Config::new("server-0:1").unwrap().seed(1).auth("digest", "a:b");
@@ -149,7 +151,7 @@ async fn a_connect_that_is_dropped_after_any_number_of_polls_leaves_no_session()
             assert!(is_done && polls > 1);
             client.close().await;
         }
-        // reason: the clock is stopped; this is until nobody has anything to do any more
+        // reason: all tasks become idle in this time; the clock is paused
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(server.with(|servers| servers.sessions().count()), 0, "{polls} polls");
         if is_done {
@@ -160,7 +162,7 @@ async fn a_connect_that_is_dropped_after_any_number_of_polls_leaves_no_session()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_goes_on_though_nobody_waits_for_it() {
+async fn dropped_close_future_still_closes_session() {
     for polls in 0..4 {
         let server = TestServer::in_memory();
         let client = client_of(&server, 0).await;
@@ -177,9 +179,9 @@ async fn a_close_goes_on_though_nobody_waits_for_it() {
     }
 }
 
-/// Dropping the future that waits for the next session loses nothing.
+/// Dropping the future that waits for the next session must not lose that session.
 #[tokio::test(start_paused = true)]
-async fn waiting_for_the_next_session_can_be_repeated() {
+async fn cancelled_open_client_can_be_repeated() {
     for polls in 1..POLLS_MAX {
         let server = TestServer::in_memory();
         let config = Config::new("server-0:1").unwrap().seed(1);
@@ -204,7 +206,7 @@ async fn waiting_for_the_next_session_can_be_repeated() {
     panic!("it never came to an end");
 }
 
-/// Polls at most so often; true if that was to the end. Whatever the end, it is one.
+/// Polls a future at most `polls` times. Returns whether it completed, with a value or an error.
 async fn polled(polls: usize, future: impl Future<Output = Result<(), Error>>) -> bool {
     let (mut future, mut left) = (Box::pin(future), polls);
     let done = poll_fn(|cx| {
@@ -214,7 +216,7 @@ async fn polled(polls: usize, future: impl Future<Output = Result<(), Error>>) -
         left -= 1;
         match future.as_mut().poll(cx) {
             Poll::Ready(_) => Poll::Ready(true),
-            // The last poll is followed by the drop and not by a wait.
+            // The future is dropped after the last poll, without a further wait.
             Poll::Pending if left == 0 => Poll::Ready(false),
             Poll::Pending => Poll::Pending,
         }

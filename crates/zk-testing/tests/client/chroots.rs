@@ -1,4 +1,4 @@
-//! Handles with a chroot of their own.
+//! Tests of handles with a chroot.
 
 use zk_session::{
     Client, CreateMode, ErrorCode, ErrorKind, EventType, Parents, PathError, SessionEvent,
@@ -17,7 +17,7 @@ async fn with_nodes(server: &TestServer, paths: &[&str]) -> Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chroot_is_before_every_path_and_off_every_answer() {
+async fn chroot_is_added_to_paths_and_removed_from_answers() {
     let server = TestServer::in_memory();
     let outside = with_nodes(&server, &["/a", "/a/b", "/apple"]).await;
     let inside = outside.chroot("/a").unwrap().chroot("/b").unwrap();
@@ -43,7 +43,7 @@ async fn a_chroot_is_before_every_path_and_off_every_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_name_the_node_as_the_handle_does() {
+async fn event_paths_are_relative_to_chroot() {
     let server = TestServer::in_memory();
     let outside = with_nodes(&server, &["/a", "/a/b"]).await;
     let inside = outside.chroot("/a").unwrap();
@@ -52,7 +52,7 @@ async fn events_name_the_node_as_the_handle_does() {
     let mut all = inside.watch_recursive("/").await.unwrap();
 
     let mut events = outside.events();
-    server.connections().cut(zk_testing::Cut::Fin); // what is re-armed carries the chroot (ZOOKEEPER-961)
+    server.connections().cut(zk_testing::Cut::Fin); // re-registered watches have the chroot (ZOOKEEPER-961)
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
     assert_eq!(all.next().await.unwrap().unwrap(), WatchNews::Gap);
     outside.set_data("/a/b", b"x", None).await.unwrap();
@@ -64,7 +64,7 @@ async fn events_name_the_node_as_the_handle_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_name_the_path_as_the_caller_gave_it() {
+async fn error_messages_contain_path_relative_to_chroot() {
     let server = TestServer::in_memory();
     let outside = with_nodes(&server, &["/a"]).await;
     let inside = outside.chroot("/a").unwrap();
@@ -80,7 +80,7 @@ async fn errors_name_the_path_as_the_caller_gave_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_root_of_a_chroot_cannot_be_deleted() {
+async fn root_of_chroot_cannot_be_deleted() {
     let server = TestServer::in_memory();
     let outside = with_nodes(&server, &["/a"]).await;
     let inside = outside.chroot("/a").unwrap();
@@ -90,9 +90,9 @@ async fn the_root_of_a_chroot_cannot_be_deleted() {
     assert!(outside.exists("/a").await.unwrap().is_some());
 }
 
-/// The end of a chroot is that of a component: `/apple` is not below `/a`.
+/// A chroot ends with a whole path component: `/apple` is not below `/a`.
 #[tokio::test(start_paused = true)]
-async fn ephemerals_are_those_below_the_chroot() {
+async fn ephemerals_lists_only_nodes_below_chroot() {
     let server = TestServer::in_memory();
     let outside = with_nodes(&server, &["/a"]).await;
     for path in ["/a/e", "/a/eel", "/a/f", "/apple"] {
@@ -113,7 +113,7 @@ async fn ephemerals_are_those_below_the_chroot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chroot_that_is_not_there_is_not_made_with_a_path() {
+async fn make_path_does_not_create_missing_chroot() {
     let server = TestServer::in_memory();
     let outside = client_of(&server, 0).await;
     let inside = outside.chroot("/nowhere").unwrap();

@@ -1,4 +1,4 @@
-//! Nodes that are left to be removed while there is no connection.
+//! Tests of nodes whose removal is pending while there is no connection.
 
 use zk_session::limits::CHORES_MAX;
 use zk_session::{CreateMode, ErrorKind, Outcome, SessionEvent};
@@ -6,7 +6,7 @@ use zk_testing::{Cut, TestServer};
 
 use crate::in_memory::client_of;
 
-/// As 66,000 guards that are dropped in an outage.
+/// Models 66,000 guards that are dropped during an outage.
 #[tokio::test(start_paused = true)]
 async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
     let server = TestServer::in_memory();

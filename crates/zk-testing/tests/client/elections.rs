@@ -1,11 +1,11 @@
-//! A client through elections and crashes.
+//! Tests of a client through elections and crashes.
 
 use zk_session::{Client, Config, CreateMode, Outcome, SessionEvent, SessionEvents};
 use zk_testing::TestServer;
 
 use crate::in_memory::{InMemory, client_of};
 
-/// A client that knows all three servers of an ensemble.
+/// Connects a client that knows all three servers of an ensemble.
 async fn client_of_all(server: &TestServer) -> Client {
     let config = Config::new("server-0:1,server-1:1,server-2:1").unwrap();
     config.seed(1).connect_through(InMemory(server.clone())).await.unwrap()
@@ -30,7 +30,7 @@ async fn session_survives_an_election() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn session_survives_the_death_of_every_server_in_turn() {
+async fn session_survives_crash_of_every_server_in_turn() {
     let server = TestServer::ensemble(3);
     let client = client_of_all(&server).await;
     let mut events = client.events();
@@ -46,7 +46,7 @@ async fn session_survives_the_death_of_every_server_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn isolated_leader_answers_syncs_and_no_writes() {
+async fn isolated_leader_answers_syncs_but_no_writes() {
     let server = TestServer::ensemble(3);
     let client = client_of(&server, 0).await;
     let mut events = client.events();

@@ -1,4 +1,4 @@
-//! The proxy that breaks what passes through it.
+//! Tests of the fault proxy.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use zk_session::{Client, CreateMode, SessionEvent};
 use zk_testing::{Cut, Direction, FaultProxy, TestServer};
 
-/// A stream through a proxy, and its other end.
+/// Opens a stream through a proxy. Returns the proxy and both ends of the stream.
 async fn pair() -> (FaultProxy, TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = FaultProxy::in_front_of(listener.local_addr().unwrap()).await.unwrap();
@@ -18,7 +18,7 @@ async fn pair() -> (FaultProxy, TcpStream, TcpStream) {
 }
 
 #[tokio::test]
-async fn cuts_behind_a_byte_of_either_direction() {
+async fn proxy_cuts_after_a_byte_in_either_direction() {
     for (how, end) in [(Cut::Fin, Ok(0)), (Cut::Rst, Err(ErrorKind::ConnectionReset))] {
         for direction in [Direction::ToServer, Direction::ToClient] {
             let (proxy, client, server) = pair().await;
@@ -46,7 +46,7 @@ async fn cuts_behind_a_byte_of_either_direction() {
 }
 
 #[tokio::test]
-async fn falls_silent_and_keeps_the_sockets() {
+async fn proxy_keeps_sockets_open_after_silent_cut() {
     let (proxy, mut client, mut server) = pair().await;
     proxy.cut_after(Direction::ToServer, 1, Cut::Silence);
     client.write_all(b"ab").await.unwrap();
@@ -59,7 +59,7 @@ async fn falls_silent_and_keeps_the_sockets() {
 }
 
 #[tokio::test]
-async fn stalls_splits_gathers_and_heals() {
+async fn proxy_stalls_splits_coalesces_and_heals() {
     let (proxy, mut client, mut server) = pair().await;
     proxy.stall();
     client.write_all(b"abcdef").await.unwrap();
@@ -81,7 +81,7 @@ async fn stalls_splits_gathers_and_heals() {
 }
 
 #[tokio::test]
-async fn refuses_connections_until_it_takes_them_again() {
+async fn proxy_refuses_connects_until_accept_connects() {
     let server = TestServer::start().await.unwrap();
     let proxy = FaultProxy::in_front_of(server.addresses()[0]).await.unwrap();
     proxy.refuse_connects();
@@ -92,7 +92,7 @@ async fn refuses_connections_until_it_takes_them_again() {
 }
 
 #[tokio::test]
-async fn a_client_gets_over_every_cut() {
+async fn client_reconnects_after_every_cut() {
     let server = TestServer::start().await.unwrap();
     let proxy = FaultProxy::in_front_of(server.addresses()[0]).await.unwrap();
     let client = Client::connect(&proxy.address().to_string()).await.unwrap();

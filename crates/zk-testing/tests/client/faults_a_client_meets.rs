@@ -1,4 +1,4 @@
-//! Sentences about faults, and what a client makes of them.
+//! Tests of request faults and of their effect on a client.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use zk_testing::{Op, TestServer};
 use crate::in_memory::client_of;
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_leaves_the_outcome_unknown() {
+async fn lost_reply_gives_unknown_outcome() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     for (path, is_there) in [("/applied", true), ("/dropped", false)] {
@@ -27,7 +27,7 @@ async fn a_lost_reply_leaves_the_outcome_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_of_the_tests_choice_arrives() {
+async fn answer_fault_returns_chosen_error_until_cancelled() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let fault = server.on(Op::GetData).always().answer(ErrorCode::THROTTLED_OP);
@@ -38,7 +38,7 @@ async fn an_answer_of_the_tests_choice_arrives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_is_as_long_as_it_says() {
+async fn delayed_reply_arrives_after_exact_delay() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     server.on(Op::Exists).delay(Duration::from_millis(700));
@@ -48,7 +48,7 @@ async fn a_delay_is_as_long_as_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_session_is_told_at_the_reconnect() {
+async fn expired_session_is_reported_at_reconnect() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let mut events = client.events();
@@ -59,7 +59,7 @@ async fn an_expired_session_is_told_at_the_reconnect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stalled_connection_goes_on_where_it_was() {
+async fn stalled_connection_continues_after_resume() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let stalled = server.connection_of(client.session_id());
@@ -72,7 +72,7 @@ async fn a_stalled_connection_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_seeded_faults_end_every_request_once() {
+async fn requests_have_correct_outcome_under_random_faults() {
     for seed in 0..20 {
         let settings = zk_testing::Settings::new().seed(seed);
         let server = TestServer::in_memory_with(settings);

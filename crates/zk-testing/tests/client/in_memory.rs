@@ -1,4 +1,4 @@
-//! What it takes to connect `zk-session` in memory. Copy it.
+//! Adapter to connect `zk-session` in memory. Copy it into your tests.
 
 use std::future::{Future, ready};
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use zk_session::{Client, Config, Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
 
-/// Connects to the hosts `server-0`, `server-1`, … of a test server.
+/// Connector for the hosts `server-0`, `server-1`, … of a test server.
 #[derive(Clone)]
 pub(crate) struct InMemory(pub(crate) TestServer);
 
@@ -23,7 +23,7 @@ impl Connector for InMemory {
     }
 }
 
-/// A client of one server.
+/// Connects a client to one server.
 pub(crate) async fn client_of(server: &TestServer, number: usize) -> Client {
     Config::new(&format!("server-{number}:1"))
         .unwrap()

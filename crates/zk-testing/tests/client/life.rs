@@ -1,4 +1,4 @@
-//! How sessions begin and end, for those who connect and those who listen.
+//! Tests of the start and the end of sessions, for callers of `connect` and readers of events.
 
 use std::future::{self, Future, poll_fn};
 use std::io;
@@ -18,7 +18,7 @@ use crate::in_memory::{InMemory, client_of};
 const MS: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
-async fn there_are_no_events_after_the_end() {
+async fn event_stream_of_closed_session_ends_at_once() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     client.close().await;
@@ -27,7 +27,7 @@ async fn there_are_no_events_after_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_detaching_requests_and_leases_say_so() {
+async fn detached_session_fails_requests_and_leases() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let claim = client.claim_lease();
@@ -38,7 +38,7 @@ async fn after_detaching_requests_and_leases_say_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn credentials_that_cannot_be_presented_are_told_by_connect() {
+async fn connect_rejects_too_many_or_too_large_credentials() {
     let server = TestServer::in_memory();
     let config = || Config::new("server-0:1").unwrap().seed(1);
     let many = (0..65).fold(config(), |config, n| config.auth("digest", format!("u{n}:p")));
@@ -49,10 +49,10 @@ async fn credentials_that_cannot_be_presented_are_told_by_connect() {
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
 }
 
-/// The driver runs on another thread, and may be done before `connect` listens: large
-/// credentials take it the time to.
+/// The driver runs on another thread and may finish before `connect` listens. Large credentials
+/// make that likely.
 #[test]
-fn a_session_that_is_over_before_anybody_listens_is_told_by_connect() {
+fn connect_reports_session_that_ended_before_it_listened() {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -69,7 +69,8 @@ fn a_session_that_is_over_before_anybody_listens_is_told_by_connect() {
     });
 }
 
-/// Notes whom it is to connect to; the server `hole` takes no connection and refuses none.
+/// Connector that records the hosts. Connections to the host `hole` are neither accepted nor
+/// refused.
 #[derive(Clone)]
 struct Noting {
     server: TestServer,
@@ -105,7 +106,7 @@ impl Connector for Noting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_server_of_three_that_has_vanished_does_not_keep_anybody_from_connecting() {
+async fn unreachable_server_of_three_does_not_prevent_connect() {
     for seed in 0..30 {
         let server = TestServer::in_memory();
         let config = Config::new("hole:1,b:1,c:1").unwrap().seed(seed);
@@ -115,7 +116,7 @@ async fn one_server_of_three_that_has_vanished_does_not_keep_anybody_from_connec
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_session_is_looked_for_at_the_servers_there_are_now() {
+async fn session_manager_connects_next_session_to_updated_servers() {
     let server = TestServer::in_memory();
     let connector = Noting::of(&server);
     let config = Config::new("old:1").unwrap().seed(1);
@@ -132,7 +133,7 @@ async fn the_next_session_is_looked_for_at_the_servers_there_are_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_given_up_before_it_left_leaves_nothing_to_clean_up() {
+async fn create_cancelled_before_sending_needs_no_clean_up() {
     let server = TestServer::in_memory();
     server.refuse_connects(0);
     let config = Config::new("server-0:1").unwrap().seed(1);
@@ -145,24 +146,24 @@ async fn what_was_given_up_before_it_left_leaves_nothing_to_clean_up() {
     assert_eq!((stats.queued, stats.clean_up_pending), (0, 0));
 }
 
-/// A node that is not ephemeral does not go with the session.
+/// The node is not ephemeral, so the end of the session does not delete it.
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_before_closing_is_swept() {
+async fn create_cancelled_before_close_is_swept() {
     let server = TestServer::in_memory();
     let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
     let mut create = Box::pin(client.new_node("/n-").sequential().protected().create());
     let asked = poll_fn(|cx| Poll::Ready(create.as_mut().poll(cx).is_pending())).await;
     assert!(asked);
-    tokio::task::yield_now().await; // it leaves
+    tokio::task::yield_now().await; // the request is sent
     drop(create);
     client.close().await;
     let names = other.get_children("/").await.unwrap().names;
     assert_eq!(names.names().collect::<Vec<_>>(), ["zookeeper"]);
 }
 
-/// Terms are counted from the same number in every session.
+/// Lease terms start from the same number in every session.
 #[tokio::test(start_paused = true)]
-async fn a_belief_of_one_session_does_not_hold_in_another() {
+async fn lease_term_of_one_session_does_not_hold_in_another() {
     let server = TestServer::in_memory();
     let (old, new) = (client_of(&server, 0).await, client_of(&server, 0).await);
     let (of_old, of_new) = (old.claim_lease(), new.claim_lease());
@@ -175,9 +176,9 @@ async fn a_belief_of_one_session_does_not_hold_in_another() {
     assert!(!of_old.holds(belief) && of_new.holds(of_new.bind().unwrap()));
 }
 
-/// It has nodes and locks, and whoever gave the attempt up may make another one.
+/// The session has nodes and locks, and the caller may resume it again after a cancelled attempt.
 #[tokio::test(start_paused = true)]
-async fn a_take_over_that_is_given_up_leaves_the_session_alone() {
+async fn cancelled_resume_leaves_session_alive() {
     let server = TestServer::in_memory();
     let (before, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
     before.create("/mine", b"", zk_session::CreateMode::Ephemeral).await.unwrap();
@@ -208,7 +209,7 @@ async fn a_take_over_that_is_given_up_leaves_the_session_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn manager_goes_on_when_a_session_expires_before_it_is_authenticated() {
+async fn session_manager_continues_when_session_expires_before_auth() {
     let server = TestServer::in_memory();
     let config = Config::new("server-0:1").unwrap().seed(1).auth("digest", "user:password");
     let connector = InMemory(server.clone());
@@ -217,13 +218,13 @@ async fn manager_goes_on_when_a_session_expires_before_it_is_authenticated() {
     let silence = server.on(Op::Auth).nth(1).never_answer();
     let first = sessions.client().session_id();
     server.expire(first);
-    // The second session is there, and the server does not answer its credentials.
+    // The second session exists, and the server does not answer its credentials.
     let second = loop {
         let ids: Vec<i64> =
             server.with(|servers| servers.sessions().map(|session| session.id).collect());
         match ids.iter().find(|id| **id != first) {
             Some(second) if silence.count() == 1 => break *second,
-            // reason: virtual time, for a condition that nothing announces
+            // reason: virtual time passes until a condition without a notification holds
             _ => tokio::time::sleep(MS).await,
         }
     };

@@ -1,4 +1,4 @@
-//! The bytes of a connection in memory.
+//! Tests of the bytes of in-memory connections.
 
 use std::io::ErrorKind;
 
@@ -31,7 +31,7 @@ fn ping() -> BytesMut {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arrive_in_the_pieces_they_were_sent_in() {
+async fn memory_stream_reads_pieces_as_sent() {
     let server = TestServer::in_memory();
     let mut stream = connected(&server).await;
     server.next_reply_to(Op::Ping).split(7);
@@ -39,14 +39,14 @@ async fn arrive_in_the_pieces_they_were_sent_in() {
     for expected in [7, 7, 6] {
         assert_eq!(stream.read(&mut [0; 100]).await.unwrap(), expected);
     }
-    // A read that is too small leaves the rest for the next.
+    // A read that is too small leaves the rest for the next one.
     stream.write_all(&ping()).await.unwrap();
     assert_eq!(stream.read(&mut [0; 15]).await.unwrap(), 15);
     assert_eq!(stream.read(&mut [0; 15]).await.unwrap(), 5);
 }
 
 #[tokio::test(start_paused = true)]
-async fn end_as_they_are_told_to() {
+async fn memory_stream_ends_with_requested_cut() {
     for (how, read) in [(Cut::Fin, Ok(0)), (Cut::Rst, Err(ErrorKind::ConnectionReset))] {
         let server = TestServer::in_memory();
         let mut stream = connected(&server).await;
@@ -59,7 +59,7 @@ async fn end_as_they_are_told_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fall_silent_for_good() {
+async fn memory_stream_transfers_nothing_after_silent_cut() {
     let server = TestServer::in_memory();
     let mut stream = connected(&server).await;
     server.connections().cut(Cut::Silence);
@@ -71,7 +71,7 @@ async fn fall_silent_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn are_refused_by_a_server_that_takes_none() {
+async fn memory_stream_is_refused_until_accept_connects() {
     let server = TestServer::in_memory();
     server.refuse_connects(0);
     assert_eq!(server.stream(0).unwrap_err().kind(), ErrorKind::ConnectionRefused);
@@ -84,7 +84,7 @@ async fn are_refused_by_a_server_that_takes_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn are_disconnected_when_dropped() {
+async fn memory_stream_disconnects_when_dropped() {
     let server = TestServer::in_memory();
     let stream = connected(&server).await;
     assert_eq!(server.connections().count(), 1);

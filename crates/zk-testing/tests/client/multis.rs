@@ -1,4 +1,4 @@
-//! Transactions, and several reads at once.
+//! Tests of multi and multiRead through the client.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use zk_testing::{Op, Settings, TestServer, Version};
 
 use crate::in_memory::client_of;
 
-/// A client, and one whose root is `/a`.
+/// Returns a client, and a handle of it with the chroot `/a`.
 async fn clients(server: &TestServer) -> (Client, Client) {
     let outside = client_of(server, 0).await;
     outside.create("/a", b"", CreateMode::Persistent).await.unwrap();
@@ -26,7 +26,7 @@ fn created(outcome: &MultiOutcome) -> &str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_operation_has_its_outcome_as_the_handle_names_it() {
+async fn multi_outcomes_have_paths_relative_to_chroot() {
     for version in [Version::V3_8, Version::V3_9] {
         let settings = Settings::new().version(version);
         every_operation_has_its_outcome(&TestServer::in_memory_with(settings), version).await;
@@ -63,7 +63,7 @@ async fn every_operation_has_its_outcome(server: &TestServer, version: Version) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rolled_back_transaction_names_what_failed() {
+async fn rolled_back_multi_error_names_failed_operation() {
     let server = TestServer::in_memory();
     let (_, inside) = clients(&server).await;
     let multi = inside.multi().create("/n", b"", CreateMode::Persistent);
@@ -93,7 +93,7 @@ async fn a_rolled_back_transaction_names_what_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transaction_of_nothing_succeeds() {
+async fn empty_multi_succeeds_unless_session_has_ended() {
     let server = TestServer::in_memory();
     let (_, inside) = clients(&server).await;
     assert_eq!(inside.multi().send().await.unwrap(), []);
@@ -104,7 +104,7 @@ async fn a_transaction_of_nothing_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transaction_with_a_bad_path_is_not_sent() {
+async fn multi_with_invalid_path_is_not_sent() {
     let server = TestServer::in_memory();
     let (_, inside) = clients(&server).await;
     let multi = inside.multi().create("/n", b"", CreateMode::Persistent);
@@ -118,7 +118,7 @@ async fn a_transaction_with_a_bad_path_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transaction_whose_answer_is_lost_may_have_been_applied() {
+async fn multi_with_lost_reply_has_unknown_outcome() {
     let server = TestServer::in_memory();
     let (_, inside) = clients(&server).await;
     server.on(Op::Multi).apply_then_drop_reply();
@@ -129,7 +129,7 @@ async fn a_transaction_whose_answer_is_lost_may_have_been_applied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_of_several_reads_has_its_own_outcome() {
+async fn multi_read_results_are_independent() {
     let server = TestServer::in_memory();
     let (_, inside) = clients(&server).await;
     inside.create("/n", b"x", CreateMode::Persistent).await.unwrap();

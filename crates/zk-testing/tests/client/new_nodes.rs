@@ -1,4 +1,4 @@
-//! Nodes with all that can be said about them.
+//! Tests of the builder for new nodes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn names(client: &Client, path: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_made_as_it_is_described() {
+async fn new_node_has_requested_mode_and_acl() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let plain = client.new_node("/p").create().await.unwrap();
@@ -44,7 +44,7 @@ async fn a_node_is_made_as_it_is_described() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_parents_are_made_as_the_caller_wants_them() {
+async fn missing_parents_are_created_in_requested_mode() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let error = client.new_node("/a/b/c").create().await.unwrap_err();
@@ -73,7 +73,7 @@ async fn missing_parents_are_made_as_the_caller_wants_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_protected_node_is_made_once_whatever_is_lost() {
+async fn protected_node_is_created_once_despite_lost_replies() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     client.create("/q", b"", CreateMode::Persistent).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_protected_node_is_made_once_whatever_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_protected_node_may_be_at_the_top_and_have_missing_parents() {
+async fn protected_node_can_be_top_level_or_have_missing_parents() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     server.on(Op::Create2).apply_then_drop_reply();
@@ -110,9 +110,9 @@ async fn a_protected_node_may_be_at_the_top_and_have_missing_parents() {
     assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{error}");
 }
 
-/// K3, A2: wherever the future is dropped, nothing of it stays.
+/// K3, A2: a future dropped at any point leaves no node.
 #[tokio::test(start_paused = true)]
-async fn a_protected_create_that_is_dropped_leaves_nothing_behind_k3_a2() {
+async fn dropped_protected_create_leaves_no_node_k3_a2() {
     for polls in 1..40 {
         let server = TestServer::in_memory();
         let client = client_of(&server, 0).await;
@@ -137,7 +137,7 @@ async fn a_protected_create_that_is_dropped_leaves_nothing_behind_k3_a2() {
             return;
         }
         for _ in 0..2 {
-            // The second is behind the deletes that the list of the sweep has led to.
+            // The second sync is behind the deletes that follow from the list request of the sweep.
             let patient = client.retry(RetryPolicy::fixed(Duration::from_millis(10)));
             patient.run(|client| client.sync("/")).await.unwrap();
         }
@@ -147,7 +147,7 @@ async fn a_protected_create_that_is_dropped_leaves_nothing_behind_k3_a2() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_protected_create_that_times_out_is_undone() {
+async fn timed_out_protected_create_is_deleted() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     server.on(Op::Create2).delay(Duration::from_secs(2));
@@ -159,10 +159,10 @@ async fn a_protected_create_that_times_out_is_undone() {
     assert_eq!(names(&client, "/").await, ["zookeeper"]);
 }
 
-/// CURATOR-604: what bears the id and is another session's is not adopted. Only two
-/// sessions of one seed can draw the same id.
+/// CURATOR-604: a node with the same id that belongs to another session is not adopted. Only two
+/// sessions with the same seed can generate the same id.
 #[tokio::test(start_paused = true)]
-async fn an_ephemeral_of_another_session_is_not_adopted() {
+async fn protected_create_does_not_adopt_node_of_another_session() {
     let server = TestServer::in_memory();
     let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
     let create = async |client: &Client| {

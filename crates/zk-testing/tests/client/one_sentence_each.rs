@@ -1,4 +1,4 @@
-//! Each fault that has a word of its own, as a client of a test meets it.
+//! Tests of each fault that has its own method, through a client.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn until_reconnected(events: &mut SessionEvents) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_is_cut_after_a_byte_whichever_way_the_connection_breaks() {
+async fn cut_reply_gives_unknown_outcome_of_applied_create() {
     for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
         let server = TestServer::in_memory();
         let client = client_of(&server, 0).await;
@@ -29,7 +29,7 @@ async fn a_reply_is_cut_after_a_byte_whichever_way_the_connection_breaks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_is_cut_after_a_byte_and_not_carried_out() {
+async fn cut_request_gives_unknown_outcome_and_is_not_applied() {
     for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
         let server = TestServer::in_memory();
         let client = client_of(&server, 0).await;
@@ -41,7 +41,7 @@ async fn a_request_is_cut_after_a_byte_and_not_carried_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replies_in_pieces_and_together_are_the_same_replies() {
+async fn split_and_coalesced_replies_are_read_unchanged() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let split = server.on(Op::Exists).always().split(1);
@@ -52,7 +52,7 @@ async fn replies_in_pieces_and_together_are_the_same_replies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_second_request_of_one_session_at_one_server_is_hit() {
+async fn fault_affects_only_nth_request_of_its_session_and_server() {
     let server = TestServer::ensemble(3);
     let (hit, other) = (client_of(&server, 1).await, client_of(&server, 2).await);
     let fault =
@@ -67,7 +67,7 @@ async fn only_the_second_request_of_one_session_at_one_server_is_hit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notification_that_is_lost_is_told_after_the_reconnect() {
+async fn lost_notification_is_delivered_after_reconnect() {
     let server = TestServer::in_memory();
     let (watcher, writer) = (client_of(&server, 0).await, client_of(&server, 0).await);
     let (_, watch) = watcher.exists_and_watch("/a").await.unwrap();
@@ -78,7 +78,7 @@ async fn a_notification_that_is_lost_is_told_after_the_reconnect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_expires_now() {
+async fn expire_ends_session_at_once() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let mut events = client.events();
@@ -90,7 +90,7 @@ async fn a_session_expires_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connects_fail_in_every_way_until_they_are_taken_again() {
+async fn client_reconnects_after_each_kind_of_failed_connect() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let mut events = client.events();
@@ -114,7 +114,7 @@ async fn connects_fail_in_every_way_until_they_are_taken_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_only_server_drops_who_wants_to_write() {
+async fn read_only_server_disconnects_read_write_client() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let mut events = client.events();
@@ -126,7 +126,7 @@ async fn a_read_only_server_drops_who_wants_to_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_are_reaped_now() {
+async fn reap_containers_deletes_empty_container_at_once() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     create(&client, "/c", CreateMode::Container).await;
@@ -138,7 +138,7 @@ async fn containers_are_reaped_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_sequence_counter_is_near_its_end() {
+async fn set_sequence_changes_next_sequential_number() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     create(&client, "/q", CreateMode::Persistent).await;
@@ -149,7 +149,7 @@ async fn the_sequence_counter_is_near_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_servers_clock_goes_wrong_and_sessions_do_not_mind() {
+async fn skewed_clock_changes_ctime_but_not_sessions() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     create(&client, "/before", CreateMode::Ephemeral).await;
@@ -161,7 +161,7 @@ async fn the_servers_clock_goes_wrong_and_sessions_do_not_mind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_follower_lags_and_a_sync_waits_for_it() {
+async fn sync_waits_for_lagging_follower() {
     let server = TestServer::ensemble(3);
     let (writer, reader) = (client_of(&server, 0).await, client_of(&server, 1).await);
     server.lag(1, Duration::from_secs(2));
@@ -174,7 +174,7 @@ async fn a_follower_lags_and_a_sync_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_follower_refuses_who_has_seen_more_until_it_is_healed() {
+async fn frozen_follower_refuses_ahead_client_until_healed() {
     let server = TestServer::ensemble(2);
     let client = Config::new("server-0:1,server-1:1").unwrap();
     let client = client.seed(1).connect_through(InMemory(server.clone())).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_frozen_follower_refuses_who_has_seen_more_until_it_is_healed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_follower_lets_writes_hang_until_it_is_healed() {
+async fn write_through_cut_follower_completes_after_heal() {
     let server = TestServer::ensemble(3);
     let client = client_of(&server, 1).await;
     server.cut_from_leader(1);
@@ -202,7 +202,7 @@ async fn a_cut_follower_lets_writes_hang_until_it_is_healed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_broken_any_more_when_the_faults_are_cleared() {
+async fn cleared_faults_have_no_effect() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let fault = server.on_any_request().always().drop_before_applying();

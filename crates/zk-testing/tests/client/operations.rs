@@ -1,4 +1,4 @@
-//! Operations beyond the plain ones.
+//! Tests of the less common operations of the client.
 
 use zk_session::{Acl, ClientInfo, CreateMode, ErrorCode, Perms};
 use zk_testing::{Op, TestServer};
@@ -6,7 +6,7 @@ use zk_testing::{Op, TestServer};
 use crate::in_memory::client_of;
 
 #[tokio::test(start_paused = true)]
-async fn an_acl_is_read_and_replaced_at_its_own_version() {
+async fn acl_is_read_and_replaced_by_its_own_version() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     client.create("/n", b"", CreateMode::Persistent).await.unwrap();
@@ -28,7 +28,7 @@ async fn an_acl_is_read_and_replaced_at_its_own_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_can_ask_who_it_is() {
+async fn identities_contain_digest_after_add_auth() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let schemes = |me: &[ClientInfo]| me.iter().map(|it| it.scheme.clone()).collect::<Vec<_>>();
@@ -40,7 +40,7 @@ async fn a_client_can_ask_who_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn descendants_are_counted() {
+async fn all_children_number_counts_descendants() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     for path in ["/a", "/a/b", "/a/b/c", "/a/d", "/ab"] {
@@ -53,10 +53,10 @@ async fn descendants_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_configuration_is_where_it_is_whatever_the_chroot() {
+async fn config_node_is_independent_of_chroot() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
-    // As long as the name of the node that holds the configuration.
+    // The chroot has the length of `/zookeeper`, the parent of the configuration node.
     client.create("/abcdefghi", b"", CreateMode::Persistent).await.unwrap();
     let inside = client.chroot("/abcdefghi").unwrap();
     let (config, changed) = inside.get_config_and_watch().await.unwrap();
@@ -70,7 +70,7 @@ async fn the_configuration_is_where_it_is_whatever_the_chroot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_a_server_does_not_know_costs_no_session() {
+async fn unimplemented_operation_keeps_session_open() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     server.on(Op::WhoAmI).answer(ErrorCode::UNIMPLEMENTED);

@@ -1,4 +1,4 @@
-//! Hours of sessions and locks in no time, in memory, under a stopped clock.
+//! Tests of sessions and locks over hours of virtual time, in memory with a paused clock.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use zk_testing::{Settings, TestServer};
 use crate::in_memory::client_of;
 
 #[tokio::test(start_paused = true)]
-async fn a_client_keeps_its_session_for_an_hour() {
+async fn client_keeps_its_session_for_an_hour() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
-    // reason: the time that passes is what matters, and it is virtual.
+    // reason: an hour of virtual time must pass for the session
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     assert!(server.with(|truth| truth.tree().contains("/e")));
     assert_eq!(server.with(|truth| truth.sessions().count()), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mutex_goes_to_the_next_in_line_when_its_holders_session_expires() {
+async fn mutex_passes_to_next_waiter_when_holder_session_expires() {
     let server = TestServer::in_memory();
     let (first, second) = (client_of(&server, 0).await, client_of(&server, 0).await);
     let held = Mutex::new(&first, "/locks/a").unwrap().acquire().await.unwrap();
@@ -42,7 +42,7 @@ async fn a_mutex_goes_to_the_next_in_line_when_its_holders_session_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_on_a_cut_follower_is_lost_before_the_leader_gives_it_away() {
+async fn lock_on_cut_follower_is_lost_before_leader_deletes_node() {
     let settings = Settings::new().servers(3).sync_limit(20);
     let server = TestServer::in_memory_with(settings);
     let client = client_of(&server, 1).await;
@@ -54,14 +54,14 @@ async fn a_lock_on_a_cut_follower_is_lost_before_the_leader_gives_it_away() {
     let lost_at = now();
     assert!(server.with(|truth| truth.tree().contains(&node)), "still there, at the leader");
     while server.with(|truth| truth.tree().contains(&node)) {
-        // reason: virtual time has to pass for the leader to expire the session.
+        // reason: virtual time must pass for the leader to expire the session
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(now() > lost_at);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_comes_back_after_a_server_stood_still() {
+async fn client_reconnects_after_server_was_stopped() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let mut events = client.events();

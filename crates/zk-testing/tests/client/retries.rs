@@ -1,4 +1,4 @@
-//! Requests that are repeated, and those that are not.
+//! Tests of requests that are retried, and of requests that are not.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::in_memory::client_of;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A client of a server with a node `/n`, and a handle on it that does not give up.
+/// Returns a client of a server with a node `/n`, and a handle of it that retries without a limit.
 async fn retrying(server: &TestServer) -> (Client, Retry) {
     let client = client_of(server, 0).await;
     client.create("/n", b"0", CreateMode::Persistent).await.unwrap();
@@ -27,7 +27,7 @@ fn unknown<T: std::fmt::Debug>(result: Result<T, Error>) -> Error {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_are_repeated_whatever_becomes_of_them() {
+async fn reads_are_retried_unless_server_refuses_them() {
     let server = TestServer::in_memory();
     let (_, retry) = retrying(&server).await;
     let lost = server.on(Op::GetData).times(3).apply_then_drop_reply();
@@ -44,7 +44,7 @@ async fn reads_are_repeated_whatever_becomes_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_outcome_is_unknown_is_not_repeated() {
+async fn write_with_unknown_outcome_is_not_retried() {
     let server = TestServer::in_memory();
     let (client, retry) = retrying(&server).await;
     for applied in [true, false] {
@@ -66,7 +66,7 @@ async fn a_write_whose_outcome_is_unknown_is_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ephemeral_is_taken_for_ones_own_only_if_it_is() {
+async fn retried_create_adopts_only_its_own_ephemeral() {
     let server = TestServer::in_memory();
     let (client, retry) = retrying(&server).await;
     let create = async |path, data| retry.create(path, data, CreateMode::Ephemeral).await;
@@ -74,7 +74,7 @@ async fn an_ephemeral_is_taken_for_ones_own_only_if_it_is() {
     let Created { path, stat } = create("/e", b"x").await.unwrap();
     assert_eq!((path.as_str(), stat.ephemeral_owner, lost.count()), ("/e", client.session_id(), 2));
 
-    // The session's own, from before.
+    // The node is the session's own, from an earlier create.
     server.on(Op::Create2).drop_before_applying();
     let error = unknown(create("/e", b"x").await);
     assert_eq!(error.code(), Some(ErrorCode::NODE_EXISTS));
@@ -83,7 +83,7 @@ async fn an_ephemeral_is_taken_for_ones_own_only_if_it_is() {
         "create /e: NodeExists (-110) (an earlier attempt may have been applied)"
     );
 
-    // Somebody else's, made while this one was away.
+    // Another session creates the node between the attempts.
     let other = client_of(&server, 0).await;
     server.on(Op::Create2).session(client.session_id()).drop_before_applying();
     let (mine, theirs) =
@@ -91,7 +91,7 @@ async fn an_ephemeral_is_taken_for_ones_own_only_if_it_is() {
     assert_eq!(unknown(mine).code(), Some(ErrorCode::NODE_EXISTS));
     theirs.unwrap();
 
-    // Without a lost answer nothing has to be looked at.
+    // Without a lost reply there is no need to inspect the existing node.
     let error = create("/e", b"x").await.unwrap_err();
     assert_eq!(
         (error.code(), error.outcome()),
@@ -100,7 +100,7 @@ async fn an_ephemeral_is_taken_for_ones_own_only_if_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_persistent_node_is_nobodys() {
+async fn retried_create_adopts_no_persistent_node() {
     let server = TestServer::in_memory();
     let (client, retry) = retrying(&server).await;
     server.on(Op::Create2).drop_before_applying();
@@ -112,7 +112,7 @@ async fn a_persistent_node_is_nobodys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_known_by_the_next_version_and_the_data() {
+async fn retried_set_data_succeeds_on_next_version_with_same_data() {
     let server = TestServer::in_memory();
     let (client, retry) = retrying(&server).await;
     server.on(Op::SetData).apply_then_drop_reply();
@@ -131,7 +131,7 @@ async fn a_change_is_known_by_the_next_version_and_the_data() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_finds_nothing_after_a_loss_has_succeeded() {
+async fn retried_delete_succeeds_if_node_is_gone_after_lost_reply() {
     let server = TestServer::in_memory();
     let (client, retry) = retrying(&server).await;
     let lost = server.on(Op::Delete).apply_then_drop_reply();
@@ -142,7 +142,7 @@ async fn a_delete_that_finds_nothing_after_a_loss_has_succeeded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_is_kept_to() {
+async fn retry_policy_limits_attempts_and_time() {
     let server = TestServer::in_memory();
     let (client, _) = retrying(&server).await;
     let busy = server.on(Op::Exists).always().answer(ErrorCode::THROTTLED_OP);
@@ -161,9 +161,9 @@ async fn a_policy_is_kept_to() {
     assert!(count == 5 && took >= 55 * MS && took < 115 * MS, "{count} in {took:?}");
 }
 
-/// Attempts are bounded, too: a server that is silent does not prolong the time.
+/// The time limit also ends an attempt in progress: a silent server does not extend it.
 #[tokio::test(start_paused = true)]
-async fn the_time_is_up_in_the_middle_of_an_attempt() {
+async fn retry_time_limit_ends_attempt_in_progress() {
     let server = TestServer::in_memory();
     let (client, _) = retrying(&server).await;
     server.on(Op::Exists).always().never_answer();
@@ -175,7 +175,7 @@ async fn the_time_is_up_in_the_middle_of_an_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_session_is_the_end_of_repeating() {
+async fn retries_stop_when_session_ends() {
     let server = TestServer::in_memory();
     let (client, _) = retrying(&server).await;
     server.on(Op::Exists).always().answer(ErrorCode::THROTTLED_OP);
@@ -189,9 +189,9 @@ async fn the_end_of_the_session_is_the_end_of_repeating() {
     assert!(began.elapsed() < Duration::from_secs(1), "and not after the pause");
 }
 
-/// The pauses come out of the session's seed.
+/// The random pauses are derived from the session's seed.
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_gives_the_same_pauses() {
+async fn retry_pauses_repeat_with_same_seed() {
     let mut took = Vec::new();
     for _ in 0..2 {
         let server = TestServer::in_memory();
@@ -210,9 +210,9 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The node that its second attempt found is another session's, and has gone when it looks.
+/// The second attempt finds a node of another session, which is deleted before the client reads it.
 #[tokio::test(start_paused = true)]
-async fn a_create_that_finds_a_node_which_goes_makes_its_own() {
+async fn retried_create_succeeds_after_foreign_node_is_deleted() {
     let server = TestServer::in_memory();
     let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
     other.create("/e", b"", CreateMode::Ephemeral).await.unwrap();

@@ -1,4 +1,4 @@
-//! Over TCP on loopback.
+//! Tests over TCP on loopback.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -9,7 +9,7 @@ use zk_testing::{Cut, Op, Settings, TestServer};
 use crate::in_memory::client_of;
 
 #[tokio::test]
-async fn a_mutex_is_handed_over() {
+async fn mutex_passes_to_waiter_over_tcp() {
     let server = TestServer::start().await.unwrap();
     let (first, second) = (
         Client::connect(&server.connect_string()).await.unwrap(),
@@ -25,7 +25,7 @@ async fn a_mutex_is_handed_over() {
 }
 
 #[tokio::test]
-async fn sockets_and_memory_reach_the_same_tree() {
+async fn tcp_and_memory_clients_see_same_tree() {
     let server = TestServer::start_with(Settings::new().servers(3)).await.unwrap();
     assert_eq!(server.addresses().len(), 3);
     let over_tcp = Client::connect(&server.connect_string()).await.unwrap();
@@ -35,7 +35,7 @@ async fn sockets_and_memory_reach_the_same_tree() {
 }
 
 #[tokio::test]
-async fn a_word_is_answered_up_to_the_end_of_the_stream() {
+async fn four_letter_word_is_answered_before_end_of_stream() {
     let server = TestServer::start().await.unwrap();
     let mut stream = TcpStream::connect(server.addresses()[0]).await.unwrap();
     stream.write_all(b"ruok").await.unwrap();
@@ -45,7 +45,7 @@ async fn a_word_is_answered_up_to_the_end_of_the_stream() {
 }
 
 #[tokio::test]
-async fn cuts_are_what_they_are_called() {
+async fn tcp_connection_ends_with_requested_fin_or_rst() {
     let server = TestServer::start().await.unwrap();
     server.on_connect().by(Cut::Rst).drop_before_applying();
     server.on_connect().drop_before_applying();
@@ -61,7 +61,7 @@ async fn cuts_are_what_they_are_called() {
 }
 
 #[tokio::test]
-async fn a_server_ends_with_its_last_handle() {
+async fn server_ends_with_its_last_handle() {
     let server = TestServer::start().await.unwrap();
     let address = server.addresses()[0];
     let mut stream = TcpStream::connect(address).await.unwrap();

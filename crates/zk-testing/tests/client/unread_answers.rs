@@ -1,4 +1,4 @@
-//! Clients that do not read their answers, over both transports.
+//! Tests of clients that do not read their answers, over both transports.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use zk_testing::{ConnectionId, TestServer};
 use crate::in_memory::client_of;
 
 const DATA_LEN: usize = 1_000_000;
-/// An answer with the data, its header and its stat.
+/// Length of an answer with the data, its header and its Stat.
 const ANSWER_LEN: usize = 4 + 16 + 4 + DATA_LEN + 68;
-/// What a server may hold for one client: the limit, and the answer that reaches it.
+/// Most bytes that a server holds for one client: the limit, and the answer that reaches it.
 const HELD_MAX: usize = UNREAD_BYTES_MAX + ANSWER_LEN;
 
-/// A server with a node of much data, and a client that uses it as it should be used.
+/// Creates a node with much data. Returns a client that reads its answers.
 async fn with_big_node(server: &TestServer) -> zk_session::Client {
     let client = client_of(server, 0).await;
     client.create("/big", &vec![7; DATA_LEN], CreateMode::Persistent).await.unwrap();
     client
 }
 
-/// Opens a session on a fresh connection.
+/// Opens a session on a new connection.
 async fn open_session(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let mut bytes = BytesMut::new();
     let request = ConnectRequest {
@@ -54,7 +54,7 @@ fn reads(count: usize) -> BytesMut {
     bytes
 }
 
-/// Reads this many answers, which must come in order and be whole.
+/// Reads `count` answers, which must be complete and in order.
 async fn read_answers(stream: &mut (impl AsyncRead + Unpin), count: usize) {
     let mut received = BytesMut::new();
     for xid in 1..=count {
@@ -75,7 +75,7 @@ fn unread_bytes(server: &TestServer, id: ConnectionId) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_stream_holds_bounded_answers_for_a_client_that_does_not_read() {
+async fn memory_stream_limits_unread_answers() {
     const REQUESTS: usize = 2_000;
     let server = TestServer::in_memory();
     let other = with_big_node(&server).await;
@@ -97,7 +97,7 @@ async fn memory_stream_write_waits_until_the_client_reads() {
     let stream = server.stream(0).unwrap();
     let id = stream.id();
     let (mut reader, mut writer) = tokio::io::split(stream);
-    // The connect request and its reply, through the halves.
+    // Send the connect request and read its reply through the halves.
     let mut both = tokio::io::join(&mut reader, &mut writer);
     open_session(&mut both).await;
 
@@ -114,7 +114,7 @@ async fn memory_stream_write_waits_until_the_client_reads() {
 }
 
 #[tokio::test]
-async fn tcp_connection_holds_bounded_answers_for_a_client_that_does_not_read() {
+async fn tcp_connection_limits_unread_answers() {
     const REQUESTS: usize = 100;
     let server = TestServer::start().await.unwrap();
     let other = with_big_node(&server).await;
@@ -128,13 +128,13 @@ async fn tcp_connection_holds_bounded_answers_for_a_client_that_does_not_read() 
 }
 
 #[tokio::test]
-async fn tcp_client_that_hangs_up_without_reading_is_forgotten() {
+async fn tcp_disconnect_of_throttled_client_is_noticed() {
     let server = TestServer::start().await.unwrap();
     let other = with_big_node(&server).await;
     let (mut stream, id) = connect_over_tcp(&server).await;
     let requests = 2 * RECEIVED_BYTES_MAX / reads(1).len();
     let bytes = reads(requests);
-    // As much as the server and the kernel take.
+    // The client writes as much as the server and the kernel accept.
     let writing = tokio::spawn(async move {
         let _ = stream.write_all(&bytes).await;
     });
@@ -149,7 +149,7 @@ async fn tcp_client_that_hangs_up_without_reading_is_forgotten() {
     assert!(other.exists("/big").await.unwrap().is_some());
 }
 
-/// A session over a socket, and its connection.
+/// Opens a session over a socket. Returns the socket and the server's connection id.
 async fn connect_over_tcp(server: &TestServer) -> (TcpStream, ConnectionId) {
     let mut stream = TcpStream::connect(server.addresses()[0]).await.unwrap();
     open_session(&mut stream).await;
@@ -157,7 +157,7 @@ async fn connect_over_tcp(server: &TestServer) -> (TcpStream, ConnectionId) {
     (stream, id)
 }
 
-/// Waits until the server takes no further request of a connection.
+/// Waits until the server accepts no further request of a connection.
 async fn held_back(server: &TestServer, id: ConnectionId) {
     while unread_bytes(server, id) < UNREAD_BYTES_MAX {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Watches of the client on servers of either kind, and what they ask of them.
+//! Tests of the client's watches with servers of both releases, and of the requests they cause.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use zk_testing::{Cut, Op, Settings, TestServer, Version};
 use crate::in_memory::{InMemory, client_of};
 
 #[tokio::test(start_paused = true)]
-async fn a_hand_off_asks_for_no_removal() {
+async fn lock_handover_sends_no_remove_watches() {
     let server = TestServer::in_memory();
     let removals = server.on(Op::RemoveWatches).always().delay(Duration::ZERO);
     let clients = [client_of(&server, 0).await, client_of(&server, 0).await];
@@ -23,7 +23,7 @@ async fn a_hand_off_asks_for_no_removal() {
             let next = next.clone();
             async move { next.acquire().await.unwrap() }
         });
-        wait().await; // in the queue, with a watch on the one ahead
+        wait().await; // queued, with a watch on its predecessor
         held.release().await.unwrap();
         held = acquired.await.unwrap();
         wait().await;
@@ -34,7 +34,7 @@ async fn a_hand_off_asks_for_no_removal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_gives_up_asks_for_one_removal() {
+async fn cancelled_waiter_sends_one_remove_watches() {
     let server = TestServer::in_memory();
     let removals = server.on(Op::RemoveWatches).always().delay(Duration::ZERO);
     let clients = [client_of(&server, 0).await, client_of(&server, 0).await];
@@ -47,7 +47,7 @@ async fn a_waiter_that_gives_up_asks_for_one_removal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_kinds_on_one_node_hear_everything_from_servers_of_either_kind() {
+async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
     for version in [Version::V3_8, Version::V3_9] {
         let server = TestServer::in_memory_with(Settings::new().version(version));
         let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
@@ -79,7 +79,7 @@ async fn all_kinds_on_one_node_hear_everything_from_servers_of_either_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_nobody_reads_says_how_much_was_lost_and_goes_on() {
+async fn unread_watch_stream_reports_overflow_and_continues() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();
@@ -109,16 +109,16 @@ async fn cut(server: &TestServer, client: &Client) {
     for _ in ["suspended", "reconnected"] {
         events.next().await.unwrap();
     }
-    client.exists("/").await.unwrap(); // all is armed before this
+    client.exists("/").await.unwrap(); // all watches are set again before this
 }
 
 async fn wait() {
-    // reason: the clock is paused; it is the removal's delay that has to pass.
+    // reason: the delay of the removal must pass; the clock is paused
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_beyond_the_limit_are_refused_at_once() {
+async fn watches_beyond_limit_are_refused_at_once() {
     let server = TestServer::in_memory();
     let config = Config::new("server-0:1").unwrap().watches_max(2);
     let client = config.connect_through(InMemory(server.clone())).await.unwrap();
@@ -130,7 +130,7 @@ async fn watches_beyond_the_limit_are_refused_at_once() {
     };
     let (_, _one) = client.get_data_and_watch("/").await.unwrap();
     let other = client.watch("/").await.unwrap();
-    // Not even a server that is gone is waited for.
+    // The client refuses without waiting for the disconnected server.
     let mut events = client.events();
     server.refuse_connects(0);
     server.connections().cut(Cut::Rst);
@@ -142,5 +142,5 @@ async fn watches_beyond_the_limit_are_refused_at_once() {
     refused(client.watch_recursive("/").await.err());
     server.accept_connects(0);
     drop(other);
-    drop(client.watch("/").await.unwrap()); // there is room again
+    drop(client.watch("/").await.unwrap()); // the limit has room again
 }

@@ -1,4 +1,4 @@
-//! Who may do what, and who one is.
+//! Tests of permissions and identities.
 
 use proto::{
     Acl, AuthPacket, ClientInfo, ErrorCode, GetAcl, GetChildren2, GetData, Perms, SetAcl, WhoAmI,
@@ -19,7 +19,7 @@ fn authenticate(
 }
 
 #[test]
-fn each_operation_asks_for_its_own_permission() {
+fn operation_requires_its_own_permission() {
     let all = [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
     for granted in all {
         let mut world = World::new();
@@ -45,7 +45,7 @@ fn each_operation_asks_for_its_own_permission() {
 }
 
 #[test]
-fn digests_add_up_and_last_as_long_as_the_connection() {
+fn digests_accumulate_until_the_connection_ends() {
     let mut world = World::new();
     let client = world.connect();
     authenticate(&mut world, &client, "digest", Some("a:1")).unwrap();
@@ -60,7 +60,7 @@ fn digests_add_up_and_last_as_long_as_the_connection() {
 }
 
 #[test]
-fn auth_stands_for_whom_the_connection_has_proved_to_be() {
+fn auth_scheme_is_stored_as_digest_of_the_connection() {
     let mut world = World::new();
     let client = world.connect();
     let auth = [Acl::auth(Perms::READ)];
@@ -72,7 +72,7 @@ fn auth_stands_for_whom_the_connection_has_proved_to_be() {
 }
 
 #[test]
-fn hashes_are_shown_to_administrators_alone() {
+fn get_acl_masks_hashes_without_admin_permission() {
     let mut world = World::new();
     let client = world.connect();
     let acl = [Acl::world(Perms::READ), Acl::digest(Perms::ADMIN, "u", "p")];
@@ -85,7 +85,7 @@ fn hashes_are_shown_to_administrators_alone() {
 }
 
 #[test]
-fn invalid_entries_spoil_the_list() {
+fn acl_with_invalid_entry_is_rejected() {
     let entry = |scheme: &'static str, id: &'static str| Acl {
         perms: Perms::ALL,
         scheme: scheme.into(),
@@ -125,7 +125,7 @@ fn invalid_entries_spoil_the_list() {
 }
 
 #[test]
-fn addresses_match_their_networks() {
+fn ip_acl_matches_addresses_of_its_network() {
     let mut world = World::new();
     let client = world.connect();
     for (at, (network, may)) in
@@ -140,7 +140,7 @@ fn addresses_match_their_networks() {
 }
 
 #[test]
-fn a_refused_credential_costs_the_connection() {
+fn refused_credential_closes_connection() {
     for (scheme, auth) in [("none", Some("x")), ("world", Some("anyone")), ("digest", None)] {
         let mut world = World::new();
         let client = world.connect();
@@ -151,7 +151,7 @@ fn a_refused_credential_costs_the_connection() {
 }
 
 #[test]
-fn the_super_user_is_above_all_lists() {
+fn super_user_passes_every_acl() {
     let settings = Settings::new().super_digest(digest_id("super", "secret"));
     let mut world = World::with(settings);
     let client = world.connect();
@@ -162,7 +162,7 @@ fn the_super_user_is_above_all_lists() {
 }
 
 #[test]
-fn who_am_i_tells_names_and_no_hashes() {
+fn identities_of_whoami_contain_no_hashes() {
     let mut world = World::new();
     let client = world.connect();
     authenticate(&mut world, &client, "digest", Some("u:p")).unwrap();

@@ -1,4 +1,4 @@
-//! The connect exchange, and frames that end a connection.
+//! Tests of the connect exchange and of frames that end a connection.
 
 use bytes::{Bytes, BytesMut};
 use proto::{
@@ -9,7 +9,7 @@ use zk_testing::server::{Settings, Switch};
 use crate::world::{World, new_session, request_for};
 
 #[test]
-fn the_timeout_is_clamped_to_the_servers_bounds() {
+fn session_timeout_is_clamped_to_server_bounds() {
     for (asked, granted) in [(100, 4_000), (-1, 4_000), (10_000, 10_000), (i32::MAX, 40_000)] {
         let mut world = World::new();
         let request = ConnectRequest { timeout_ms: asked, ..new_session() };
@@ -21,7 +21,7 @@ fn the_timeout_is_clamped_to_the_servers_bounds() {
 }
 
 #[test]
-fn ids_look_like_a_real_servers_and_passwords_are_theirs() {
+fn session_ids_have_server_layout_and_own_passwords() {
     let mut world = World::new();
     let (first, second) = (world.connect().session, world.connect().session);
     assert_eq!(first.session_id >> 56, 1);
@@ -32,7 +32,7 @@ fn ids_look_like_a_real_servers_and_passwords_are_theirs() {
 }
 
 #[test]
-fn a_client_of_old_gets_no_read_only_byte() {
+fn old_client_gets_no_read_only_byte() {
     let mut world = World::new();
     let id = world.open(0);
     let mut bytes = BytesMut::new();
@@ -43,19 +43,19 @@ fn a_client_of_old_gets_no_read_only_byte() {
 }
 
 #[test]
-fn a_client_that_has_seen_the_future_is_refused_without_a_word() {
+fn client_with_later_zxid_is_disconnected_without_reply() {
     let mut world = World::new();
     let request = ConnectRequest { last_zxid_seen: 1, ..new_session() };
     let (id, reply) = world.try_connect(0, &request);
     assert_eq!(reply, None);
     assert!(world.closed(id).is_some());
-    // The session made by somebody else brings the server up to 1.
+    // The session of another client raises the server's zxid to 1.
     world.connect();
     assert!(world.try_connect(0, &request).1.is_some());
 }
 
 #[test]
-fn a_session_nobody_knows_is_rejected_and_the_connection_closed() {
+fn unknown_session_is_rejected_and_connection_closed() {
     let mut world = World::new();
     let (id, reply) = world.try_connect(0, &request_for(0x1234, vec![0; 16].into()));
     assert_eq!(reply, Some(ConnectReply::Rejected));
@@ -63,7 +63,7 @@ fn a_session_nobody_knows_is_rejected_and_the_connection_closed() {
 }
 
 #[test]
-fn requests_behind_the_connect_request_are_carried_out() {
+fn requests_behind_connect_request_are_processed() {
     let mut world = World::new();
     let id = world.open(0);
     let mut bytes = BytesMut::new();
@@ -74,7 +74,7 @@ fn requests_behind_the_connect_request_are_carried_out() {
 }
 
 #[test]
-fn bytes_may_come_one_by_one() {
+fn requests_are_parsed_from_single_bytes() {
     let mut world = World::new();
     let id = world.open(0);
     let mut bytes = BytesMut::new();
@@ -87,7 +87,7 @@ fn bytes_may_come_one_by_one() {
 }
 
 #[test]
-fn lengths_that_are_none_end_the_connection_but_not_the_session() {
+fn invalid_frame_length_closes_connection_but_not_session() {
     for len in [-1_i32, 0, 0x10_0000, i32::MIN, 7] {
         let mut world = World::new();
         let client = world.connect();
@@ -103,7 +103,7 @@ fn lengths_that_are_none_end_the_connection_but_not_the_session() {
 }
 
 #[test]
-fn a_connection_without_a_connect_request_is_closed_after_a_while() {
+fn connection_without_connect_request_is_closed_after_10_s() {
     let mut world = World::new();
     let id = world.open(0);
     world.write(id, &[0, 0]);
@@ -114,7 +114,7 @@ fn a_connection_without_a_connect_request_is_closed_after_a_while() {
 }
 
 #[test]
-fn too_many_from_one_address_are_closed_at_once() {
+fn excess_connection_from_one_address_is_closed_at_once() {
     let mut world = World::with(Settings::new().max_client_connections(2));
     world.connect();
     world.connect();
@@ -123,7 +123,7 @@ fn too_many_from_one_address_are_closed_at_once() {
 }
 
 #[test]
-fn a_read_only_server_takes_those_who_asked_for_it() {
+fn read_only_server_accepts_only_read_only_clients() {
     let mut world = World::new();
     let before = world.connect();
     world.zk.read_only(world.now, 0, Switch::On);
@@ -145,7 +145,7 @@ fn a_read_only_server_takes_those_who_asked_for_it() {
     assert_eq!(world.call(&client, &multi).unwrap_err(), ErrorCode::NOT_READ_ONLY);
     assert_eq!(world.zk.zxid(), 1);
 
-    // It is no judgement on the session of before: that is refused without a word.
+    // The session from before may live on other servers, so the server refuses it without a reply.
     let old = request_for(before.session.session_id, before.session.password.clone());
     let old = ConnectRequest { read_only: Some(true), ..old };
     assert_eq!(world.try_connect(0, &old).1, None);
@@ -157,7 +157,7 @@ fn a_read_only_server_takes_those_who_asked_for_it() {
 }
 
 #[test]
-fn a_read_only_server_without_local_sessions_refuses_with_a_bare_header() {
+fn read_only_server_without_local_sessions_sends_bare_header() {
     let mut world = World::with(Settings::new().without_local_sessions());
     world.zk.read_only(world.now, 0, Switch::On);
     let request = ConnectRequest { read_only: Some(true), ..new_session() };
@@ -166,7 +166,7 @@ fn a_read_only_server_without_local_sessions_refuses_with_a_bare_header() {
 }
 
 #[test]
-fn sasl_is_not_set_up_and_says_so_with_a_null_token() {
+fn sasl_request_gets_null_token() {
     let mut world = World::new();
     let client = world.connect();
     let reply = world.call(&client, &proto::Sasl { token: b""[..].into() }).unwrap();

@@ -1,4 +1,4 @@
-//! What the reaper deletes, and what not.
+//! Tests of the reaper: the nodes it deletes and the nodes it keeps.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn ttl(world: &mut World, client: &Client, path: &str, ttl_ms: i64) {
 }
 
 #[test]
-fn containers_go_after_their_last_child_at_the_next_look() {
+fn reaper_deletes_container_after_its_last_child() {
     let mut world = World::with(Settings::new().container_check_interval(Duration::from_secs(3)));
     let client = world.connect();
     container(&mut world, &client, "/used");
@@ -42,7 +42,7 @@ fn containers_go_after_their_last_child_at_the_next_look() {
 }
 
 #[test]
-fn containers_never_used_go_if_the_server_says_so() {
+fn reaper_deletes_unused_container_only_if_configured() {
     let settings = Settings::new().container_max_never_used(Duration::from_secs(5));
     let mut world = World::with(settings);
     let client = world.connect();
@@ -54,7 +54,7 @@ fn containers_never_used_go_if_the_server_says_so() {
 }
 
 #[test]
-fn ttl_nodes_live_by_their_data_and_not_by_their_children() {
+fn ttl_counts_from_last_data_change() {
     let mut world = World::new();
     let client = world.connect();
     for path in ["/idle", "/set", "/parent"] {

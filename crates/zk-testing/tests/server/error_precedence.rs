@@ -1,4 +1,4 @@
-//! The first check that fails is the one a client hears of.
+//! Tests of error precedence: the client receives the error of the first check that fails.
 
 use proto::{
     Acl, AuthPacket, Check, CreateContainer, CreateMode, CreateTtl, Delete, ErrorCode, Exists,
@@ -9,7 +9,7 @@ use zk_testing::server::{Settings, Version};
 
 use crate::world::{Client, World, create, set};
 
-/// A client, and nodes it may do little with.
+/// Creates nodes and a client that has few permissions on them.
 fn prepared(world: &mut World) -> Client {
     let owner = world.connect();
     let auth =
@@ -25,7 +25,7 @@ fn prepared(world: &mut World) -> Client {
 }
 
 #[test]
-fn of_create() {
+fn create_checks_arguments_acl_parent_then_node() {
     let mut world = World::with(Settings::new().without_extended_types());
     let client = prepared(&mut world);
     let bad_acl = [Acl { perms: Perms::ALL, scheme: "none".into(), id: "".into() }];
@@ -45,7 +45,7 @@ fn of_create() {
     assert_eq!(create("", OPEN_ACL), ErrorCode::BAD_ARGUMENTS);
 }
 
-/// A create2 body with flags that no mode has.
+/// Encodes a create2 body with arbitrary flags.
 fn body_with_flags(path: &str, flags: i32) -> Vec<u8> {
     let mut body = bytes::BytesMut::new();
     proto::Encode::encode(&create(path, CreateMode::Persistent), &mut body);
@@ -55,7 +55,7 @@ fn body_with_flags(path: &str, flags: i32) -> Vec<u8> {
 }
 
 #[test]
-fn of_create_flags_come_first() {
+fn create_checks_flags_before_path() {
     for (extended, ttl_flags) in
         [(true, ErrorCode::BAD_ARGUMENTS), (false, ErrorCode::UNIMPLEMENTED)]
     {
@@ -76,7 +76,7 @@ fn of_create_flags_come_first() {
 }
 
 #[test]
-fn of_create_ttl() {
+fn create_ttl_checks_time_to_live_before_path() {
     for extended in [true, false] {
         let settings = Settings::new();
         let settings = if extended { settings } else { settings.without_extended_types() };
@@ -99,7 +99,7 @@ fn of_create_ttl() {
 }
 
 #[test]
-fn of_delete() {
+fn delete_checks_path_acl_version_then_children() {
     let mut world = World::new();
     let client = prepared(&mut world);
     let mut delete = |path: &'static str, version: i32| {
@@ -117,7 +117,7 @@ fn of_delete() {
 }
 
 #[test]
-fn of_set_data() {
+fn set_data_checks_path_node_acl_then_version() {
     let mut world = World::new();
     let client = prepared(&mut world);
     for (path, code) in [
@@ -132,7 +132,7 @@ fn of_set_data() {
 }
 
 #[test]
-fn of_set_acl() {
+fn set_acl_checks_path_list_node_permission_then_version() {
     let mut world = World::new();
     let client = prepared(&mut world);
     let mut set_acl = |path: &'static str, acl: &[Acl]| {
@@ -148,7 +148,7 @@ fn of_set_acl() {
 }
 
 #[test]
-fn of_check() {
+fn check_checks_path_node_acl_then_version() {
     let mut world = World::new();
     let client = prepared(&mut world);
     let mut check = |path: &'static str| {
@@ -162,7 +162,7 @@ fn of_check() {
 }
 
 #[test]
-fn of_exists() {
+fn exists_checks_read_permission_since_3_9() {
     for (version, private) in [(Version::V3_8, None), (Version::V3_9, Some(ErrorCode::NO_AUTH))] {
         let mut world = World::of(version);
         let client = prepared(&mut world);
@@ -175,7 +175,7 @@ fn of_exists() {
 }
 
 #[test]
-fn of_reads() {
+fn reads_check_node_then_permission() {
     let mut world = World::new();
     let client = prepared(&mut world);
     for (path, code) in [
@@ -190,7 +190,7 @@ fn of_reads() {
         let number = GetAllChildrenNumber { path: path.into() };
         assert_eq!(world.call(&client, &number).unwrap_err(), code);
         assert_eq!(world.call(&client, &GetAcl { path: path.into() }).unwrap_err(), code);
-        // A sync asks nothing.
+        // A sync checks nothing.
         let echoed = world.call(&client, &Sync { path: path.into() }).unwrap();
         assert_eq!(echoed.path.as_deref(), Some(path));
     }
@@ -201,7 +201,7 @@ fn of_reads() {
 }
 
 #[test]
-fn of_bytes_that_are_no_request() {
+fn malformed_request_takes_zxid_by_operation_and_release() {
     let null_path = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
     for version in [Version::V3_8, Version::V3_9] {
         let mut world = World::of(version);
@@ -225,7 +225,7 @@ fn of_bytes_that_are_no_request() {
 }
 
 #[test]
-fn of_operations_nobody_knows() {
+fn unknown_operation_closes_connection_but_not_session() {
     for op in [0, -10, 999] {
         let mut world = World::new();
         let client = world.connect();
@@ -237,7 +237,7 @@ fn of_operations_nobody_knows() {
 }
 
 #[test]
-fn of_a_check_outside_of_a_multi() {
+fn check_outside_multi_is_refused_or_unanswered_by_release() {
     let mut body = bytes::BytesMut::new();
     proto::Encode::encode(&Check { path: "/".into(), version: -1 }, &mut body);
     let mut world = World::of(Version::V3_9);
@@ -253,10 +253,10 @@ fn of_a_check_outside_of_a_multi() {
 }
 
 #[test]
-fn of_a_container_in_a_plain_create() {
+fn container_flags_of_plain_create_give_plain_node() {
     let mut world = World::new();
     let client = world.connect();
-    // Only the operation makes a container; the flags alone make a plain node.
+    // Only the operation creates a container; the flags alone create a plain node.
     world.create_as(&client, "/plain", CreateMode::Container).unwrap();
     let request = CreateContainer {
         path: "/container".into(),
@@ -276,7 +276,7 @@ fn of_a_container_in_a_plain_create() {
 }
 
 #[test]
-fn a_failed_write_takes_a_zxid_and_a_read_does_not() {
+fn failed_write_takes_zxid_and_read_does_not() {
     let mut world = World::new();
     let client = world.connect();
     assert_eq!(world.zk.zxid(), 1, "of the session");

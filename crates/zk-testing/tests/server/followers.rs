@@ -1,4 +1,4 @@
-//! Ensembles: followers that are well, cut off, or late.
+//! Tests of ensembles with healthy, cut off and late followers.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn ensemble() -> World {
 }
 
 #[test]
-fn all_servers_show_the_same_and_notify_their_own() {
+fn all_servers_have_same_tree_and_notify_own_clients() {
     let mut world = ensemble();
     let clients = [world.connect_to(0), world.connect_to(1), world.connect_to(2)];
     for client in &clients {
@@ -29,7 +29,7 @@ fn all_servers_show_the_same_and_notify_their_own() {
 }
 
 #[test]
-fn a_session_moves_and_a_write_through_its_old_connection_is_lost() {
+fn write_on_old_connection_of_moved_session_is_lost() {
     let mut world = ensemble();
     let old = world.connect_to(1);
     let new = world.reconnect(2, &old);
@@ -43,7 +43,7 @@ fn a_session_moves_and_a_write_through_its_old_connection_is_lost() {
 }
 
 #[test]
-fn a_cut_follower_answers_pings_while_its_sessions_expire_behind_its_back() {
+fn cut_follower_answers_pings_while_its_sessions_expire() {
     let mut world = ensemble();
     let (cut, well) = (world.connect_to(1), world.connect_to(0));
     world.create_as(&cut, "/lock", CreateMode::Ephemeral).unwrap();
@@ -81,7 +81,7 @@ fn a_cut_follower_answers_pings_while_its_sessions_expire_behind_its_back() {
 }
 
 #[test]
-fn a_cut_follower_lets_writes_and_syncs_hang_and_everything_behind_them() {
+fn cut_follower_holds_writes_syncs_and_later_requests() {
     let mut world = ensemble();
     let (cut, well) = (world.connect_to(1), world.connect_to(2));
     world.zk.cut_from_leader(world.now, 1);
@@ -110,7 +110,7 @@ fn a_cut_follower_lets_writes_and_syncs_hang_and_everything_behind_them() {
 }
 
 #[test]
-fn a_cut_follower_drops_its_clients_after_the_sync_limit() {
+fn cut_follower_drops_its_clients_after_sync_limit() {
     let mut world = ensemble();
     let client = world.connect_to(1);
     world.zk.cut_from_leader(world.now, 1);
@@ -127,7 +127,7 @@ fn a_cut_follower_drops_its_clients_after_the_sync_limit() {
 }
 
 #[test]
-fn a_connect_to_a_cut_follower_waits_for_the_leader() {
+fn connect_to_cut_follower_waits_for_leader() {
     let mut world = ensemble();
     world.zk.cut_from_leader(world.now, 1);
     let (id, reply) = world.try_connect(1, &new_session());
@@ -139,7 +139,7 @@ fn a_connect_to_a_cut_follower_waits_for_the_leader() {
 }
 
 #[test]
-fn a_late_follower_shows_what_was_and_answers_its_own_writes_late() {
+fn late_follower_has_old_tree_and_answers_writes_late() {
     let mut world = ensemble();
     let (late, well) = (world.connect_to(1), world.connect_to(0));
     world.zk.lag(world.now, 1, Some(Duration::from_millis(300)));
@@ -161,7 +161,7 @@ fn a_late_follower_shows_what_was_and_answers_its_own_writes_late() {
 }
 
 #[test]
-fn writes_and_syncs_in_turns_are_answered_in_order_by_a_late_follower() {
+fn late_follower_answers_writes_and_syncs_in_order() {
     let mut world = ensemble();
     let late = world.connect_to(1);
     world.zk.lag(world.now, 1, Some(Duration::from_millis(50)));
@@ -182,7 +182,7 @@ fn writes_and_syncs_in_turns_are_answered_in_order_by_a_late_follower() {
 }
 
 #[test]
-fn a_frozen_follower_refuses_who_has_seen_more() {
+fn frozen_follower_refuses_client_with_later_zxid() {
     let mut world = ensemble();
     let well = world.connect_to(0);
     world.zk.lag(world.now, 1, None);
@@ -196,7 +196,7 @@ fn a_frozen_follower_refuses_who_has_seen_more() {
 }
 
 #[test]
-fn a_stalled_follower_answers_nothing_until_it_goes_on() {
+fn stopped_follower_answers_only_after_resume() {
     let mut world = ensemble();
     let (stalled, well) = (world.connect_to(1), world.connect_to(2));
     world.zk.stall(world.now, 1);
@@ -211,7 +211,7 @@ fn a_stalled_follower_answers_nothing_until_it_goes_on() {
 }
 
 #[test]
-fn while_the_leader_stands_still_followers_only_read() {
+fn follower_of_stopped_leader_serves_only_reads() {
     let mut world = ensemble();
     let client = world.connect_to(1);
     world.zk.stall(world.now, 0);
@@ -225,7 +225,7 @@ fn while_the_leader_stands_still_followers_only_read() {
 }
 
 #[test]
-fn an_ensemble_shows_its_members() {
+fn ensemble_config_lists_its_members() {
     let mut world = ensemble();
     let client = world.connect_to(2);
     let config = GetData { path: "/zookeeper/config".into(), watch: false };
@@ -237,7 +237,7 @@ fn an_ensemble_shows_its_members() {
 }
 
 #[test]
-fn a_leader_that_goes_on_hears_of_the_sessions_that_its_followers_have_seen() {
+fn resumed_leader_collects_touches_of_its_followers() {
     let mut world = ensemble();
     let client = world.connect_to(1);
     world.pass_ms(4_000);

@@ -1,4 +1,4 @@
-//! Questions in plain text.
+//! Tests of the four-letter words.
 
 use zk_testing::server::{Settings, Switch};
 
@@ -12,7 +12,7 @@ fn ask(world: &mut World, word: &str) -> String {
 }
 
 #[test]
-fn are_answered_and_the_connection_closed() {
+fn four_letter_words_are_answered_and_connection_closed() {
     let mut world = World::new();
     let client = world.connect();
     world.stat(&client, "/").unwrap();
@@ -45,7 +45,7 @@ fn are_answered_and_the_connection_closed() {
 }
 
 #[test]
-fn tell_of_a_read_only_server() {
+fn four_letter_words_report_read_only_server() {
     let mut world = World::new();
     world.zk.read_only(world.now, 0, Switch::On);
     assert_eq!(ask(&mut world, "isro"), "ro");
@@ -53,7 +53,7 @@ fn tell_of_a_read_only_server() {
 }
 
 #[test]
-fn are_refused_unless_they_are_on_the_list() {
+fn four_letter_words_outside_whitelist_are_refused() {
     let mut world = World::with(Settings::new().four_letter_words(["srvr"]));
     let refused = "ruok is not executed because it is not in the whitelist.\n";
     assert_eq!(ask(&mut world, "ruok"), refused);
@@ -61,7 +61,7 @@ fn are_refused_unless_they_are_on_the_list() {
 }
 
 #[test]
-fn that_nobody_knows_are_lengths_that_are_too_long() {
+fn unknown_word_is_parsed_as_excessive_frame_length() {
     let mut world = World::new();
     assert_eq!(ask(&mut world, "abcd"), "");
 }

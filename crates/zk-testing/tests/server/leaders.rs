@@ -1,4 +1,4 @@
-//! Elections, isolated leaders, crashes and restarts.
+//! Tests of elections, isolated leaders, crashes and restarts.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ fn ensemble() -> World {
     World::with(Settings::new().servers(3))
 }
 
-/// When a session expires, from now.
+/// Returns the time from now until a session expires.
 fn expires_in(world: &World, client: &Client) -> Duration {
     let id = client.session.session_id;
     world.zk.sessions().find(|info| info.id == id).unwrap().expires - world.now
 }
 
 #[test]
-fn any_server_leads_after_its_election() {
+fn any_server_can_be_elected_leader() {
     for leader in [1, 2, 0] {
         let mut world = ensemble();
         let before = [world.connect_to(0), world.connect_to(1), world.connect_to(2)];
@@ -40,7 +40,7 @@ fn any_server_leads_after_its_election() {
 }
 
 #[test]
-fn new_leader_starts_every_clock_with_the_timeout_of_creation() {
+fn new_leader_restarts_clocks_with_timeout_of_creation() {
     let short = Duration::from_secs(5);
     let mut world = World::with(Settings::new().servers(3).max_session_timeout_of(2, short));
     let client = world.connect_to(2);
@@ -57,7 +57,7 @@ fn new_leader_starts_every_clock_with_the_timeout_of_creation() {
 }
 
 #[test]
-fn expiry_is_rounded_by_the_tick_of_the_leader() {
+fn expiry_is_rounded_to_the_leaders_tick() {
     let own = Duration::from_millis(3_000);
     let mut world = World::with(Settings::new().servers(3).tick_time_of(1, own));
     let client = world.connect_to(2);
@@ -68,7 +68,7 @@ fn expiry_is_rounded_by_the_tick_of_the_leader() {
     world.pass_ms(2_100);
     let client = world.reconnect(0, &client);
     assert_eq!(expires_in(&world, &client), Duration::from_millis(15_000 - 2_100));
-    // It pings every 1.5 s.
+    // The leader pings every 1.5 s.
     world.pass_ms(500);
     world.call(&client, &Ping).unwrap();
     world.pass_ms(400);
@@ -80,7 +80,7 @@ fn expiry_is_rounded_by_the_tick_of_the_leader() {
 }
 
 #[test]
-fn servers_grant_timeouts_within_their_own_bounds() {
+fn server_grants_timeouts_within_its_own_bounds() {
     let settings = Settings::new().servers(3);
     let settings = settings.min_session_timeout_of(1, Duration::from_secs(15));
     let settings = settings.tick_time_of(2, Duration::from_millis(300));
@@ -90,7 +90,7 @@ fn servers_grant_timeouts_within_their_own_bounds() {
 }
 
 #[test]
-fn server_that_cannot_lead_is_not_elected() {
+fn election_fails_for_dead_stopped_or_cut_server() {
     let refused = |harm: fn(&mut Ensemble, std::time::Instant)| {
         let mut world = ensemble();
         harm(&mut world.zk, world.now);
@@ -135,7 +135,7 @@ fn isolated_leader_serves_reads_and_syncs_until_its_sync_limit() {
 }
 
 #[test]
-fn isolated_leader_follows_once_it_is_healed() {
+fn isolated_leader_follows_successor_after_heal() {
     let mut world = ensemble();
     let old = world.connect_to(0);
     assert!(world.zk.isolate_leader(world.now, 2));
@@ -150,9 +150,10 @@ fn isolated_leader_follows_once_it_is_healed() {
     assert!(world.zk.elect(world.now, 0), "and may lead again");
 }
 
-/// Its own tracker counts on: the packets of an overdue session are dropped.
+/// The isolated leader's own session tracker still runs, so packets of overdue sessions are
+/// dropped.
 #[test]
-fn isolated_leader_drops_the_packets_of_sessions_it_would_expire() {
+fn isolated_leader_drops_packets_of_overdue_sessions() {
     let mut world = World::with(Settings::new().servers(3).sync_limit(20));
     let (quiet, busy) = (world.connect_to(0), world.connect_to(0));
     assert!(world.zk.isolate_leader(world.now, 1));
@@ -165,7 +166,7 @@ fn isolated_leader_drops_the_packets_of_sessions_it_would_expire() {
 }
 
 #[test]
-fn leader_replaced_while_stopped_goes_on_alone_for_half_a_tick() {
+fn stopped_leader_leads_alone_for_half_a_tick_after_resume() {
     let mut world = ensemble();
     let old = world.connect_to(0);
     world.zk.stall(world.now, 0);
@@ -186,7 +187,7 @@ fn leader_replaced_while_stopped_goes_on_alone_for_half_a_tick() {
 }
 
 #[test]
-fn dead_leader_leaves_nobody_served_until_an_election() {
+fn dead_leader_stops_all_service_until_election() {
     let mut world = ensemble();
     let clients = [world.connect_to(0), world.connect_to(1)];
     world.zk.kill(world.now, 0);
@@ -208,7 +209,7 @@ fn dead_leader_leaves_nobody_served_until_an_election() {
 }
 
 #[test]
-fn restarted_leader_starts_every_clock_anew() {
+fn restarted_leader_restarts_every_session_clock() {
     for servers in [1, 3] {
         let mut world = World::with(Settings::new().servers(servers));
         let client = world.connect_to(0);
@@ -225,7 +226,7 @@ fn restarted_leader_starts_every_clock_anew() {
 }
 
 #[test]
-fn late_server_catches_up_before_it_leads() {
+fn late_server_catches_up_before_leading() {
     let mut world = ensemble();
     let client = world.connect_to(0);
     world.zk.lag(world.now, 1, None);
@@ -237,7 +238,7 @@ fn late_server_catches_up_before_it_leads() {
 }
 
 #[test]
-fn cut_follower_starts_anew_if_its_leader_was_replaced() {
+fn cut_follower_rejoins_if_its_leader_was_replaced() {
     let mut world = ensemble();
     let client = world.connect_to(1);
     world.zk.cut_from_leader(world.now, 1);

@@ -1,4 +1,4 @@
-//! The servers as a state machine: requests in, replies out, no runtime.
+//! Tests of the servers as a state machine: requests in, replies out, no runtime.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 

@@ -1,4 +1,4 @@
-//! Several operations in one request.
+//! Tests of multi and multiRead.
 
 use proto::{
     Check, Create, Create2, CreateContainer, CreateMode, CreateTtl, Delete, Encode, ErrorCode,
@@ -13,7 +13,7 @@ const ROLLED_BACK: MultiResult = MultiResult::Error(ErrorCode::OK);
 const NOT_TRIED: MultiResult = MultiResult::Error(ErrorCode::RUNTIME_INCONSISTENCY);
 
 #[test]
-fn later_operations_see_earlier_ones() {
+fn multi_operation_sees_earlier_operations() {
     let mut world = World::of(Version::V3_9);
     let client = world.connect();
     let ops = [
@@ -34,7 +34,7 @@ fn later_operations_see_earlier_ones() {
 }
 
 #[test]
-fn the_first_failure_undoes_everything_and_names_itself() {
+fn first_failure_rolls_back_multi_and_is_reported() {
     let mut world = World::new();
     let client = world.connect();
     let ops = [
@@ -52,7 +52,7 @@ fn the_first_failure_undoes_everything_and_names_itself() {
 }
 
 #[test]
-fn results_have_the_shapes_of_their_release() {
+fn multi_create_results_contain_stat_by_release() {
     for version in [Version::V3_8, Version::V3_9] {
         let mut world = World::of(version);
         let client = world.connect();
@@ -81,7 +81,7 @@ fn results_have_the_shapes_of_their_release() {
                 ttl_ms: 5,
             }
             .into(),
-            // Here, unlike alone, the flags make it a container.
+            // In a multi, unlike alone, the flags create a container.
             create("/4", CreateMode::Container).into(),
         ];
         let reply = world.call(&client, &Multi::new(&ops)).unwrap();
@@ -96,14 +96,14 @@ fn results_have_the_shapes_of_their_release() {
 }
 
 #[test]
-fn of_nothing_succeeds_and_takes_a_zxid() {
+fn empty_multi_succeeds_and_takes_zxid() {
     let mut world = World::new();
     let client = world.connect();
     assert_eq!(world.call(&client, &Multi::new(&[])), Ok(MultiReply { results: vec![] }));
     assert_eq!(world.zk.zxid(), 2);
 }
 
-/// A multi whose second create has flags that no mode has.
+/// Encodes a multi with invalid flags in its second create.
 fn with_bad_flags(first: &str) -> Vec<u8> {
     let ops = [
         create(first, CreateMode::Persistent).into(),
@@ -121,7 +121,7 @@ fn with_bad_flags(first: &str) -> Vec<u8> {
 }
 
 #[test]
-fn bad_flags_fail_the_operation_or_the_whole() {
+fn invalid_create_flags_fail_operation_or_whole_multi() {
     let mut world = World::of(Version::V3_9);
     let client = world.connect();
     let op = OpCode::Multi.code();
@@ -142,7 +142,7 @@ fn bad_flags_fail_the_operation_or_the_whole() {
 }
 
 #[test]
-fn a_container_with_ephemeral_flags_has_no_children_before_it_is_made() {
+fn container_with_ephemeral_flags_refuses_children_in_multi() {
     let mut world = World::of(Version::V3_9);
     let client = world.connect();
     let container = CreateContainer {
@@ -156,7 +156,7 @@ fn a_container_with_ephemeral_flags_has_no_children_before_it_is_made() {
     assert_eq!(reply.failure(), Some((1, ErrorCode::NO_CHILDREN_FOR_EPHEMERALS)));
 }
 
-/// A multi with one create as no client of ours would write it: `path` and `acl` may be null.
+/// Encodes a multi with one create that no client would send: `path` and `acl` may be null.
 fn with_one_create(path: Option<&str>, acl: &[u8], flags: i32) -> Vec<u8> {
     let mut body =
         [&OpCode::Create.code().to_be_bytes()[..], &[0], &(-1_i32).to_be_bytes()].concat();
@@ -174,12 +174,12 @@ fn with_one_create(path: Option<&str>, acl: &[u8], flags: i32) -> Vec<u8> {
     body
 }
 
-/// Zxids that a request takes which nobody can make sense of.
+/// Covers the zxids taken by multis that cannot be parsed.
 #[test]
-fn what_cannot_be_understood_takes_a_zxid_or_not() {
+fn unparsable_multi_takes_zxid_by_kind_and_release() {
     const NULL: [u8; 4] = (-1_i32).to_be_bytes();
     let anyone = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
-    // A null ACL, found while reading; a time to live that is missing; a null path.
+    // A null ACL, which parsing rejects; a missing time to live; a null path.
     let bodies = [
         with_one_create(Some("/a"), &NULL, 0),
         with_one_create(Some("/a"), anyone, 5),
@@ -193,7 +193,7 @@ fn what_cannot_be_understood_takes_a_zxid_or_not() {
         assert_eq!(code, Some(ErrorCode::MARSHALLING_ERROR));
         assert_eq!(world.zk.zxid() - before, zxids);
     }
-    // 3.8 takes a null ACL for one of the operation's own faults.
+    // 3.8 treats a null ACL as an error of the operation.
     let mut world = World::of(Version::V3_8);
     let client = world.connect();
     let before = world.zk.zxid();
@@ -201,10 +201,10 @@ fn what_cannot_be_understood_takes_a_zxid_or_not() {
     assert_eq!(world.zk.zxid() - before, 1);
 }
 
-/// 3.8 forgets the transaction, and answers with what it has found so far: nothing. 3.9 makes an
-/// error of it.
+/// 3.8 loses the transaction and answers with the results found so far, which are none. 3.9 logs an
+/// error transaction.
 #[test]
-fn a_null_path_fails_the_server_in_the_way_of_its_release() {
+fn null_path_in_multi_loses_transaction_only_in_3_8() {
     let anyone = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
     let body = with_one_create(None, anyone, 0);
     for (version, applied) in [(Version::V3_8, 0), (Version::V3_9, 1)] {
@@ -220,7 +220,7 @@ fn a_null_path_fails_the_server_in_the_way_of_its_release() {
 }
 
 #[test]
-fn reads_succeed_and_fail_one_by_one() {
+fn multi_read_results_succeed_or_fail_independently() {
     let mut world = World::new();
     let client = world.connect();
     world.create(&client, "/a").unwrap();

@@ -1,4 +1,4 @@
-//! Every fault that happens to one request, reply, notification or connect.
+//! Tests of every fault that affects one request, reply, notification or connect.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn has_node(world: &World) -> bool {
 }
 
 #[test]
-fn apply_then_drop() {
+fn apply_then_drop_applies_request_without_reply() {
     for how in [Cut::Fin, Cut::Rst] {
         let (world, client) = creating_with(Action::ApplyThenDrop(how));
         assert!(has_node(&world) && world.rest(client.id).is_empty());
@@ -32,7 +32,7 @@ fn apply_then_drop() {
 }
 
 #[test]
-fn drop_before() {
+fn drop_before_does_not_apply_request() {
     for how in [Cut::Fin, Cut::Rst] {
         let (world, client) = creating_with(Action::DropBefore(how));
         assert!(!has_node(&world) && world.rest(client.id).is_empty());
@@ -41,7 +41,7 @@ fn drop_before() {
 }
 
 #[test]
-fn silence_tells_nobody_anything() {
+fn silent_cut_transfers_nothing_and_stays_open() {
     for (action, applied) in [
         (Action::ApplyThenDrop(Cut::Silence), true),
         (Action::DropBefore(Cut::Silence), false),
@@ -61,7 +61,7 @@ fn silence_tells_nobody_anything() {
 }
 
 #[test]
-fn a_reply_is_cut_after_each_of_its_bytes() {
+fn cut_reply_breaks_connection_after_any_byte() {
     let whole = {
         let (world, client) = creating_with(Action::CutReply { after: 999, how: Cut::Fin });
         assert!(world.closed(client.id).is_some());
@@ -76,7 +76,7 @@ fn a_reply_is_cut_after_each_of_its_bytes() {
 }
 
 #[test]
-fn a_request_is_carried_out_only_if_all_of_it_arrives() {
+fn cut_request_is_applied_only_if_complete() {
     let len = proto::request_frame_len(&create("/a", CreateMode::Persistent)) + 4;
     for after in 0..=len {
         let (world, client) = creating_with(Action::CutRequest { after, how: Cut::Fin });
@@ -86,7 +86,7 @@ fn a_request_is_carried_out_only_if_all_of_it_arrives() {
 }
 
 #[test]
-fn delay_holds_up_what_comes_behind() {
+fn delay_also_delays_later_replies() {
     let (mut world, client) = creating_with(Action::Delay(Duration::from_millis(100)));
     world.send(&client, &Ping);
     assert!(has_node(&world) && world.reply(&client).is_none());
@@ -98,7 +98,7 @@ fn delay_holds_up_what_comes_behind() {
 }
 
 #[test]
-fn split_sends_pieces() {
+fn split_sends_reply_in_pieces() {
     let (mut world, client) = creating_with(Action::Split { len: 10 });
     let lens: Vec<usize> = world.pieces.iter().map(|(_, piece)| piece.len()).collect();
     assert_eq!(lens, [10, 10, 10, 10, 10, 10, 10, 10, 10, 4]);
@@ -106,7 +106,7 @@ fn split_sends_pieces() {
 }
 
 #[test]
-fn coalesce_sends_two_in_one() {
+fn coalesce_sends_reply_together_with_next() {
     let (mut world, client) = creating_with(Action::Coalesce);
     assert!(world.pieces.is_empty());
     world.send(&client, &Ping);
@@ -115,7 +115,7 @@ fn coalesce_sends_two_in_one() {
 }
 
 #[test]
-fn answer_and_never_answer_keep_the_connection() {
+fn answer_and_never_answer_keep_connection_open() {
     let (mut world, client) = creating_with(Action::Answer(ErrorCode::THROTTLED_OP));
     assert_eq!(world.reply(&client).unwrap().0.err, ErrorCode::THROTTLED_OP);
     let (mut other, hanging) = creating_with(Action::NeverAnswer);
@@ -125,7 +125,7 @@ fn answer_and_never_answer_keep_the_connection() {
 }
 
 #[test]
-fn expire_comes_right_behind_the_reply() {
+fn apply_then_expire_ends_session_after_reply() {
     let mut world = World::new();
     let client = world.connect();
     world.zk.add_rule(Rule::new(CREATE, Action::ApplyThenExpire));
@@ -135,7 +135,7 @@ fn expire_comes_right_behind_the_reply() {
 }
 
 #[test]
-fn rules_choose_by_count_session_and_chance() {
+fn rule_selects_by_count_session_and_probability() {
     let mut world = World::new();
     let (first, second) = (world.connect(), world.connect());
     let rule = world.zk.add_rule(Rule {
@@ -165,7 +165,7 @@ fn rules_choose_by_count_session_and_chance() {
 }
 
 #[test]
-fn a_notification_is_lost_with_its_connection_or_alone() {
+fn lost_notification_closes_connection_only_if_dropped() {
     for (action, closes) in [(Action::DropBefore(Cut::Fin), true), (Action::NeverAnswer, false)] {
         let mut world = World::new();
         let (writer, watcher) = (world.connect(), world.connect());
@@ -179,7 +179,7 @@ fn a_notification_is_lost_with_its_connection_or_alone() {
 }
 
 #[test]
-fn a_connect_can_make_a_session_that_nobody_hears_of() {
+fn lost_connect_reply_leaves_new_session() {
     let mut world = World::new();
     world.zk.add_rule(Rule::new(Target::Connect, Action::ApplyThenDrop(Cut::Fin)));
     let (id, reply) = world.try_connect(0, &new_session());
@@ -196,7 +196,7 @@ fn a_connect_can_make_a_session_that_nobody_hears_of() {
 }
 
 #[test]
-fn a_stalled_connection_keeps_everything_for_later() {
+fn stopped_connection_delivers_all_bytes_when_resumed() {
     let mut world = World::new();
     let (client, other) = (world.connect(), world.connect());
     world.call(&client, &Exists { path: "/b".into(), watch: true }).unwrap_err();

@@ -1,4 +1,4 @@
-//! Quotas: counted, and enforced if the server is told to.
+//! Tests of counted and enforced quotas.
 
 use proto::{CreateMode, Delete, ErrorCode};
 use zk_testing::server::Settings;
@@ -24,7 +24,7 @@ fn used(world: &World) -> String {
 }
 
 #[test]
-fn count_below_their_path_without_a_trace_in_the_stat() {
+fn quota_counts_nodes_below_its_path_without_stat_change() {
     let mut world = World::new();
     let client = limited(&mut world, "count=1,bytes=1");
     assert_eq!(used(&world), "count=1,bytes=4", "the node itself");
@@ -41,7 +41,7 @@ fn count_below_their_path_without_a_trace_in_the_stat() {
 }
 
 #[test]
-fn refuse_what_is_over_a_hard_limit() {
+fn hard_quota_refuses_writes_over_limit() {
     let limits = "count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=2";
     let mut world = World::with(Settings::new().enforce_quota());
     let client = limited(&mut world, limits);

@@ -1,4 +1,4 @@
-//! setWatches on a new connection: what has happened meanwhile, and what is armed again.
+//! Tests of setWatches on a new connection: missed events and re-registered watches.
 
 use proto::{EventType, SetWatches, SetWatches2};
 
@@ -7,7 +7,7 @@ use crate::world::World;
 const DELETED: EventType = EventType::NODE_DELETED;
 
 #[test]
-fn tells_what_was_missed_and_arms_the_rest() {
+fn set_watches_sends_missed_events_and_sets_the_rest() {
     let mut world = World::new();
     let (client, watcher) = (world.connect(), world.connect());
     for path in ["/same", "/set", "/gone", "/grown"] {
@@ -25,7 +25,7 @@ fn tells_what_was_missed_and_arms_the_rest() {
         exist: vec!["/came".into(), "/absent".into()],
         child: vec!["/same".into(), "/grown".into(), "/gone".into()],
     };
-    // All events stand before the reply, and none of them has a zxid.
+    // All events precede the reply, and their zxid is -1.
     world.send(&watcher, &request);
     let (header, _) = world.reply(&watcher).unwrap();
     assert!(header.err.is_ok());
@@ -52,7 +52,7 @@ fn tells_what_was_missed_and_arms_the_rest() {
 }
 
 #[test]
-fn of_persistent_watches_never_tells_of_the_gap() {
+fn set_watches2_sends_no_missed_events_of_persistent_watches() {
     let mut world = World::new();
     let (client, watcher) = (world.connect(), world.connect());
     world.create(&client, "/a").unwrap();
@@ -69,7 +69,7 @@ fn of_persistent_watches_never_tells_of_the_gap() {
 }
 
 #[test]
-fn does_not_tell_a_node_made_anew_from_one_that_was_set() {
+fn set_watches_reports_recreated_node_as_data_change() {
     let mut world = World::new();
     let (client, watcher) = (world.connect(), world.connect());
     world.create(&client, "/a").unwrap();

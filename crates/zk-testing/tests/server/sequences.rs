@@ -1,4 +1,4 @@
-//! The numbers of sequential nodes.
+//! Tests of the numbers of sequential nodes.
 
 use proto::{CreateMode, ErrorCode, Multi, MultiOp, MultiResult};
 
@@ -9,7 +9,7 @@ fn next(world: &mut World, client: &Client, path: &str) -> Result<String, ErrorC
 }
 
 #[test]
-fn count_every_child_that_was_made() {
+fn sequence_number_counts_all_created_children() {
     let mut world = World::new();
     let client = world.connect();
     world.create(&client, "/p").unwrap();
@@ -18,13 +18,14 @@ fn count_every_child_that_was_made() {
     world.delete(&client, "/p/plain").unwrap();
     world.create(&client, "/p/a-0000000000").unwrap_err();
     world.set(&client, "/p/a-0000000000", -1).unwrap();
-    // Prefixes share the number; a delete, a failure and new data leave it.
+    // All prefixes share the counter. A delete, a failed create and a data change leave it
+    // unchanged.
     assert_eq!(next(&mut world, &client, "/p/b-").unwrap(), "/p/b-0000000002");
     assert_eq!(next(&mut world, &client, "/p/").unwrap(), "/p/0000000003");
 }
 
 #[test]
-fn are_given_back_by_a_multi_that_fails() {
+fn failed_multi_uses_no_sequence_number() {
     let mut world = World::new();
     let client = world.connect();
     world.create(&client, "/p").unwrap();
@@ -45,7 +46,7 @@ fn are_given_back_by_a_multi_that_fails() {
 }
 
 #[test]
-fn stay_at_the_last_one_and_wrap_only_within_a_multi() {
+fn sequence_counter_stops_at_maximum_but_wraps_in_multi() {
     let mut world = World::new();
     let client = world.connect();
     world.create(&client, "/p").unwrap();
@@ -64,7 +65,7 @@ fn stay_at_the_last_one_and_wrap_only_within_a_multi() {
 }
 
 #[test]
-fn below_zero_count_up_with_their_sign() {
+fn negative_sequence_number_is_formatted_with_sign() {
     let mut world = World::new();
     let client = world.connect();
     world.create(&client, "/p").unwrap();

@@ -1,4 +1,4 @@
-//! How sessions live and end.
+//! Tests of the life and the end of sessions.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use proto::{CloseSession, ConnectReply, ConnectRequest, CreateMode, GetEphemeral
 use crate::world::{World, request_for};
 
 #[test]
-fn expire_at_the_tick_after_their_timeout() {
-    // Timeout 10 s, ticks of 2 s: (t + 10) rounded up to the next tick, never equal.
+fn session_expires_at_tick_after_its_timeout() {
+    // With a timeout of 10 s and ticks of 2 s, expiry is the first tick strictly after t + 10 s.
     for (heard_ms, expires_ms) in [(0, 12_000), (1, 12_000), (1_999, 12_000), (2_000, 14_000)] {
         let mut world = World::new();
         let client = world.connect();
@@ -34,7 +34,7 @@ fn expire_at_the_tick_after_their_timeout() {
 }
 
 #[test]
-fn outlive_their_connection() {
+fn session_outlives_its_connection() {
     let mut world = World::new();
     let client = world.connect();
     world.create_as(&client, "/e", CreateMode::Ephemeral).unwrap();
@@ -47,7 +47,7 @@ fn outlive_their_connection() {
 }
 
 #[test]
-fn have_one_connection_and_the_newest_wins() {
+fn reconnect_closes_earlier_connection_of_session() {
     let mut world = World::new();
     let client = world.connect();
     let again = world.reconnect(0, &client);
@@ -57,7 +57,7 @@ fn have_one_connection_and_the_newest_wins() {
 }
 
 #[test]
-fn lose_their_connection_to_a_wrong_password_but_live_on() {
+fn wrong_password_closes_connections_but_session_lives() {
     let mut world = World::new();
     let client = world.connect();
     let id = client.session.session_id;
@@ -69,7 +69,7 @@ fn lose_their_connection_to_a_wrong_password_but_live_on() {
 }
 
 #[test]
-fn negotiate_their_timeout_again_at_every_connect() {
+fn reconnect_negotiates_timeout_again() {
     let mut world = World::new();
     let client = world.connect();
     let session = &client.session;
@@ -84,7 +84,7 @@ fn negotiate_their_timeout_again_at_every_connect() {
 }
 
 #[test]
-fn that_are_closed_take_their_nodes_along_and_answer_nothing_more() {
+fn closed_session_deletes_its_nodes_and_answers_nothing_more() {
     let mut world = World::new();
     let (client, other) = (world.connect(), world.connect());
     world.create_as(&client, "/e", CreateMode::Ephemeral).unwrap();
@@ -103,7 +103,7 @@ fn that_are_closed_take_their_nodes_along_and_answer_nothing_more() {
 }
 
 #[test]
-fn list_their_own_ephemeral_nodes_by_prefix() {
+fn get_ephemerals_lists_own_nodes_by_prefix() {
     let mut world = World::new();
     let (client, other) = (world.connect(), world.connect());
     for path in ["/a", "/ab", "/b"] {
@@ -117,7 +117,7 @@ fn list_their_own_ephemeral_nodes_by_prefix() {
 }
 
 #[test]
-fn all_expire_on_a_server_that_stood_still_too_long() {
+fn session_expires_when_stopped_server_resumes_too_late() {
     let mut world = World::new();
     let client = world.connect();
     world.zk.stall(world.now, 0);

@@ -1,11 +1,11 @@
-//! What each operation does to the Stat of a node and of its parent.
+//! Tests of the effect of each operation on the Stat of a node and of its parent.
 
 use proto::{Acl, CreateMode, Delete, OPEN_ACL, Perms, SetAcl, Stat};
 
 use crate::world::World;
 
 #[test]
-fn of_a_fresh_tree() {
+fn stats_of_initial_nodes_match_zookeeper() {
     let mut world = World::new();
     let client = world.connect();
     let zero = Stat::default();
@@ -22,7 +22,7 @@ fn of_a_fresh_tree() {
 }
 
 #[test]
-fn of_a_node_and_its_parent_through_their_lives() {
+fn stat_follows_create_set_data_set_acl_and_delete() {
     let mut world = World::new();
     let client = world.connect();
     let start_ms = 1_700_000_000_000;
@@ -60,7 +60,7 @@ fn of_a_node_and_its_parent_through_their_lives() {
 }
 
 #[test]
-fn of_an_ephemeral_node_names_its_session() {
+fn ephemeral_stat_contains_its_session_id() {
     let mut world = World::new();
     let client = world.connect();
     let stat = world.create_as(&client, "/e", CreateMode::Ephemeral).unwrap().stat;
@@ -68,7 +68,7 @@ fn of_an_ephemeral_node_names_its_session() {
 }
 
 #[test]
-fn times_follow_the_skewed_clock() {
+fn ctime_follows_skewed_clock() {
     let mut world = World::new();
     let client = world.connect();
     world.zk.skew_clock(-3_600_000);

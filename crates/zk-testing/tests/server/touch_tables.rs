@@ -1,4 +1,4 @@
-//! What sets the leader's clock of a session, and what does not.
+//! Tests of touch tables, and of the packets that reset the leader's clock of a session.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use zk_testing::server::Settings;
 
 use crate::world::{Client, World, create};
 
-/// A tick of 200 ms: pings every 100 ms, sessions of 4 s.
+/// Ensemble with a tick of 200 ms, pings every 100 ms and session timeouts of 4 s.
 struct Ensemble {
     world: World,
     start: Instant,
@@ -29,7 +29,7 @@ impl Ensemble {
         self.world.pass(time);
     }
 
-    /// When a session expires, in milliseconds from the start.
+    /// Returns the time at which a session expires, in milliseconds from the start.
     fn expires_ms(&self, client: &Client) -> u128 {
         let id = client.session.session_id;
         let info = self.world.zk.sessions().find(|info| info.id == id).unwrap();
@@ -73,7 +73,7 @@ fn ping_to_a_follower_touches_only_with_its_flush() {
     assert_eq!(it.expires_ms(&client), 4_600, "a flush empties the table");
 }
 
-/// What every lease has to reckon with, and the reason for this file.
+/// Every lease depends on this behaviour; it is the reason for this file.
 #[test]
 fn forwarded_write_and_sync_do_not_touch() {
     let mut it = Ensemble::new();
@@ -167,7 +167,7 @@ fn lagging_follower_answers_a_ping_before_a_later_sync() {
 }
 
 #[test]
-fn stopped_follower_flushes_what_it_had_when_it_resumes() {
+fn stopped_follower_flushes_earlier_touches_on_resume() {
     let mut it = Ensemble::new();
     let client = it.world.connect_to(1);
     it.until_ms(310);
@@ -180,7 +180,7 @@ fn stopped_follower_flushes_what_it_had_when_it_resumes() {
 }
 
 #[test]
-fn follower_given_up_by_its_leader_starts_anew() {
+fn follower_dropped_by_its_leader_rejoins() {
     let mut it = Ensemble::new();
     let client = it.world.connect_to(1);
     it.until_ms(310);
@@ -250,9 +250,9 @@ fn resumed_leader_pings_its_followers_at_once() {
     assert_eq!(it.expires_ms(&client), 5_200, "and every half tick from then on");
 }
 
-/// Time that passes in one go does not change what happened when.
+/// Advancing the time in one step does not change the time of the events in between.
 #[test]
-fn flush_counts_from_its_own_time_after_a_jump() {
+fn flush_counts_from_its_own_time_after_clock_jump() {
     let mut it = Ensemble::new();
     let client = it.world.connect_to(1);
     it.until_ms(310);

@@ -1,4 +1,4 @@
-//! Clients that send and do not read, and what the server keeps for them.
+//! Tests of clients that send requests without reading the answers, and of the memory they cost.
 
 use bytes::BytesMut;
 use proto::{Create2, CreateMode, DataReply, Decode, GetData, Request, encode_request};
@@ -9,11 +9,11 @@ use zk_testing::{Cut, Op};
 use crate::world::{Client, World, create, set};
 
 const DATA_LEN: usize = 1_000_000;
-/// An answer with the data, its header and its stat.
+/// Length of an answer with the data, its header and its Stat.
 const ANSWER_LEN: usize = 4 + 16 + 4 + DATA_LEN + 68;
 const REQUESTS: usize = 2_000;
 
-/// A node with much data, and a client that has asked for it often and does not read.
+/// Creates a big node and a client that has sent many reads of it and does not read the answers.
 fn with_unread_answers() -> (World, Client) {
     let mut world = World::new();
     let client = world.connect();
@@ -40,7 +40,7 @@ fn pipelined<R: Request>(count: usize, request: &R) -> BytesMut {
     bytes
 }
 
-/// Takes the answers that have arrived; their xids.
+/// Receives the answers that have arrived and returns their xids.
 fn answers(world: &mut World, client: &Client) -> Vec<i32> {
     let mut xids = Vec::new();
     while let Some((header, body)) = world.reply(client) {
@@ -52,23 +52,23 @@ fn answers(world: &mut World, client: &Client) -> Vec<i32> {
 }
 
 #[test]
-fn client_that_does_not_read_is_held_back() {
+fn client_that_does_not_read_is_throttled() {
     let (mut world, client) = with_unread_answers();
     let unread = world.zk.unread_bytes(client.id);
     assert!((UNREAD_BYTES_MAX..UNREAD_BYTES_MAX + ANSWER_LEN).contains(&unread), "{unread}");
     assert_eq!(answers(&mut world, &client), [1, 2, 3, 4, 5], "as few as exceed the limit");
-    // Time alone sends nothing more, neither do further requests.
+    // Neither time nor further requests make the server send more.
     world.pass_ms(2_000);
     world.write(client.id, &reads(1));
     assert_eq!(world.zk.unread_bytes(client.id), unread);
 }
 
 #[test]
-fn held_back_client_gets_all_answers_once_it_reads() {
+fn throttled_client_gets_all_answers_once_it_reads() {
     let (mut world, client) = with_unread_answers();
     let mut seen = answers(&mut world, &client);
     while seen.len() < REQUESTS {
-        // One answer is read, and makes room for one.
+        // Reading one answer makes room for one more.
         world.zk.have_read(world.now, client.id, ANSWER_LEN);
         world.drain();
         let more = answers(&mut world, &client);
@@ -79,9 +79,9 @@ fn held_back_client_gets_all_answers_once_it_reads() {
     assert_eq!(seen, (1..=i32::try_from(REQUESTS).unwrap()).collect::<Vec<_>>());
 }
 
-/// The reads have been taken, and wait behind a write that is with the leader.
+/// The server has accepted the reads; they wait behind a write that is at the leader.
 #[test]
-fn held_back_client_of_a_follower_gets_no_more_than_the_limit_at_a_time() {
+fn follower_sends_throttled_client_at_most_the_limit() {
     let mut world = World::with(Settings::new().servers(3));
     let client = world.connect_to(1);
     create_big(&mut world, &client);
@@ -108,7 +108,7 @@ fn held_back_client_of_a_follower_gets_no_more_than_the_limit_at_a_time() {
 }
 
 #[test]
-fn other_clients_are_served_beside_one_that_does_not_read() {
+fn throttled_client_does_not_block_other_clients() {
     let (mut world, client) = with_unread_answers();
     let other = world.connect();
     world.create(&other, "/a").unwrap();
@@ -117,7 +117,7 @@ fn other_clients_are_served_beside_one_that_does_not_read() {
 }
 
 #[test]
-fn held_back_requests_do_not_keep_the_session_alive() {
+fn throttled_requests_do_not_keep_session_alive() {
     let (mut world, client) = with_unread_answers();
     // A real server does not read the pings of a throttled connection either.
     world.send(&client, &proto::Ping);
@@ -127,7 +127,7 @@ fn held_back_requests_do_not_keep_the_session_alive() {
 }
 
 #[test]
-fn connection_has_no_room_for_requests_beyond_the_limit() {
+fn connection_has_no_room_beyond_received_limit() {
     let (mut world, client) = with_unread_answers();
     assert!(world.zk.has_room(client.id), "40 kB wait");
     world.write(client.id, &vec![0; RECEIVED_BYTES_MAX]);
@@ -137,7 +137,7 @@ fn connection_has_no_room_for_requests_beyond_the_limit() {
 }
 
 #[test]
-fn coalesced_answer_leaves_although_it_exceeds_the_limit() {
+fn coalesced_answer_is_sent_beyond_unread_limit() {
     let mut world = World::new();
     let client = world.connect();
     create_big(&mut world, &client);
@@ -154,7 +154,7 @@ fn coalesced_answer_leaves_although_it_exceeds_the_limit() {
 }
 
 #[test]
-fn follower_without_leader_takes_a_bounded_number_of_requests() {
+fn follower_without_leader_limits_waiting_requests() {
     let mut world = World::with(Settings::new().servers(3));
     let client = world.connect_to(1);
     world.zk.cut_from_leader(world.now, 1);

@@ -1,4 +1,4 @@
-//! Which change fires which watch.
+//! Tests of the watches that each change fires.
 
 use proto::{
     Acl, AddWatch, AddWatchMode, AuthPacket, CheckWatches, CreateMode, ErrorCode, EventType,
@@ -38,7 +38,7 @@ fn event(event: EventType, path: &str) -> (EventType, String) {
 }
 
 #[test]
-fn a_creation_fires_exists_and_the_parents_children() {
+fn create_fires_exists_watch_and_parent_child_watch() {
     let mut world = World::new();
     let (writer, watcher) = (world.connect(), world.connect());
     exists(&mut world, &watcher, "/a");
@@ -51,7 +51,7 @@ fn a_creation_fires_exists_and_the_parents_children() {
 }
 
 #[test]
-fn a_deletion_tells_a_connection_of_a_node_once() {
+fn delete_sends_one_event_to_connection_with_two_watches() {
     let mut world = World::new();
     let (writer, watcher) = (world.connect(), world.connect());
     world.create(&writer, "/a").unwrap();
@@ -64,7 +64,7 @@ fn a_deletion_tells_a_connection_of_a_node_once() {
 }
 
 #[test]
-fn new_data_fires_the_data_watch_alone() {
+fn set_data_fires_only_the_data_watch() {
     let mut world = World::new();
     let (writer, watcher) = (world.connect(), world.connect());
     world.create(&writer, "/a").unwrap();
@@ -76,7 +76,7 @@ fn new_data_fires_the_data_watch_alone() {
 }
 
 #[test]
-fn the_event_of_ones_own_write_comes_before_its_reply() {
+fn event_of_own_write_precedes_its_reply() {
     for (version, zxid) in [(Version::V3_8, -1), (Version::V3_9, 3)] {
         let mut world = World::of(version);
         let client = world.connect();
@@ -91,7 +91,7 @@ fn the_event_of_ones_own_write_comes_before_its_reply() {
 }
 
 #[test]
-fn persistent_watches_stay_and_recursive_ones_see_all_below() {
+fn persistent_watch_stays_and_recursive_one_covers_subtree() {
     let mut world = World::of(Version::V3_9);
     let (writer, watcher) = (world.connect(), world.connect());
     add_watch(&mut world, &watcher, "/a", AddWatchMode::Persistent);
@@ -126,7 +126,7 @@ fn persistent_watches_stay_and_recursive_ones_see_all_below() {
 }
 
 #[test]
-fn many_kinds_on_a_node_make_one_event() {
+fn watches_of_all_modes_on_a_node_give_one_event() {
     let mut world = World::of(Version::V3_9);
     let (writer, watcher) = (world.connect(), world.connect());
     world.create(&writer, "/a").unwrap();
@@ -136,13 +136,13 @@ fn many_kinds_on_a_node_make_one_event() {
     add_watch(&mut world, &watcher, "/", AddWatchMode::PersistentRecursive);
     world.set(&writer, "/a", -1).unwrap();
     assert_eq!(seen(&mut world, &watcher), [event(DATA, "/a")]);
-    // The one-shot part is spent, the others are not.
+    // The one-shot watches are removed; the others stay.
     world.set(&writer, "/a", -1).unwrap();
     assert_eq!(seen(&mut world, &watcher), [event(DATA, "/a")]);
 }
 
 #[test]
-fn before_3_9_the_last_mode_asked_for_is_the_only_one() {
+fn new_watch_replaces_earlier_mode_before_3_9() {
     let mut world = World::of(Version::V3_8);
     let (writer, watcher) = (world.connect(), world.connect());
     world.create(&writer, "/a").unwrap();
@@ -155,7 +155,7 @@ fn before_3_9_the_last_mode_asked_for_is_the_only_one() {
 }
 
 #[test]
-fn a_multi_tells_of_each_operation_in_order() {
+fn multi_fires_one_event_per_operation_in_order() {
     let mut world = World::of(Version::V3_9);
     let (writer, watcher) = (world.connect(), world.connect());
     add_watch(&mut world, &watcher, "/", AddWatchMode::PersistentRecursive);
@@ -172,7 +172,7 @@ fn a_multi_tells_of_each_operation_in_order() {
 }
 
 #[test]
-fn who_may_not_read_is_not_told_and_the_watch_is_spent() {
+fn watch_without_read_permission_is_removed_without_event() {
     let mut world = World::new();
     let (writer, watcher) = (world.connect(), world.connect());
     let auth = AuthPacket { auth_type: 0, scheme: "digest".into(), auth: Some(b"o:p"[..].into()) };
@@ -184,7 +184,7 @@ fn who_may_not_read_is_not_told_and_the_watch_is_spent() {
 }
 
 #[test]
-fn the_end_of_a_session_fires_for_each_of_its_nodes() {
+fn closed_session_fires_watches_on_its_ephemerals() {
     let mut world = World::new();
     let (owner, watcher) = (world.connect(), world.connect());
     world.create_as(&owner, "/e", CreateMode::Ephemeral).unwrap();
@@ -195,7 +195,7 @@ fn the_end_of_a_session_fires_for_each_of_its_nodes() {
 }
 
 #[test]
-fn watches_go_with_their_connection() {
+fn watches_are_removed_with_their_connection() {
     let mut world = World::new();
     let client = world.connect();
     exists(&mut world, &client, "/a");
@@ -205,7 +205,7 @@ fn watches_go_with_their_connection() {
 }
 
 #[test]
-fn removal_goes_by_kind_and_by_release() {
+fn check_and_remove_watches_match_type_and_release() {
     let check = |world: &mut World, client: &Client, watcher_type| {
         world.call(client, &CheckWatches { path: "/a".into(), watcher_type })
     };
@@ -232,8 +232,8 @@ fn removal_goes_by_kind_and_by_release() {
 }
 
 #[test]
-fn nobody_watches_null() {
-    // Null, and the type of a data watch.
+fn watch_requests_reject_null_path() {
+    // A null path and the type of a data watch.
     let body = [&(-1_i32).to_be_bytes()[..], &2_i32.to_be_bytes()].concat();
     let none = Some(ErrorCode::NO_WATCHER);
     for (version, to_check) in
@@ -247,7 +247,7 @@ fn nobody_watches_null() {
 }
 
 #[test]
-fn before_3_9_nobody_is_seen_to_watch_an_empty_path() {
+fn check_watches_finds_no_empty_path_before_3_9() {
     for (version, expected) in
         [(Version::V3_8, Err(ErrorCode::NO_WATCHER)), (Version::V3_9, Ok(()))]
     {

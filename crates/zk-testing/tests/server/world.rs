@@ -1,4 +1,4 @@
-//! Servers without a runtime, and clients that speak in records.
+//! Servers without a runtime, and clients that exchange records with them.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ pub(crate) struct World {
     pub(crate) zk: Ensemble,
     pub(crate) now: Instant,
     received: HashMap<ConnectionId, BytesMut>,
-    /// Every piece as it was sent.
+    /// Every piece of output as it was sent.
     pub(crate) pieces: Vec<(ConnectionId, Bytes)>,
     pub(crate) events: HashMap<ConnectionId, Vec<(ReplyHeader, WatcherEvent)>>,
     closed: HashMap<ConnectionId, Cut>,
-    /// Connections whose clients do not read.
+    /// Connections with clients that do not read.
     pub(crate) not_reading: HashSet<ConnectionId>,
     xid: i32,
 }
@@ -108,7 +108,7 @@ impl World {
         (id, frame.map(|frame| ConnectReply::parse(&frame).unwrap()))
     }
 
-    /// The session again, on a new connection.
+    /// Reconnects the session on a new connection.
     pub(crate) fn reconnect(&mut self, server: usize, client: &Client) -> Client {
         let session = &client.session;
         let request = request_for(session.session_id, session.password.clone());
@@ -126,13 +126,13 @@ impl World {
         self.xid
     }
 
-    /// Sends a body that no record would write.
+    /// Sends a body that no record encodes, and returns the error code of the reply.
     pub(crate) fn call_raw(&mut self, client: &Client, op: i32, body: &[u8]) -> Option<ErrorCode> {
         self.send_raw(client, op, body);
         self.reply(client).map(|(header, _)| header.err)
     }
 
-    /// Sends a body as it is.
+    /// Sends a body unchanged.
     pub(crate) fn send_raw(&mut self, client: &Client, op: i32, body: &[u8]) {
         self.xid += 1;
         let mut bytes = BytesMut::new();
@@ -143,7 +143,7 @@ impl World {
         self.write(client.id, &bytes);
     }
 
-    /// Sends and takes the reply, which must be there.
+    /// Sends a request and returns its reply, which must have arrived.
     pub(crate) fn exchange<R: Request>(
         &mut self,
         client: &Client,
@@ -164,7 +164,7 @@ impl World {
         if header.err.is_ok() { Ok(R::Reply::from_frame(&body).unwrap()) } else { Err(header.err) }
     }
 
-    /// The next reply; notifications before it are put aside.
+    /// Returns the next reply. Notifications before it are stored in `events`.
     pub(crate) fn reply(&mut self, client: &Client) -> Option<(ReplyHeader, Bytes)> {
         loop {
             let frame = self.frame(client.id)?;
@@ -177,7 +177,7 @@ impl World {
         }
     }
 
-    /// The notifications so far.
+    /// Returns the notifications received so far.
     pub(crate) fn events(&mut self, client: &Client) -> Vec<Event> {
         self.event_frames(client).into_iter().map(|(_, it)| (it.event_type, it.path)).collect()
     }
@@ -191,7 +191,7 @@ impl World {
         split_frame(self.received.get_mut(&id)?, FRAME_LEN_MAX_CLIENT).unwrap()
     }
 
-    /// What has arrived and is no whole frame.
+    /// Returns the received bytes that are not a complete frame yet.
     pub(crate) fn rest(&self, id: ConnectionId) -> &[u8] {
         self.received.get(&id).map_or(&[], |bytes| bytes)
     }

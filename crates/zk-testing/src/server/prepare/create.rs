@@ -1,4 +1,4 @@
-//! create, create2, createContainer, createTTL.
+//! Validation of create, create2, createContainer and createTTL.
 
 use bytes::Bytes;
 use proto::{ErrorCode, Perms};
@@ -10,10 +10,10 @@ use crate::server::quota;
 use crate::server::tree::parent_of;
 use crate::server::txn::{CreateTxn, TxnOp};
 
-/// The longest time to live, in milliseconds: 40 bits.
+/// Longest time to live, in milliseconds: 40 bits.
 const TTL_MAX_MS: i64 = (1 << 40) - 1;
 
-/// A creation asked for.
+/// Arguments of a creation.
 #[derive(Debug)]
 pub(crate) struct CreateArgs<'a> {
     pub(crate) path: Option<&'a str>,
@@ -21,16 +21,16 @@ pub(crate) struct CreateArgs<'a> {
     pub(crate) acl: &'a [AskedAcl<'a>],
     pub(crate) flags: i32,
     pub(crate) kind: CreateKind,
-    /// Whether the client gets a Stat.
+    /// Whether the client receives a Stat.
     pub(crate) wants_stat: bool,
 }
 
-/// What kind of node, as the operation says it.
+/// Kind of node according to the operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CreateKind {
-    /// What the flags say, but for the container, which becomes a plain node.
+    /// The flags decide, except that the container flags create a plain node.
     Plain,
-    /// Of the flags only the sequence number counts.
+    /// A container. Of the flags, only the sequential one counts.
     Container,
     Ttl(i64),
 }
@@ -50,7 +50,7 @@ impl Preparation<'_> {
         }
         match args.kind {
             CreateKind::Ttl(ttl_ms) if has_ttl_flags && (1..=TTL_MAX_MS).contains(&ttl_ms) => {}
-            // Of these a real server takes those with a negative time, and dies of it.
+            // A real server accepts a negative time to live and crashes on it.
             CreateKind::Ttl(_) => return Err(ErrorCode::BAD_ARGUMENTS),
             _ if has_ttl_flags => return Err(ErrorCode::BAD_ARGUMENTS),
             _ => {}
@@ -91,8 +91,8 @@ impl Preparation<'_> {
         let parent_creates = parent.creates;
         self.remember(parent_path, || Some(parent));
         self.remember(&path, || {
-            // By the flags, even of a container, which shows in a multi: the next operations find
-            // what the server has noted, not what it will make.
+            // The flags decide `is_ephemeral` even for a container. Later operations of a multi see
+            // this record and not the node that will be created.
             let acl = acl.clone();
             Some(Record { acl, version: 0, aversion: 0, creates: 0, children: 0, is_ephemeral })
         });

@@ -1,4 +1,4 @@
-//! delete, and the reaper's deleteContainer.
+//! Validation of delete and of the reaper's deleteContainer.
 
 use proto::{ErrorCode, Perms};
 
@@ -8,7 +8,7 @@ use crate::server::txn::TxnOp;
 
 impl Preparation<'_> {
     pub(crate) fn delete(&mut self, path: Option<&str>, version: i32) -> Result<TxnOp, ErrorCode> {
-        // Null is not looked at before it is used.
+        // The server does not check for null before it uses the path.
         let path = path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         check_deletable(path)?;
         let parent = self.record(parent_of(path))?;
@@ -18,7 +18,7 @@ impl Preparation<'_> {
         self.finish_delete(path, record.children)
     }
 
-    /// What the reaper asks for. It asks nobody's permission.
+    /// Validates the reaper's request, which needs no permission.
     pub(crate) fn delete_container(&mut self, path: &str) -> Result<TxnOp, ErrorCode> {
         check_deletable(path)?;
         self.record(parent_of(path))?;

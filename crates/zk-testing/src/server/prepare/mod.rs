@@ -1,7 +1,7 @@
-//! Validating a write: from a request to the change it will be, or the error it will have.
+//! Validation of a write: from the request to the resulting change or error.
 //!
-//! The order of the checks is that of the server's `PrepRequestProcessor`, because the first one
-//! that fails is what the client hears of.
+//! The checks have the order of the server's `PrepRequestProcessor`, because the client receives
+//! the error of the first check that fails.
 
 mod create;
 mod delete;
@@ -19,13 +19,13 @@ use super::tree::Tree;
 
 pub(crate) use create::{CreateArgs, CreateKind};
 
-/// What validation sees of a node.
+/// Properties of a node that validation needs.
 #[derive(Clone)]
 struct Record {
     acl: Arc<[Acl]>,
     version: i32,
     aversion: i32,
-    /// How many children were ever created.
+    /// Number of children ever created.
     creates: i32,
     children: usize,
     is_ephemeral: bool,
@@ -44,19 +44,19 @@ impl Record {
     }
 }
 
-/// One write, or the operations of one multi, being validated.
+/// Validation of one write, or of the operations of one multi.
 pub(crate) struct Preparation<'a> {
     tree: &'a Tree,
     settings: &'a Settings,
     session_id: i64,
     identities: &'a [Identity],
     open: &'a Arc<[Acl]>,
-    /// What earlier operations of the same multi will have changed; `None` is a node deleted.
+    /// Changes by earlier operations of the same multi; `None` is a deleted node.
     pending: Option<HashMap<String, Option<Record>>>,
 }
 
 impl<'a> Preparation<'a> {
-    /// For a single operation.
+    /// Creates the validation of a single operation.
     pub(crate) fn new(
         tree: &'a Tree,
         settings: &'a Settings,
@@ -67,7 +67,7 @@ impl<'a> Preparation<'a> {
         Self { tree, settings, session_id, identities, open, pending: None }
     }
 
-    /// From here on every operation sees what those before it will have done.
+    /// Starts a multi: from here on, every operation sees the changes of the earlier ones.
     pub(crate) fn begin_multi(&mut self) {
         self.pending = Some(HashMap::new());
     }
@@ -79,7 +79,7 @@ impl<'a> Preparation<'a> {
         self.tree.node(path).map(Record::of).ok_or(ErrorCode::NO_NODE)
     }
 
-    /// Remembers a change for the operations behind it, if there can be any.
+    /// Records a change for the later operations of a multi.
     fn remember(&mut self, path: &str, record: impl FnOnce() -> Option<Record>) {
         if let Some(pending) = &mut self.pending {
             pending.insert(path.to_owned(), record());
@@ -95,14 +95,14 @@ impl<'a> Preparation<'a> {
     }
 }
 
-/// The path, unless it is null or breaks a rule for whole paths.
+/// Returns the path unless it is null or invalid.
 fn validate(path: Option<&str>) -> Result<&str, ErrorCode> {
     let path = path.ok_or(ErrorCode::BAD_ARGUMENTS)?;
     proto::validate_path(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
     Ok(path)
 }
 
-/// Compares versions: -1 is any. Returns the next one.
+/// Compares versions and returns the next one. An expected version of -1 matches any.
 fn next_version(expected: i32, actual: i32) -> Result<i32, ErrorCode> {
     if expected != -1 && expected != actual {
         return Err(ErrorCode::BAD_VERSION);

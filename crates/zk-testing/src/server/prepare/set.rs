@@ -1,4 +1,4 @@
-//! setData, setACL, and the check of a multi.
+//! Validation of setData, setACL, and the check of a multi.
 
 use bytes::Bytes;
 use proto::{ErrorCode, Perms};
