@@ -17,8 +17,8 @@ pub const READ_LEN: usize = 64 * 1024;
 /// Most bytes sent to a client and not read by it. At this many, the server answers no further
 /// request of the connection until the client reads. The last answer may exceed the limit. Watch
 /// events may exceed it too, because no server delays them; events of persistent watches have no
-/// limit. Answers to writes that a follower has sent to its leader may exceed it as well. The largest send buffer that Linux gives a socket by default (`net.ipv4.tcp_wmem`) has
-/// this size.
+/// limit. Answers to writes that a follower has sent to its leader may exceed it as well. The
+/// largest send buffer that Linux gives a socket by default (`net.ipv4.tcp_wmem`) has this size.
 pub const UNREAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Number of bytes read by a client after which the transport reports them to the server. A report
