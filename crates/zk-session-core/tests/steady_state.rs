@@ -27,7 +27,7 @@ impl Handles for Nobody {
 }
 
 #[test]
-fn a_request_allocates_nothing_on_its_way_to_the_connection() {
+fn request_is_written_without_allocation_in_steady_state() {
     let now = now();
     let mut session = connected(now);
     let (mut wire, mut replies, mut xid) = (BytesMut::with_capacity(4096), BytesMut::new(), 0);

@@ -27,7 +27,7 @@ fn pauses(world: &World) -> Vec<Duration> {
 }
 
 #[test]
-fn pauses_grow_to_a_bound_and_are_drawn_over_the_whole_of_it() {
+fn pauses_grow_to_a_bound_and_are_random_below_it() {
     let mut world = world(Servers::Refuse, 3, 1);
     world.advance(ms(120_000));
     let pauses = pauses(&world);
@@ -40,7 +40,7 @@ fn pauses_grow_to_a_bound_and_are_drawn_over_the_whole_of_it() {
 }
 
 #[test]
-fn two_clients_do_not_try_at_the_same_times() {
+fn clients_with_different_seeds_retry_at_different_times() {
     let times = |seed| {
         let mut world = world(Servers::Refuse, 1, seed);
         world.advance(T);
@@ -53,7 +53,7 @@ fn two_clients_do_not_try_at_the_same_times() {
 }
 
 #[test]
-fn no_server_is_hammered_whatever_it_does_after_accepting() {
+fn attempts_are_limited_when_servers_refuse_or_close() {
     for servers in [Servers::Refuse, Servers::Close, Servers::Greet] {
         let mut world = world(servers, 1, 7);
         world.advance(ms(60_000));
@@ -70,7 +70,7 @@ fn no_server_is_hammered_whatever_it_does_after_accepting() {
 }
 
 #[test]
-fn a_server_that_will_not_re_arm_the_watches_is_not_hammered() {
+fn attempts_are_limited_when_set_watches_is_rejected() {
     let mut world = world(Servers::Scripted, 1, 7);
     world.bring_up();
     world.watch(WatchKind::Data, "/a");
@@ -88,7 +88,7 @@ fn a_server_that_will_not_re_arm_the_watches_is_not_hammered() {
 }
 
 #[test]
-fn a_connection_that_has_held_for_a_while_is_replaced_at_once() {
+fn stable_connection_is_replaced_at_once_after_a_loss() {
     let mut world = world(Servers::Refuse, 1, 3);
     world.advance(ms(20_000));
     world.servers = Servers::Serve;
@@ -103,7 +103,7 @@ fn a_connection_that_has_held_for_a_while_is_replaced_at_once() {
 }
 
 #[test]
-fn every_host_gets_its_turn() {
+fn hosts_are_tried_in_rotation() {
     let mut world = world(Servers::Refuse, 5, 11);
     world.advance(ms(60_000));
     let ports: Vec<u16> = world.attempts().iter().map(|(_, host)| host.port()).collect();
@@ -114,7 +114,7 @@ fn every_host_gets_its_turn() {
 }
 
 #[test]
-fn the_first_host_differs_from_client_to_client() {
+fn first_host_is_chosen_at_random() {
     let first = |seed| {
         let mut world = world(Servers::Refuse, 5, seed);
         world.tick();
@@ -127,7 +127,7 @@ fn the_first_host_differs_from_client_to_client() {
 }
 
 #[test]
-fn the_next_attempt_after_a_loss_goes_to_another_host() {
+fn first_attempt_after_a_loss_goes_to_another_host() {
     let mut world = world(Servers::Scripted, 2, 1);
     world.bring_up();
     world.cut();
@@ -146,7 +146,7 @@ fn three(seed: u128) -> World {
 }
 
 #[test]
-fn a_server_that_will_not_have_the_session_is_passed_over_for_a_while() {
+fn server_behind_the_session_is_skipped_for_a_while() {
     let mut world = three(4);
     world.bring_up();
     world.cut();
@@ -169,7 +169,7 @@ fn a_server_that_will_not_have_the_session_is_passed_over_for_a_while() {
 proptest! {
     /// Whatever servers do, attempts never come thick and fast.
     #[test]
-    fn attempts_are_bounded_whatever_the_servers_do(
+    fn attempt_rate_is_bounded_for_any_server_behaviour(
         seed in any::<u64>(),
         hosts in 1_u16..5,
         acts in vec((0_usize..5, 0_u64..3000), 30..60),
@@ -201,7 +201,7 @@ proptest! {
 const ATTEMPTS_A_SECOND: usize = 20;
 
 #[test]
-fn a_new_list_moves_who_has_to_and_says_why() {
+fn new_server_list_moves_the_session_only_when_needed() {
     let list = |ports: std::ops::RangeInclusive<u16>| -> Vec<Host> {
         ports.map(|port| Host::new("h", port)).collect()
     };
@@ -241,7 +241,7 @@ fn a_new_list_moves_who_has_to_and_says_why() {
 }
 
 #[test]
-fn a_handshake_with_a_server_that_is_left_has_no_effect() {
+fn handshake_reply_of_an_abandoned_server_is_ignored() {
     let mut world = World::with(|settings| settings.hosts = vec![Host::new("old", 1)]);
     let write = world.create("/a");
     world.open();
@@ -258,7 +258,7 @@ fn a_handshake_with_a_server_that_is_left_has_no_effect() {
 
 /// A server that has served is gone back to before those that could not be reached.
 #[test]
-fn the_last_server_that_served_is_remembered() {
+fn last_server_that_served_is_tried_first() {
     for seed in 0..20 {
         let mut world = three(seed);
         world.open();
@@ -293,7 +293,7 @@ fn unreachable() -> LossCause {
 }
 
 #[test]
-fn an_attempt_at_a_server_that_is_no_longer_in_the_list_is_given_up() {
+fn attempt_at_a_delisted_server_is_abandoned() {
     let mut world = three(4);
     world.open(); // the handshake is under way
     world.session.update_servers(world.instant(), vec![Host::new("h", 9)]);

@@ -134,7 +134,7 @@ fn lengths() -> (usize, usize) {
 }
 
 #[test]
-fn whichever_byte_is_the_last_every_answer_is_true() {
+fn answers_are_true_when_the_connection_is_cut_at_any_byte() {
     let (to_server, to_client) = lengths();
     assert!(to_server > 200 && to_client > 500, "{to_server} {to_client}");
     let cuts = (1..=to_server)
@@ -155,7 +155,7 @@ fn whichever_byte_is_the_last_every_answer_is_true() {
 
 /// Callers that give up while the connection is away: what was taken back is never done.
 #[test]
-fn whichever_byte_is_the_last_impatient_callers_are_told_the_truth() {
+fn cancelled_requests_are_not_applied_after_a_cut_at_any_byte() {
     let (to_server, to_client) = lengths();
     let cuts = (1..=to_server)
         .flat_map(|at| [Cut::ToServer(at), Cut::OnTheWay(at)])

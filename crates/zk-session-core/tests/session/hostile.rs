@@ -193,7 +193,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn no_peer_can_do_more_than_cost_the_connection(
+    fn hostile_peer_can_only_close_the_connection(
         acts in prop::collection::vec(act(), 1..80),
         claimed in any::<bool>(),
     ) {
@@ -217,7 +217,7 @@ proptest! {
 /// Every answer of a dialogue cut short at every byte: a connection that ends
 /// there is lost, and one that goes on with the rest is not.
 #[test]
-fn frames_in_two_pieces_are_whole_wherever_they_are_cut() {
+fn replies_split_at_any_byte_are_accepted() {
     let dialogue = |cut: usize| {
         let mut world = World::new();
         world.server = server::Server::new(6000).with(&["/n", "/n/old"]);
@@ -250,7 +250,7 @@ fn frames_in_two_pieces_are_whole_wherever_they_are_cut() {
 }
 
 #[test]
-fn lengths_and_counts_from_outer_space_reserve_nothing() {
+fn absurd_frame_lengths_fail_requests_and_buffer_nothing() {
     for len in [i32::MAX, i32::MIN, -1, 1 << 24] {
         let mut world = World::up();
         let read = world.get("/a");
@@ -262,7 +262,7 @@ fn lengths_and_counts_from_outer_space_reserve_nothing() {
 }
 
 #[test]
-fn a_garbled_notification_costs_the_connection_and_no_watch() {
+fn garbled_event_closes_the_connection_and_keeps_the_watch() {
     let mut world = World::up();
     let watch = world.watch(WatchKind::Data, "/a");
     let frame = world.frames.pop_front().unwrap();
@@ -278,7 +278,7 @@ fn a_garbled_notification_costs_the_connection_and_no_watch() {
 }
 
 #[test]
-fn a_list_that_does_not_decode_sweeps_nothing_and_stops_nothing() {
+fn undecodable_sweep_list_deletes_no_node() {
     let mut world = World::up();
     world.sweep("/", "n");
     let sync = world.frames.pop_front().unwrap();
@@ -291,7 +291,7 @@ fn a_list_that_does_not_decode_sweeps_nothing_and_stops_nothing() {
 }
 
 #[test]
-fn a_session_of_a_millisecond_is_over_soon_and_not_a_busy_loop() {
+fn session_with_a_one_millisecond_timeout_ends_without_looping() {
     let mut world = World::new();
     world.open();
     world.claim();

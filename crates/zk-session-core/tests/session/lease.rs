@@ -76,7 +76,7 @@ fn write_after_silence_does_not_prolong_the_lease() {
 }
 
 #[test]
-fn sync_proves_touches_for_as_long_as_the_last_quorum_write_allows() {
+fn sync_proof_is_bounded_by_the_last_quorum_write() {
     let mut world = World::up();
     world.answered.extend([OpCode::Ping.code(), OpCode::Sync.code()]);
     world.prove();
@@ -96,7 +96,7 @@ fn sync_proves_touches_for_as_long_as_the_last_quorum_write_allows() {
 }
 
 #[test]
-fn refusal_counts_only_if_a_quorum_agreed_to_it() {
+fn error_reply_proves_the_lease_only_if_a_quorum_agreed() {
     let fed = [
         ErrorCode::NO_NODE,
         ErrorCode::NODE_EXISTS,
@@ -125,7 +125,7 @@ fn refusal_counts_only_if_a_quorum_agreed_to_it() {
 }
 
 #[test]
-fn reads_events_and_answers_without_a_zxid_prove_nothing() {
+fn reads_events_and_replies_without_zxid_prove_no_lease() {
     let mut world = World::up();
     world.sync(); // a leader that was replaced answers it as well
     let frame = world.take(OpCode::Sync);
@@ -148,7 +148,7 @@ fn reads_events_and_answers_without_a_zxid_prove_nothing() {
 }
 
 #[test]
-fn claimed_lease_asks_leader_and_quorum_at_fixed_shares_of_the_timeout() {
+fn claimed_lease_sends_heartbeats_at_fixed_intervals() {
     let mut world = World::served(&[]);
     world.advance(T);
     assert_eq!(world.times(OpCode::Multi), []);
@@ -178,7 +178,7 @@ fn claimed_lease_asks_leader_and_quorum_at_fixed_shares_of_the_timeout() {
 
 /// The documented floor: what is left of a lease, whatever the moment at which answers stop.
 #[test]
-fn claimed_lease_never_has_less_than_a_third_of_the_timeout_left() {
+fn claimed_lease_always_has_a_third_of_the_timeout_left() {
     let mut world = World::served(&[]);
     world.claim();
     world.advance(T);
@@ -210,7 +210,7 @@ fn lapsed_lease_is_renewed_after_the_flush_bound() {
 }
 
 #[test]
-fn writes_refused_on_the_way_do_not_starve_the_lease() {
+fn writes_rejected_before_the_quorum_do_not_starve_the_lease() {
     let mut world = World::up();
     world.answered.extend([OpCode::Multi, OpCode::Ping, OpCode::Sync].map(OpCode::code));
     world.claim();
@@ -226,7 +226,7 @@ fn writes_refused_on_the_way_do_not_starve_the_lease() {
 }
 
 #[test]
-fn lease_lapses_at_its_deadline_and_says_so() {
+fn lease_lapses_at_its_deadline_and_reports_it() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
     world.prove();
@@ -242,7 +242,7 @@ fn lease_lapses_at_its_deadline_and_says_so() {
 }
 
 #[test]
-fn assumptions_decide_when_the_lease_ends() {
+fn lease_assumptions_determine_the_end_of_the_lease() {
     let assumptions = LeaseAssumptions::new().margin(ms(1000)).clock_drift_ppm(0);
     let assumptions = assumptions.flush_bound(ms(1200));
     let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
@@ -275,7 +275,7 @@ fn lease_is_impossible_with_a_timeout_that_is_too_short() {
 }
 
 #[test]
-fn term_that_lapsed_is_never_valid_again() {
+fn lapsed_term_is_never_valid_again() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
     world.prove();
@@ -322,7 +322,7 @@ fn reconnect_prolongs_the_lease_once_a_quorum_has_agreed() {
 
 /// The server may have shortened the timeout, and nobody read its answer.
 #[test]
-fn unanswered_handshake_halves_what_is_left_of_the_lease() {
+fn unanswered_handshake_limits_the_lease_to_half_the_timeout() {
     let mut world = World::up();
     world.prove();
     let frame = world.take(OpCode::Multi);
@@ -343,7 +343,7 @@ fn unanswered_handshake_halves_what_is_left_of_the_lease() {
 }
 
 #[test]
-fn handshake_with_a_shorter_timeout_shortens_the_lease_for_good() {
+fn shorter_granted_timeout_shortens_the_lease_permanently() {
     let mut world = World::up();
     world.prove();
     let frame = world.take(OpCode::Multi);
@@ -371,7 +371,7 @@ fn handshake_with_a_shorter_timeout_shortens_the_lease_for_good() {
 }
 
 #[test]
-fn claimed_lease_asks_a_quorum_first_on_a_new_connection() {
+fn claimed_lease_sends_a_quorum_write_first_after_reconnect() {
     let mut world = World::served(&[]);
     world.advance(ms(1000));
     world.claim();
@@ -390,7 +390,7 @@ fn claimed_lease_asks_a_quorum_first_on_a_new_connection() {
 
 /// A commit that takes long holds up all answers of the session behind it.
 #[test]
-fn slow_commit_does_not_cost_the_connection_nor_the_lease() {
+fn slow_commit_keeps_the_connection_and_the_lease() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
     world.claim();
@@ -428,7 +428,7 @@ fn answered_pings_do_not_keep_the_lease() {
 /// Everything came to a stop for twice the timeout, and the answers of before are
 /// still in the buffer.
 #[test]
-fn lease_lapses_before_answers_in_the_buffer_are_read() {
+fn lease_lapses_before_buffered_replies_are_read() {
     let mut world = World::up();
     world.advance(ms(1000));
     world.claim();
@@ -473,7 +473,7 @@ fn end_of_the_session_ends_the_lease() {
 }
 
 #[test]
-fn close_ends_the_lease_before_the_server_has_the_request() {
+fn close_ends_the_lease_before_the_server_answers() {
     let mut world = World::up();
     world.claim();
     world.prove();

@@ -174,7 +174,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_contract_holds_after_every_step(
+    fn contract_holds_after_every_step(
         steps in prop::collection::vec(step(), 1..60),
         seed in any::<u128>(),
     ) {

@@ -41,7 +41,7 @@ fn probes(world: &World) -> Vec<(std::time::Duration, Host)> {
 }
 
 #[test]
-fn reads_are_served_and_what_needs_a_quorum_is_refused_at_once() {
+fn reads_are_served_and_quorum_requests_rejected_at_once() {
     let mut world = world(1);
     let (queued, read) = (world.create("/a"), world.get("/a"));
     world.open();
@@ -64,7 +64,7 @@ fn reads_are_served_and_what_needs_a_quorum_is_refused_at_once() {
 }
 
 #[test]
-fn nothing_holds_on_a_read_only_server_and_clean_up_waits() {
+fn read_only_server_gives_no_lease_and_clean_up_waits() {
     let mut world = connected(1);
     world.claim();
     let n = world.delete_guaranteed("/a");
@@ -82,7 +82,7 @@ fn nothing_holds_on_a_read_only_server_and_clean_up_waits() {
 }
 
 #[test]
-fn its_session_is_presented_to_nobody_and_does_not_expire() {
+fn read_only_session_is_not_presented_and_does_not_expire() {
     let mut world = connected(1);
     let n = world.watch(WatchKind::Data, "/a");
     let frame = world.take(OpCode::GetData);
@@ -105,7 +105,7 @@ fn its_session_is_presented_to_nobody_and_does_not_expire() {
 }
 
 #[test]
-fn a_session_that_exists_does_not_go_to_a_read_only_server() {
+fn existing_session_rejects_a_read_only_server() {
     let mut world = world(1);
     world.bring_up();
     world.cut();
@@ -117,7 +117,7 @@ fn a_session_that_exists_does_not_go_to_a_read_only_server() {
 }
 
 #[test]
-fn others_are_asked_ever_more_rarely_and_the_first_that_takes_writes_is_gone_to() {
+fn probes_slow_down_and_the_first_writable_server_is_used() {
     let mut world = connected(3);
     let (own, start) = (world.attempts()[0].1.clone(), world.now());
     let mut before = start;
@@ -161,7 +161,7 @@ fn others_are_asked_ever_more_rarely_and_the_first_that_takes_writes_is_gone_to(
 
 /// Watches need no quorum: they are set, re-armed and removed there as elsewhere.
 #[test]
-fn streams_are_had_and_given_up_there_as_elsewhere() {
+fn streams_are_set_and_removed_on_a_read_only_server() {
     let mut world = connected(1);
     let [one, all] = [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive]
         .map(|mode| world.stream(mode, if mode == AddWatchMode::Persistent { "/a" } else { "/b" }));
@@ -189,7 +189,7 @@ fn streams_are_had_and_given_up_there_as_elsewhere() {
 }
 
 #[test]
-fn without_other_servers_nobody_is_asked() {
+fn probes_are_not_sent_without_other_servers() {
     let mut world = connected(1);
     world.advance(PROBE_PAUSE_MAX * 5);
     assert!(probes(&world).is_empty() && world.session.is_connected());
@@ -203,7 +203,7 @@ fn without_other_servers_nobody_is_asked() {
 /// Such a server may have logged what no quorum has agreed to: all others would refuse whoever
 /// has seen that, for ever.
 #[test]
-fn a_session_is_not_bound_to_what_a_read_only_server_has_said() {
+fn zxid_of_a_read_only_server_is_not_kept() {
     let mut world = World::with(|settings| settings.allow_read_only = true);
     world.open();
     world.respond(&read_only());

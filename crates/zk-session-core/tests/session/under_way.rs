@@ -15,7 +15,7 @@ fn set(world: &mut World, path: &str, len: usize) {
 
 /// A heartbeat that waits behind the arming of watches comes behind requests with larger numbers.
 #[test]
-fn a_heartbeat_that_was_held_up_is_no_answer_left_out() {
+fn delayed_heartbeat_is_not_taken_for_a_skipped_reply() {
     let mut world = World::served(&["/a"]);
     world.claim();
     for n in 0..400 {
@@ -36,7 +36,7 @@ fn a_heartbeat_that_was_held_up_is_no_answer_left_out() {
 }
 
 #[test]
-fn credentials_behind_megabytes_do_not_send_them_all_at_once() {
+fn queued_writes_stay_bounded_when_credentials_are_added() {
     let mut world = World::up();
     let sent = |world: &World| world.session.stats(world.instant()).bytes_sent;
     for _ in 0..200 {
@@ -48,7 +48,7 @@ fn credentials_behind_megabytes_do_not_send_them_all_at_once() {
 
 /// It is the last word: nothing has to go past it, and the server is to have it in time.
 #[test]
-fn the_request_to_close_does_not_wait_for_answers() {
+fn close_request_does_not_wait_for_earlier_replies() {
     let mut world = World::up();
     for n in 0..6000 {
         world.create(&format!("/ephemeral-of-some-service/{n}"));
@@ -66,7 +66,7 @@ fn the_request_to_close_does_not_wait_for_answers() {
 
 /// The driver asks for more only if it was told that there is more.
 #[test]
-fn watches_are_armed_again_without_waiting_for_answers() {
+fn watches_are_reregistered_without_waiting_for_replies() {
     let mut world = World::served(&["/a"]);
     for n in 0..400 {
         world.watch(WatchKind::Exists, &format!("/{}/{n}", "long".repeat(2500)));
@@ -97,7 +97,7 @@ fn watches_are_armed_again_without_waiting_for_answers() {
 
 /// Back before the lease is over, at an ensemble that takes its time to agree.
 #[test]
-fn a_lease_that_can_still_be_renewed_is_waited_for() {
+fn connection_is_kept_while_the_lease_can_still_be_renewed() {
     for (back, latency) in [(2800, 1200), (3000, 1050), (3200, 900), (3400, 600)] {
         let mut world = World::up();
         world.advance(ms(1000));
@@ -119,7 +119,7 @@ fn a_lease_that_can_still_be_renewed_is_waited_for() {
 }
 
 #[test]
-fn a_server_that_declines_every_removal_is_not_asked_for_ever() {
+fn watch_removal_is_not_repeated_after_a_refusal() {
     let mut world = World::served(&["/a"]);
     world.unanswered.insert(OpCode::RemoveWatches.code());
     let watch = world.watch(WatchKind::Data, "/a");
@@ -138,7 +138,7 @@ fn a_server_that_declines_every_removal_is_not_asked_for_ever() {
 
 /// Before the driver has told the time, by which it happens.
 #[test]
-fn detaching_without_a_session_is_not_told_as_closing() {
+fn detach_without_a_session_ends_as_detached() {
     let mut world = World::new();
     world.tick();
     world.session.detach(world.instant());

@@ -242,7 +242,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_server_watches_what_is_wanted_and_everybody_hears(
+    fn server_holds_the_wanted_watches_and_delivers_all_events(
         steps in prop::collection::vec(step(), 1..60),
         is_old in any::<bool>(),
     ) {
