@@ -1,4 +1,4 @@
-//! Credentials.
+//! Authentication: credentials, and the replies to them.
 
 use bytes::Bytes;
 use proto::{AuthPacket, ErrorCode, OpCode};

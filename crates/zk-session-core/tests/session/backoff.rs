@@ -1,4 +1,4 @@
-//! How often servers are tried, and which.
+//! Back-off between connection attempts, and the choice of the server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -152,7 +152,7 @@ fn server_behind_the_session_is_skipped_for_a_while() {
     world.cut();
     world.open();
     let behind = world.attempts().last().unwrap().1.clone();
-    world.cut(); // it is behind what this session has seen, and closes without a word
+    world.cut(); // it is behind the session's zxid and closes without a reply
     let until = world.now() + BEHIND_SKIP;
     world.servers = Servers::Refuse;
     world.advance(ms(60_000));
@@ -167,7 +167,7 @@ fn server_behind_the_session_is_skipped_for_a_while() {
 }
 
 proptest! {
-    /// Whatever servers do, attempts never come thick and fast.
+    /// The rate of connection attempts is bounded for every behaviour of the servers.
     #[test]
     fn attempt_rate_is_bounded_for_any_server_behaviour(
         seed in any::<u64>(),
@@ -188,7 +188,7 @@ proptest! {
             }
         }
         let times: Vec<Duration> = world.attempts().iter().map(|(at, _)| *at).collect();
-        // A test's cut ends connections that have held; only those begin the back-off anew.
+        // The test also closes connections that were stable. Only those restart the back-off.
         let most = times.iter().map(|from| {
             times.iter().filter(|at| (*from..*from + ms(1000)).contains(at)).count()
         });
@@ -197,7 +197,7 @@ proptest! {
     }
 }
 
-/// The six steps below the largest one, and a dozen draws below that which are all short.
+/// Six attempts at the steps below the largest one, and a dozen short pauses drawn below that one.
 const ATTEMPTS_A_SECOND: usize = 20;
 
 #[test]
@@ -205,7 +205,7 @@ fn new_server_list_moves_the_session_only_when_needed() {
     let list = |ports: std::ops::RangeInclusive<u16>| -> Vec<Host> {
         ports.map(|port| Host::new("h", port)).collect()
     };
-    // The same servers: nothing happens.
+    // With the same servers, the connection stays.
     let mut world = three(4);
     world.bring_up();
     world.session.update_servers(world.instant(), list(1..=3));
@@ -215,7 +215,8 @@ fn new_server_list_moves_the_session_only_when_needed() {
     world.advance(ms(100));
     assert!(world.session.is_connected(), "no servers are no list");
 
-    // Others: it moves, quickly, and the session lives on. What was sent is in doubt.
+    // With other servers, the session reconnects quickly and survives. The outcome of sent requests
+    // is unknown.
     let write = world.create("/a");
     world.session.update_servers(world.instant(), list(7..=9));
     let moved = world.now();
@@ -231,7 +232,7 @@ fn new_server_list_moves_the_session_only_when_needed() {
     world.advance(ms(3000));
     assert!(world.attempts()[1..].iter().all(|(_, host)| host.port() >= 7));
 
-    // While there is no connection the list is just taken over.
+    // Without a connection, the session only adopts the list.
     world.session.update_servers(world.instant(), list(4..=4));
     world.advance(ms(100));
     let tried = world.attempts().len();
@@ -247,7 +248,7 @@ fn handshake_reply_of_an_abandoned_server_is_ignored() {
     world.open();
     world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);
     world.settle();
-    world.respond(&acceptance(6000)); // it had been on its way
+    world.respond(&acceptance(6000)); // the reply was already in flight
     assert!(!world.session.is_connected() && world.events().is_empty());
     world.bring_up();
     assert_eq!(world.attempts().last().unwrap().1.name(), "new");
@@ -256,7 +257,7 @@ fn handshake_reply_of_an_abandoned_server_is_ignored() {
     world.finish();
 }
 
-/// A server that has served is gone back to before those that could not be reached.
+/// The session tries a server that has served it before servers that it could not reach.
 #[test]
 fn last_server_that_served_is_tried_first() {
     for seed in 0..20 {
@@ -268,14 +269,14 @@ fn last_server_that_served_is_tried_first() {
             world.open();
             last = world.attempts().pop().unwrap().1;
         }
-        world.respond(&acceptance(6000)); // the third, after two that were not there
+        world.respond(&acceptance(6000)); // the third server, after two unreachable ones
         world.answered.insert(OpCode::Ping.code());
         world.advance(T);
         world.cut();
         world.open();
         assert_eq!(world.attempts().pop().unwrap().1, last, "the only one that ever served");
 
-        // It takes the session and does not keep it: now all are alike, and take turns.
+        // It accepts the session and loses it at once. Now all servers rank alike and are tried in turn.
         world.respond(&acceptance(6000));
         let mut turns = BTreeSet::new();
         for _ in 0..3 {

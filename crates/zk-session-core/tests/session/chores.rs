@@ -1,4 +1,4 @@
-//! What must be removed from the server, whatever happens meanwhile.
+//! Clean-up: guaranteed deletes and sweeps, which the session repeats until a server answers them.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ fn missing_node_is_success_only_after_a_lost_attempt() {
 
     let n = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &()); // was not attempted
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &()); // the server did not attempt it
     world.advance(T / 5);
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::NO_NODE, &());
@@ -138,7 +138,7 @@ fn sweep_with_an_oversized_list_is_not_repeated() {
     let failed = SessionEvent::CleanUpFailed { path: "/p".to_owned(), code };
     assert!(world.events().contains(&failed));
     world.bring_up();
-    let frame = world.take(OpCode::Delete); // the others go on
+    let frame = world.take(OpCode::Delete); // other clean-up continues
     world.answer(&frame, 9, ErrorCode::OK, &());
     assert!(world.is_ok(patient) && world.ops().is_empty());
     world.finish();
@@ -278,7 +278,7 @@ fn sweep_backlog_takes_long_lists_and_skips_oversized_names() {
     assert!(world.frames.iter().all(|frame| frame.path().len() < 64));
 }
 
-/// Otherwise n deletes that a busy server puts off become n * n / 2.
+/// Otherwise n deletes that a busy server throttles would become n * n / 2 requests.
 #[test]
 fn new_delete_does_not_hasten_the_retry_of_a_throttled_one() {
     let mut world = World::up();
@@ -321,7 +321,7 @@ fn clean_up_beyond_its_byte_limits_ends_the_session() {
     assert_eq!(refused, Err((ErrorKind::LimitReached("QUEUED_BYTES_MAX"), Outcome::Unknown)));
     world.settle();
     assert_eq!(world.events(), [SessionEvent::CleanUpBacklog { nodes: 1 }]);
-    // Beyond both limits nothing is kept, and the session does not live on for its nodes.
+    // Beyond both limits, no clean-up is kept and the session ends, so that its nodes do not stay.
     let mut count = most + 1;
     let closed = loop {
         match world.session.delete_guaranteed(world.instant(), &path(count), None) {

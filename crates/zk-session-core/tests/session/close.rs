@@ -1,4 +1,4 @@
-//! The end that the client wants.
+//! Closing of the session by the client.
 
 use std::time::Duration;
 
@@ -45,8 +45,8 @@ fn requests_after_close_are_rejected() {
     world.finish();
 }
 
-/// What must be answered before it can go on is seen to first, or it would be lost: a node
-/// that is not ephemeral stays when the session ends.
+/// Clean-up that needs an answer before its next request is sent completely before the close.
+/// Otherwise it would be lost: a node that is not ephemeral stays when the session ends.
 #[test]
 fn multi_step_clean_up_is_sent_before_close() {
     let mut world = World::up();
@@ -76,7 +76,7 @@ fn clean_up_delays_close_for_at_most_half_the_close_timeout() {
     for _ in 0..2 {
         let frame = world.take(OpCode::Delete);
         world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
-        world.close(); // again changes nothing
+        world.close(); // a repeated close has no effect
         world.advance(ms(1200));
     }
     let frame = world.take(OpCode::Delete);
@@ -95,13 +95,13 @@ fn close_is_sent_when_connected_even_with_zero_timeout() {
     let mut world = World::with(|settings| settings.close_timeout = Duration::ZERO);
     world.bring_up();
     world.close();
-    world.tick(); // as the driver does: time first, then what is to be written
+    world.tick(); // as the driver does: timeouts first, then writes
     assert_eq!(world.ops(), [OpCode::CloseSession]);
     world.finish();
 }
 
-/// A server that says something after it was told to close, and then nothing any more, is given
-/// up like any other: the deadline for that must not stay in the past.
+/// A server that sends a reply after the close request and then falls silent is left like any
+/// silent server. The deadline for this must not stay in the past.
 #[test]
 fn server_that_falls_silent_during_close_is_left() {
     let mut world = World::with(|settings| settings.close_timeout = ms(60_000));

@@ -1,4 +1,4 @@
-//! Requests whose time is over.
+//! Request timeouts, stalled servers, and limits on pending requests and credentials.
 
 use proto::{ErrorCode, OpCode, Stat};
 use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
@@ -11,7 +11,7 @@ fn patient(timeout: u64) -> World {
     World::with(|settings| settings.request_timeout = Some(ms(timeout)))
 }
 
-/// A request with a deadline of its own.
+/// Submits a request with its own deadline.
 fn within(world: &mut World, timeout: u64) -> u32 {
     let (to, deadline) = (world.number(), world.instant() + ms(timeout));
     let waiter = Waiter { to: to.clone(), deadline: Some(deadline) };
@@ -47,7 +47,7 @@ fn sent_request_times_out_and_its_late_reply_is_ignored() {
     assert_eq!(*world.failure(write), (ErrorKind::TimedOut, Outcome::Unknown));
     assert_eq!(*world.failure(read), (ErrorKind::TimedOut, Outcome::NotApplied));
     assert!(world.reply(later).is_none());
-    // The late answers are known, and nobody is told twice.
+    // The session still matches the late replies, and no caller gets a second answer.
     for op in [OpCode::Create2, OpCode::GetData, OpCode::Create2] {
         let frame = world.take(op);
         world.answer(&frame, 7, ErrorCode::OK, &());
@@ -144,7 +144,7 @@ fn clean_up_is_sent_after_earlier_creates() {
     world.finish();
 }
 
-/// A server of a pair that answers pings, and requests only if told to.
+/// Connects to a server that answers pings by itself, and other requests only when the test does.
 fn stalled(hosts: u16) -> World {
     let mut world = World::with(|settings| {
         settings.hosts = (1..=hosts).map(|port| zk_session_core::Host::new("h", port)).collect();
@@ -181,12 +181,12 @@ fn server_that_answers_only_pings_is_left_for_another() {
 fn unanswered_request_fails_though_throttled_replies_arrive() {
     let mut world = stalled(1);
     let lost = world.create("/a");
-    world.take(OpCode::Create2); // whose answer is swallowed on the way
+    world.take(OpCode::Create2); // its reply is lost
     let asked = world.now();
     while world.now() < asked + T - ms(1) {
         let n = world.get("/b");
         let get = world.take(OpCode::GetData);
-        world.answer(&get, -1, ErrorCode::THROTTLED_OP, &()); // it may overtake
+        world.answer(&get, -1, ErrorCode::THROTTLED_OP, &()); // throttled replies may overtake
         assert_eq!(world.failure(n).0, ErrorKind::Server(ErrorCode::THROTTLED_OP));
         world.advance(ms(599));
     }

@@ -1,4 +1,4 @@
-//! A session that goes from one client to the next.
+//! Handing a session over from one client to another.
 
 use proto::OpCode;
 use zk_session_core::{

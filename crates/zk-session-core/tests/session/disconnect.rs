@@ -1,4 +1,4 @@
-//! What a lost connection does to requests.
+//! Outcomes of requests when the connection is lost.
 
 use bytes::BytesMut;
 use proto::OpCode;

@@ -1,4 +1,4 @@
-//! A session of which nobody has heard for too long is over, by our own clock.
+//! Local expiry: the client's own clock ends a session that no server has answered for too long.
 
 use proto::{ErrorCode, OpCode};
 use zk_session_core::{LossCause, Outcome, SessionEnd, SessionEvent};
@@ -116,8 +116,8 @@ fn session_that_was_never_created_does_not_expire() {
     }
 }
 
-/// A slow server, which answers in order one request each 20 ms of 1,000 that were made at
-/// once. It counts what it has received, and goes on hearing of this session.
+/// A slow server answers 1,000 requests in order, one every 20 ms. Received packets keep the session
+/// alive at the server, so the client keeps sending pings.
 #[test]
 fn session_survives_a_long_queue_at_a_slow_server() {
     let mut world = World::up();

@@ -1,4 +1,4 @@
-//! The first frame each way.
+//! The handshake: the first frame in each direction.
 
 use bytes::BytesMut;
 use proto::{ErrorCode, OpCode, ReplyHeader};
@@ -18,7 +18,7 @@ fn connect_request_for_a_new_session_is_encoded_exactly() {
     expected.extend([0; 8]); // session id
     expected.extend([0, 0, 0, 16]);
     expected.extend([0; 16]);
-    expected.push(0); // a read-only server will not do
+    expected.push(0); // read-only servers are not accepted
     assert_eq!(world.transmitted[..], expected);
     world.finish();
 }
@@ -174,8 +174,8 @@ fn silent_server_is_left_after_its_share_of_the_timeout() {
     world.finish();
 }
 
-/// Java divides the session timeout by the number of servers: with nine there is no time left
-/// for a slow look-up of a name.
+/// Java divides the session timeout by the number of servers. With nine servers, that leaves no
+/// time for a slow name lookup.
 #[test]
 fn connection_attempt_gets_a_second_with_nine_servers() {
     let mut world = World::with(|settings| {
@@ -225,7 +225,7 @@ fn oversized_handshake_reply_is_rejected_and_discarded() {
 
 #[test]
 fn silent_only_server_is_retried_before_the_lease_ends() {
-    // A ZooKeeper that is starting up may take a connection and forget about it.
+    // A ZooKeeper server that is starting may accept a connection and never answer on it.
     let mut world = World::served(&[]);
     world.claim();
     world.prove();

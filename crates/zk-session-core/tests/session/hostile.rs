@@ -1,5 +1,5 @@
-//! A peer that does what it likes: a panic is a bug of ours, and all it can do is
-//! to cost the connection.
+//! A peer that sends arbitrary bytes. A panic is a bug of the client. The worst effect of the peer
+//! is the loss of the connection.
 
 use bytes::{BufMut, BytesMut};
 use proptest::prelude::*;
@@ -12,26 +12,26 @@ use crate::server;
 
 const FRAME_LEN_MAX: usize = 4096;
 
-/// What the peer does next.
+/// Next action of the peer.
 #[derive(Clone, Debug)]
 enum Act {
-    /// The answer that it should give, to the request at this place.
+    /// The correct answer to the request at this position.
     Answer(usize),
-    /// The same, cut short and not gone on with.
+    /// The first bytes of the correct answer, without the rest.
     Truncated(usize, usize),
-    /// The same in pieces, with time between them.
+    /// The correct answer in pieces, with pauses between them.
     Pieces(usize, usize),
-    /// A reply with this header and body to the request at this place.
+    /// A reply with this header and body to the request at this position.
     Reply(usize, i64, i32, Vec<u8>),
-    /// A reply to nothing.
+    /// A reply to no request.
     Stray(i32, Vec<u8>),
     /// A notification with this body.
     Event(Vec<u8>),
-    /// A list with this count, and with names of this length.
+    /// A list that announces this count, and a name of this length.
     List(usize, i32, i32),
     Notify(i32, String),
     Garbage(Vec<u8>),
-    /// A frame that announces so much.
+    /// A frame that announces this length.
     Length(i32),
     Accept(i32, i64),
     Reject,
@@ -69,7 +69,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// The answer a good server would give to the request at this place.
+/// Returns the correct answer to the request at this position.
 fn answer(world: &mut World, at: usize) -> Option<BytesMut> {
     let frame = world.frames.remove(at)?;
     let mut out = BytesMut::new();
@@ -163,7 +163,7 @@ fn perform(world: &mut World, act: &Act) {
     }
 }
 
-/// Gives the session something to wait for.
+/// Submits a request, so that the session waits for an answer.
 fn ask(world: &mut World, turn: usize) {
     if world.session.ended().is_some() {
         return;
@@ -214,8 +214,8 @@ proptest! {
     }
 }
 
-/// Every answer of a dialogue cut short at every byte: a connection that ends
-/// there is lost, and one that goes on with the rest is not.
+/// All replies of a dialogue arrive in two pieces, split at every byte in turn. The session accepts
+/// them and stays connected.
 #[test]
 fn replies_split_at_any_byte_are_accepted() {
     let dialogue = |cut: usize| {

@@ -1,4 +1,4 @@
-//! Bounds.
+//! Limits on requests, bytes, frames and durations.
 
 use std::time::Duration;
 
@@ -114,7 +114,8 @@ fn frame_longer_than_the_client_limit_closes_the_connection() {
     world.finish();
 }
 
-/// It is told to who has asked for it: to nobody else, whose requests may succeed next time.
+/// Only the caller of the oversized reply gets `AnswerTooLarge`. The other callers get
+/// `ConnectionLost`, because their requests may succeed on a retry.
 #[test]
 fn oversized_reply_fails_only_its_own_request_as_too_large() {
     let mut world = World::with(|settings| settings.frame_len_max = 1000);
@@ -129,7 +130,7 @@ fn oversized_reply_fails_only_its_own_request_as_too_large() {
     assert_eq!(*world.failure(read), (lost.clone(), Outcome::NotApplied));
     assert_eq!(*world.failure(write), (lost.clone(), Outcome::Unknown));
 
-    // What says no number that was asked for blames nobody.
+    // An oversized frame with an unknown xid fails the pending requests with `ConnectionLost`.
     for head in [-1_i32, 0, 999] {
         world.bring_up();
         let read = world.get("/a");
@@ -144,7 +145,7 @@ fn oversized_reply_fails_only_its_own_request_as_too_large() {
     world.finish();
 }
 
-/// The frame that arms a watch again is longer than the request that has set it.
+/// The frame that re-registers a watch is longer than the request that set it.
 #[test]
 fn watch_too_long_to_reregister_is_rejected() {
     let mut world = World::up();
@@ -153,7 +154,7 @@ fn watch_too_long_to_reregister_is_rejected() {
     let path = |len: usize| format!("/{}", "x".repeat(len - 1));
     let refused = world.try_submit(&get(&path(longest + 1), true), Some(WatchKind::Data));
     assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
-    world.submit(&get(&path(longest + 1), false), None); // as such it is not too long
+    world.submit(&get(&path(longest + 1), false), None); // without a watch, the path is not too long
     let frame = world.take(OpCode::GetData);
     world.answer(&frame, 9, ErrorCode::NO_NODE, &());
     let n = world.submit(&get(&path(longest), true), Some(WatchKind::Data));

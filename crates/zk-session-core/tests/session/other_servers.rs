@@ -1,4 +1,4 @@
-//! A server that is well is found, whatever the others do, and before the session is over.
+//! The session finds a healthy server before it expires, regardless of the other servers.
 
 use std::io;
 
@@ -22,7 +22,7 @@ fn asked_now(world: &World) -> u16 {
     ports(world).last().copied().unwrap()
 }
 
-/// Up at one of two servers, of which the other was away for a moment at the start.
+/// Connects to one of two servers, after the other one refused a connection at the start.
 fn up_at_the_only_one_that_served() -> World {
     let mut world = hosts(2, 1);
     world.tick();
@@ -56,7 +56,7 @@ fn stalled_or_silent_server_is_left_for_the_other() {
     }
 }
 
-/// Its kernel takes connections, and nobody answers.
+/// The kernel of a frozen server accepts connections, and its process answers none.
 #[test]
 fn frozen_server_leaves_a_third_of_the_timeout_for_the_other() {
     let mut world = up_at_the_only_one_that_served();
@@ -94,7 +94,7 @@ fn read_only(timeout_ms: i32) -> ConnectResponse {
     ConnectResponse { read_only: Some(true), ..acceptance(timeout_ms) }
 }
 
-/// The third one, which has just served, refuses for twelve seconds and is well again.
+/// The healthy server, which served last, fails all attempts for twelve seconds and then recovers.
 #[test]
 fn healthy_server_is_found_beside_read_only_and_silent_ones() {
     for (seed, turned) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
@@ -129,7 +129,7 @@ fn healthy_server_is_found_beside_read_only_and_silent_ones() {
     }
 }
 
-/// Who waits for a first connection does so for ten seconds unless told otherwise.
+/// By default, a caller waits ten seconds for the first connection.
 #[test]
 fn second_server_is_tried_soon_when_the_first_is_silent() {
     let mut world = World::with(|settings| {

@@ -1,4 +1,4 @@
-//! A process that did not run for a while says so, and does not blame the servers.
+//! After a pause of the process, errors name the pause and do not blame the servers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use zk_session_core::{Host, LossCause, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ms};
 
-/// How late the process is that stopped for `by`, when nothing but a ping was due meanwhile.
+/// Returns the delay of the next deadline, a ping, if the process stops now for `by`.
 fn late(world: &mut World, by: Duration) -> Duration {
     world.now() + by - world.deadline().unwrap()
 }
@@ -117,7 +117,7 @@ fn late_lease_claim_is_not_reported_as_a_pause() {
     let mut world = World::served(&["/n"]);
     let due = world.deadline().unwrap();
     world.advance_to(due - ms(1));
-    // From now on a ping is due that was not before.
+    // The claim makes a ping due that was not due before.
     world.session.claim_lease();
     world.tick();
     world.servers = Servers::Refuse;

@@ -1,4 +1,4 @@
-//! Signs of life, in both directions.
+//! Pings, and the detection of silent connections.
 
 use bytes::{Bytes, BytesMut};
 use proto::{DataReply, ErrorCode, EventType, OpCode, SetData, Stat};
@@ -40,7 +40,7 @@ fn ping_is_not_repeated_while_one_is_outstanding() {
     world.advance(ms(2000));
     for _ in 0..2 {
         world.advance(ms(1500));
-        world.notify(EventType::NODE_CREATED, "/x"); // the connection lives
+        world.notify(EventType::NODE_CREATED, "/x"); // the connection is alive
     }
     assert_eq!(world.times(OpCode::Ping), [ms(2000)]);
     world.deliver(&pong());
@@ -75,7 +75,7 @@ fn ping_interval_is_capped_with_a_long_timeout() {
 fn connection_closes_two_thirds_of_timeout_after_last_byte() {
     let mut world = World::up();
     world.advance(ms(1000));
-    // A byte of a frame that never becomes whole.
+    // The first byte of a frame that is never completed.
     world.deliver(&[0]);
     let last = world.now();
     world.advance(ms(3999));
@@ -86,8 +86,8 @@ fn connection_closes_two_thirds_of_timeout_after_last_byte() {
     world.finish();
 }
 
-/// A runtime that was blocked, a process that was paused: nothing came, and nothing was
-/// asked for.
+/// After a blocked runtime or a paused process, the session has received no bytes, but it has sent
+/// no ping either.
 #[test]
 fn idle_server_is_pinged_before_its_connection_is_closed() {
     let mut world = World::up();
@@ -126,7 +126,7 @@ fn slowly_arriving_reply_keeps_the_connection() {
         assert!(world.now() > T * 9 && world.session.is_connected());
         assert!(world.is_ok(read));
 
-        // The server, which has not been answering, has been hearing of the client.
+        // The server has received pings, although it has not answered them.
         let pings = world.times(OpCode::Ping);
         assert!(pings.len() > 9 && pings.windows(2).all(|pair| pair[1] - pair[0] <= T / 2));
         let long_ago = world.now();
@@ -141,7 +141,7 @@ fn slowly_arriving_reply_keeps_the_connection() {
     }
 }
 
-/// The signs of life are not behind what waits for a slow line (kazoo: "responses choke pings").
+/// Pings and heartbeats do not wait behind requests for a slow line (kazoo: "responses choke pings").
 #[test]
 fn lease_and_session_survive_queued_megabytes() {
     let mut world = World::up();
@@ -161,7 +161,7 @@ fn lease_and_session_survive_queued_megabytes() {
         .collect();
     let (began, mut requests): (_, usize) = (world.now(), 0);
     while world.reply(asked[99]).is_none() {
-        world.room = 20_000; // two hundred kilobytes a second
+        world.room = 20_000; // 200 kB a second
         world.settle();
         world.advance(ms(100));
         assert!(world.session.is_connected() && world.lease().is_some(), "{:?}", world.now());
@@ -174,7 +174,7 @@ fn lease_and_session_survive_queued_megabytes() {
     world.finish();
 }
 
-/// Nothing is answered with the zxid of now before all that happened until now is told.
+/// No reply may carry the current zxid before the session has the events of all earlier changes.
 #[test]
 fn credentials_and_set_watches_are_never_overtaken() {
     let mut world = World::up();
@@ -200,7 +200,7 @@ fn credentials_and_set_watches_are_never_overtaken() {
     let mut ops = Vec::new();
     while let Some(frame) = world.frames.pop_front() {
         ops.push(frame.op);
-        world.serve(&frame); // with so many bytes under way the rest waits for answers
+        world.serve(&frame); // with so many bytes in flight the rest waits for replies
     }
     let armed = ops.iter().rposition(|op| *op == OpCode::SetWatches).unwrap();
     let proof = ops.iter().position(|op| *op == OpCode::Multi).unwrap();
@@ -225,8 +225,8 @@ fn session_expires_when_a_started_reply_never_completes() {
     world.finish();
 }
 
-/// The reads of a busy client end anywhere, and so within a frame nearly always; and an
-/// event may come in pieces.
+/// The reads of a busy client nearly always end within a frame, and an event may arrive in
+/// pieces.
 #[test]
 fn endless_events_do_not_keep_an_unanswering_connection() {
     let mut event = BytesMut::new();
@@ -258,7 +258,7 @@ fn sent_requests_alone_do_not_keep_the_connection() {
     world.finish();
 }
 
-/// A socket takes megabytes at once, and nothing goes past what it has taken.
+/// A socket accepts megabytes at once, and no packet can overtake the bytes it has accepted.
 #[test]
 fn bytes_in_flight_are_bounded_to_let_pings_through() {
     let mut world = World::up();
@@ -292,7 +292,7 @@ fn bytes_in_flight_are_bounded_to_let_pings_through() {
     world.finish();
 }
 
-/// A server may grant weeks, whatever was asked for.
+/// A server may grant a timeout of weeks, regardless of the requested one.
 #[test]
 fn silence_limit_is_capped_with_a_long_granted_timeout() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! On a server without a quorum.
+//! Sessions on a read-only server, which has no quorum.
 
 use proto::{AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SetWatches2};
 use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
@@ -7,7 +7,7 @@ use zk_session_core::{Notice, WatchKind};
 
 use crate::harness::{ID, Seen, T, World, acceptance, ms};
 
-/// The id of a read-only server's own session.
+/// Id of a read-only server's local session.
 const LOCAL: i64 = 0x2_0000_0009;
 
 fn read_only() -> ConnectResponse {
@@ -23,7 +23,7 @@ fn world(hosts: u16) -> World {
     world
 }
 
-/// A session on a read-only server.
+/// Creates a session that is connected to a read-only server.
 fn connected(hosts: u16) -> World {
     let mut world = world(hosts);
     world.open();
@@ -100,7 +100,7 @@ fn read_only_session_is_not_presented_and_does_not_expire() {
     world.respond(&acceptance(6000));
     assert!(!world.session.is_read_only());
     assert!(matches!(world.events().last(), Some(SessionEvent::Connected { session_id: ID, .. })));
-    world.take(OpCode::SetWatches); // the watch has come along
+    world.take(OpCode::SetWatches); // the watch is re-registered
     world.finish();
 }
 
@@ -138,7 +138,7 @@ fn probes_slow_down_and_the_first_writable_server_is_used() {
     assert_eq!(hosts.len(), 2, "both of them, in turn");
     assert!(before > start + PROBE_PAUSE_MAX, "the pauses grow");
 
-    // Nobody answers: the next one is asked all the same.
+    // Without an answer to the last probe, the session still probes the next server.
     world.advance(PROBE_PAUSE_MAX * 3);
     let asked = probes(&world);
     assert!(asked.len() >= 16, "{}", asked.len());
@@ -159,7 +159,8 @@ fn probes_slow_down_and_the_first_writable_server_is_used() {
     world.finish();
 }
 
-/// Watches need no quorum: they are set, re-armed and removed there as elsewhere.
+/// Watches need no quorum. They are set, re-registered and removed on a read-only server as on any
+/// other.
 #[test]
 fn streams_are_set_and_removed_on_a_read_only_server() {
     let mut world = connected(1);
@@ -178,7 +179,7 @@ fn streams_are_set_and_removed_on_a_read_only_server() {
     world.notify(proto::EventType::NODE_CREATED, "/b/c");
     world.cut();
 
-    // The next one has a quorum, and knows of nothing.
+    // The next server has a quorum and does not hold the watches.
     world.bring_up();
     let rearmed: SetWatches2<'_> = world.frames[0].read();
     assert_eq!(rearmed.persistent_recursive, ["/b"]);
@@ -200,8 +201,8 @@ fn probes_are_not_sent_without_other_servers() {
     world.finish();
 }
 
-/// Such a server may have logged what no quorum has agreed to: all others would refuse whoever
-/// has seen that, for ever.
+/// A read-only server may have logged transactions that no quorum has agreed to. All other servers
+/// would reject a session with such a zxid forever.
 #[test]
 fn zxid_of_a_read_only_server_is_not_kept() {
     let mut world = World::with(|settings| settings.allow_read_only = true);

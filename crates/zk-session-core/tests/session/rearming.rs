@@ -1,4 +1,4 @@
-//! Watches on a new connection.
+//! Re-registration of watches on a new connection.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use zk_session_core::{LossCause, Outcome};
 
 use crate::harness::{Seen, Servers, World, ms};
 
-/// Sets a watch and has it answered with this code.
+/// Sends a request with a watch and answers it with this code.
 fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
     let n = world.watch(kind, path);
     let frame = world.frames.pop_front().unwrap();
@@ -16,7 +16,8 @@ fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
     n
 }
 
-/// kazoo #170: watches were not set again; kazoo #218, go #83: requests got between.
+/// In kazoo #170, watches were not re-registered. In kazoo #218 and go #83, queued requests were
+/// sent before the watches were set.
 #[test]
 fn watches_are_reregistered_after_auth_and_before_requests() {
     let mut world = World::up();
@@ -109,7 +110,7 @@ fn many_watches_are_reregistered_in_frames_below_the_limit() {
     world.finish();
 }
 
-/// zookeeper-client K2: more than 128 KiB of watched paths ended the session.
+/// zookeeper-client K2: the session ended with more than 128 KiB of watched paths.
 #[test]
 fn k2_hundred_thousand_watches_survive_a_reconnect() {
     let mut world = World::up();
@@ -125,7 +126,7 @@ fn k2_hundred_thousand_watches_survive_a_reconnect() {
     world.bring_up();
     let rearming: Vec<_> = world.frames.drain(..).collect();
     let bytes: usize = rearming.iter().map(|frame| frame.body.len()).sum();
-    // The paths with their lengths, and 28 bytes for each chunk of 128 KiB.
+    // Each path has 64 bytes with its length, and each chunk of 128 KiB adds 20 bytes.
     assert_eq!(rearming.len(), 49);
     assert_eq!(bytes, count * 64 + rearming.len() * (8 + 3 * 4));
     for frame in &rearming {

@@ -1,4 +1,4 @@
-//! Servers that refuse, and peers that are no ZooKeeper servers.
+//! Servers that refuse connections, and peers that are not ZooKeeper servers.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::harness::{Seen, T, World, ms};
 const REFUSED: LossCause = LossCause::Unreachable(io::ErrorKind::ConnectionRefused);
 const TLS: LossCause = LossCause::NotZooKeeper(PeerProtocol::Tls);
 const HTTP: LossCause = LossCause::NotZooKeeper(PeerProtocol::Http);
-/// An alert: unexpected message.
+/// TLS alert `unexpected_message`.
 const TLS_ALERT: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 10];
 
 fn world(servers: u16, refused_timeout: Option<Duration>) -> World {
@@ -28,7 +28,7 @@ fn refused(world: &World) -> Vec<(Duration, LossCause)> {
     world.log.iter().filter_map(refusal).collect()
 }
 
-/// The next attempt is made, and fails.
+/// Advances to the next connection attempt and lets it fail.
 fn fail(world: &mut World, cause: LossCause) {
     world.advance_to_deadline();
     world.cut_for(cause);
@@ -198,7 +198,7 @@ fn server_that_rejects_a_session_is_not_probed_for_tls() {
     let mut world = World::up();
     world.cut();
     world.open();
-    world.cut(); // as one that is behind what the session has seen
+    world.cut(); // as a server does that is behind the session's zxid
     assert!(!world.log.iter().any(|(_, seen)| matches!(seen, Seen::ProbeTls(_))));
     world.finish();
 }

@@ -1,4 +1,4 @@
-//! Watches nobody wants any more: what the server is told, and what not.
+//! Removal of dropped watches from the server.
 
 use proto::{
     AddWatchMode, AddWatchReply, ChildList, ChildrenReply, DataReply, ErrorCode, EventType, OpCode,
@@ -12,7 +12,7 @@ use crate::harness::{Server, Servers, World, ms};
 const ONE: AddWatchMode = AddWatchMode::Persistent;
 const ALL: AddWatchMode = AddWatchMode::PersistentRecursive;
 
-/// What the server was asked to remove, a while later.
+/// Advances time by 150 ms and returns all removals that the server has received.
 fn removals(world: &mut World) -> Vec<(String, WatcherType)> {
     world.advance(ms(150));
     let removals = world.seen.iter().filter(|(_, frame)| frame.op == OpCode::RemoveWatches);
@@ -54,7 +54,7 @@ fn fired_watch_is_not_removed() {
     world.remove_node("/a");
     world.drop_watch(watch, "/a");
     assert_eq!(removals(&mut world), []);
-    // Dropped first, as when a lock is released: its own delete fires it.
+    // The watch is dropped first, as on the release of a lock, and the client's own delete fires it.
     let mut world = World::served(&["/a"]);
     let watch = world.watch(WatchKind::Exists, "/a");
     world.drop_watch(watch, "/a");
@@ -127,7 +127,7 @@ fn new_watch_within_the_delay_cancels_the_removal() {
 fn removal_of_an_unknown_watch_keeps_the_connection() {
     let mut world = World::served(&["/a"]);
     let watch = world.watch(WatchKind::Data, "/a");
-    world.server.watched.clear(); // it fired; the news is on its way
+    world.server.watched.clear(); // it fired, and the event is in flight
     world.drop_watch(watch, "/a");
     assert_eq!(removals(&mut world).len(), 1);
     world.notify(EventType::NODE_DELETED, "/a");
@@ -163,7 +163,8 @@ fn persistent_watch_is_removed_with_its_own_type() {
     world.finish();
 }
 
-/// Before 3.9.0 the type for one mode is refused: it goes with all others.
+/// Servers before 3.9.0 reject the watcher type of a single mode. The session then removes the stream
+/// together with all other watches on its path.
 #[test]
 fn old_server_removes_a_stream_with_all_watches_on_its_path() {
     let mut world = old(&["/a", "/b"]);
@@ -174,7 +175,7 @@ fn old_server_removes_a_stream_with_all_watches_on_its_path() {
     world.drop_watch(watch, "/a");
     assert_eq!(removals(&mut world)[1], ("/a".to_owned(), WatcherType::Any));
     assert_eq!(world.server.watches(), 0);
-    // Learnt: the next stream that leaves others behind sends nothing.
+    // From now on, a stream that is dropped beside other watches sends no removal.
     let one = world.stream(ONE, "/b");
     let watch = world.watch(WatchKind::Data, "/b");
     world.drop_watch(one, "/b");
@@ -254,7 +255,7 @@ fn watches_are_not_removed_after_close() {
     world.finish();
 }
 
-/// Its answer says that the mode cannot be named, when the watch it was kept for has fired.
+/// The server rejects the watcher type only after the last other watch on the path has fired.
 #[test]
 fn rejected_removal_is_repeated_when_no_watch_is_left() {
     let mut world = World::new();
@@ -295,7 +296,7 @@ fn many_dropped_watches_on_a_path_are_removed_together() {
     world.finish();
 }
 
-/// The server closes the connection over a frame beyond its limit.
+/// The server closes the connection when a frame exceeds its limit.
 #[test]
 fn watches_on_a_long_path_are_reregistered_in_small_frames() {
     let mut world = World::up();

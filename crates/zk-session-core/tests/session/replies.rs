@@ -1,4 +1,4 @@
-//! Replies find their requests by number, and come in the order of the requests.
+//! Replies are matched to their requests by xid, and arrive in the order of the requests.
 
 use bytes::BytesMut;
 use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat};
@@ -41,7 +41,7 @@ fn auth_and_throttled_replies_may_overtake_other_replies() {
     world.finish();
 }
 
-/// Answers come in the order of the requests: the one that was left out will not come.
+/// Replies arrive in the order of the requests, so a skipped reply never arrives.
 #[test]
 fn out_of_order_reply_is_dropped_and_closes_the_connection() {
     for code in [ErrorCode::OK, ErrorCode::NO_NODE] {
@@ -58,7 +58,7 @@ fn out_of_order_reply_is_dropped_and_closes_the_connection() {
     }
 }
 
-/// What happened while the watches were not armed must be told.
+/// The session must get the events of all changes made while the watches were not set.
 #[test]
 fn skipped_set_watches_is_repeated_from_the_old_zxid() {
     let mut world = World::up();
@@ -68,11 +68,11 @@ fn skipped_set_watches_is_repeated_from_the_old_zxid() {
     world.answer(&get, 5, ErrorCode::OK, &reply);
     world.cut();
     world.bring_up();
-    world.take(OpCode::SetWatches); // swallowed
+    world.take(OpCode::SetWatches); // its reply is lost
     world.claim();
     world.take(OpCode::Ping);
     let heartbeat = world.take(OpCode::Multi);
-    world.answer(&heartbeat, 9, ErrorCode::OK, &()); // which it may
+    world.answer(&heartbeat, 9, ErrorCode::OK, &()); // heartbeat replies may overtake
     world.get("/b");
     let get = world.take(OpCode::GetData);
     world.answer(&get, 10, ErrorCode::OK, &reply);
@@ -134,8 +134,9 @@ fn session_expired_reply_ends_the_session() {
     world.finish();
 }
 
-/// The session is with another server: by that alone it is not over, and who is told so may ask
-/// again. A server closes the connection as well; the next handshake has the session back.
+/// The session has moved to another server. It has not ended, and the caller may retry the
+/// rejected request. The server also closes the connection, and the next handshake resumes the
+/// session.
 #[test]
 fn moved_session_is_resumed_at_the_next_handshake() {
     let mut world = World::up();
@@ -191,7 +192,7 @@ fn watch_is_set_by_the_reply_and_fires_once() {
     world.notify(EventType::NODE_CREATED, "/gone");
     let event = world.fired(exists).unwrap().as_ref().unwrap();
     assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_CREATED, "/gone"));
-    world.notify(EventType::NODE_CREATED, "/gone"); // a second time fires nothing
+    world.notify(EventType::NODE_CREATED, "/gone"); // a second event fires nothing
     assert_eq!(world.fired(missing), None, "a refused getData leaves no watch");
     world.finish();
 }

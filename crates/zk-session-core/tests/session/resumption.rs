@@ -1,4 +1,4 @@
-//! Going on with the session on another connection.
+//! Resumption of the session on a new connection.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn last_zxid_is_the_highest_of_the_request_replies() {
         let frame = world.take(OpCode::GetData);
         world.answer(&frame, zxid, ErrorCode::OK, &());
     }
-    // Events of one transaction all carry its zxid: more may be to come.
+    // All events of one transaction carry its zxid, so more of them may follow.
     let event = WatcherEvent {
         event_type: EventType::NODE_CREATED,
         state: KeeperState::SYNC_CONNECTED,

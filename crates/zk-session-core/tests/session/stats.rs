@@ -1,4 +1,4 @@
-//! The session in numbers.
+//! Statistics of the session.
 
 use bytes::BytesMut;
 use proto::{DataReply, ErrorCode, OpCode, Stat};
@@ -80,7 +80,7 @@ fn auth_answered_out_of_order_is_not_counted_in_flight() {
     world.finish();
 }
 
-/// While a long reply comes pings go on, although none is answered.
+/// While a long reply arrives, the session keeps sending pings, although none is answered yet.
 #[test]
 fn ping_round_trip_counts_from_the_ping_it_answers() {
     let mut world = World::up();

@@ -1,4 +1,4 @@
-//! Persistent watches: what they are told, on servers of either kind.
+//! Events of persistent watches, on servers of 3.9 and of earlier versions.
 
 use proto::{AddWatchMode, ErrorCode, EventType, OpCode};
 use zk_session_core::SessionEnd;
@@ -18,7 +18,7 @@ fn event(event_type: EventType, path: &str) -> Result<Notice, SessionEnd> {
     Ok(Notice::Event(WatchedEvent { event_type, path: path.to_owned() }))
 }
 
-/// A session with a server that serves, as of 3.9 or as before.
+/// Creates a session with a serving server of 3.9, or of an earlier version if `is_old`.
 fn served(is_old: bool, paths: &[&str]) -> World {
     let mut world = World::new();
     let server = Server::new(6000).with(paths);
@@ -57,7 +57,7 @@ fn persistent_watch_reports_its_node_and_survives_deletion() {
 fn recursive_watch_reports_all_descendants_and_no_siblings() {
     let mut world = served(false, &["/a", "/a/b"]);
     let (all, root) = (world.stream(ALL, "/a"), world.stream(ALL, "/"));
-    // Makes the server tell of the list of children, too (ZOOKEEPER-4475).
+    // This watch makes the server send events of the child list, too (ZOOKEEPER-4475).
     world.watch(WatchKind::Children, "/a/b");
     world.others(|server, out| {
         server.make("/a/b/c", out);
@@ -116,8 +116,8 @@ fn set_watches_2_is_sent_only_for_persistent_watches() {
     world.finish();
 }
 
-/// ZOOKEEPER-4466: before 3.9.0 a one-shot watch takes the place of a persistent
-/// one, and a persistent one that of a recursive one.
+/// ZOOKEEPER-4466: before 3.9.0, a one-shot watch replaces a persistent one, and a persistent watch
+/// replaces a recursive one.
 #[test]
 fn all_watch_kinds_on_a_path_get_their_events_on_any_server() {
     let kinds: [&[u8]; 6] = [b"dcpr", b"rpcd", b"prdc", b"pdrc", b"cdp", b"drc"];
@@ -161,7 +161,7 @@ fn all_watch_kinds_on_a_path_get_their_events_on_any_server() {
             let mut events: Vec<_> =
                 heard.into_iter().filter(|one| *one != Ok(Notice::Gap)).collect();
             if mode == ONE && order.contains(&b'r') {
-                events.dedup(); // it may hear of children twice
+                events.dedup(); // it may get child events twice
                 expected.dedup();
             }
             assert_eq!(events, expected, "{told} {mode:?}");
