@@ -9,7 +9,7 @@ use zk_session_core::{ErrorKind, Outcome, SessionEnd};
 
 use crate::harness::{Servers, T, World, ms};
 
-/// How the connection is cut.
+/// Place at which the connection is cut.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     /// After so many bytes to the server, when the socket has accepted no more.

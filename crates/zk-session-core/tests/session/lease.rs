@@ -148,7 +148,7 @@ fn reads_events_and_replies_without_zxid_prove_no_lease() {
 }
 
 #[test]
-fn claimed_lease_sends_heartbeats_at_fixed_intervals() {
+fn claimed_lease_sends_quorum_writes_and_syncs_on_schedule() {
     let mut world = World::served(&[]);
     world.advance(T);
     assert_eq!(world.times(OpCode::Multi), []);
@@ -176,7 +176,7 @@ fn claimed_lease_sends_heartbeats_at_fixed_intervals() {
     world.finish();
 }
 
-/// The documented floor: the time left of a lease when replies stop, at any time.
+/// The documented minimum of the time that a lease has left when replies stop.
 #[test]
 fn claimed_lease_always_has_a_third_of_the_timeout_left() {
     let mut world = World::served(&[]);

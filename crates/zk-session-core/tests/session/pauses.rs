@@ -7,7 +7,7 @@ use zk_session_core::{Host, LossCause, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ms};
 
-/// Returns the delay of the next deadline, a ping, if the process stops now for `by`.
+/// Returns the delay of the next deadline if the process stops now for `by`.
 fn late(world: &mut World, by: Duration) -> Duration {
     world.now() + by - world.deadline().unwrap()
 }

@@ -255,7 +255,8 @@ fn watches_are_not_removed_after_close() {
     world.finish();
 }
 
-/// The server rejects the watcher type only after the last other watch on the path has fired.
+/// The server rejects the watcher type only after the last other watch on the path has fired. The
+/// session then removes all watches on the path.
 #[test]
 fn rejected_removal_is_repeated_when_no_watch_is_left() {
     let mut world = World::new();
@@ -296,7 +297,8 @@ fn many_dropped_watches_on_a_path_are_removed_together() {
     world.finish();
 }
 
-/// The server closes the connection when a frame exceeds its limit.
+/// When a stream is dropped, the session re-registers the watches that it covered. The server closes
+/// the connection when a frame exceeds its limit.
 #[test]
 fn watches_on_a_long_path_are_reregistered_in_small_frames() {
     let mut world = World::up();

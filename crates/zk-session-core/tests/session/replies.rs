@@ -198,7 +198,7 @@ fn watch_is_set_by_the_reply_and_fires_once() {
 }
 
 #[test]
-fn watches_end_with_the_session() {
+fn watch_reports_the_session_end_and_not_a_disconnect() {
     let mut world = World::up();
     let watch = world.watch(WatchKind::Children, "/a");
     let frame = world.take(OpCode::GetChildren2);

@@ -155,21 +155,21 @@ impl Server {
         true
     }
 
-    /// Removes a node, as a request of any client does.
+    /// Removes a node and fires the watches on it.
     pub(crate) fn remove(&mut self, path: &str, out: &mut BytesMut) {
         self.zxid += 1;
         self.nodes.remove(path).unwrap();
         self.fire(EventType::NODE_DELETED, path, out);
     }
 
-    /// Creates a node, as another client would.
+    /// Creates a node, as another client would, and fires the watches on it.
     pub(crate) fn make(&mut self, path: &str, out: &mut BytesMut) {
         self.zxid += 1;
         self.nodes.insert(path.to_owned(), Bytes::new());
         self.fire(EventType::NODE_CREATED, path, out);
     }
 
-    /// Sets a node's data, as another client would.
+    /// Sets a node's data, as another client would, and fires the watches on it.
     pub(crate) fn change(&mut self, path: &str, out: &mut BytesMut) {
         self.zxid += 1;
         self.fire(EventType::NODE_DATA_CHANGED, path, out);
