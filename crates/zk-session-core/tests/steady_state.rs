@@ -1,5 +1,5 @@
-//! Requests on their way out of a session that has been running for a while: they go
-//! straight into the connection's buffer, without an allocation.
+//! Allocation test. A session in steady state writes requests straight into the connection's
+//! buffer, without an allocation.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -27,14 +27,14 @@ impl Handles for Nobody {
 }
 
 #[test]
-fn a_request_allocates_nothing_on_its_way_to_the_connection() {
+fn request_is_written_without_allocation_in_steady_state() {
     let now = now();
     let mut session = connected(now);
     let (mut wire, mut replies, mut xid) = (BytesMut::with_capacity(4096), BytesMut::new(), 0);
     let mut allocated = 0;
     for round in 0..200 {
         let out = allocation_counter::measure(|| ask_all(&mut session, now, &mut wire));
-        // The first rounds make the buffers and tables as large as they have to be.
+        // The first 100 rounds grow the buffers and tables to their final size.
         allocated += if round < 100 { 0 } else { out.count_total };
         answer_all(&mut xid, &mut replies);
         session.handle_received(now, &mut replies);
@@ -43,7 +43,7 @@ fn a_request_allocates_nothing_on_its_way_to_the_connection() {
     assert_eq!(allocated, 0);
 }
 
-/// Five requests, as a driver sends them.
+/// Submits and sends five requests, as a driver does.
 fn ask_all(session: &mut Session<Nobody>, now: Instant, wire: &mut BytesMut) {
     let create = Create2 {
         path: "/locks/_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-".into(),
@@ -66,7 +66,7 @@ fn ask<R: Request>(session: &mut Session<Nobody>, now: Instant, request: &R) {
     session.submit(now, request, Nothing, None).unwrap();
 }
 
-/// Answers of any kind: they are not looked into here.
+/// Encodes replies to the five requests. The session does not decode their bodies.
 fn answer_all(xid: &mut i32, replies: &mut BytesMut) {
     for _ in 0..5 {
         *xid += 1;

@@ -1,4 +1,4 @@
-//! Credentials.
+//! Authentication: credentials, and the replies to them.
 
 use bytes::Bytes;
 use proto::{AuthPacket, ErrorCode, OpCode};
@@ -9,7 +9,7 @@ use zk_session_core::{ErrorKind, Outcome, SessionCredentials, SessionEnd, Sessio
 use crate::harness::{World, ended, ms};
 
 #[test]
-fn they_are_presented_on_every_connection_in_their_order_and_answered_once() {
+fn credentials_are_sent_in_order_on_every_connection() {
     let mut world = World::new();
     let early = world.auth("one");
     world.bring_up();
@@ -36,7 +36,7 @@ fn they_are_presented_on_every_connection_in_their_order_and_answered_once() {
 }
 
 #[test]
-fn a_lost_answer_comes_on_the_next_connection() {
+fn auth_is_repeated_on_the_next_connection_after_a_loss() {
     let mut world = World::up();
     let auth = world.auth("digest");
     world.cut();
@@ -49,7 +49,7 @@ fn a_lost_answer_comes_on_the_next_connection() {
 }
 
 #[test]
-fn credentials_that_are_refused_end_the_session() {
+fn refused_credentials_end_the_session() {
     let mut world = World::up();
     let write = world.create("/a");
     let auth = world.auth("digest");
@@ -70,7 +70,7 @@ fn credentials_that_are_refused_end_the_session() {
 }
 
 #[test]
-fn another_refusal_is_just_an_answer() {
+fn auth_error_other_than_auth_failed_keeps_the_session() {
     let mut world = World::up();
     let auth = world.auth("digest");
     let frame = world.take(OpCode::Auth);
@@ -81,7 +81,7 @@ fn another_refusal_is_just_an_answer() {
 }
 
 #[test]
-fn a_refusal_on_a_later_connection_ends_the_session_too() {
+fn auth_refused_on_a_later_connection_ends_the_session() {
     let mut world = World::up();
     world.auth("digest");
     let frame = world.take(OpCode::Auth);
@@ -96,7 +96,7 @@ fn a_refusal_on_a_later_connection_ends_the_session_too() {
 }
 
 #[test]
-fn presented_again_before_the_answer_they_are_the_same_and_it_is_for_all() {
+fn duplicate_pending_credentials_share_one_auth_request() {
     let mut world = World::up();
     let numbers: Vec<u32> = (0..CREDENTIALS_MAX + 1).map(|_| world.auth("digest")).collect();
     let auth = world.take(OpCode::Auth);
@@ -114,7 +114,7 @@ fn presented_again_before_the_answer_they_are_the_same_and_it_is_for_all() {
 }
 
 #[test]
-fn one_who_stops_waiting_for_them_leaves_the_others_waiting() {
+fn auth_timeout_of_one_caller_leaves_the_other_waiting() {
     let mut world = World::up();
     let to = world.number();
     let soon = Waiter { to: to.clone(), deadline: Some(world.instant() + ms(500)) };
@@ -132,7 +132,7 @@ fn one_who_stops_waiting_for_them_leaves_the_others_waiting() {
 }
 
 #[test]
-fn neither_they_nor_a_password_are_printed_on_their_way_out() {
+fn unsent_credentials_and_password_are_hidden_in_debug() {
     let mut world = World::up();
     let to = world.number();
     let secret = Bytes::from_static(b"alice:geheim");

@@ -1,4 +1,4 @@
-//! How often servers are tried, and which.
+//! Back-off between connection attempts, and the choice of the server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn pauses(world: &World) -> Vec<Duration> {
 }
 
 #[test]
-fn pauses_grow_to_a_bound_and_are_drawn_over_the_whole_of_it() {
+fn pauses_grow_to_a_bound_and_are_random_below_it() {
     let mut world = world(Servers::Refuse, 3, 1);
     world.advance(ms(120_000));
     let pauses = pauses(&world);
@@ -40,7 +40,7 @@ fn pauses_grow_to_a_bound_and_are_drawn_over_the_whole_of_it() {
 }
 
 #[test]
-fn two_clients_do_not_try_at_the_same_times() {
+fn clients_with_different_seeds_retry_at_different_times() {
     let times = |seed| {
         let mut world = world(Servers::Refuse, 1, seed);
         world.advance(T);
@@ -53,7 +53,7 @@ fn two_clients_do_not_try_at_the_same_times() {
 }
 
 #[test]
-fn no_server_is_hammered_whatever_it_does_after_accepting() {
+fn attempts_are_limited_when_servers_refuse_or_close() {
     for servers in [Servers::Refuse, Servers::Close, Servers::Greet] {
         let mut world = world(servers, 1, 7);
         world.advance(ms(60_000));
@@ -70,7 +70,7 @@ fn no_server_is_hammered_whatever_it_does_after_accepting() {
 }
 
 #[test]
-fn a_server_that_will_not_re_arm_the_watches_is_not_hammered() {
+fn attempts_are_limited_when_set_watches_is_rejected() {
     let mut world = world(Servers::Scripted, 1, 7);
     world.bring_up();
     world.watch(WatchKind::Data, "/a");
@@ -88,7 +88,7 @@ fn a_server_that_will_not_re_arm_the_watches_is_not_hammered() {
 }
 
 #[test]
-fn a_connection_that_has_held_for_a_while_is_replaced_at_once() {
+fn stable_connection_is_replaced_at_once_after_a_loss() {
     let mut world = world(Servers::Refuse, 1, 3);
     world.advance(ms(20_000));
     world.servers = Servers::Serve;
@@ -103,7 +103,7 @@ fn a_connection_that_has_held_for_a_while_is_replaced_at_once() {
 }
 
 #[test]
-fn every_host_gets_its_turn() {
+fn hosts_are_tried_in_rotation() {
     let mut world = world(Servers::Refuse, 5, 11);
     world.advance(ms(60_000));
     let ports: Vec<u16> = world.attempts().iter().map(|(_, host)| host.port()).collect();
@@ -114,7 +114,7 @@ fn every_host_gets_its_turn() {
 }
 
 #[test]
-fn the_first_host_differs_from_client_to_client() {
+fn first_host_is_chosen_at_random() {
     let first = |seed| {
         let mut world = world(Servers::Refuse, 5, seed);
         world.tick();
@@ -127,7 +127,7 @@ fn the_first_host_differs_from_client_to_client() {
 }
 
 #[test]
-fn the_next_attempt_after_a_loss_goes_to_another_host() {
+fn first_attempt_after_a_loss_goes_to_another_host() {
     let mut world = world(Servers::Scripted, 2, 1);
     world.bring_up();
     world.cut();
@@ -146,13 +146,13 @@ fn three(seed: u128) -> World {
 }
 
 #[test]
-fn a_server_that_will_not_have_the_session_is_passed_over_for_a_while() {
+fn server_behind_the_session_is_skipped_for_a_while() {
     let mut world = three(4);
     world.bring_up();
     world.cut();
     world.open();
     let behind = world.attempts().last().unwrap().1.clone();
-    world.cut(); // it is behind what this session has seen, and closes without a word
+    world.cut(); // it is behind the session's zxid and closes without a reply
     let until = world.now() + BEHIND_SKIP;
     world.servers = Servers::Refuse;
     world.advance(ms(60_000));
@@ -167,9 +167,9 @@ fn a_server_that_will_not_have_the_session_is_passed_over_for_a_while() {
 }
 
 proptest! {
-    /// Whatever servers do, attempts never come thick and fast.
+    /// The rate of connection attempts is bounded for every behaviour of the servers.
     #[test]
-    fn attempts_are_bounded_whatever_the_servers_do(
+    fn attempt_rate_is_bounded_for_any_server_behaviour(
         seed in any::<u64>(),
         hosts in 1_u16..5,
         acts in vec((0_usize..5, 0_u64..3000), 30..60),
@@ -188,7 +188,7 @@ proptest! {
             }
         }
         let times: Vec<Duration> = world.attempts().iter().map(|(at, _)| *at).collect();
-        // A test's cut ends connections that have held; only those begin the back-off anew.
+        // The test also closes connections that were stable. Only those restart the back-off.
         let most = times.iter().map(|from| {
             times.iter().filter(|at| (*from..*from + ms(1000)).contains(at)).count()
         });
@@ -197,15 +197,15 @@ proptest! {
     }
 }
 
-/// The six steps below the largest one, and a dozen draws below that which are all short.
+/// Six attempts at the steps below the largest one, and a dozen short pauses drawn below that one.
 const ATTEMPTS_A_SECOND: usize = 20;
 
 #[test]
-fn a_new_list_moves_who_has_to_and_says_why() {
+fn new_server_list_moves_the_session_only_when_needed() {
     let list = |ports: std::ops::RangeInclusive<u16>| -> Vec<Host> {
         ports.map(|port| Host::new("h", port)).collect()
     };
-    // The same servers: nothing happens.
+    // With the same servers, the connection stays.
     let mut world = three(4);
     world.bring_up();
     world.session.update_servers(world.instant(), list(1..=3));
@@ -215,7 +215,8 @@ fn a_new_list_moves_who_has_to_and_says_why() {
     world.advance(ms(100));
     assert!(world.session.is_connected(), "no servers are no list");
 
-    // Others: it moves, quickly, and the session lives on. What was sent is in doubt.
+    // With other servers, the session reconnects quickly and survives. The outcome of sent requests
+    // is unknown.
     let write = world.create("/a");
     world.session.update_servers(world.instant(), list(7..=9));
     let moved = world.now();
@@ -231,7 +232,7 @@ fn a_new_list_moves_who_has_to_and_says_why() {
     world.advance(ms(3000));
     assert!(world.attempts()[1..].iter().all(|(_, host)| host.port() >= 7));
 
-    // While there is no connection the list is just taken over.
+    // Without a connection, the session only adopts the list.
     world.session.update_servers(world.instant(), list(4..=4));
     world.advance(ms(100));
     let tried = world.attempts().len();
@@ -241,13 +242,13 @@ fn a_new_list_moves_who_has_to_and_says_why() {
 }
 
 #[test]
-fn a_handshake_with_a_server_that_is_left_has_no_effect() {
+fn handshake_reply_of_an_abandoned_server_is_ignored() {
     let mut world = World::with(|settings| settings.hosts = vec![Host::new("old", 1)]);
     let write = world.create("/a");
     world.open();
     world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);
     world.settle();
-    world.respond(&acceptance(6000)); // it had been on its way
+    world.respond(&acceptance(6000)); // the reply was already in flight
     assert!(!world.session.is_connected() && world.events().is_empty());
     world.bring_up();
     assert_eq!(world.attempts().last().unwrap().1.name(), "new");
@@ -256,9 +257,9 @@ fn a_handshake_with_a_server_that_is_left_has_no_effect() {
     world.finish();
 }
 
-/// A server that has served is gone back to before those that could not be reached.
+/// The session tries a server that has served it before servers that it could not reach.
 #[test]
-fn the_last_server_that_served_is_remembered() {
+fn last_server_that_served_is_tried_first() {
     for seed in 0..20 {
         let mut world = three(seed);
         world.open();
@@ -268,14 +269,14 @@ fn the_last_server_that_served_is_remembered() {
             world.open();
             last = world.attempts().pop().unwrap().1;
         }
-        world.respond(&acceptance(6000)); // the third, after two that were not there
+        world.respond(&acceptance(6000)); // the third server, after two unreachable ones
         world.answered.insert(OpCode::Ping.code());
         world.advance(T);
         world.cut();
         world.open();
         assert_eq!(world.attempts().pop().unwrap().1, last, "the only one that ever served");
 
-        // It takes the session and does not keep it: now all are alike, and take turns.
+        // It accepts the session and loses it at once. Now all servers rank alike and are tried in turn.
         world.respond(&acceptance(6000));
         let mut turns = BTreeSet::new();
         for _ in 0..3 {
@@ -293,7 +294,7 @@ fn unreachable() -> LossCause {
 }
 
 #[test]
-fn an_attempt_at_a_server_that_is_no_longer_in_the_list_is_given_up() {
+fn attempt_at_a_delisted_server_is_abandoned() {
     let mut world = three(4);
     world.open(); // the handshake is under way
     world.session.update_servers(world.instant(), vec![Host::new("h", 9)]);

@@ -1,4 +1,4 @@
-//! What must be removed from the server, whatever happens meanwhile.
+//! Clean-up: guaranteed deletes and sweeps, which the session repeats until a server answers them.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn children(names: &[&str]) -> ChildrenReply {
 }
 
 #[test]
-fn a_delete_is_repeated_until_the_answer_is_there() {
+fn guaranteed_delete_is_repeated_until_it_is_answered() {
     let mut world = World::up();
     let n = world.delete_guaranteed("/a");
     for _ in 0..4 {
@@ -33,7 +33,7 @@ fn a_delete_is_repeated_until_the_answer_is_there() {
 }
 
 #[test]
-fn a_node_that_was_gone_before_is_told_from_one_that_an_attempt_may_have_deleted() {
+fn missing_node_is_success_only_after_a_lost_attempt() {
     let gone = (ErrorKind::Server(ErrorCode::NO_NODE), Outcome::NotApplied);
     let mut world = World::up();
     let n = world.delete_guaranteed("/a");
@@ -43,7 +43,7 @@ fn a_node_that_was_gone_before_is_told_from_one_that_an_attempt_may_have_deleted
 
     let n = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &()); // was not attempted
+    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &()); // the server did not attempt it
     world.advance(T / 5);
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, 9, ErrorCode::NO_NODE, &());
@@ -66,7 +66,7 @@ fn a_node_that_was_gone_before_is_told_from_one_that_an_attempt_may_have_deleted
 }
 
 #[test]
-fn a_refusal_is_the_answer_or_an_event_when_nobody_waits() {
+fn rejected_delete_fails_its_caller_or_emits_an_event() {
     let mut world = World::up();
     let told = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
@@ -91,7 +91,7 @@ fn a_refusal_is_the_answer_or_an_event_when_nobody_waits() {
 }
 
 #[test]
-fn a_busy_server_is_asked_again_later() {
+fn throttled_delete_is_retried_after_a_pause() {
     let mut world = World::up();
     let n = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
@@ -106,7 +106,7 @@ fn a_busy_server_is_asked_again_later() {
 }
 
 #[test]
-fn those_whom_a_busy_server_has_sent_away_do_not_come_back_together() {
+fn retries_of_throttled_deletes_are_spread_at_random() {
     let pause = |seed| {
         let mut world = World::with(|settings| settings.seed = seed);
         world.bring_up();
@@ -124,7 +124,7 @@ fn those_whom_a_busy_server_has_sent_away_do_not_come_back_together() {
 }
 
 #[test]
-fn an_answer_that_is_too_large_is_not_asked_for_again() {
+fn sweep_with_an_oversized_list_is_not_repeated() {
     let mut world = World::with(|settings| settings.frame_len_max = 1000);
     world.bring_up();
     world.sweep("/p", "_c_1");
@@ -138,14 +138,14 @@ fn an_answer_that_is_too_large_is_not_asked_for_again() {
     let failed = SessionEvent::CleanUpFailed { path: "/p".to_owned(), code };
     assert!(world.events().contains(&failed));
     world.bring_up();
-    let frame = world.take(OpCode::Delete); // the others go on
+    let frame = world.take(OpCode::Delete); // other clean-up continues
     world.answer(&frame, 9, ErrorCode::OK, &());
     assert!(world.is_ok(patient) && world.ops().is_empty());
     world.finish();
 }
 
 #[test]
-fn one_that_was_never_sent_was_not_applied() {
+fn unsent_guaranteed_delete_reports_not_applied() {
     let mut world = World::up();
     let sent = world.delete_guaranteed("/a");
     world.servers = Servers::Refuse;
@@ -158,7 +158,7 @@ fn one_that_was_never_sent_was_not_applied() {
 }
 
 #[test]
-fn what_was_put_off_is_sent_on_a_new_connection_once() {
+fn throttled_delete_is_sent_once_on_a_new_connection() {
     let mut world = World::up();
     world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
@@ -171,7 +171,7 @@ fn what_was_put_off_is_sent_on_a_new_connection_once() {
 }
 
 #[test]
-fn a_sweep_deletes_what_matches_and_nothing_else() {
+fn sweep_deletes_only_children_with_the_prefix() {
     let mut world = World::up();
     world.sweep("/locks", "_c_1-");
     let sync = world.take(OpCode::Sync);
@@ -190,7 +190,7 @@ fn a_sweep_deletes_what_matches_and_nothing_else() {
 }
 
 #[test]
-fn a_sweep_is_repeated_as_well_and_works_below_the_root() {
+fn sweep_of_the_root_is_repeated_after_a_reconnect() {
     let mut world = World::up();
     world.sweep("/", "a");
     world.cut();
@@ -204,7 +204,7 @@ fn a_sweep_is_repeated_as_well_and_works_below_the_root() {
 }
 
 #[test]
-fn a_parent_that_is_gone_needs_no_sweep_and_a_refusal_is_told() {
+fn sweep_ignores_a_missing_parent_and_reports_a_rejection() {
     let mut world = World::up();
     world.sweep("/a", "x");
     world.sweep("/b", "x");
@@ -220,7 +220,7 @@ fn a_parent_that_is_gone_needs_no_sweep_and_a_refusal_is_told() {
 }
 
 #[test]
-fn against_a_real_tree() {
+fn sweep_queued_while_disconnected_deletes_matching_nodes() {
     let mut world = World::served(&["/l", "/l/me-1", "/l/me-2", "/l/you-3"]);
     world.servers = Servers::Refuse;
     world.cut();
@@ -234,7 +234,7 @@ fn against_a_real_tree() {
 }
 
 #[test]
-fn they_are_over_with_the_session() {
+fn clean_up_ends_with_the_session() {
     let mut world = World::up();
     let n = world.delete_guaranteed("/a");
     world.sweep("/a", "x");
@@ -248,7 +248,7 @@ fn they_are_over_with_the_session() {
 }
 
 #[test]
-fn one_that_no_server_would_take_is_refused_at_once() {
+fn clean_up_with_an_oversized_path_is_rejected_at_once() {
     let mut world = World::up();
     let path = format!("/{}", "x".repeat(1 << 20));
     let to = world.number();
@@ -262,7 +262,7 @@ fn one_that_no_server_would_take_is_refused_at_once() {
 }
 
 #[test]
-fn nodes_of_a_long_list_wait_in_the_backlog_except_those_that_none_could_make() {
+fn sweep_backlog_takes_long_lists_and_skips_oversized_names() {
     let mut world = World::up();
     world.sweep("/p", "_c_1");
     let sync = world.take(OpCode::Sync);
@@ -278,9 +278,9 @@ fn nodes_of_a_long_list_wait_in_the_backlog_except_those_that_none_could_make() 
     assert!(world.frames.iter().all(|frame| frame.path().len() < 64));
 }
 
-/// Otherwise n deletes that a busy server puts off become n * n / 2.
+/// Otherwise n deletes that a busy server throttles would become n * n / 2 requests.
 #[test]
-fn a_busy_server_is_not_asked_again_sooner_because_there_is_more_to_ask() {
+fn new_delete_does_not_hasten_the_retry_of_a_throttled_one() {
     let mut world = World::up();
     world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
@@ -294,7 +294,7 @@ fn a_busy_server_is_not_asked_again_sooner_because_there_is_more_to_ask() {
 }
 
 #[test]
-fn what_was_put_off_goes_to_another_server_at_once() {
+fn throttled_delete_is_sent_at_once_after_a_reconnect() {
     let mut world = World::up();
     world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
@@ -306,7 +306,7 @@ fn what_was_put_off_goes_to_another_server_at_once() {
 }
 
 #[test]
-fn it_keeps_to_the_bytes_that_may_wait() {
+fn clean_up_beyond_its_byte_limits_ends_the_session() {
     let mut world = World::new();
     world.servers = Servers::Refuse;
     let path = |n: usize| format!("/{n:03}{}", "x".repeat(1_000_000));
@@ -321,7 +321,7 @@ fn it_keeps_to_the_bytes_that_may_wait() {
     assert_eq!(refused, Err((ErrorKind::LimitReached("QUEUED_BYTES_MAX"), Outcome::Unknown)));
     world.settle();
     assert_eq!(world.events(), [SessionEvent::CleanUpBacklog { nodes: 1 }]);
-    // Beyond both limits nothing is kept, and the session does not live on for its nodes.
+    // Beyond both limits, no clean-up is kept and the session ends, so that its nodes do not stay.
     let mut count = most + 1;
     let closed = loop {
         match world.session.delete_guaranteed(world.instant(), &path(count), None) {
@@ -338,7 +338,7 @@ fn it_keeps_to_the_bytes_that_may_wait() {
 }
 
 #[test]
-fn deletions_beyond_the_limit_are_made_in_their_turn() {
+fn deletes_beyond_the_task_limit_run_from_the_backlog() {
     let extra = 500;
     let nodes: Vec<String> = (0..CHORES_MAX + extra).map(|n| format!("/n{n}")).collect();
     let paths: Vec<&str> = nodes.iter().map(String::as_str).collect();

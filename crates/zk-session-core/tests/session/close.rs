@@ -1,4 +1,4 @@
-//! The end that the client wants.
+//! Closing of the session by the client.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use zk_session_core::{Outcome, SessionEnd, SessionEvent};
 use crate::harness::{Servers, World, ended, get, ms, rejection};
 
 #[test]
-fn what_was_asked_before_is_answered_and_the_end_comes_last() {
+fn close_completes_after_earlier_requests_are_answered() {
     let mut world = World::up();
     let create = world.create("/a");
     world.close();
@@ -25,7 +25,7 @@ fn what_was_asked_before_is_answered_and_the_end_comes_last() {
 }
 
 #[test]
-fn what_is_asked_later_is_refused() {
+fn requests_after_close_are_rejected() {
     let mut world = World::up();
     world.close();
     let refused = (ended(SessionEnd::Closed), Outcome::NotApplied);
@@ -45,10 +45,10 @@ fn what_is_asked_later_is_refused() {
     world.finish();
 }
 
-/// What must be answered before it can go on is seen to first, or it would be lost: a node
-/// that is not ephemeral stays when the session ends.
+/// Clean-up that needs an answer before its next request is sent completely before the close.
+/// Otherwise it would be lost: a node that is not ephemeral stays when the session ends.
 #[test]
-fn clean_up_that_is_not_done_with_one_request_is_seen_to_before_the_end() {
+fn multi_step_clean_up_is_sent_before_close() {
     let mut world = World::up();
     world.sweep("/p", "_c_1");
     let sync = world.take(OpCode::Sync);
@@ -69,14 +69,14 @@ fn clean_up_that_is_not_done_with_one_request_is_seen_to_before_the_end() {
 }
 
 #[test]
-fn clean_up_holds_the_end_up_for_half_of_the_time_there_is_and_never_comes_behind() {
+fn clean_up_delays_close_for_at_most_half_the_close_timeout() {
     let mut world = World::with(|settings| settings.close_timeout = ms(6000));
     world.bring_up();
     world.delete_guaranteed("/a");
     for _ in 0..2 {
         let frame = world.take(OpCode::Delete);
         world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
-        world.close(); // again changes nothing
+        world.close(); // a repeated close has no effect
         world.advance(ms(1200));
     }
     let frame = world.take(OpCode::Delete);
@@ -91,19 +91,19 @@ fn clean_up_holds_the_end_up_for_half_of_the_time_there_is_and_never_comes_behin
 }
 
 #[test]
-fn a_server_that_is_there_is_told_however_little_time_there_is() {
+fn close_is_sent_when_connected_even_with_zero_timeout() {
     let mut world = World::with(|settings| settings.close_timeout = Duration::ZERO);
     world.bring_up();
     world.close();
-    world.tick(); // as the driver does: time first, then what is to be written
+    world.tick(); // as the driver does: timeouts first, then writes
     assert_eq!(world.ops(), [OpCode::CloseSession]);
     world.finish();
 }
 
-/// A server that says something after it was told to close, and then nothing any more, is given
-/// up like any other: the deadline for that must not stay in the past.
+/// A server that sends a reply after the close request and then falls silent is left like any
+/// silent server. The deadline for this must not stay in the past.
 #[test]
-fn a_server_that_falls_silent_over_the_close_is_given_up() {
+fn server_that_falls_silent_during_close_is_left() {
     let mut world = World::with(|settings| settings.close_timeout = ms(60_000));
     world.bring_up();
     world.create("/a");
@@ -119,7 +119,7 @@ fn a_server_that_falls_silent_over_the_close_is_given_up() {
 }
 
 #[test]
-fn closing_twice_is_closing_once() {
+fn second_close_has_no_effect() {
     let mut world = World::up();
     world.close();
     world.close();
@@ -132,7 +132,7 @@ fn closing_twice_is_closing_once() {
 }
 
 #[test]
-fn a_session_that_never_was_ends_at_once() {
+fn close_before_the_first_connection_ends_at_once() {
     let mut world = World::new();
     let queued = world.get("/a");
     world.close();
@@ -142,7 +142,7 @@ fn a_session_that_never_was_ends_at_once() {
 }
 
 #[test]
-fn a_session_about_to_be_made_is_made_and_closed() {
+fn close_during_the_first_handshake_waits_for_its_reply() {
     let mut world = World::new();
     let queued = world.create("/a");
     world.open();
@@ -162,7 +162,7 @@ fn a_session_about_to_be_made_is_made_and_closed() {
 }
 
 #[test]
-fn without_a_connection_it_tries_to_get_one_to_say_it() {
+fn close_while_disconnected_reconnects_to_send_the_request() {
     let mut world = World::served(&[]);
     world.servers = Servers::Refuse;
     world.cut();
@@ -179,7 +179,7 @@ fn without_a_connection_it_tries_to_get_one_to_say_it() {
 }
 
 #[test]
-fn it_does_not_try_for_longer_than_it_was_given() {
+fn close_while_disconnected_ends_at_the_close_timeout() {
     for servers in [Servers::Refuse, Servers::Close, Servers::Silent] {
         let mut world = World::served(&[]);
         world.servers = servers;
@@ -197,7 +197,7 @@ fn it_does_not_try_for_longer_than_it_was_given() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_does_not_hold_it_up() {
+fn close_ends_at_the_close_timeout_without_a_reply() {
     let mut world = World::up();
     let write = world.create("/a");
     world.close();
@@ -208,7 +208,7 @@ fn a_server_that_does_not_answer_does_not_hold_it_up() {
 }
 
 #[test]
-fn a_lost_answer_is_as_good_when_the_session_is_gone() {
+fn close_succeeds_when_the_reconnect_finds_no_session() {
     let mut world = World::up();
     world.close();
     world.cut();
@@ -220,7 +220,7 @@ fn a_lost_answer_is_as_good_when_the_session_is_gone() {
 }
 
 #[test]
-fn a_lost_request_is_made_again() {
+fn close_request_is_repeated_after_a_reconnect() {
     let mut world = World::up();
     world.close();
     world.cut();
@@ -230,7 +230,7 @@ fn a_lost_request_is_made_again() {
 }
 
 #[test]
-fn expiry_while_closing_is_the_end_that_was_wanted() {
+fn expiry_during_close_ends_the_session_as_closed() {
     let mut world = World::with(|settings| settings.close_timeout = Duration::MAX);
     world.bring_up();
     world.servers = Servers::Refuse;

@@ -1,5 +1,5 @@
-//! One dialogue, cut at every byte in either direction, and resumed on a new
-//! connection: everybody gets the one answer that is true.
+//! One dialogue, cut at every byte in either direction and resumed on a new connection. Every
+//! caller gets the one true answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use zk_session_core::{ErrorKind, Outcome, SessionEnd};
 
 use crate::harness::{Servers, T, World, ms};
 
-/// How the connection is cut.
+/// Place at which the connection is cut.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// After so many bytes from the client; the socket had taken no more.
+    /// After so many bytes to the server, when the socket has accepted no more.
     ToServer(usize),
-    /// The same, but the socket had taken everything: bytes were lost on the way.
+    /// After so many bytes to the server, when the socket has accepted all bytes. The rest is lost.
     OnTheWay(usize),
-    /// After so many bytes from the server.
+    /// After so many bytes to the client.
     ToClient(usize),
 }
 
-/// What the cut left of the session.
+/// State of the session after the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Resumed,
@@ -41,7 +41,7 @@ fn start(cut: Option<Cut>, patience: Option<Duration>) -> World {
     world
 }
 
-/// The steps of the dialogue, each as soon as the ones before are answered.
+/// Runs the dialogue. Each step begins when all earlier steps are answered.
 fn talk(world: &mut World, after: After) -> BTreeMap<&'static str, u32> {
     let mut asked = BTreeMap::new();
     type Step = &'static [(&'static str, fn(&mut World) -> u32)];
@@ -111,7 +111,7 @@ fn check(world: World, asked: &BTreeMap<&'static str, u32>, cut: Cut) {
     world.finish();
 }
 
-/// Bytes to the server and to the client when nothing is cut.
+/// Returns the numbers of bytes to the server and to the client without a cut.
 fn lengths() -> (usize, usize) {
     let mut world = start(None, None);
     world.to_client = usize::MAX / 2;
@@ -134,7 +134,7 @@ fn lengths() -> (usize, usize) {
 }
 
 #[test]
-fn whichever_byte_is_the_last_every_answer_is_true() {
+fn answers_are_true_when_the_connection_is_cut_at_any_byte() {
     let (to_server, to_client) = lengths();
     assert!(to_server > 200 && to_client > 500, "{to_server} {to_client}");
     let cuts = (1..=to_server)
@@ -153,9 +153,9 @@ fn whichever_byte_is_the_last_every_answer_is_true() {
     assert!(unknown > 100, "{unknown}: the cuts fall where it matters");
 }
 
-/// Callers that give up while the connection is away: what was taken back is never done.
+/// Callers time out while the connection is lost. A cancelled request is never applied.
 #[test]
-fn whichever_byte_is_the_last_impatient_callers_are_told_the_truth() {
+fn cancelled_requests_are_not_applied_after_a_cut_at_any_byte() {
     let (to_server, to_client) = lengths();
     let cuts = (1..=to_server)
         .flat_map(|at| [Cut::ToServer(at), Cut::OnTheWay(at)])

@@ -1,4 +1,4 @@
-//! Requests whose time is over.
+//! Request timeouts, stalled servers, and limits on pending requests and credentials.
 
 use proto::{ErrorCode, OpCode, Stat};
 use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
@@ -11,7 +11,7 @@ fn patient(timeout: u64) -> World {
     World::with(|settings| settings.request_timeout = Some(ms(timeout)))
 }
 
-/// A request with a deadline of its own.
+/// Submits a request with its own deadline.
 fn within(world: &mut World, timeout: u64) -> u32 {
     let (to, deadline) = (world.number(), world.instant() + ms(timeout));
     let waiter = Waiter { to: to.clone(), deadline: Some(deadline) };
@@ -20,7 +20,7 @@ fn within(world: &mut World, timeout: u64) -> u32 {
 }
 
 #[test]
-fn a_request_that_is_still_queued_is_taken_back_at_its_deadline() {
+fn queued_request_is_cancelled_at_its_deadline() {
     let mut world = patient(1000);
     let (own, all) = (within(&mut world, 300), world.create("/a"));
     world.advance(ms(299));
@@ -37,7 +37,7 @@ fn a_request_that_is_still_queued_is_taken_back_at_its_deadline() {
 }
 
 #[test]
-fn of_a_request_that_was_sent_nothing_is_known_and_order_is_kept() {
+fn sent_request_times_out_and_its_late_reply_is_ignored() {
     let mut world = patient(1000);
     world.bring_up();
     let (write, read) = (world.create("/a"), world.get("/a"));
@@ -47,7 +47,7 @@ fn of_a_request_that_was_sent_nothing_is_known_and_order_is_kept() {
     assert_eq!(*world.failure(write), (ErrorKind::TimedOut, Outcome::Unknown));
     assert_eq!(*world.failure(read), (ErrorKind::TimedOut, Outcome::NotApplied));
     assert!(world.reply(later).is_none());
-    // The late answers are known, and nobody is told twice.
+    // The session still matches the late replies, and no caller gets a second answer.
     for op in [OpCode::Create2, OpCode::GetData, OpCode::Create2] {
         let frame = world.take(op);
         world.answer(&frame, 7, ErrorCode::OK, &());
@@ -58,7 +58,7 @@ fn of_a_request_that_was_sent_nothing_is_known_and_order_is_kept() {
 }
 
 #[test]
-fn a_queued_deadline_goes_along_when_the_request_is_sent() {
+fn deadline_of_a_queued_request_stays_after_it_is_sent() {
     let mut world = patient(1000);
     let n = world.create("/a");
     world.bring_up();
@@ -70,7 +70,7 @@ fn a_queued_deadline_goes_along_when_the_request_is_sent() {
 }
 
 #[test]
-fn a_watch_of_a_late_answer_is_not_kept() {
+fn watch_of_a_timed_out_request_is_not_kept() {
     let mut world = patient(1000);
     world.bring_up();
     let n = world.watch(WatchKind::Data, "/a");
@@ -86,7 +86,7 @@ fn a_watch_of_a_late_answer_is_not_kept() {
 }
 
 #[test]
-fn an_answered_request_has_no_deadline() {
+fn answered_request_has_no_deadline() {
     let mut world = patient(1000);
     world.server = crate::server::Server::new(6000).with(&["/n"]);
     world.servers = Servers::Serve;
@@ -100,7 +100,7 @@ fn an_answered_request_has_no_deadline() {
 }
 
 #[test]
-fn clean_up_goes_on_when_its_caller_has_gone() {
+fn clean_up_continues_after_its_caller_timed_out() {
     let mut world = patient(1000);
     let n = world.delete_guaranteed("/n/a");
     world.advance(ms(1000));
@@ -111,7 +111,7 @@ fn clean_up_goes_on_when_its_caller_has_gone() {
 }
 
 #[test]
-fn requests_nobody_waits_for_do_not_count() {
+fn forgotten_requests_do_not_count_toward_the_limit() {
     let mut world = World::new();
     let now = world.instant();
     let mut tickets = Vec::new();
@@ -130,7 +130,7 @@ fn requests_nobody_waits_for_do_not_count() {
 }
 
 #[test]
-fn clean_up_waits_for_the_creates_before_it() {
+fn clean_up_is_sent_after_earlier_creates() {
     let mut world = World::new();
     world.server = crate::server::Server::new(6000).with(&["/n"]);
     let before = world.delete_guaranteed("/n/lock-1");
@@ -144,7 +144,7 @@ fn clean_up_waits_for_the_creates_before_it() {
     world.finish();
 }
 
-/// A server of a pair that answers pings, and requests only if told to.
+/// Connects to a server that answers pings by itself, and other requests only when the test does.
 fn stalled(hosts: u16) -> World {
     let mut world = World::with(|settings| {
         settings.hosts = (1..=hosts).map(|port| zk_session_core::Host::new("h", port)).collect();
@@ -155,7 +155,7 @@ fn stalled(hosts: u16) -> World {
 }
 
 #[test]
-fn a_server_that_answers_nothing_but_pings_is_left_for_another() {
+fn server_that_answers_only_pings_is_left_for_another() {
     let mut world = stalled(2);
     let asked = world.now();
     let n = world.create("/a");
@@ -178,15 +178,15 @@ fn a_server_that_answers_nothing_but_pings_is_left_for_another() {
 }
 
 #[test]
-fn an_answer_that_others_have_overtaken_does_not_keep_its_caller_for_ever() {
+fn unanswered_request_fails_though_throttled_replies_arrive() {
     let mut world = stalled(1);
     let lost = world.create("/a");
-    world.take(OpCode::Create2); // whose answer is swallowed on the way
+    world.take(OpCode::Create2); // its reply is lost
     let asked = world.now();
     while world.now() < asked + T - ms(1) {
         let n = world.get("/b");
         let get = world.take(OpCode::GetData);
-        world.answer(&get, -1, ErrorCode::THROTTLED_OP, &()); // it may overtake
+        world.answer(&get, -1, ErrorCode::THROTTLED_OP, &()); // throttled replies may overtake
         assert_eq!(world.failure(n).0, ErrorKind::Server(ErrorCode::THROTTLED_OP));
         world.advance(ms(599));
     }
@@ -200,7 +200,7 @@ fn an_answer_that_others_have_overtaken_does_not_keep_its_caller_for_ever() {
 }
 
 #[test]
-fn a_server_that_gets_on_is_waited_for() {
+fn slow_server_is_kept_while_it_answers_within_the_timeout() {
     let mut world = stalled(2);
     for _ in 0..10 {
         world.create("/a");
@@ -215,7 +215,7 @@ fn a_server_that_gets_on_is_waited_for() {
 }
 
 #[test]
-fn credentials_are_limited_and_the_same_again_are_no_more() {
+fn credentials_are_limited_and_duplicates_do_not_count() {
     let mut world = World::new();
     world.server = crate::server::Server::new(6000);
     world.servers = Servers::Serve;
@@ -238,7 +238,7 @@ fn credentials_are_limited_and_the_same_again_are_no_more() {
 }
 
 #[test]
-fn nothing_follows_the_end_of_the_session_on_its_connection() {
+fn pings_and_heartbeats_stop_after_close_is_sent() {
     let mut world = World::with(|settings| settings.close_timeout = T);
     world.bring_up();
     world.claim();

@@ -1,4 +1,4 @@
-//! A session that goes from one client to the next.
+//! Handing a session over from one client to another.
 
 use proto::OpCode;
 use zk_session_core::{
@@ -14,7 +14,7 @@ fn resuming() -> World {
 }
 
 #[test]
-fn a_detached_client_leaves_the_session_and_is_of_no_more_use() {
+fn detach_ends_the_client_and_leaves_the_session_open() {
     let mut world = World::served(&["/n"]);
     world.claim();
     world.prove();
@@ -45,7 +45,7 @@ fn a_detached_client_leaves_the_session_and_is_of_no_more_use() {
 }
 
 #[test]
-fn what_is_written_when_it_detaches_counts_as_sent() {
+fn unsent_request_is_not_applied_after_detach() {
     let mut world = World::up();
     world.room = 0;
     let unsent = world.create("/a");
@@ -56,7 +56,7 @@ fn what_is_written_when_it_detaches_counts_as_sent() {
 }
 
 #[test]
-fn a_handshake_that_comes_through_while_detaching_closes_nothing() {
+fn handshake_that_completes_during_detach_sends_no_close() {
     let mut world = World::up();
     world.cut();
     world.open();
@@ -69,7 +69,7 @@ fn a_handshake_that_comes_through_while_detaching_closes_nothing() {
 }
 
 #[test]
-fn a_resumed_session_is_asked_for_by_its_id_and_connected_to_once() {
+fn resumed_session_presents_its_id_password_and_zxid() {
     let mut world = resuming();
     let n = world.create("/a");
     world.open();
@@ -87,7 +87,7 @@ fn a_resumed_session_is_asked_for_by_its_id_and_connected_to_once() {
 }
 
 #[test]
-fn a_session_that_is_over_cannot_be_resumed() {
+fn expired_session_cannot_be_resumed() {
     let mut world = resuming();
     world.open();
     world.respond(&rejection());
@@ -97,7 +97,7 @@ fn a_session_that_is_over_cannot_be_resumed() {
 }
 
 #[test]
-fn who_cannot_reach_a_server_does_not_know_that_the_session_is_over() {
+fn resumed_session_does_not_expire_before_first_contact() {
     let mut world = resuming();
     world.servers = Servers::Refuse;
     world.advance(T * 10);
@@ -109,7 +109,7 @@ fn who_cannot_reach_a_server_does_not_know_that_the_session_is_over() {
 }
 
 #[test]
-fn a_session_that_is_being_closed_is_not_given_out() {
+fn detach_after_close_returns_no_credentials() {
     let mut world = World::up();
     world.close();
     world.session.detach(world.instant());
@@ -120,7 +120,7 @@ fn a_session_that_is_being_closed_is_not_given_out() {
 }
 
 #[test]
-fn no_password_is_printed_whatever_is() {
+fn password_is_hidden_in_debug_output() {
     let text = std::str::from_utf8(PASSWORD).unwrap();
     let bytes = format!("{PASSWORD:?}");
     let bytes = bytes.trim_matches(['[', ']']);

@@ -1,4 +1,4 @@
-//! What a lost connection does to requests.
+//! Outcomes of requests when the connection is lost.
 
 use bytes::BytesMut;
 use proto::OpCode;
@@ -8,7 +8,7 @@ use zk_session_core::{ErrorKind, LossCause, Outcome};
 use crate::harness::{World, ms};
 
 #[test]
-fn a_write_of_which_a_byte_has_left_may_have_been_applied() {
+fn write_outcome_is_unknown_once_a_byte_was_sent() {
     for (room, expected) in [(0, Outcome::NotApplied), (1, Outcome::Unknown)] {
         let mut world = World::up();
         world.room = room;
@@ -20,7 +20,7 @@ fn a_write_of_which_a_byte_has_left_may_have_been_applied() {
 }
 
 #[test]
-fn the_boundary_is_the_first_byte_of_each_frame() {
+fn outcome_boundary_is_the_first_byte_of_each_frame() {
     let mut length = World::up();
     let before = length.transmitted.len();
     length.create("/a");
@@ -43,7 +43,7 @@ fn the_boundary_is_the_first_byte_of_each_frame() {
 }
 
 #[test]
-fn a_read_was_not_applied_wherever_it_got_to() {
+fn lost_reads_report_not_applied() {
     let mut world = World::up();
     let reads = [
         world.get("/a"),
@@ -60,7 +60,7 @@ fn a_read_was_not_applied_wherever_it_got_to() {
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_requests() {
+fn lost_requests_fail_in_the_order_of_submission() {
     let mut world = World::up();
     let all: Vec<u32> = (0..20).map(|_| world.set("/a")).collect();
     let frame = world.frames.pop_front().unwrap();
@@ -77,7 +77,7 @@ fn answers_come_in_the_order_of_the_requests() {
 }
 
 #[test]
-fn what_waits_survives_any_number_of_attempts() {
+fn queued_request_survives_failed_connection_attempts() {
     let mut world = World::up();
     world.cut();
     let queued = world.create("/a");
@@ -95,7 +95,7 @@ fn what_waits_survives_any_number_of_attempts() {
 }
 
 #[test]
-fn nothing_that_was_sent_is_sent_again() {
+fn sent_requests_are_not_resent_after_a_reconnect() {
     let mut world = World::up();
     world.create("/a");
     world.get("/a");
@@ -107,7 +107,7 @@ fn nothing_that_was_sent_is_sent_again() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_never_sent() {
+fn abandoned_queued_requests_are_never_sent() {
     let mut world = World::new();
     let dropped = [world.create("/1"), world.create("/3"), world.create("/4")];
     let kept = world.create("/2");
@@ -122,7 +122,7 @@ fn what_nobody_waits_for_any_more_is_never_sent() {
 }
 
 #[test]
-fn a_reply_of_which_a_part_came_is_no_reply() {
+fn partial_reply_leaves_the_outcome_unknown() {
     let mut world = World::up();
     let write = world.create("/a");
     let frame = world.take(OpCode::Create2);

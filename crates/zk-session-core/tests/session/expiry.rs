@@ -1,4 +1,4 @@
-//! A session of which nobody has heard for too long is over, by our own clock.
+//! Local expiry: the client's own clock ends a session that no server has answered for too long.
 
 use proto::{ErrorCode, OpCode};
 use zk_session_core::{LossCause, Outcome, SessionEnd, SessionEvent};
@@ -8,7 +8,7 @@ use crate::harness::{Servers, T, World, acceptance, ended, ms};
 const LIMIT: std::time::Duration = std::time::Duration::from_millis(8000);
 
 #[test]
-fn after_four_thirds_of_the_timeout_whatever_the_servers_do_meanwhile() {
+fn session_expires_locally_after_four_thirds_of_the_timeout() {
     for servers in [Servers::Refuse, Servers::Close, Servers::Silent] {
         let mut world = World::up();
         let write = world.create("/a");
@@ -38,7 +38,7 @@ fn after_four_thirds_of_the_timeout_whatever_the_servers_do_meanwhile() {
 }
 
 #[test]
-fn counts_from_the_last_answer() {
+fn local_expiry_counts_from_the_last_reply() {
     let mut world = World::up();
     world.advance(ms(1000));
     world.get("/a");
@@ -55,7 +55,7 @@ fn counts_from_the_last_answer() {
 }
 
 #[test]
-fn counts_from_the_answer_to_the_handshake() {
+fn local_expiry_counts_from_the_handshake_reply() {
     let mut world = World::new();
     world.open();
     world.advance(ms(900));
@@ -70,7 +70,7 @@ fn counts_from_the_answer_to_the_handshake() {
 }
 
 #[test]
-fn a_connection_on_which_nothing_is_answered_is_given_up_while_there_is_time_for_another() {
+fn connection_without_replies_is_closed_before_expiry() {
     let mut world = World::up();
     for _ in 0..11 {
         world.advance(ms(500));
@@ -89,7 +89,7 @@ fn a_connection_on_which_nothing_is_answered_is_given_up_while_there_is_time_for
 }
 
 #[test]
-fn a_reconnect_in_time_starts_the_count_afresh() {
+fn reconnect_in_time_restarts_the_expiry_clock() {
     let mut world = World::up();
     world.servers = Servers::Refuse;
     world.cut();
@@ -101,7 +101,7 @@ fn a_reconnect_in_time_starts_the_count_afresh() {
 }
 
 #[test]
-fn a_session_that_never_was_does_not_expire() {
+fn session_that_was_never_created_does_not_expire() {
     for servers in [Servers::Refuse, Servers::Close, Servers::Silent] {
         let mut world = World::new();
         world.servers = servers;
@@ -116,10 +116,10 @@ fn a_session_that_never_was_does_not_expire() {
     }
 }
 
-/// A slow server, which answers in order one request each 20 ms of 1,000 that were made at
-/// once. It counts what it has received, and goes on hearing of this session.
+/// A slow server answers 1,000 requests in order, one every 20 ms. Received packets keep the session
+/// alive at the server, so the client keeps sending pings.
 #[test]
-fn a_server_that_answers_all_the_time_keeps_the_session_however_long_the_queue() {
+fn session_survives_a_long_queue_at_a_slow_server() {
     let mut world = World::up();
     for _ in 0..1000 {
         world.get("/a");

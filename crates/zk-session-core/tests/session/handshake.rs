@@ -1,4 +1,4 @@
-//! The first frame each way.
+//! The handshake: the first frame in each direction.
 
 use bytes::BytesMut;
 use proto::{ErrorCode, OpCode, ReplyHeader};
@@ -8,7 +8,7 @@ use zk_session_core::{LossCause, SessionEnd, SessionEvent};
 use crate::harness::{Servers, T, Wire, World, acceptance, ended, ms, rejection};
 
 #[test]
-fn asks_for_a_new_session_in_exactly_these_bytes() {
+fn connect_request_for_a_new_session_is_encoded_exactly() {
     let mut world = World::new();
     world.open();
     let mut expected = vec![0, 0, 0, 45];
@@ -18,13 +18,13 @@ fn asks_for_a_new_session_in_exactly_these_bytes() {
     expected.extend([0; 8]); // session id
     expected.extend([0, 0, 0, 16]);
     expected.extend([0; 16]);
-    expected.push(0); // a read-only server will not do
+    expected.push(0); // read-only servers are not accepted
     assert_eq!(world.transmitted[..], expected);
     world.finish();
 }
 
 #[test]
-fn the_answer_may_lack_the_read_only_byte() {
+fn handshake_reply_without_read_only_byte_is_accepted() {
     for read_only in [None, Some(false)] {
         let mut world = World::new();
         world.open();
@@ -43,7 +43,7 @@ fn the_answer_may_lack_the_read_only_byte() {
 }
 
 #[test]
-fn the_answer_may_come_byte_by_byte() {
+fn handshake_reply_is_accepted_byte_by_byte() {
     let mut world = World::new();
     world.open();
     let mut bytes = BytesMut::new();
@@ -57,7 +57,7 @@ fn the_answer_may_come_byte_by_byte() {
 }
 
 #[test]
-fn a_rejected_session_has_expired_and_everybody_is_told() {
+fn rejected_session_expires_and_fails_queued_requests() {
     let mut world = World::up();
     let sent = world.create("/a");
     world.cut();
@@ -73,7 +73,7 @@ fn a_rejected_session_has_expired_and_everybody_is_told() {
 }
 
 #[test]
-fn a_rejected_new_session_is_asked_for_again() {
+fn new_session_is_requested_again_after_a_rejection() {
     let mut world = World::new();
     let waiting = world.get("/a");
     for _ in 0..5 {
@@ -91,7 +91,7 @@ fn a_rejected_new_session_is_asked_for_again() {
 }
 
 #[test]
-fn a_refusal_of_sixteen_bytes_sends_the_client_elsewhere() {
+fn handshake_reply_of_16_bytes_is_read_as_a_refusal() {
     let mut world = World::new();
     world.open();
     let header = ReplyHeader { xid: 0, zxid: 0, err: ErrorCode::NOT_READ_ONLY };
@@ -104,7 +104,7 @@ fn a_refusal_of_sixteen_bytes_sends_the_client_elsewhere() {
 }
 
 #[test]
-fn a_read_only_server_will_not_do_and_its_session_is_not_kept() {
+fn read_only_server_is_rejected_and_its_session_discarded() {
     let mut world = World::new();
     world.open();
     let mut response = acceptance(6000);
@@ -118,7 +118,7 @@ fn a_read_only_server_will_not_do_and_its_session_is_not_kept() {
 }
 
 #[test]
-fn the_session_of_somebody_else_is_not_accepted() {
+fn handshake_reply_with_another_session_id_is_rejected() {
     let mut world = World::up();
     let id = world.session.session_id();
     world.cut();
@@ -137,7 +137,7 @@ fn the_session_of_somebody_else_is_not_accepted() {
 }
 
 #[test]
-fn nothing_is_written_before_the_answer_and_the_rest_follows_in_order() {
+fn requests_are_sent_in_order_after_the_handshake_reply() {
     let mut world = World::new();
     let first = world.create("/1");
     world.open();
@@ -161,7 +161,7 @@ fn nothing_is_written_before_the_answer_and_the_rest_follows_in_order() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_given_up_in_time() {
+fn silent_server_is_left_after_its_share_of_the_timeout() {
     let mut world = World::with(|settings| {
         settings.hosts = (1..=3).map(|port| zk_session_core::Host::new("h", port)).collect();
     });
@@ -174,10 +174,10 @@ fn a_server_that_does_not_answer_is_given_up_in_time() {
     world.finish();
 }
 
-/// Java divides the session timeout by the number of servers: with nine there is no time left
-/// for a slow look-up of a name.
+/// Java divides the session timeout by the number of servers. With nine servers, that leaves no
+/// time for a slow name lookup.
 #[test]
-fn an_attempt_has_a_second_however_long_the_list_is() {
+fn connection_attempt_gets_a_second_with_nine_servers() {
     let mut world = World::with(|settings| {
         settings.session_timeout = ms(4000);
         settings.hosts = (1..=9).map(|port| zk_session_core::Host::new("h", port)).collect();
@@ -194,7 +194,7 @@ fn an_attempt_has_a_second_however_long_the_list_is() {
 }
 
 #[test]
-fn a_first_frame_that_is_neither_costs_the_connection() {
+fn invalid_first_frame_closes_the_connection() {
     for bytes in [&[0, 0, 0, 3, 1, 2, 3][..], &[0, 0, 0, 0], &[0xff; 4]] {
         let mut world = World::new();
         world.open();
@@ -206,7 +206,7 @@ fn a_first_frame_that_is_neither_costs_the_connection() {
 }
 
 #[test]
-fn what_is_far_too_long_for_an_answer_is_none_and_nothing_of_it_is_kept() {
+fn oversized_handshake_reply_is_rejected_and_discarded() {
     let mut world = World::new();
     for len in [HANDSHAKE_LEN_MAX, 2 << 20] {
         world.open();
@@ -224,8 +224,8 @@ fn what_is_far_too_long_for_an_answer_is_none_and_nothing_of_it_is_kept() {
 }
 
 #[test]
-fn the_only_server_too_is_given_up_while_the_lease_of_a_holder_lasts() {
-    // A ZooKeeper that is starting up may take a connection and forget about it.
+fn silent_only_server_is_retried_before_the_lease_ends() {
+    // A ZooKeeper server that is starting may accept a connection and never answer on it.
     let mut world = World::served(&[]);
     world.claim();
     world.prove();

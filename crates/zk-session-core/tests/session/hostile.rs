@@ -1,5 +1,5 @@
-//! A peer that does what it likes: a panic is a bug of ours, and all it can do is
-//! to cost the connection.
+//! A peer that sends arbitrary bytes. A panic is a bug of the client. The worst effect of the peer
+//! is the loss of the connection.
 
 use bytes::{BufMut, BytesMut};
 use proptest::prelude::*;
@@ -12,26 +12,26 @@ use crate::server;
 
 const FRAME_LEN_MAX: usize = 4096;
 
-/// What the peer does next.
+/// Next action of the peer.
 #[derive(Clone, Debug)]
 enum Act {
-    /// The answer that it should give, to the request at this place.
+    /// The correct answer to the request at this position.
     Answer(usize),
-    /// The same, cut short and not gone on with.
+    /// The first bytes of the correct answer, without the rest.
     Truncated(usize, usize),
-    /// The same in pieces, with time between them.
+    /// The correct answer in pieces, with pauses between them.
     Pieces(usize, usize),
-    /// A reply with this header and body to the request at this place.
+    /// A reply with this header and body to the request at this position.
     Reply(usize, i64, i32, Vec<u8>),
-    /// A reply to nothing.
+    /// A reply to no request.
     Stray(i32, Vec<u8>),
     /// A notification with this body.
     Event(Vec<u8>),
-    /// A list with this count, and with names of this length.
+    /// A list that announces this count, and a name of this length.
     List(usize, i32, i32),
     Notify(i32, String),
     Garbage(Vec<u8>),
-    /// A frame that announces so much.
+    /// A frame that announces this length.
     Length(i32),
     Accept(i32, i64),
     Reject,
@@ -69,7 +69,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// The answer a good server would give to the request at this place.
+/// Returns the correct answer to the request at this position.
 fn answer(world: &mut World, at: usize) -> Option<BytesMut> {
     let frame = world.frames.remove(at)?;
     let mut out = BytesMut::new();
@@ -163,7 +163,7 @@ fn perform(world: &mut World, act: &Act) {
     }
 }
 
-/// Gives the session something to wait for.
+/// Submits a request, so that the session waits for an answer.
 fn ask(world: &mut World, turn: usize) {
     if world.session.ended().is_some() {
         return;
@@ -193,7 +193,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn no_peer_can_do_more_than_cost_the_connection(
+    fn hostile_peer_can_only_close_the_connection(
         acts in prop::collection::vec(act(), 1..80),
         claimed in any::<bool>(),
     ) {
@@ -214,10 +214,10 @@ proptest! {
     }
 }
 
-/// Every answer of a dialogue cut short at every byte: a connection that ends
-/// there is lost, and one that goes on with the rest is not.
+/// All replies of a dialogue arrive in two pieces, split at every byte in turn. The session accepts
+/// them and stays connected.
 #[test]
-fn frames_in_two_pieces_are_whole_wherever_they_are_cut() {
+fn replies_split_at_any_byte_are_accepted() {
     let dialogue = |cut: usize| {
         let mut world = World::new();
         world.server = server::Server::new(6000).with(&["/n", "/n/old"]);
@@ -250,7 +250,7 @@ fn frames_in_two_pieces_are_whole_wherever_they_are_cut() {
 }
 
 #[test]
-fn lengths_and_counts_from_outer_space_reserve_nothing() {
+fn absurd_frame_lengths_fail_requests_and_buffer_nothing() {
     for len in [i32::MAX, i32::MIN, -1, 1 << 24] {
         let mut world = World::up();
         let read = world.get("/a");
@@ -262,7 +262,7 @@ fn lengths_and_counts_from_outer_space_reserve_nothing() {
 }
 
 #[test]
-fn a_garbled_notification_costs_the_connection_and_no_watch() {
+fn garbled_event_closes_the_connection_and_keeps_the_watch() {
     let mut world = World::up();
     let watch = world.watch(WatchKind::Data, "/a");
     let frame = world.frames.pop_front().unwrap();
@@ -278,7 +278,7 @@ fn a_garbled_notification_costs_the_connection_and_no_watch() {
 }
 
 #[test]
-fn a_list_that_does_not_decode_sweeps_nothing_and_stops_nothing() {
+fn undecodable_sweep_list_deletes_no_node() {
     let mut world = World::up();
     world.sweep("/", "n");
     let sync = world.frames.pop_front().unwrap();
@@ -291,7 +291,7 @@ fn a_list_that_does_not_decode_sweeps_nothing_and_stops_nothing() {
 }
 
 #[test]
-fn a_session_of_a_millisecond_is_over_soon_and_not_a_busy_loop() {
+fn session_with_a_one_millisecond_timeout_ends_without_looping() {
     let mut world = World::new();
     world.open();
     world.claim();

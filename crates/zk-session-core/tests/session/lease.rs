@@ -1,4 +1,4 @@
-//! The lease: what proves it, what keeps it renewed, and when it ends.
+//! The session lease: its proof, its renewal and its end.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use zk_session_core::{LeaseAssumptions, SessionEnd};
 
 use crate::harness::{Servers, T, World, ms, pong};
 
-/// How much earlier than proven the lease ends: a twelfth of the timeout, and 1,000 ppm of it.
+/// Safety margin by which the lease ends early: a twelfth of the timeout, and 1,000 ppm of it.
 const EARLY: Duration = Duration::from_millis(506);
-/// How long a lease lasts from the time from which it counts.
+/// Length of a lease, from the touch that it counts from.
 const LEASE: Duration = Duration::from_millis(6000 - 506);
 
 fn lapsed(term: u64) -> Standing {
@@ -59,7 +59,7 @@ fn quorum_write_proves_the_last_touch_before_the_flush_bound() {
     }
 }
 
-/// A follower hands touches on with its next flush, and may hang before it.
+/// A follower forwards touches to the leader with its next flush, and may hang before it.
 #[test]
 fn write_after_silence_does_not_prolong_the_lease() {
     let mut world = World::up();
@@ -76,7 +76,7 @@ fn write_after_silence_does_not_prolong_the_lease() {
 }
 
 #[test]
-fn sync_proves_touches_for_as_long_as_the_last_quorum_write_allows() {
+fn sync_proof_is_bounded_by_the_last_quorum_write() {
     let mut world = World::up();
     world.answered.extend([OpCode::Ping.code(), OpCode::Sync.code()]);
     world.prove();
@@ -96,7 +96,7 @@ fn sync_proves_touches_for_as_long_as_the_last_quorum_write_allows() {
 }
 
 #[test]
-fn refusal_counts_only_if_a_quorum_agreed_to_it() {
+fn error_reply_proves_the_lease_only_if_a_quorum_agreed() {
     let fed = [
         ErrorCode::NO_NODE,
         ErrorCode::NODE_EXISTS,
@@ -125,9 +125,9 @@ fn refusal_counts_only_if_a_quorum_agreed_to_it() {
 }
 
 #[test]
-fn reads_events_and_answers_without_a_zxid_prove_nothing() {
+fn reads_events_and_replies_without_zxid_prove_no_lease() {
     let mut world = World::up();
-    world.sync(); // a leader that was replaced answers it as well
+    world.sync(); // a replaced leader answers a sync as well
     let frame = world.take(OpCode::Sync);
     world.answer(&frame, 9, ErrorCode::OK, &SyncReply { path: None });
     world.get("/a");
@@ -148,7 +148,7 @@ fn reads_events_and_answers_without_a_zxid_prove_nothing() {
 }
 
 #[test]
-fn claimed_lease_asks_leader_and_quorum_at_fixed_shares_of_the_timeout() {
+fn claimed_lease_sends_quorum_writes_and_syncs_on_schedule() {
     let mut world = World::served(&[]);
     world.advance(T);
     assert_eq!(world.times(OpCode::Multi), []);
@@ -158,7 +158,7 @@ fn claimed_lease_asks_leader_and_quorum_at_fixed_shares_of_the_timeout() {
     world.advance(T);
     let quorum: Vec<_> = [0, 2250, 4500].map(|at| T + ms(at)).into();
     assert_eq!(world.times(OpCode::Multi), quorum, "three logged writes in a timeout");
-    // The third comes early: it proves the last idle ping before the lease ends.
+    // The third sync is sent early: it proves the last idle ping before the lease ends.
     let leader: Vec<_> = [750, 1500, 2000, 3000, 3750, 5250, 6000].map(|at| T + ms(at)).into();
     assert_eq!(world.times(OpCode::Sync), leader);
     let sent: Vec<_> = world.seen.iter().map(|(at, _)| *at).filter(|at| *at >= T).collect();
@@ -176,9 +176,9 @@ fn claimed_lease_asks_leader_and_quorum_at_fixed_shares_of_the_timeout() {
     world.finish();
 }
 
-/// The documented floor: what is left of a lease, whatever the moment at which answers stop.
+/// The documented minimum of the time that a lease has left when replies stop.
 #[test]
-fn claimed_lease_never_has_less_than_a_third_of_the_timeout_left() {
+fn claimed_lease_always_has_a_third_of_the_timeout_left() {
     let mut world = World::served(&[]);
     world.claim();
     world.advance(T);
@@ -192,7 +192,7 @@ fn claimed_lease_never_has_less_than_a_third_of_the_timeout_left() {
     world.finish();
 }
 
-/// A session that was silent for long proves its first touches as soon as that is possible.
+/// After a long silence, the session proves its first touches as early as possible.
 #[test]
 fn lapsed_lease_is_renewed_after_the_flush_bound() {
     let mut world = World::served(&[]);
@@ -210,7 +210,7 @@ fn lapsed_lease_is_renewed_after_the_flush_bound() {
 }
 
 #[test]
-fn writes_refused_on_the_way_do_not_starve_the_lease() {
+fn writes_rejected_before_the_quorum_do_not_starve_the_lease() {
     let mut world = World::up();
     world.answered.extend([OpCode::Multi, OpCode::Ping, OpCode::Sync].map(OpCode::code));
     world.claim();
@@ -226,7 +226,7 @@ fn writes_refused_on_the_way_do_not_starve_the_lease() {
 }
 
 #[test]
-fn lease_lapses_at_its_deadline_and_says_so() {
+fn lease_lapses_at_its_deadline_and_reports_it() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
     world.prove();
@@ -242,7 +242,7 @@ fn lease_lapses_at_its_deadline_and_says_so() {
 }
 
 #[test]
-fn assumptions_decide_when_the_lease_ends() {
+fn lease_assumptions_determine_the_end_of_the_lease() {
     let assumptions = LeaseAssumptions::new().margin(ms(1000)).clock_drift_ppm(0);
     let assumptions = assumptions.flush_bound(ms(1200));
     let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
@@ -256,7 +256,7 @@ fn assumptions_decide_when_the_lease_ends() {
     world.finish();
 }
 
-/// A server grants less than was asked for, and the margin that was set is too much for it.
+/// The server grants a shorter timeout than requested, and the configured margin is too large for it.
 #[test]
 fn lease_is_impossible_with_a_timeout_that_is_too_short() {
     let assumptions = LeaseAssumptions::new().margin(ms(1500));
@@ -275,7 +275,7 @@ fn lease_is_impossible_with_a_timeout_that_is_too_short() {
 }
 
 #[test]
-fn term_that_lapsed_is_never_valid_again() {
+fn lapsed_term_is_never_valid_again() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
     world.prove();
@@ -320,9 +320,9 @@ fn reconnect_prolongs_the_lease_once_a_quorum_has_agreed() {
     world.finish();
 }
 
-/// The server may have shortened the timeout, and nobody read its answer.
+/// The server may have shortened the timeout in a reply that the client never received.
 #[test]
-fn unanswered_handshake_halves_what_is_left_of_the_lease() {
+fn unanswered_handshake_limits_the_lease_to_half_the_timeout() {
     let mut world = World::up();
     world.prove();
     let frame = world.take(OpCode::Multi);
@@ -343,7 +343,7 @@ fn unanswered_handshake_halves_what_is_left_of_the_lease() {
 }
 
 #[test]
-fn handshake_with_a_shorter_timeout_shortens_the_lease_for_good() {
+fn shorter_granted_timeout_shortens_the_lease_permanently() {
     let mut world = World::up();
     world.prove();
     let frame = world.take(OpCode::Multi);
@@ -360,7 +360,7 @@ fn handshake_with_a_shorter_timeout_shortens_the_lease_for_good() {
         "it was granted 6 s before, and a leader counts 3 s now"
     );
     world.cut();
-    world.bring_up(); // 6 s again; a new leader goes by the shortest, for all the client knows
+    world.bring_up(); // 6 s again, but a new leader may still use the shortest timeout
     world.prove();
     let frame = world.take(OpCode::Multi);
     world.answer(&frame, 10, ErrorCode::OK, &());
@@ -371,7 +371,7 @@ fn handshake_with_a_shorter_timeout_shortens_the_lease_for_good() {
 }
 
 #[test]
-fn claimed_lease_asks_a_quorum_first_on_a_new_connection() {
+fn claimed_lease_sends_a_quorum_write_first_after_reconnect() {
     let mut world = World::served(&[]);
     world.advance(ms(1000));
     world.claim();
@@ -388,9 +388,9 @@ fn claimed_lease_asks_a_quorum_first_on_a_new_connection() {
     world.finish();
 }
 
-/// A commit that takes long holds up all answers of the session behind it.
+/// A slow commit delays all later replies of the session.
 #[test]
-fn slow_commit_does_not_cost_the_connection_nor_the_lease() {
+fn slow_commit_keeps_the_connection_and_the_lease() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
     world.claim();
@@ -406,8 +406,8 @@ fn slow_commit_does_not_cost_the_connection_nor_the_lease() {
     world.finish();
 }
 
-/// The server we are connected to is cut off from the leader: it goes on
-/// answering pings, long after the leader has expired the session.
+/// The connected server is cut off from the leader. It keeps answering pings long after the leader
+/// has expired the session.
 #[test]
 fn answered_pings_do_not_keep_the_lease() {
     let mut world = World::served(&[]);
@@ -425,10 +425,10 @@ fn answered_pings_do_not_keep_the_lease() {
     world.finish();
 }
 
-/// Everything came to a stop for twice the timeout, and the answers of before are
-/// still in the buffer.
+/// The process stops for twice the timeout, and replies from before are still in the receive
+/// buffer.
 #[test]
-fn lease_lapses_before_answers_in_the_buffer_are_read() {
+fn lease_lapses_before_buffered_replies_are_read() {
     let mut world = World::up();
     world.advance(ms(1000));
     world.claim();
@@ -473,7 +473,7 @@ fn end_of_the_session_ends_the_lease() {
 }
 
 #[test]
-fn close_ends_the_lease_before_the_server_has_the_request() {
+fn close_ends_the_lease_before_the_server_answers() {
     let mut world = World::up();
     world.claim();
     world.prove();
@@ -490,7 +490,7 @@ fn close_ends_the_lease_before_the_server_has_the_request() {
     world.finish();
 }
 
-/// A leader may still count with the timeout of the session's creation.
+/// The leader may still use the timeout from the session's creation.
 #[test]
 fn handshake_with_a_longer_timeout_does_not_prolong_the_lease() {
     let mut world = World::up();
@@ -510,7 +510,7 @@ fn handshake_with_a_longer_timeout_does_not_prolong_the_lease() {
     world.finish();
 }
 
-/// An event proves nothing of the lease, and must not keep a dead connection until the lease ends.
+/// An event does not prove the lease, and must not keep a dead connection open until the lease ends.
 #[test]
 fn silent_connection_is_replaced_before_the_lease_ends() {
     for heard in [0, 250, 500, 750, 990] {

@@ -1,4 +1,4 @@
-//! Bounds.
+//! Limits on requests, bytes, frames and durations.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn set(data: &[u8]) -> SetData<'_> {
 }
 
 #[test]
-fn requests_that_wait_are_counted() {
+fn queued_requests_count_toward_the_limit() {
     let mut world = World::new();
     for _ in 0..REQUESTS_MAX {
         let to = world.number();
@@ -28,7 +28,7 @@ fn requests_that_wait_are_counted() {
 }
 
 #[test]
-fn requests_on_their_way_are_counted() {
+fn in_flight_requests_count_toward_the_limit() {
     let mut world = World::up();
     for _ in 0..REQUESTS_MAX {
         let to = world.number();
@@ -41,7 +41,7 @@ fn requests_on_their_way_are_counted() {
 }
 
 #[test]
-fn bytes_are_counted_whether_or_not_there_is_a_connection() {
+fn queued_bytes_are_limited_with_and_without_a_connection() {
     for connected in [false, true] {
         let mut world = World::new();
         if connected {
@@ -66,7 +66,7 @@ fn bytes_are_counted_whether_or_not_there_is_a_connection() {
 }
 
 #[test]
-fn bytes_that_were_written_are_not_counted() {
+fn written_bytes_do_not_count_toward_the_limit() {
     let mut world = World::up();
     let data = vec![0; FRAME_LEN_MAX_SERVER - 100];
     for _ in 0..70 {
@@ -78,7 +78,7 @@ fn bytes_that_were_written_are_not_counted() {
 }
 
 #[test]
-fn a_frame_too_long_for_the_server_is_refused_and_the_longest_is_not() {
+fn request_longer_than_the_server_limit_is_rejected() {
     let mut world = World::up();
     let overhead = proto::request_frame_len(&set(&[]));
     let longest = vec![0; FRAME_LEN_MAX_SERVER - overhead];
@@ -93,7 +93,7 @@ fn a_frame_too_long_for_the_server_is_refused_and_the_longest_is_not() {
 }
 
 #[test]
-fn credentials_too_long_for_the_server_are_refused() {
+fn credentials_longer_than_the_server_limit_are_rejected() {
     let mut world = World::up();
     let to = world.number();
     let auth = vec![0; FRAME_LEN_MAX_SERVER].into();
@@ -103,7 +103,7 @@ fn credentials_too_long_for_the_server_are_refused() {
 }
 
 #[test]
-fn a_frame_too_long_for_the_client_costs_the_connection() {
+fn frame_longer_than_the_client_limit_closes_the_connection() {
     let mut world = World::with(|settings| settings.frame_len_max = 1000);
     world.bring_up();
     let read = world.get("/a");
@@ -114,9 +114,10 @@ fn a_frame_too_long_for_the_client_costs_the_connection() {
     world.finish();
 }
 
-/// It is told to who has asked for it: to nobody else, whose requests may succeed next time.
+/// Only the caller of the oversized reply gets `AnswerTooLarge`. The other callers get
+/// `ConnectionLost`, because their requests may succeed on a retry.
 #[test]
-fn an_answer_too_large_is_told_to_who_asked_for_it() {
+fn oversized_reply_fails_only_its_own_request_as_too_large() {
     let mut world = World::with(|settings| settings.frame_len_max = 1000);
     world.bring_up();
     let (read, large, write) = (world.get("/a"), world.get("/b"), world.create("/c"));
@@ -129,7 +130,7 @@ fn an_answer_too_large_is_told_to_who_asked_for_it() {
     assert_eq!(*world.failure(read), (lost.clone(), Outcome::NotApplied));
     assert_eq!(*world.failure(write), (lost.clone(), Outcome::Unknown));
 
-    // What says no number that was asked for blames nobody.
+    // An oversized frame with an unknown xid fails the pending requests with `ConnectionLost`.
     for head in [-1_i32, 0, 999] {
         world.bring_up();
         let read = world.get("/a");
@@ -144,16 +145,16 @@ fn an_answer_too_large_is_told_to_who_asked_for_it() {
     world.finish();
 }
 
-/// The frame that arms a watch again is longer than the request that has set it.
+/// The frame that re-registers a watch is longer than the request that set it.
 #[test]
-fn a_watch_that_could_not_be_armed_again_is_refused() {
+fn watch_too_long_to_reregister_is_rejected() {
     let mut world = World::up();
     let empty = SetWatches2 { persistent: vec!["".into()], ..SetWatches2::default() };
     let longest = FRAME_LEN_MAX_SERVER - proto::request_frame_len(&empty);
     let path = |len: usize| format!("/{}", "x".repeat(len - 1));
     let refused = world.try_submit(&get(&path(longest + 1), true), Some(WatchKind::Data));
     assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
-    world.submit(&get(&path(longest + 1), false), None); // as such it is not too long
+    world.submit(&get(&path(longest + 1), false), None); // without a watch, the path is not too long
     let frame = world.take(OpCode::GetData);
     world.answer(&frame, 9, ErrorCode::NO_NODE, &());
     let n = world.submit(&get(&path(longest), true), Some(WatchKind::Data));
@@ -178,7 +179,7 @@ fn a_watch_that_could_not_be_armed_again_is_refused() {
 }
 
 #[test]
-fn durations_without_end_are_taken_for_very_long_ones() {
+fn maximum_durations_are_clamped_without_overflow() {
     let mut world = World::with(|settings| {
         settings.session_timeout = Duration::MAX;
         settings.close_timeout = Duration::MAX;

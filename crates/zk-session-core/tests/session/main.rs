@@ -1,5 +1,5 @@
-//! The session core on virtual time: no runtime, no server, no sleeping. One
-//! behaviour in each file.
+//! Tests of the session core on virtual time, without a runtime, a real server or sleeps. Each
+//! file covers one behaviour.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 

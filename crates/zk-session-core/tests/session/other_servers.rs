@@ -1,4 +1,4 @@
-//! A server that is well is found, whatever the others do, and before the session is over.
+//! The session finds a healthy server before it expires, regardless of the other servers.
 
 use std::io;
 
@@ -22,7 +22,7 @@ fn asked_now(world: &World) -> u16 {
     ports(world).last().copied().unwrap()
 }
 
-/// Up at one of two servers, of which the other was away for a moment at the start.
+/// Connects to one of two servers, after the other one refused a connection at the start.
 fn up_at_the_only_one_that_served() -> World {
     let mut world = hosts(2, 1);
     world.tick();
@@ -36,7 +36,7 @@ fn up_at_the_only_one_that_served() -> World {
 }
 
 #[test]
-fn one_that_stalls_or_falls_silent_is_left_for_the_other() {
+fn stalled_or_silent_server_is_left_for_the_other() {
     for silent in [false, true] {
         let mut world = up_at_the_only_one_that_served();
         let here = asked_now(&world);
@@ -56,9 +56,9 @@ fn one_that_stalls_or_falls_silent_is_left_for_the_other() {
     }
 }
 
-/// Its kernel takes connections, and nobody answers.
+/// The kernel of a frozen server accepts connections, and its process answers none.
 #[test]
-fn one_that_freezes_leaves_a_third_of_the_timeout_for_the_other() {
+fn frozen_server_leaves_a_third_of_the_timeout_for_the_other() {
     let mut world = up_at_the_only_one_that_served();
     let frozen = asked_now(&world);
     let last_heard = world.now();
@@ -76,7 +76,7 @@ fn one_that_freezes_leaves_a_third_of_the_timeout_for_the_other() {
 }
 
 #[test]
-fn one_that_sends_events_and_answers_nothing_is_left_for_the_other() {
+fn server_that_sends_only_events_is_left_for_the_other() {
     let mut world = hosts(2, 3);
     world.bring_up();
     while world.wire == Wire::Open {
@@ -94,9 +94,9 @@ fn read_only(timeout_ms: i32) -> ConnectResponse {
     ConnectResponse { read_only: Some(true), ..acceptance(timeout_ms) }
 }
 
-/// The third one, which has just served, refuses for twelve seconds and is well again.
+/// The healthy server, which served last, fails all attempts for twelve seconds and then recovers.
 #[test]
-fn one_that_is_well_gets_its_turn_beside_a_read_only_one_and_a_black_hole() {
+fn healthy_server_is_found_beside_read_only_and_silent_ones() {
     for (seed, turned) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let mut world = hosts(3, seed);
         world.open();
@@ -129,9 +129,9 @@ fn one_that_is_well_gets_its_turn_beside_a_read_only_one_and_a_black_hole() {
     }
 }
 
-/// Who waits for a first connection does so for ten seconds unless told otherwise.
+/// By default, a caller waits ten seconds for the first connection.
 #[test]
-fn the_first_one_being_a_black_hole_the_second_is_tried_soon() {
+fn second_server_is_tried_soon_when_the_first_is_silent() {
     let mut world = World::with(|settings| {
         settings.hosts = (1..=3).map(|port| Host::new("h", port)).collect();
         settings.session_timeout = ms(40_000);
@@ -142,7 +142,7 @@ fn the_first_one_being_a_black_hole_the_second_is_tried_soon() {
 }
 
 #[test]
-fn until_it_is_left_the_one_that_serves_is_told() {
+fn stats_name_the_serving_server_until_it_is_left() {
     let mut world = World::up();
     let here = world.session.stats(world.instant()).connected_to;
     world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);
@@ -155,7 +155,7 @@ fn until_it_is_left_the_one_that_serves_is_told() {
 }
 
 #[test]
-fn the_answer_of_one_that_is_not_listed_any_more_costs_nothing() {
+fn probe_result_of_a_delisted_server_is_ignored() {
     let mut world = World::with(|settings| {
         settings.hosts = (1..=2).map(|port| Host::new("h", port)).collect();
         settings.allow_read_only = true;
@@ -175,7 +175,7 @@ fn the_answer_of_one_that_is_not_listed_any_more_costs_nothing() {
 }
 
 #[test]
-fn one_that_is_named_twice_is_one() {
+fn duplicate_host_in_a_new_list_does_not_move_the_session() {
     for seed in 0..60 {
         let mut world = hosts(2, seed);
         world.bring_up();
@@ -188,7 +188,7 @@ fn one_that_is_named_twice_is_one() {
 }
 
 #[test]
-fn a_list_that_has_the_server_again_before_it_was_left_changes_nothing() {
+fn server_relisted_before_it_is_left_keeps_the_connection() {
     let mut world = World::up();
     let (here, _) = world.attempts().into_iter().map(|(at, host)| (host, at)).next().unwrap();
     world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);

@@ -1,4 +1,4 @@
-//! A process that did not run for a while says so, and does not blame the servers.
+//! After a pause of the process, errors name the pause and do not blame the servers.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use zk_session_core::{Host, LossCause, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ms};
 
-/// How late the process is that stopped for `by`, when nothing but a ping was due meanwhile.
+/// Returns the delay of the next deadline if the process stops now for `by`.
 fn late(world: &mut World, by: Duration) -> Duration {
     world.now() + by - world.deadline().unwrap()
 }
 
 #[test]
-fn expiry_in_a_pause_says_that_the_process_did_not_run() {
+fn expiry_during_a_pause_reports_the_pause() {
     let mut world = World::served(&[]);
     let paused = late(&mut world, T * 3);
     world.freeze(T * 3);
@@ -25,7 +25,7 @@ fn expiry_in_a_pause_says_that_the_process_did_not_run() {
 }
 
 #[test]
-fn expiry_after_a_pause_counts_it_until_something_is_heard() {
+fn expiry_reports_an_earlier_pause_until_the_server_answers() {
     let mut world = World::served(&[]);
     let paused = late(&mut world, T);
     world.freeze(T);
@@ -48,7 +48,7 @@ fn expiry_after_a_pause_counts_it_until_something_is_heard() {
 }
 
 #[test]
-fn expiry_long_after_a_short_pause_is_the_servers_silence() {
+fn expiry_long_after_a_short_pause_reports_no_pause() {
     let mut world = World::served(&[]);
     world.servers = Servers::Refuse;
     world.cut();
@@ -61,7 +61,7 @@ fn expiry_long_after_a_short_pause_is_the_servers_silence() {
 }
 
 #[test]
-fn attempt_cut_short_by_a_pause_is_not_the_servers_fault() {
+fn attempt_cut_short_by_a_pause_reports_the_pause() {
     for (late, cause) in [
         (PAUSE_NOTICED - ms(1), LossCause::Silent),
         (PAUSE_NOTICED, LossCause::ProcessPaused(PAUSE_NOTICED)),
@@ -79,7 +79,7 @@ fn attempt_cut_short_by_a_pause_is_not_the_servers_fault() {
 }
 
 #[test]
-fn lease_lost_in_a_pause_says_so_at_once() {
+fn lease_lost_in_a_pause_reports_it_at_once() {
     let mut world = World::served(&["/n"]);
     world.session.claim_lease();
     world.advance(T);
@@ -98,7 +98,7 @@ fn lease_lost_in_a_pause_says_so_at_once() {
 }
 
 #[test]
-fn lease_lost_to_silent_servers_is_no_pause() {
+fn lease_lost_to_silent_servers_reports_no_pause() {
     let mut world = World::served(&["/n"]);
     world.session.claim_lease();
     world.advance(T);
@@ -113,11 +113,11 @@ fn lease_lost_to_silent_servers_is_no_pause() {
 }
 
 #[test]
-fn lease_claimed_late_is_no_pause() {
+fn late_lease_claim_is_not_reported_as_a_pause() {
     let mut world = World::served(&["/n"]);
     let due = world.deadline().unwrap();
     world.advance_to(due - ms(1));
-    // From now on a ping is due that was not before.
+    // The claim makes a ping due that was not due before.
     world.session.claim_lease();
     world.tick();
     world.servers = Servers::Refuse;

@@ -1,4 +1,4 @@
-//! Signs of life, in both directions.
+//! Pings, and the detection of silent connections.
 
 use bytes::{Bytes, BytesMut};
 use proto::{DataReply, ErrorCode, EventType, OpCode, SetData, Stat};
@@ -10,7 +10,7 @@ use crate::harness::{Servers, T, World, acceptance, ms, pong};
 use crate::server;
 
 #[test]
-fn a_ping_is_sent_after_a_third_of_the_timeout_of_silence_and_not_sooner() {
+fn ping_is_sent_after_a_third_of_the_timeout() {
     let mut world = World::up();
     world.advance(T / 3 - ms(1));
     assert_eq!(world.times(OpCode::Ping), []);
@@ -21,7 +21,7 @@ fn a_ping_is_sent_after_a_third_of_the_timeout_of_silence_and_not_sooner() {
 }
 
 #[test]
-fn requests_put_off_the_ping_and_what_is_heard_does_not() {
+fn requests_postpone_the_ping_and_events_do_not() {
     let mut world = World::up();
     world.advance(ms(1500));
     world.get("/a");
@@ -35,12 +35,12 @@ fn requests_put_off_the_ping_and_what_is_heard_does_not() {
 }
 
 #[test]
-fn no_second_ping_while_one_is_outstanding() {
+fn ping_is_not_repeated_while_one_is_outstanding() {
     let mut world = World::up();
     world.advance(ms(2000));
     for _ in 0..2 {
         world.advance(ms(1500));
-        world.notify(EventType::NODE_CREATED, "/x"); // the connection lives
+        world.notify(EventType::NODE_CREATED, "/x"); // the connection is alive
     }
     assert_eq!(world.times(OpCode::Ping), [ms(2000)]);
     world.deliver(&pong());
@@ -50,7 +50,7 @@ fn no_second_ping_while_one_is_outstanding() {
 }
 
 #[test]
-fn pings_that_are_answered_keep_the_session_for_ever() {
+fn answered_pings_keep_the_session_alive() {
     let mut world = World::up();
     world.answered.insert(OpCode::Ping.code());
     world.advance(T * 100);
@@ -62,7 +62,7 @@ fn pings_that_are_answered_keep_the_session_for_ever() {
 }
 
 #[test]
-fn a_long_timeout_does_not_make_for_long_silences() {
+fn ping_interval_is_capped_with_a_long_timeout() {
     let mut world = World::new();
     world.open();
     world.respond(&acceptance(300_000));
@@ -72,10 +72,10 @@ fn a_long_timeout_does_not_make_for_long_silences() {
 }
 
 #[test]
-fn the_connection_is_given_up_two_thirds_of_the_timeout_after_the_last_byte() {
+fn connection_closes_two_thirds_of_timeout_after_last_byte() {
     let mut world = World::up();
     world.advance(ms(1000));
-    // A byte of a frame that never becomes whole.
+    // The first byte of a frame that is never completed.
     world.deliver(&[0]);
     let last = world.now();
     world.advance(ms(3999));
@@ -86,10 +86,10 @@ fn the_connection_is_given_up_two_thirds_of_the_timeout_after_the_last_byte() {
     world.finish();
 }
 
-/// A runtime that was blocked, a process that was paused: nothing came, and nothing was
-/// asked for.
+/// After a blocked runtime or a paused process, the session has received no bytes, but it has sent
+/// no ping either.
 #[test]
-fn a_server_that_was_asked_nothing_is_asked_before_it_is_given_up() {
+fn idle_server_is_pinged_before_its_connection_is_closed() {
     let mut world = World::up();
     world.freeze(T * 3 / 4);
     world.tick();
@@ -107,7 +107,7 @@ fn a_server_that_was_asked_nothing_is_asked_before_it_is_given_up() {
 }
 
 #[test]
-fn a_reply_that_trickles_in_keeps_the_connection() {
+fn slowly_arriving_reply_keeps_the_connection() {
     for hosts in [1, 3] {
         let mut world = World::with(|settings| {
             settings.hosts = (0..hosts).map(|n| Host::new("h", n)).collect();
@@ -126,7 +126,7 @@ fn a_reply_that_trickles_in_keeps_the_connection() {
         assert!(world.now() > T * 9 && world.session.is_connected());
         assert!(world.is_ok(read));
 
-        // The server, which has not been answering, has been hearing of the client.
+        // The server has received pings, although it has not answered them.
         let pings = world.times(OpCode::Ping);
         assert!(pings.len() > 9 && pings.windows(2).all(|pair| pair[1] - pair[0] <= T / 2));
         let long_ago = world.now();
@@ -141,9 +141,9 @@ fn a_reply_that_trickles_in_keeps_the_connection() {
     }
 }
 
-/// The signs of life are not behind what waits for a slow line (kazoo: "responses choke pings").
+/// Pings and heartbeats do not wait behind requests for a slow line (kazoo: "responses choke pings").
 #[test]
-fn a_lease_and_a_session_are_kept_behind_megabytes() {
+fn lease_and_session_survive_queued_megabytes() {
     let mut world = World::up();
     world.servers = Servers::Serve;
     world.claim();
@@ -161,7 +161,7 @@ fn a_lease_and_a_session_are_kept_behind_megabytes() {
         .collect();
     let (began, mut requests): (_, usize) = (world.now(), 0);
     while world.reply(asked[99]).is_none() {
-        world.room = 20_000; // two hundred kilobytes a second
+        world.room = 20_000; // 200 kB a second
         world.settle();
         world.advance(ms(100));
         assert!(world.session.is_connected() && world.lease().is_some(), "{:?}", world.now());
@@ -174,9 +174,9 @@ fn a_lease_and_a_session_are_kept_behind_megabytes() {
     world.finish();
 }
 
-/// Nothing is answered with the zxid of now before all that happened until now is told.
+/// No reply may carry the current zxid before the session has the events of all earlier changes.
 #[test]
-fn nothing_overtakes_credentials_and_the_arming_of_watches() {
+fn credentials_and_set_watches_are_never_overtaken() {
     let mut world = World::up();
     world.claim();
     world.auth("digest");
@@ -200,7 +200,7 @@ fn nothing_overtakes_credentials_and_the_arming_of_watches() {
     let mut ops = Vec::new();
     while let Some(frame) = world.frames.pop_front() {
         ops.push(frame.op);
-        world.serve(&frame); // with so many bytes under way the rest waits for answers
+        world.serve(&frame); // with so many bytes in flight the rest waits for replies
     }
     let armed = ops.iter().rposition(|op| *op == OpCode::SetWatches).unwrap();
     let proof = ops.iter().position(|op| *op == OpCode::Multi).unwrap();
@@ -211,7 +211,7 @@ fn nothing_overtakes_credentials_and_the_arming_of_watches() {
 }
 
 #[test]
-fn a_session_whose_reply_never_comes_to_an_end_is_over_in_time() {
+fn session_expires_when_a_started_reply_never_completes() {
     let mut world = World::up();
     world.get("/a");
     let xid = world.take(OpCode::GetData).xid;
@@ -225,10 +225,10 @@ fn a_session_whose_reply_never_comes_to_an_end_is_over_in_time() {
     world.finish();
 }
 
-/// The reads of a busy client end anywhere, and so within a frame nearly always; and an
-/// event may come in pieces.
+/// The reads of a busy client nearly always end within a frame, and an event may arrive in
+/// pieces.
 #[test]
-fn events_without_end_do_not_keep_a_connection_on_which_nothing_is_acknowledged() {
+fn endless_events_do_not_keep_an_unanswering_connection() {
     let mut event = BytesMut::new();
     server::notify(&mut event, -1, EventType::NODE_DELETED, "/x");
     for part in [3 * event.len() - 1, event.len() / 2, 5] {
@@ -248,7 +248,7 @@ fn events_without_end_do_not_keep_a_connection_on_which_nothing_is_acknowledged(
 }
 
 #[test]
-fn sending_alone_does_not_keep_the_connection() {
+fn sent_requests_alone_do_not_keep_the_connection() {
     let mut world = World::up();
     for _ in 0..40 {
         world.get("/a");
@@ -258,9 +258,9 @@ fn sending_alone_does_not_keep_the_connection() {
     world.finish();
 }
 
-/// A socket takes megabytes at once, and nothing goes past what it has taken.
+/// A socket accepts megabytes at once, and no packet can overtake the bytes it has accepted.
 #[test]
-fn no_more_is_on_its_way_than_a_sign_of_life_can_wait_for() {
+fn bytes_in_flight_are_bounded_to_let_pings_through() {
     let mut world = World::up();
     world.claim();
     let proof = world.take(OpCode::Multi);
@@ -292,9 +292,9 @@ fn no_more_is_on_its_way_than_a_sign_of_life_can_wait_for() {
     world.finish();
 }
 
-/// A server may grant weeks, whatever was asked for.
+/// A server may grant a timeout of weeks, regardless of the requested one.
 #[test]
-fn a_server_that_grants_a_long_timeout_is_not_waited_for_that_long() {
+fn silence_limit_is_capped_with_a_long_granted_timeout() {
     let mut world = World::new();
     world.open();
     world.respond(&acceptance(i32::MAX));

@@ -1,5 +1,5 @@
-//! Whatever callers, servers and the clock do, and in whatever order: the contract
-//! holds, and what was answered is true.
+//! Random sequences of actions of callers, servers and the clock. The contract holds after every
+//! step, and every answer is true.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -8,7 +8,7 @@ use zk_session_core::WatchKind;
 
 use crate::harness::{Servers, World, ms};
 
-/// One thing that happens.
+/// One action in a sequence.
 #[derive(Clone, Debug)]
 enum Step {
     Create(u8),
@@ -28,7 +28,7 @@ enum Step {
     Servers(Servers),
     Unanswered(i32, bool),
     Cut,
-    /// How many more bytes get to the server, and to the client.
+    /// Cuts the connection after so many bytes to the server, or so many to the client.
     CutAfter(usize, usize),
     Room(usize),
     Expire,
@@ -78,7 +78,7 @@ fn path(node: u8) -> String {
     format!("/n/{node}")
 }
 
-/// What a request would have changed at the server.
+/// Number of a request, and the change that it makes at the server.
 type Change = (u32, String);
 
 struct Run {
@@ -147,8 +147,8 @@ impl Run {
         }
     }
 
-    /// What is known after each step. `applied` is a set, so only the absence of a
-    /// change says something about requests for the same node.
+    /// Checks the session after a step. `applied` is a set, so only the absence of a change proves
+    /// something about requests for the same node.
     fn check(&mut self) {
         let world = &mut self.world;
         world.check_contract();
@@ -160,11 +160,11 @@ impl Run {
                 _ => {}
             }
         }
-        // A lease never outlives what the leader can have promised.
+        // A lease never ends later than the leader can have promised.
         if let Some(until) = world.lease() {
             assert!(until <= world.now() + ms(6000 - 506));
         }
-        // After what is due was handled nothing is due: no busy loop.
+        // Handling the due timeouts leaves no timeout due. Otherwise the driver would loop.
         world.tick();
         assert!(world.deadline().is_none_or(|at| at > world.now()));
     }
@@ -174,7 +174,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_contract_holds_after_every_step(
+    fn contract_holds_after_every_step(
         steps in prop::collection::vec(step(), 1..60),
         seed in any::<u128>(),
     ) {
@@ -186,7 +186,7 @@ proptest! {
             run.act(step);
             run.check();
         }
-        // When all is well again, everybody is answered and clean-up is done.
+        // Once the servers serve again, every request is answered and clean-up completes.
         let world = &mut run.world;
         (world.to_server, world.to_client, world.room) = (usize::MAX, usize::MAX, usize::MAX);
         world.servers = Servers::Serve;

@@ -1,4 +1,4 @@
-//! On a server without a quorum.
+//! Sessions on a read-only server, which has no quorum.
 
 use proto::{AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SetWatches2};
 use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
@@ -7,7 +7,7 @@ use zk_session_core::{Notice, WatchKind};
 
 use crate::harness::{ID, Seen, T, World, acceptance, ms};
 
-/// The id of a read-only server's own session.
+/// Id of a read-only server's local session.
 const LOCAL: i64 = 0x2_0000_0009;
 
 fn read_only() -> ConnectResponse {
@@ -23,7 +23,7 @@ fn world(hosts: u16) -> World {
     world
 }
 
-/// A session on a read-only server.
+/// Creates a session that is connected to a read-only server.
 fn connected(hosts: u16) -> World {
     let mut world = world(hosts);
     world.open();
@@ -41,7 +41,7 @@ fn probes(world: &World) -> Vec<(std::time::Duration, Host)> {
 }
 
 #[test]
-fn reads_are_served_and_what_needs_a_quorum_is_refused_at_once() {
+fn reads_are_served_and_quorum_requests_rejected_at_once() {
     let mut world = world(1);
     let (queued, read) = (world.create("/a"), world.get("/a"));
     world.open();
@@ -64,7 +64,7 @@ fn reads_are_served_and_what_needs_a_quorum_is_refused_at_once() {
 }
 
 #[test]
-fn nothing_holds_on_a_read_only_server_and_clean_up_waits() {
+fn read_only_server_gives_no_lease_and_clean_up_waits() {
     let mut world = connected(1);
     world.claim();
     let n = world.delete_guaranteed("/a");
@@ -82,7 +82,7 @@ fn nothing_holds_on_a_read_only_server_and_clean_up_waits() {
 }
 
 #[test]
-fn its_session_is_presented_to_nobody_and_does_not_expire() {
+fn read_only_session_is_not_presented_and_does_not_expire() {
     let mut world = connected(1);
     let n = world.watch(WatchKind::Data, "/a");
     let frame = world.take(OpCode::GetData);
@@ -100,12 +100,12 @@ fn its_session_is_presented_to_nobody_and_does_not_expire() {
     world.respond(&acceptance(6000));
     assert!(!world.session.is_read_only());
     assert!(matches!(world.events().last(), Some(SessionEvent::Connected { session_id: ID, .. })));
-    world.take(OpCode::SetWatches); // the watch has come along
+    world.take(OpCode::SetWatches); // the watch is re-registered
     world.finish();
 }
 
 #[test]
-fn a_session_that_exists_does_not_go_to_a_read_only_server() {
+fn existing_session_rejects_a_read_only_server() {
     let mut world = world(1);
     world.bring_up();
     world.cut();
@@ -117,7 +117,7 @@ fn a_session_that_exists_does_not_go_to_a_read_only_server() {
 }
 
 #[test]
-fn others_are_asked_ever_more_rarely_and_the_first_that_takes_writes_is_gone_to() {
+fn probes_slow_down_and_the_first_writable_server_is_used() {
     let mut world = connected(3);
     let (own, start) = (world.attempts()[0].1.clone(), world.now());
     let mut before = start;
@@ -138,7 +138,7 @@ fn others_are_asked_ever_more_rarely_and_the_first_that_takes_writes_is_gone_to(
     assert_eq!(hosts.len(), 2, "both of them, in turn");
     assert!(before > start + PROBE_PAUSE_MAX, "the pauses grow");
 
-    // Nobody answers: the next one is asked all the same.
+    // Without an answer to the last probe, the session still probes the next server.
     world.advance(PROBE_PAUSE_MAX * 3);
     let asked = probes(&world);
     assert!(asked.len() >= 16, "{}", asked.len());
@@ -159,9 +159,10 @@ fn others_are_asked_ever_more_rarely_and_the_first_that_takes_writes_is_gone_to(
     world.finish();
 }
 
-/// Watches need no quorum: they are set, re-armed and removed there as elsewhere.
+/// Watches need no quorum. They are set, re-registered and removed on a read-only server as on any
+/// other.
 #[test]
-fn streams_are_had_and_given_up_there_as_elsewhere() {
+fn streams_are_set_and_removed_on_a_read_only_server() {
     let mut world = connected(1);
     let [one, all] = [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive]
         .map(|mode| world.stream(mode, if mode == AddWatchMode::Persistent { "/a" } else { "/b" }));
@@ -178,7 +179,7 @@ fn streams_are_had_and_given_up_there_as_elsewhere() {
     world.notify(proto::EventType::NODE_CREATED, "/b/c");
     world.cut();
 
-    // The next one has a quorum, and knows of nothing.
+    // The next server has a quorum and does not hold the watches.
     world.bring_up();
     let rearmed: SetWatches2<'_> = world.frames[0].read();
     assert_eq!(rearmed.persistent_recursive, ["/b"]);
@@ -189,7 +190,7 @@ fn streams_are_had_and_given_up_there_as_elsewhere() {
 }
 
 #[test]
-fn without_other_servers_nobody_is_asked() {
+fn probes_are_not_sent_without_other_servers() {
     let mut world = connected(1);
     world.advance(PROBE_PAUSE_MAX * 5);
     assert!(probes(&world).is_empty() && world.session.is_connected());
@@ -200,10 +201,10 @@ fn without_other_servers_nobody_is_asked() {
     world.finish();
 }
 
-/// Such a server may have logged what no quorum has agreed to: all others would refuse whoever
-/// has seen that, for ever.
+/// A read-only server may have logged transactions that no quorum has agreed to. All other servers
+/// would reject a session with such a zxid forever.
 #[test]
-fn a_session_is_not_bound_to_what_a_read_only_server_has_said() {
+fn zxid_of_a_read_only_server_is_not_kept() {
     let mut world = World::with(|settings| settings.allow_read_only = true);
     world.open();
     world.respond(&read_only());

@@ -1,4 +1,4 @@
-//! Watches on a new connection.
+//! Re-registration of watches on a new connection.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use zk_session_core::{LossCause, Outcome};
 
 use crate::harness::{Seen, Servers, World, ms};
 
-/// Sets a watch and has it answered with this code.
+/// Sends a request with a watch and answers it with this code.
 fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
     let n = world.watch(kind, path);
     let frame = world.frames.pop_front().unwrap();
@@ -16,9 +16,10 @@ fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
     n
 }
 
-/// kazoo #170: watches were not set again; kazoo #218, go #83: requests got between.
+/// In kazoo #170, watches were not re-registered. In kazoo #218 and go #83, queued requests were
+/// sent before the watches were set.
 #[test]
-fn each_kind_is_on_its_list_after_auth_and_before_requests() {
+fn watches_are_reregistered_after_auth_and_before_requests() {
     let mut world = World::up();
     world.auth("digest");
     let auth = world.take(OpCode::Auth);
@@ -47,7 +48,7 @@ fn each_kind_is_on_its_list_after_auth_and_before_requests() {
 }
 
 #[test]
-fn nothing_is_sent_when_there_is_nothing_to_re_arm() {
+fn set_watches_is_not_sent_without_watches() {
     let mut world = World::up();
     let watch = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
     world.notify(EventType::NODE_DELETED, "/a");
@@ -59,7 +60,7 @@ fn nothing_is_sent_when_there_is_nothing_to_re_arm() {
 }
 
 #[test]
-fn watches_nobody_waits_for_are_not_re_armed() {
+fn dropped_watches_are_not_reregistered() {
     let mut world = World::up();
     let dropped = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
     arm(&mut world, WatchKind::Data, "/b", ErrorCode::OK);
@@ -72,7 +73,7 @@ fn watches_nobody_waits_for_are_not_re_armed() {
 }
 
 #[test]
-fn a_request_that_was_lost_leaves_no_watch() {
+fn lost_request_leaves_no_watch() {
     let mut world = World::up();
     let lost = world.watch(WatchKind::Data, "/a");
     world.cut();
@@ -83,7 +84,7 @@ fn a_request_that_was_lost_leaves_no_watch() {
 }
 
 #[test]
-fn four_thousand_watches_go_in_frames_a_server_accepts() {
+fn many_watches_are_reregistered_in_frames_below_the_limit() {
     let mut world = World::up();
     let mut expected = BTreeSet::new();
     for n in 0..4000 {
@@ -109,9 +110,9 @@ fn four_thousand_watches_go_in_frames_a_server_accepts() {
     world.finish();
 }
 
-/// zookeeper-client K2: more than 128 KiB of watched paths ended the session.
+/// zookeeper-client K2: the session ended with more than 128 KiB of watched paths.
 #[test]
-fn k2_a_hundred_thousand_watches_survive_a_cut() {
+fn k2_hundred_thousand_watches_survive_a_reconnect() {
     let mut world = World::up();
     let kinds = [WatchKind::Data, WatchKind::Exists, WatchKind::Children];
     let path = |n: usize| format!("/{n:059}");
@@ -125,7 +126,7 @@ fn k2_a_hundred_thousand_watches_survive_a_cut() {
     world.bring_up();
     let rearming: Vec<_> = world.frames.drain(..).collect();
     let bytes: usize = rearming.iter().map(|frame| frame.body.len()).sum();
-    // The paths with their lengths, and 28 bytes for each chunk of 128 KiB.
+    // Each path has 64 bytes with its length, and each chunk of 128 KiB adds 20 bytes.
     assert_eq!(rearming.len(), 49);
     assert_eq!(bytes, count * 64 + rearming.len() * (8 + 3 * 4));
     for frame in &rearming {
@@ -139,7 +140,7 @@ fn k2_a_hundred_thousand_watches_survive_a_cut() {
 }
 
 #[test]
-fn a_long_path_does_not_make_the_frame_too_long_for_a_server() {
+fn long_paths_are_reregistered_in_frames_below_the_limit() {
     let mut world = World::up();
     let long = |n: u32| format!("/{n}{}", "x".repeat(700_000));
     let short = format!("/{}", "s".repeat(100_000));
@@ -156,7 +157,7 @@ fn a_long_path_does_not_make_the_frame_too_long_for_a_server() {
 }
 
 #[test]
-fn what_happened_meanwhile_fires_the_watch() {
+fn change_during_a_disconnect_fires_the_watch() {
     let mut world = World::served(&["/a", "/b", "/b/1"]);
     let gone = world.watch(WatchKind::Data, "/a");
     let stays = world.watch(WatchKind::Children, "/b");
@@ -178,7 +179,7 @@ fn what_happened_meanwhile_fires_the_watch() {
 }
 
 #[test]
-fn a_server_that_refuses_is_left() {
+fn server_that_rejects_set_watches_is_left() {
     let mut world = World::up();
     let watch = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
     world.cut();

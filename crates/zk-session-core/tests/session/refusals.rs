@@ -1,4 +1,4 @@
-//! Servers that refuse, and peers that are no ZooKeeper servers.
+//! Servers that refuse connections, and peers that are not ZooKeeper servers.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::harness::{Seen, T, World, ms};
 const REFUSED: LossCause = LossCause::Unreachable(io::ErrorKind::ConnectionRefused);
 const TLS: LossCause = LossCause::NotZooKeeper(PeerProtocol::Tls);
 const HTTP: LossCause = LossCause::NotZooKeeper(PeerProtocol::Http);
-/// An alert: unexpected message.
+/// TLS alert `unexpected_message`.
 const TLS_ALERT: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 10];
 
 fn world(servers: u16, refused_timeout: Option<Duration>) -> World {
@@ -28,14 +28,14 @@ fn refused(world: &World) -> Vec<(Duration, LossCause)> {
     world.log.iter().filter_map(refusal).collect()
 }
 
-/// The next attempt is made, and fails.
+/// Advances to the next connection attempt and lets it fail.
 fn fail(world: &mut World, cause: LossCause) {
     world.advance_to_deadline();
     world.cut_for(cause);
 }
 
 #[test]
-fn foreign_peer_is_told_by_its_first_bytes() {
+fn foreign_protocol_is_detected_by_its_first_bytes() {
     for (bytes, cause) in [
         (&TLS_ALERT[..], TLS),
         (b"HTTP/1.1 400 Bad Request\r\n", HTTP),
@@ -57,7 +57,7 @@ fn foreign_peer_is_told_by_its_first_bytes() {
 }
 
 #[test]
-fn bytes_of_a_foreign_protocol_after_the_handshake_are_a_frame_too_large() {
+fn tls_bytes_after_the_handshake_are_a_frame_too_large() {
     let mut world = World::up();
     world.deliver(&TLS_ALERT);
     assert_eq!(world.cause(), LossCause::FrameTooLarge);
@@ -66,7 +66,7 @@ fn bytes_of_a_foreign_protocol_after_the_handshake_are_a_frame_too_large() {
 }
 
 #[test]
-fn foreign_peers_are_told_once_there_is_no_other_server() {
+fn foreign_peers_are_reported_when_no_other_server_is_left() {
     let mut world = world(3, None);
     for nth in 0..3 {
         assert_eq!(refused(&world), []);
@@ -78,7 +78,7 @@ fn foreign_peers_are_told_once_there_is_no_other_server() {
 }
 
 #[test]
-fn server_that_refuses_is_waited_for_beside_foreign_peers() {
+fn refusing_server_is_retried_beside_foreign_peers() {
     let mut world = world(2, None);
     world.open();
     world.deliver(&TLS_ALERT);
@@ -91,7 +91,7 @@ fn server_that_refuses_is_waited_for_beside_foreign_peers() {
 }
 
 #[test]
-fn servers_that_refuse_are_waited_for_without_a_bound() {
+fn refusing_servers_are_retried_without_a_refused_timeout() {
     let mut world = world(2, None);
     for _ in 0..100 {
         fail(&mut world, REFUSED);
@@ -102,7 +102,7 @@ fn servers_that_refuse_are_waited_for_without_a_bound() {
 }
 
 #[test]
-fn servers_that_refuse_are_told_within_the_bound() {
+fn refusing_servers_are_reported_within_the_timeout() {
     let bound = ms(1000);
     let mut world = world(3, Some(bound));
     while refused(&world).is_empty() {
@@ -114,7 +114,7 @@ fn servers_that_refuse_are_told_within_the_bound() {
 }
 
 #[test]
-fn refusal_is_told_after_one_round_without_any_time() {
+fn refusal_is_reported_after_one_round_with_zero_timeout() {
     let mut world = world(3, Some(Duration::ZERO));
     for attempts in 1..=3 {
         assert_eq!(refused(&world), [], "{attempts}");
@@ -125,7 +125,7 @@ fn refusal_is_told_after_one_round_without_any_time() {
 }
 
 #[test]
-fn server_that_does_not_refuse_is_waited_for() {
+fn server_that_fails_without_refusing_is_retried() {
     for cause in [
         LossCause::Silent,
         LossCause::ClosedByServer,
@@ -143,7 +143,7 @@ fn server_that_does_not_refuse_is_waited_for() {
 }
 
 #[test]
-fn refusal_after_the_first_connection_is_no_news() {
+fn refusal_after_the_first_connection_is_not_reported() {
     let mut world = world(1, Some(ms(100)));
     world.bring_up();
     for _ in 0..5 {
@@ -154,7 +154,7 @@ fn refusal_after_the_first_connection_is_no_news() {
 }
 
 #[test]
-fn server_that_closes_at_once_is_asked_for_tls_once() {
+fn server_that_closes_at_once_is_probed_for_tls_once() {
     let mut world = world(2, None);
     let probes = |world: &World| {
         let is_probe = |(_, seen): &&(Duration, Seen)| matches!(seen, Seen::ProbeTls(_));
@@ -179,7 +179,7 @@ fn server_that_closes_at_once_is_asked_for_tls_once() {
 }
 
 #[test]
-fn server_that_closes_at_once_and_has_no_tls_is_waited_for() {
+fn server_that_closes_at_once_without_tls_is_retried() {
     let mut world = world(1, Some(ms(100)));
     world.open();
     world.cut();
@@ -194,11 +194,11 @@ fn server_that_closes_at_once_and_has_no_tls_is_waited_for() {
 }
 
 #[test]
-fn server_that_refuses_a_session_is_not_asked_for_tls() {
+fn server_that_rejects_a_session_is_not_probed_for_tls() {
     let mut world = World::up();
     world.cut();
     world.open();
-    world.cut(); // as one that is behind what the session has seen
+    world.cut(); // as a server does that is behind the session's zxid
     assert!(!world.log.iter().any(|(_, seen)| matches!(seen, Seen::ProbeTls(_))));
     world.finish();
 }

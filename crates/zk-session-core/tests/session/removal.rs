@@ -1,4 +1,4 @@
-//! Watches nobody wants any more: what the server is told, and what not.
+//! Removal of dropped watches from the server.
 
 use proto::{
     AddWatchMode, AddWatchReply, ChildList, ChildrenReply, DataReply, ErrorCode, EventType, OpCode,
@@ -12,7 +12,7 @@ use crate::harness::{Server, Servers, World, ms};
 const ONE: AddWatchMode = AddWatchMode::Persistent;
 const ALL: AddWatchMode = AddWatchMode::PersistentRecursive;
 
-/// What the server was asked to remove, a while later.
+/// Advances time by 150 ms and returns all removals that the server has received.
 fn removals(world: &mut World) -> Vec<(String, WatcherType)> {
     world.advance(ms(150));
     let removals = world.seen.iter().filter(|(_, frame)| frame.op == OpCode::RemoveWatches);
@@ -32,7 +32,7 @@ fn old(paths: &[&str]) -> World {
 }
 
 #[test]
-fn the_last_of_its_kind_is_removed_with_the_right_type() {
+fn last_watch_of_a_kind_is_removed_with_its_type() {
     let mut world = World::served(&["/a"]);
     let data = world.watch(WatchKind::Data, "/a");
     let exists = world.watch(WatchKind::Exists, "/a");
@@ -48,13 +48,13 @@ fn the_last_of_its_kind_is_removed_with_the_right_type() {
 }
 
 #[test]
-fn a_watch_that_fired_is_not_removed() {
+fn fired_watch_is_not_removed() {
     let mut world = World::served(&["/a"]);
     let watch = world.watch(WatchKind::Data, "/a");
     world.remove_node("/a");
     world.drop_watch(watch, "/a");
     assert_eq!(removals(&mut world), []);
-    // Dropped first, as when a lock is released: its own delete fires it.
+    // The watch is dropped first, as on the release of a lock, and the client's own delete fires it.
     let mut world = World::served(&["/a"]);
     let watch = world.watch(WatchKind::Exists, "/a");
     world.drop_watch(watch, "/a");
@@ -64,7 +64,7 @@ fn a_watch_that_fired_is_not_removed() {
 }
 
 #[test]
-fn a_watch_whose_request_is_on_its_way_is_not_removed_before_its_answer() {
+fn watch_is_not_removed_while_a_new_one_is_being_set() {
     let mut world = World::served(&["/a"]);
     let first = world.watch(WatchKind::Data, "/a");
     world.unanswered.insert(OpCode::GetData.code());
@@ -80,7 +80,7 @@ fn a_watch_whose_request_is_on_its_way_is_not_removed_before_its_answer() {
 }
 
 #[test]
-fn a_watch_dropped_before_its_answer_is_removed_after_it() {
+fn watch_dropped_before_its_reply_is_removed_after_it() {
     let mut world = World::served(&["/a"]);
     world.unanswered.insert(OpCode::GetData.code());
     let watch = world.watch(WatchKind::Data, "/a");
@@ -94,7 +94,7 @@ fn a_watch_dropped_before_its_answer_is_removed_after_it() {
 }
 
 #[test]
-fn a_watch_whose_request_timed_out_is_removed_after_the_late_answer() {
+fn watch_of_a_timed_out_request_is_removed_after_its_reply() {
     let mut world = World::with(|settings| settings.request_timeout = Some(ms(500)));
     world.server = Server::new(6000).with(&["/a"]);
     world.servers = Servers::Serve;
@@ -112,7 +112,7 @@ fn a_watch_whose_request_timed_out_is_removed_after_the_late_answer() {
 }
 
 #[test]
-fn a_new_watch_within_the_delay_makes_the_removal_needless() {
+fn new_watch_within_the_delay_cancels_the_removal() {
     let mut world = World::served(&["/a"]);
     let first = world.watch(WatchKind::Data, "/a");
     world.drop_watch(first, "/a");
@@ -124,10 +124,10 @@ fn a_new_watch_within_the_delay_makes_the_removal_needless() {
 }
 
 #[test]
-fn no_such_watch_is_as_good_and_the_connection_stays() {
+fn removal_of_an_unknown_watch_keeps_the_connection() {
     let mut world = World::served(&["/a"]);
     let watch = world.watch(WatchKind::Data, "/a");
-    world.server.watched.clear(); // it fired; the news is on its way
+    world.server.watched.clear(); // it fired, and the event is in flight
     world.drop_watch(watch, "/a");
     assert_eq!(removals(&mut world).len(), 1);
     world.notify(EventType::NODE_DELETED, "/a");
@@ -136,7 +136,7 @@ fn no_such_watch_is_as_good_and_the_connection_stays() {
 }
 
 #[test]
-fn nothing_is_removed_from_a_new_connection() {
+fn watch_dropped_while_disconnected_needs_no_removal() {
     let mut world = World::served(&["/a"]);
     let watch = world.watch(WatchKind::Data, "/a");
     world.cut();
@@ -148,7 +148,7 @@ fn nothing_is_removed_from_a_new_connection() {
 }
 
 #[test]
-fn a_stream_is_removed_with_its_own_type_next_to_others() {
+fn persistent_watch_is_removed_with_its_own_type() {
     let mut world = World::served(&["/a"]);
     let watch = world.watch(WatchKind::Data, "/a");
     let (one, all) = (world.stream(ONE, "/a"), world.stream(ALL, "/a"));
@@ -163,9 +163,10 @@ fn a_stream_is_removed_with_its_own_type_next_to_others() {
     world.finish();
 }
 
-/// Before 3.9.0 the type for one mode is refused: it goes with all others.
+/// Servers before 3.9.0 reject the watcher type of a single mode. The session then removes the stream
+/// together with all other watches on its path.
 #[test]
-fn an_old_server_forgets_a_stream_when_all_on_its_path_may_go() {
+fn old_server_removes_a_stream_with_all_watches_on_its_path() {
     let mut world = old(&["/a", "/b"]);
     let one = world.stream(ONE, "/a");
     let watch = world.watch(WatchKind::Data, "/a");
@@ -174,7 +175,7 @@ fn an_old_server_forgets_a_stream_when_all_on_its_path_may_go() {
     world.drop_watch(watch, "/a");
     assert_eq!(removals(&mut world)[1], ("/a".to_owned(), WatcherType::Any));
     assert_eq!(world.server.watches(), 0);
-    // Learnt: the next stream that leaves others behind sends nothing.
+    // From now on, a stream that is dropped beside other watches sends no removal.
     let one = world.stream(ONE, "/b");
     let watch = world.watch(WatchKind::Data, "/b");
     world.drop_watch(one, "/b");
@@ -185,7 +186,7 @@ fn an_old_server_forgets_a_stream_when_all_on_its_path_may_go() {
 }
 
 #[test]
-fn what_a_dropped_stream_covered_fires_after_it() {
+fn watch_covered_by_a_dropped_stream_still_fires() {
     for is_old in [false, true] {
         let mut world = if is_old { old(&["/a", "/b"]) } else { World::served(&["/a", "/b"]) };
         let all = world.stream(ALL, "/a");
@@ -206,7 +207,7 @@ fn what_a_dropped_stream_covered_fires_after_it() {
 }
 
 #[test]
-fn a_server_that_does_not_know_removal_is_asked_once() {
+fn remove_watches_is_not_repeated_when_unimplemented() {
     let mut world = World::up();
     for n in 0..2 {
         let path = format!("/{n}");
@@ -225,7 +226,7 @@ fn a_server_that_does_not_know_removal_is_asked_once() {
 }
 
 #[test]
-fn very_many_are_removed_a_part_at_a_time() {
+fn many_watches_are_removed_in_batches() {
     let mut world = World::served(&["/a"]);
     let numbers: Vec<_> = (0..2_500)
         .map(|n| (format!("/x{n}"), world.watch(WatchKind::Exists, &format!("/x{n}"))))
@@ -242,7 +243,7 @@ fn very_many_are_removed_a_part_at_a_time() {
 }
 
 #[test]
-fn nothing_is_said_after_the_session_was_closed() {
+fn watches_are_not_removed_after_close() {
     let mut world = World::served(&["/a"]);
     let watch = world.watch(WatchKind::Data, "/a");
     world.drop_watch(watch, "/a");
@@ -254,9 +255,10 @@ fn nothing_is_said_after_the_session_was_closed() {
     world.finish();
 }
 
-/// Its answer says that the mode cannot be named, when the watch it was kept for has fired.
+/// The server rejects the watcher type only after the last other watch on the path has fired. The
+/// session then removes all watches on the path.
 #[test]
-fn a_mode_that_could_not_be_named_is_removed_when_nobody_is_left_either() {
+fn rejected_removal_is_repeated_when_no_watch_is_left() {
     let mut world = World::new();
     world.server = Server::new(6000).old().with(&["/n"]);
     world.servers = Servers::Serve;
@@ -276,7 +278,7 @@ fn a_mode_that_could_not_be_named_is_removed_when_nobody_is_left_either() {
 }
 
 #[test]
-fn of_very_many_on_one_path_those_that_are_dropped_are_removed_together() {
+fn many_dropped_watches_on_a_path_are_removed_together() {
     let mut world = World::served(&["/n"]);
     let watches: Vec<u32> =
         (0..PRUNED_AT_ONCE + 10).map(|_| world.watch(WatchKind::Data, "/n")).collect();
@@ -295,9 +297,10 @@ fn of_very_many_on_one_path_those_that_are_dropped_are_removed_together() {
     world.finish();
 }
 
-/// The server closes the connection over a frame beyond its limit.
+/// When a stream is dropped, the session re-registers the watches that it covered. The server closes
+/// the connection when a frame exceeds its limit.
 #[test]
-fn what_covered_a_long_path_is_replaced_in_frames_that_fit() {
+fn watches_on_a_long_path_are_reregistered_in_small_frames() {
     let mut world = World::up();
     let path = format!("/{}", "x".repeat(600_000));
     let stream = world.stream(AddWatchMode::Persistent, &path);

@@ -1,4 +1,4 @@
-//! Replies find their requests by number, and come in the order of the requests.
+//! Replies are matched to their requests by xid, and arrive in the order of the requests.
 
 use bytes::BytesMut;
 use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat};
@@ -9,7 +9,7 @@ use crate::harness::{ID, Seen, World, acceptance, ended};
 use crate::server;
 
 #[test]
-fn numbers_count_up_from_one_and_go_on_over_reconnects() {
+fn xids_start_at_one_and_continue_after_a_reconnect() {
     let mut world = World::up();
     for expected in 1..=3 {
         world.get("/a");
@@ -23,7 +23,7 @@ fn numbers_count_up_from_one_and_go_on_over_reconnects() {
 }
 
 #[test]
-fn an_auth_reply_and_a_refusal_may_overtake() {
+fn auth_and_throttled_replies_may_overtake_other_replies() {
     let mut world = World::up();
     let create = world.create("/a");
     let set = world.set("/a");
@@ -41,9 +41,9 @@ fn an_auth_reply_and_a_refusal_may_overtake() {
     world.finish();
 }
 
-/// Answers come in the order of the requests: the one that was left out will not come.
+/// Replies arrive in the order of the requests, so a skipped reply never arrives.
 #[test]
-fn an_answer_that_overtakes_ends_the_connection_for_the_one_left_out() {
+fn out_of_order_reply_is_dropped_and_closes_the_connection() {
     for code in [ErrorCode::OK, ErrorCode::NO_NODE] {
         let mut world = World::up();
         let lost = world.create("/a");
@@ -58,9 +58,9 @@ fn an_answer_that_overtakes_ends_the_connection_for_the_one_left_out() {
     }
 }
 
-/// What happened while the watches were not armed must be told.
+/// The session must get the events of all changes made while the watches were not set.
 #[test]
-fn when_the_arming_of_watches_is_left_out_they_are_armed_from_where_they_were() {
+fn skipped_set_watches_is_repeated_from_the_old_zxid() {
     let mut world = World::up();
     let watch = world.watch(WatchKind::Data, "/a");
     let get = world.take(OpCode::GetData);
@@ -68,11 +68,11 @@ fn when_the_arming_of_watches_is_left_out_they_are_armed_from_where_they_were() 
     world.answer(&get, 5, ErrorCode::OK, &reply);
     world.cut();
     world.bring_up();
-    world.take(OpCode::SetWatches); // swallowed
+    world.take(OpCode::SetWatches); // its reply is lost
     world.claim();
     world.take(OpCode::Ping);
     let heartbeat = world.take(OpCode::Multi);
-    world.answer(&heartbeat, 9, ErrorCode::OK, &()); // which it may
+    world.answer(&heartbeat, 9, ErrorCode::OK, &()); // heartbeat replies may overtake
     world.get("/b");
     let get = world.take(OpCode::GetData);
     world.answer(&get, 10, ErrorCode::OK, &reply);
@@ -84,7 +84,7 @@ fn when_the_arming_of_watches_is_left_out_they_are_armed_from_where_they_were() 
 }
 
 #[test]
-fn an_unknown_number_ends_the_connection_not_the_session() {
+fn unknown_xid_closes_the_connection_not_the_session() {
     for xid in [0, 2, 77, -3, -4, -8, i32::MIN, i32::MAX, i32::MAX - 1] {
         let mut world = World::up();
         let read = world.get("/a");
@@ -100,7 +100,7 @@ fn an_unknown_number_ends_the_connection_not_the_session() {
 }
 
 #[test]
-fn a_reply_that_comes_twice_is_an_unknown_number() {
+fn duplicate_reply_closes_the_connection_as_unknown_xid() {
     let mut world = World::up();
     let read = world.get("/a");
     let frame = world.take(OpCode::GetData);
@@ -112,7 +112,7 @@ fn a_reply_that_comes_twice_is_an_unknown_number() {
 }
 
 #[test]
-fn the_body_is_handed_on_as_it_came() {
+fn reply_is_delivered_with_its_zxid_and_whole_body() {
     let mut world = World::up();
     let read = world.get("/a");
     let frame = world.take(OpCode::GetData);
@@ -123,7 +123,7 @@ fn the_body_is_handed_on_as_it_came() {
 }
 
 #[test]
-fn the_code_for_an_expired_session_ends_it() {
+fn session_expired_reply_ends_the_session() {
     let mut world = World::up();
     let (read, write) = (world.get("/a"), world.set("/b"));
     let frame = world.take(OpCode::GetData);
@@ -134,10 +134,11 @@ fn the_code_for_an_expired_session_ends_it() {
     world.finish();
 }
 
-/// The session is with another server: by that alone it is not over, and who is told so may ask
-/// again. A server closes the connection as well; the next handshake has the session back.
+/// The session has moved to another server. It has not ended, and the caller may retry the
+/// rejected request. The server also closes the connection, and the next handshake resumes the
+/// session.
 #[test]
-fn a_session_that_has_moved_is_had_back() {
+fn moved_session_is_resumed_at_the_next_handshake() {
     let mut world = World::up();
     let (refused, lost) = (world.create("/a"), world.create("/b"));
     let frame = world.take(OpCode::Create2);
@@ -154,7 +155,7 @@ fn a_session_that_has_moved_is_had_back() {
 }
 
 #[test]
-fn an_event_is_told_before_the_reply_that_comes_after_it() {
+fn event_is_delivered_before_the_reply_that_follows_it() {
     let mut world = World::up();
     let watch = world.watch(WatchKind::Data, "/a");
     let frame = world.take(OpCode::GetData);
@@ -175,7 +176,7 @@ fn an_event_is_told_before_the_reply_that_comes_after_it() {
 }
 
 #[test]
-fn a_watch_is_registered_by_the_reply_and_fires_once() {
+fn watch_is_set_by_the_reply_and_fires_once() {
     let mut world = World::up();
     let missing = world.watch(WatchKind::Data, "/gone");
     let exists = world.watch(WatchKind::Exists, "/gone");
@@ -191,13 +192,13 @@ fn a_watch_is_registered_by_the_reply_and_fires_once() {
     world.notify(EventType::NODE_CREATED, "/gone");
     let event = world.fired(exists).unwrap().as_ref().unwrap();
     assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_CREATED, "/gone"));
-    world.notify(EventType::NODE_CREATED, "/gone"); // a second time fires nothing
+    world.notify(EventType::NODE_CREATED, "/gone"); // a second event fires nothing
     assert_eq!(world.fired(missing), None, "a refused getData leaves no watch");
     world.finish();
 }
 
 #[test]
-fn watches_end_with_the_session() {
+fn watch_reports_the_session_end_and_not_a_disconnect() {
     let mut world = World::up();
     let watch = world.watch(WatchKind::Children, "/a");
     let frame = world.take(OpCode::GetChildren2);

@@ -1,4 +1,4 @@
-//! Going on with the session on another connection.
+//! Resumption of the session on a new connection.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::harness::{ID, PASSWORD, World, acceptance, ms};
 use crate::server;
 
 #[test]
-fn asks_for_the_same_session_with_its_password_and_the_timeout_wished_for() {
+fn reconnect_presents_session_id_password_and_own_timeout() {
     let mut world = World::new();
     world.open();
     world.respond(&acceptance(4000));
@@ -42,7 +42,7 @@ fn asks_for_the_same_session_with_its_password_and_the_timeout_wished_for() {
 }
 
 #[test]
-fn the_password_is_never_shown() {
+fn debug_output_hides_password_and_credentials() {
     let mut world = World::up();
     world.auth("digest");
     let shown = format!("{:?}", world.session);
@@ -53,14 +53,14 @@ fn the_password_is_never_shown() {
 }
 
 #[test]
-fn the_last_zxid_is_the_highest_of_the_ordinary_replies() {
+fn last_zxid_is_the_highest_of_the_request_replies() {
     let mut world = World::up();
     for zxid in [7, 12, 9, -1, 0] {
         world.get("/a");
         let frame = world.take(OpCode::GetData);
         world.answer(&frame, zxid, ErrorCode::OK, &());
     }
-    // Events of one transaction all carry its zxid: more may be to come.
+    // All events of one transaction carry its zxid, so more of them may follow.
     let event = WatcherEvent {
         event_type: EventType::NODE_CREATED,
         state: KeeperState::SYNC_CONNECTED,
@@ -77,7 +77,7 @@ fn the_last_zxid_is_the_highest_of_the_ordinary_replies() {
 }
 
 #[test]
-fn it_is_a_refusal_too_that_moves_the_zxid() {
+fn error_reply_advances_the_last_zxid() {
     let mut world = World::up();
     world.get("/a");
     let frame = world.take(OpCode::GetData);
@@ -89,7 +89,7 @@ fn it_is_a_refusal_too_that_moves_the_zxid() {
 }
 
 #[test]
-fn attempts_that_fail_are_no_events() {
+fn failed_attempts_emit_no_events() {
     let mut world = World::up();
     world.cut();
     for _ in 0..5 {

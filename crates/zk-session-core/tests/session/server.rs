@@ -1,5 +1,5 @@
-//! A small ZooKeeper server as a state machine: frames in, bytes out. It knows
-//! one session and a tree of nodes, and never touches a socket or a clock.
+//! A small model of a ZooKeeper server: a state machine that turns frames into bytes. It has one
+//! session and a tree of nodes, and uses neither a socket nor a clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::server_watches::{Mode, Table, Watched};
 pub(crate) const ID: i64 = 0x1_0000_0001;
 pub(crate) const PASSWORD: &[u8; 16] = b"0123456789abcdef";
 
-/// A request as the server got it.
+/// A request as the server received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) xid: i32,
@@ -34,7 +34,7 @@ impl Frame {
         T::from_frame(&self.body).unwrap()
     }
 
-    /// The path, which is the first field of every request that has one.
+    /// Returns the path, which is the first field of every request with a path.
     pub(crate) fn path(&self) -> String {
         let mut reader = Reader::new(&self.body, "request");
         reader.text("path").unwrap().into_owned()
@@ -47,16 +47,16 @@ pub(crate) struct Server {
     pub(crate) zxid: i64,
     pub(crate) timeout_ms: i32,
     pub(crate) expired: bool,
-    /// Set by closeSession.
+    /// True after a `closeSession` request.
     pub(crate) closed: bool,
     pub(crate) connects: Vec<ConnectRequest>,
-    /// The changes made for the client, as `operation path`.
+    /// Changes that requests of the client applied, as `operation path`.
     pub(crate) applied: BTreeSet<String>,
-    /// What it says it has created, if not what it has.
+    /// Path in the replies to `create`, if it differs from the created one.
     pub(crate) misnamed: Option<String>,
-    /// What the current connection watches.
+    /// Watches of the current connection.
     pub(crate) watched: Watched,
-    /// When nodes and their lists of children were last changed.
+    /// Zxids of the last changes of each node and of its list of children.
     changed: BTreeMap<String, [i64; 2]>,
 }
 
@@ -76,7 +76,7 @@ impl Server {
         }
     }
 
-    /// As servers were before 3.9.0.
+    /// Switches to the watch rules of servers before 3.9.0.
     pub(crate) fn old(mut self) -> Self {
         self.watched.is_old = true;
         self
@@ -89,12 +89,12 @@ impl Server {
         self
     }
 
-    /// How many watches the current connection has.
+    /// Returns the number of entries in the current connection's watch tables.
     pub(crate) fn watches(&self) -> usize {
         self.watched.len()
     }
 
-    /// Answers the first frame of a connection; false if it is to be closed.
+    /// Answers the first frame of a connection. Returns false if the server closes the connection.
     pub(crate) fn connect(&mut self, frame: &Bytes, out: &mut BytesMut) -> bool {
         let request = ConnectRequest::from_frame(frame).unwrap();
         self.watched.clear();
@@ -108,7 +108,7 @@ impl Server {
         !refused
     }
 
-    /// Answers a request; false if the connection is to be closed after it.
+    /// Answers a request. Returns false if the server closes the connection after the answer.
     pub(crate) fn answer(&mut self, frame: &Frame, out: &mut BytesMut) -> bool {
         match frame.op {
             OpCode::Ping => reply(out, xid::PING, self.zxid, ErrorCode::OK, &()),
@@ -155,21 +155,21 @@ impl Server {
         true
     }
 
-    /// Somebody else removes a node.
+    /// Removes a node and fires the watches on it.
     pub(crate) fn remove(&mut self, path: &str, out: &mut BytesMut) {
         self.zxid += 1;
         self.nodes.remove(path).unwrap();
         self.fire(EventType::NODE_DELETED, path, out);
     }
 
-    /// Somebody else makes a node.
+    /// Creates a node, as another client would, and fires the watches on it.
     pub(crate) fn make(&mut self, path: &str, out: &mut BytesMut) {
         self.zxid += 1;
         self.nodes.insert(path.to_owned(), Bytes::new());
         self.fire(EventType::NODE_CREATED, path, out);
     }
 
-    /// Somebody else changes a node.
+    /// Sets a node's data, as another client would, and fires the watches on it.
     pub(crate) fn change(&mut self, path: &str, out: &mut BytesMut) {
         self.zxid += 1;
         self.fire(EventType::NODE_DATA_CHANGED, path, out);

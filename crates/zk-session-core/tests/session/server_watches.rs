@@ -1,11 +1,11 @@
-//! What the model server watches for its one connection, by the rules of 3.9 or of
-//! the versions before.
+//! Watches of the model server's one connection, by the rules of ZooKeeper 3.9 or of earlier
+//! versions.
 
 use std::collections::BTreeMap;
 
 use proto::{AddWatchMode, ErrorCode, EventType, WatcherType, path};
 
-/// The two tables of a server.
+/// The two watch tables of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Table {
     Data,
@@ -21,8 +21,8 @@ pub(crate) enum Mode {
 
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// One mode per path and table, the last (ZOOKEEPER-4466); recursive watches in
-    /// both tables.
+    /// True for the rules before 3.9.0. The last mode set on a path replaces the others in its table
+    /// (ZOOKEEPER-4466), and recursive watches are in both tables.
     pub(crate) is_old: bool,
     modes: BTreeMap<(Table, String), u8>,
 }
@@ -63,7 +63,7 @@ impl Watched {
         if found { ErrorCode::OK } else { ErrorCode::NO_WATCHER }
     }
 
-    /// True if the connection is to be told.
+    /// Fires the watches for an event. Returns true if the server sends the event to the client.
     pub(crate) fn fire(&mut self, event: EventType, path: &str) -> bool {
         let standard = Mode::Standard as u8;
         if event == EventType::NODE_CHILDREN_CHANGED {

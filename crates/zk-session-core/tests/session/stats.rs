@@ -1,4 +1,4 @@
-//! The session in numbers.
+//! Statistics of the session.
 
 use bytes::BytesMut;
 use proto::{DataReply, ErrorCode, OpCode, Stat};
@@ -7,7 +7,7 @@ use zk_session_core::WatchKind;
 use crate::harness::{Servers, World, ms, pong};
 
 #[test]
-fn a_snapshot_tells_what_is_going_on() {
+fn stats_count_requests_bytes_watches_and_losses() {
     let mut world = World::new();
     world.server = crate::server::Server::new(6000).with(&["/n", "/n/a"]);
     let stats = |world: &World| world.session.stats(world.instant());
@@ -45,7 +45,7 @@ fn a_snapshot_tells_what_is_going_on() {
 }
 
 #[test]
-fn round_trips_are_taken_from_the_answers() {
+fn heartbeat_and_ping_round_trips_are_measured() {
     let mut world = World::up();
     world.claim();
     let heartbeat = world.take(OpCode::Multi);
@@ -67,7 +67,7 @@ fn round_trips_are_taken_from_the_answers() {
 }
 
 #[test]
-fn what_has_overtaken_is_not_counted_as_on_its_way() {
+fn auth_answered_out_of_order_is_not_counted_in_flight() {
     let mut world = World::up();
     world.get("/a");
     world.auth("digest");
@@ -80,9 +80,9 @@ fn what_has_overtaken_is_not_counted_as_on_its_way() {
     world.finish();
 }
 
-/// While a long reply comes pings go on, although none is answered.
+/// While a long reply arrives, the session keeps sending pings, although none is answered yet.
 #[test]
-fn the_time_of_a_ping_is_counted_from_that_ping() {
+fn ping_round_trip_counts_from_the_ping_it_answers() {
     let mut world = World::up();
     world.get("/a");
     let get = world.take(OpCode::GetData);

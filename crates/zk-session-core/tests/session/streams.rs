@@ -1,4 +1,4 @@
-//! Persistent watches: what they are told, on servers of either kind.
+//! Events of persistent watches, on servers of 3.9 and of earlier versions.
 
 use proto::{AddWatchMode, ErrorCode, EventType, OpCode};
 use zk_session_core::SessionEnd;
@@ -18,7 +18,7 @@ fn event(event_type: EventType, path: &str) -> Result<Notice, SessionEnd> {
     Ok(Notice::Event(WatchedEvent { event_type, path: path.to_owned() }))
 }
 
-/// A session with a server that serves, as of 3.9 or as before.
+/// Creates a session with a serving server of 3.9, or of an earlier version if `is_old`.
 fn served(is_old: bool, paths: &[&str]) -> World {
     let mut world = World::new();
     let server = Server::new(6000).with(paths);
@@ -35,7 +35,7 @@ fn reconnect(world: &mut World) {
 }
 
 #[test]
-fn one_hears_of_its_node_and_children_and_survives_deletion() {
+fn persistent_watch_reports_its_node_and_survives_deletion() {
     let mut world = served(false, &["/a"]);
     let one = world.stream(ONE, "/a");
     world.others(|server, out| {
@@ -54,10 +54,10 @@ fn one_hears_of_its_node_and_children_and_survives_deletion() {
 }
 
 #[test]
-fn a_recursive_one_hears_of_all_below_at_component_boundaries() {
+fn recursive_watch_reports_all_descendants_and_no_siblings() {
     let mut world = served(false, &["/a", "/a/b"]);
     let (all, root) = (world.stream(ALL, "/a"), world.stream(ALL, "/"));
-    // Makes the server tell of the list of children, too (ZOOKEEPER-4475).
+    // This watch makes the server send events of the child list, too (ZOOKEEPER-4475).
     world.watch(WatchKind::Children, "/a/b");
     world.others(|server, out| {
         server.make("/a/b/c", out);
@@ -71,7 +71,7 @@ fn a_recursive_one_hears_of_all_below_at_component_boundaries() {
 }
 
 #[test]
-fn unknown_events_and_events_for_nobody_are_ignored() {
+fn unknown_events_and_unwatched_paths_are_ignored() {
     let mut world = World::up();
     world.answered.insert(OpCode::AddWatch.code());
     let all = world.stream(ALL, "/");
@@ -86,7 +86,7 @@ fn unknown_events_and_events_for_nobody_are_ignored() {
 
 /// zookeeper-client K1: persistent watches were silent after the first reconnect.
 #[test]
-fn k1_a_stream_goes_on_after_a_reconnect_behind_a_gap() {
+fn k1_stream_continues_after_a_reconnect_with_a_gap() {
     for is_old in [false, true] {
         let mut world = served(is_old, &["/a", "/b"]);
         let (one, all) = (world.stream(ONE, "/a"), world.stream(ALL, "/b"));
@@ -105,7 +105,7 @@ fn k1_a_stream_goes_on_after_a_reconnect_behind_a_gap() {
 }
 
 #[test]
-fn servers_without_set_watches_2_are_only_asked_for_it_when_needed() {
+fn set_watches_2_is_sent_only_for_persistent_watches() {
     let mut world = served(true, &["/a"]);
     world.watch(WatchKind::Data, "/a");
     let stream = world.stream(ONE, "/a");
@@ -116,10 +116,10 @@ fn servers_without_set_watches_2_are_only_asked_for_it_when_needed() {
     world.finish();
 }
 
-/// ZOOKEEPER-4466: before 3.9.0 a one-shot watch takes the place of a persistent
-/// one, and a persistent one that of a recursive one.
+/// ZOOKEEPER-4466: before 3.9.0, a one-shot watch replaces a persistent one, and a persistent watch
+/// replaces a recursive one.
 #[test]
-fn all_kinds_on_one_path_hear_everything_on_servers_of_either_kind() {
+fn all_watch_kinds_on_a_path_get_their_events_on_any_server() {
     let kinds: [&[u8]; 6] = [b"dcpr", b"rpcd", b"prdc", b"pdrc", b"cdp", b"drc"];
     for (order, is_old, over_a_cut) in kinds
         .into_iter()
@@ -161,7 +161,7 @@ fn all_kinds_on_one_path_hear_everything_on_servers_of_either_kind() {
             let mut events: Vec<_> =
                 heard.into_iter().filter(|one| *one != Ok(Notice::Gap)).collect();
             if mode == ONE && order.contains(&b'r') {
-                events.dedup(); // it may hear of children twice
+                events.dedup(); // it may get child events twice
                 expected.dedup();
             }
             assert_eq!(events, expected, "{told} {mode:?}");
@@ -171,7 +171,7 @@ fn all_kinds_on_one_path_hear_everything_on_servers_of_either_kind() {
 }
 
 #[test]
-fn a_refused_stream_leaves_what_it_covered_armed() {
+fn rejected_stream_leaves_the_covered_watch_set() {
     let mut world = World::up();
     let stream = world.stream(ONE, "/a");
     let one_shot = world.watch(WatchKind::Data, "/a");
@@ -190,7 +190,7 @@ fn a_refused_stream_leaves_what_it_covered_armed() {
 }
 
 #[test]
-fn the_end_of_the_session_is_told_last_and_once() {
+fn stream_ends_with_the_session_exactly_once() {
     let mut world = served(false, &["/a"]);
     let stream = world.stream(ONE, "/a");
     world.server.expired = true;

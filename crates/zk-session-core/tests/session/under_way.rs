@@ -1,4 +1,4 @@
-//! What is on its way to the server at a time, and what goes past what.
+//! Requests in flight: their bound, and the packets that may overtake them.
 
 use bytes::BytesMut;
 use proto::{ErrorCode, OpCode, SetData};
@@ -13,9 +13,9 @@ fn set(world: &mut World, path: &str, len: usize) {
     world.submit(&request, None);
 }
 
-/// A heartbeat that waits behind the arming of watches comes behind requests with larger numbers.
+/// A heartbeat that waits behind `setWatches` requests is sent after requests with larger xids.
 #[test]
-fn a_heartbeat_that_was_held_up_is_no_answer_left_out() {
+fn delayed_heartbeat_is_not_taken_for_a_skipped_reply() {
     let mut world = World::served(&["/a"]);
     world.claim();
     for n in 0..400 {
@@ -36,7 +36,7 @@ fn a_heartbeat_that_was_held_up_is_no_answer_left_out() {
 }
 
 #[test]
-fn credentials_behind_megabytes_do_not_send_them_all_at_once() {
+fn queued_writes_stay_bounded_when_credentials_are_added() {
     let mut world = World::up();
     let sent = |world: &World| world.session.stats(world.instant()).bytes_sent;
     for _ in 0..200 {
@@ -46,16 +46,16 @@ fn credentials_behind_megabytes_do_not_send_them_all_at_once() {
     assert!(sent(&world) < 500_000, "{}", sent(&world));
 }
 
-/// It is the last word: nothing has to go past it, and the server is to have it in time.
+/// The close request is the last one. No packet has to overtake it, and the server must get it in time.
 #[test]
-fn the_request_to_close_does_not_wait_for_answers() {
+fn close_request_does_not_wait_for_earlier_replies() {
     let mut world = World::up();
     for n in 0..6000 {
         world.create(&format!("/ephemeral-of-some-service/{n}"));
     }
     world.close();
     while world.session.ended().is_none() {
-        world.advance(ms(1)); // a server that takes whatever comes and answers 1,000 a second
+        world.advance(ms(1)); // the server reads everything and answers 1,000 requests a second
         if let Some(frame) = world.frames.pop_front() {
             world.serve(&frame);
         }
@@ -64,9 +64,9 @@ fn the_request_to_close_does_not_wait_for_answers() {
     assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
 }
 
-/// The driver asks for more only if it was told that there is more.
+/// The driver calls `poll_transmit` again only if the last call returned true.
 #[test]
-fn watches_are_armed_again_without_waiting_for_answers() {
+fn watches_are_reregistered_without_waiting_for_replies() {
     let mut world = World::served(&["/a"]);
     for n in 0..400 {
         world.watch(WatchKind::Exists, &format!("/{}/{n}", "long".repeat(2500)));
@@ -95,9 +95,9 @@ fn watches_are_armed_again_without_waiting_for_answers() {
     assert_eq!(session.stats(now).unwritten_bytes, 0);
 }
 
-/// Back before the lease is over, at an ensemble that takes its time to agree.
+/// The session reconnects before the lease ends, and the ensemble commits slowly.
 #[test]
-fn a_lease_that_can_still_be_renewed_is_waited_for() {
+fn connection_is_kept_while_the_lease_can_still_be_renewed() {
     for (back, latency) in [(2800, 1200), (3000, 1050), (3200, 900), (3400, 600)] {
         let mut world = World::up();
         world.advance(ms(1000));
@@ -106,7 +106,7 @@ fn a_lease_that_can_still_be_renewed_is_waited_for() {
         world.serve(&proof);
         let end = world.lease().unwrap();
         world.advance(ms(back) - ms(20));
-        world.frames.clear(); // which were lost
+        world.frames.clear(); // these requests were lost
         world.cut_if_open();
         world.bring_up();
         assert!(world.now() + ms(latency) < end, "in time for the one after {back}");
@@ -119,7 +119,7 @@ fn a_lease_that_can_still_be_renewed_is_waited_for() {
 }
 
 #[test]
-fn a_server_that_declines_every_removal_is_not_asked_for_ever() {
+fn watch_removal_is_not_repeated_after_a_rejection() {
     let mut world = World::served(&["/a"]);
     world.unanswered.insert(OpCode::RemoveWatches.code());
     let watch = world.watch(WatchKind::Data, "/a");
@@ -136,9 +136,9 @@ fn a_server_that_declines_every_removal_is_not_asked_for_ever() {
     assert_eq!(asked, 1);
 }
 
-/// Before the driver has told the time, by which it happens.
+/// The connection attempt fails before the driver handles the timeout that ends the session.
 #[test]
-fn detaching_without_a_session_is_not_told_as_closing() {
+fn detach_without_a_session_ends_as_detached() {
     let mut world = World::new();
     world.tick();
     world.session.detach(world.instant());

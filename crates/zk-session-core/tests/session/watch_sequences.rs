@@ -1,5 +1,5 @@
-//! Watches set, fired, dropped and cut off in any order: what the server watches is
-//! what somebody wants, and whoever watches hears of everything.
+//! Random sequences of watches that are set, fire, are dropped or lose the connection. The server
+//! holds exactly the watches in use, and each watcher gets all its events.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -22,11 +22,11 @@ enum Kind {
 enum Step {
     Watch(Kind, usize),
     Drop(usize),
-    /// Somebody else makes the node, or changes it.
+    /// Another client creates the node, or sets its data.
     Touch(usize),
     Remove(usize),
     Cut,
-    /// The server takes its time, and goes on.
+    /// The server stops answering, until `Serve` or `Cut`.
     Hold,
     Serve,
     Advance(u64),
@@ -60,7 +60,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// What it hears of when this happens to a node.
+    /// Returns the events that this watcher gets when `event` happens to the node `at`.
     fn hears(&self, event: EventType, at: &str) -> Vec<WatchedEvent> {
         let mut heard = Vec::new();
         let mut hear = |event_type, path: &str| {
@@ -153,7 +153,7 @@ impl Run {
         self.forget_used_up();
     }
 
-    /// Something happens to a node, and those hear of it who should.
+    /// Applies an event to a node and checks that the watchers of the node get it.
     fn happen(&mut self, event: EventType, path: &'static str) {
         let world = &mut self.world;
         let is_up = world.session.is_connected();
@@ -191,14 +191,14 @@ impl Run {
                 }
             }
             let mut expected = std::mem::take(&mut watcher.expected);
-            // Next to a recursive watch it may hear of the children twice.
+            // Beside a recursive watch, a watcher may get child events twice.
             told.dedup();
             expected.dedup();
             assert_eq!(told, expected, "{:?} on {}", watcher.kind, watcher.path);
         }
     }
 
-    /// One-shot watches that fired, and requests that were lost or set none.
+    /// Removes one-shot watches that fired, and requests that were lost or set no watch.
     fn forget_used_up(&mut self) {
         let world = &self.world;
         self.watchers.retain(|one| {
@@ -207,8 +207,7 @@ impl Run {
         });
     }
 
-    /// When nothing is on its way, the server watches what it should, and some time
-    /// later nothing else.
+    /// Checks that a connected and serving server holds every watch in use.
     fn check_server(&self) {
         if self.world.servers != Servers::Serve || !self.world.session.is_connected() {
             return;
@@ -242,7 +241,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_server_watches_what_is_wanted_and_everybody_hears(
+    fn server_holds_the_wanted_watches_and_delivers_all_events(
         steps in prop::collection::vec(step(), 1..60),
         is_old in any::<bool>(),
     ) {

@@ -1,4 +1,4 @@
-//! What a caller does in a [`World`]: requests, watches, chores, the lease, the end.
+//! Calls of the client in a [`World`]: requests, watches, clean-up, the lease and the close.
 
 use super::*;
 
@@ -8,7 +8,7 @@ impl World {
         Number { n: self.next, abandoned: Rc::default() }
     }
 
-    /// Submits a request whose answer, and watch if any, have the returned number.
+    /// Submits a request. The returned number identifies its answer and its watch.
     pub(crate) fn submit<R: Request>(&mut self, request: &R, watch: Option<WatchKind>) -> u32 {
         self.try_submit(request, watch).unwrap()
     }
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// A persistent watch; recursive, or not.
+    /// Sets a persistent watch, recursive or not.
     pub(crate) fn stream(&mut self, mode: AddWatchMode, path: &str) -> u32 {
         let to = self.number();
         let result = self.session.add_watch(self.instant(), path, mode, to.clone(), to.clone());
@@ -117,7 +117,7 @@ impl World {
         self.settle();
     }
 
-    /// Nobody waits behind this number any more.
+    /// Marks this request or watch as abandoned by its caller.
     pub(crate) fn abandon(&self, n: u32) {
         self.asked[&n].abandoned.set(true);
     }

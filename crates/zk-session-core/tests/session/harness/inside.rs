@@ -1,4 +1,4 @@
-//! How a [`World`] moves: outputs into the log, bytes to the servers and back.
+//! Inner loop of a [`World`]: it logs the session's outputs, and carries bytes to the server and back.
 
 use super::*;
 
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// One thing that the server does by itself; false if there is none.
+    /// Performs one action that the server takes by itself. Returns false if there is none.
     pub(super) fn serve_next(&mut self) -> bool {
         match (self.wire, self.servers) {
             (Wire::Asked, Servers::Refuse) => {

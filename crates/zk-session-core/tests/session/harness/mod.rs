@@ -1,8 +1,7 @@
-//! A session on virtual time, with a peer that a test scripts or lets serve.
+//! A session on virtual time, with a server that follows the test's script or serves by itself.
 //!
-//! Time is a base instant and a duration that only the test moves. Everything the
-//! session puts out is kept with its time, and the contract is checked whenever
-//! something comes out.
+//! Time is a base instant and a duration that only the test advances. The harness logs every
+//! output of the session with its time, and checks the session's contract at every output.
 
 mod caller;
 mod inside;
@@ -28,7 +27,7 @@ use zk_session_core::{
 pub(crate) use crate::server::{Frame, ID, PASSWORD, Server, acceptance, rejection};
 use crate::server::{notify, reply};
 
-/// The session timeout of the tests: all its fractions are whole milliseconds.
+/// Session timeout of the tests. The fractions of it that they use are whole milliseconds.
 pub(crate) const T: Duration = Duration::from_millis(6000);
 
 pub(crate) fn ms(ms: u64) -> Duration {
@@ -44,7 +43,7 @@ impl Handles for Numbers {
     type Stream = Number;
 }
 
-/// A handle: a number, and whether somebody has stopped waiting behind it.
+/// Handle of a request or a watch: a number, and a flag that is set when its caller stops waiting.
 #[derive(Clone, Debug)]
 pub(crate) struct Number {
     n: u32,
@@ -57,7 +56,7 @@ impl Handle for Number {
     }
 }
 
-/// An output of the session.
+/// An output of the session, as the harness logs it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Seen {
     Connect(Host),
@@ -72,20 +71,20 @@ pub(crate) enum Seen {
     Standing(Standing),
 }
 
-/// What the servers do by themselves.
+/// Behaviour of the servers without a call from the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
-    /// Only what the test says.
+    /// Wait for the test to accept the connection and to send every answer.
     Scripted,
-    /// Accept, close at once.
+    /// Accept the connection and close it at once.
     Close,
-    /// Accept, do the handshake, close.
+    /// Accept the connection, answer the handshake, and close the connection.
     Greet,
-    /// Cannot be reached.
+    /// Refuse the connection.
     Refuse,
-    /// Accept and say nothing.
+    /// Accept the connection and send nothing.
     Silent,
-    /// Serve.
+    /// Answer the handshake and all requests.
     Serve,
 }
 
@@ -103,31 +102,31 @@ pub(crate) struct World {
     pub(crate) log: Vec<(Duration, Seen)>,
     pub(crate) wire: Wire,
     pub(crate) servers: Servers,
-    /// Operations that the server leaves unanswered even when it serves.
+    /// Codes of the operations that a server leaves unanswered, even one that serves.
     pub(crate) unanswered: BTreeSet<i32>,
-    /// Operations that the server answers even when it is scripted.
+    /// Codes of the operations that a server answers by itself, even one that does not serve.
     pub(crate) answered: BTreeSet<i32>,
     pub(crate) server: Server,
-    /// How many more bytes the socket takes.
+    /// Number of bytes that the socket still accepts.
     pub(crate) room: usize,
-    /// How many more bytes reach the server; then the connection breaks.
+    /// Number of bytes that still reach the server, before the connection breaks.
     pub(crate) to_server: usize,
-    /// How many more bytes reach the client; then the connection breaks.
+    /// Number of bytes that still reach the client, before the connection breaks.
     pub(crate) to_client: usize,
-    /// Every byte that the server got on this connection.
+    /// All bytes that the server received on this connection.
     pub(crate) transmitted: BytesMut,
     outgoing: BytesMut,
     arrived: BytesMut,
     greeted: bool,
-    /// Requests nobody has answered yet.
+    /// Received requests that neither the server has answered nor the test has removed.
     pub(crate) frames: VecDeque<Frame>,
-    /// Every request that arrived, with its time, over all connections.
+    /// All requests that the server received, with their times, over all connections.
     pub(crate) seen: Vec<(Duration, Frame)>,
     pub(crate) incoming: BytesMut,
     asked: BTreeMap<u32, Number>,
     answers: BTreeMap<u32, Result<Reply, Failure>>,
     fired: BTreeMap<u32, Result<WatchedEvent, SessionEnd>>,
-    /// The requests that are exists with a watch.
+    /// Numbers of the `exists` requests with a watch.
     exists: BTreeSet<u32>,
     streams: BTreeMap<u32, Vec<Result<Notice, SessionEnd>>>,
     next: u32,
@@ -176,14 +175,14 @@ impl World {
         }
     }
 
-    /// A session with a connection and a scripted server.
+    /// Creates a session that is connected to a scripted server.
     pub(crate) fn up() -> Self {
         let mut world = Self::new();
         world.bring_up();
         world
     }
 
-    /// A session with a connection and a server that serves.
+    /// Creates a session that is connected to a serving server with these nodes.
     pub(crate) fn served(paths: &[&str]) -> Self {
         let mut world = Self::new();
         world.server = Server::new(6000).with(paths);
@@ -207,7 +206,7 @@ impl World {
         self.session.poll_timeout().map(|at| at.saturating_duration_since(self.base))
     }
 
-    /// Handles what is due now.
+    /// Handles all timeouts that are due.
     pub(crate) fn tick(&mut self) {
         self.session.handle_turn(self.instant());
         for _ in 0..16 {
@@ -220,7 +219,7 @@ impl World {
         panic!("a busy loop: still due after 16 calls: {:?}", self.session);
     }
 
-    /// Moves time as a driver sees it: it wakes at every deadline on the way.
+    /// Advances time as a driver does, and handles every deadline when it is due.
     pub(crate) fn advance(&mut self, by: Duration) {
         let end = self.now + by;
         self.tick();
@@ -242,14 +241,14 @@ impl World {
         self.now
     }
 
-    /// Moves time and handles nothing on the way: the process was stopped.
+    /// Advances time without handling any deadline, as if the process were stopped.
     pub(crate) fn freeze(&mut self, by: Duration) {
         self.now += by;
     }
 
     // ---- the connection
 
-    /// Waits for the next attempt and lets it succeed, unless the session ends first.
+    /// Advances to the next connection attempt and lets it succeed, unless the session ends before.
     pub(crate) fn open(&mut self) {
         self.tick();
         while self.wire != Wire::Asked {
@@ -297,7 +296,7 @@ impl World {
         self.settle();
     }
 
-    /// Bytes arrive at the client.
+    /// Delivers bytes to the client.
     pub(crate) fn deliver(&mut self, bytes: &[u8]) {
         self.session.handle_turn(self.instant());
         self.receive(bytes);
@@ -322,7 +321,7 @@ impl World {
         }
     }
 
-    /// Somebody else removes a node.
+    /// Removes a node if it exists, as another client would.
     pub(crate) fn remove_node(&mut self, path: &str) {
         if self.server.nodes.contains_key(path) {
             self.others(|server, out| server.remove(path, out));
@@ -339,8 +338,8 @@ impl World {
 
     // ---- the scripted server
 
-    /// Takes the oldest unanswered request, which must be of this kind. Pings in front of another
-    /// kind are left unanswered.
+    /// Removes and returns the oldest unanswered request, which must have this operation. Pings in
+    /// front of any other operation are removed and stay unanswered.
     pub(crate) fn take(&mut self, op: OpCode) -> Frame {
         while op != OpCode::Ping && self.frames.front().is_some_and(|it| it.op == OpCode::Ping) {
             self.frames.pop_front();
@@ -360,7 +359,7 @@ impl World {
         self.deliver(&out);
     }
 
-    /// The server's own answer to a request.
+    /// Answers a request as the model server does.
     pub(crate) fn serve(&mut self, frame: &Frame) {
         let mut out = BytesMut::new();
         self.server.answer(frame, &mut out);
@@ -373,7 +372,7 @@ impl World {
         self.deliver(&out);
     }
 
-    /// Somebody else does something to the server's nodes.
+    /// Changes the server's nodes as another client would. A connected session gets the events.
     pub(crate) fn others(&mut self, act: impl FnOnce(&mut Server, &mut BytesMut)) {
         let mut out = BytesMut::new();
         act(&mut self.server, &mut out);
@@ -382,7 +381,7 @@ impl World {
         }
     }
 
-    /// When requests of this kind arrived.
+    /// Returns the times at which the server received requests with this operation.
     pub(crate) fn times(&self, op: OpCode) -> Vec<Duration> {
         let of_kind = self.seen.iter().filter(|(_, frame)| frame.op == op);
         of_kind.map(|(at, _)| *at).collect()
@@ -414,7 +413,7 @@ pub(crate) fn ended(end: SessionEnd) -> ErrorKind {
     ErrorKind::SessionEnded(end)
 }
 
-/// A ping's answer.
+/// Encodes the reply to a ping.
 pub(crate) fn pong() -> BytesMut {
     let mut out = BytesMut::new();
     reply(&mut out, xid::PING, 1, ErrorCode::OK, &());

@@ -1,4 +1,4 @@
-//! What came out of a [`World`], and what must always hold.
+//! Results of a [`World`], and the checks of the session's contract.
 
 use super::*;
 
@@ -11,8 +11,8 @@ impl World {
         matches!(self.reply(n), Some(Ok(_)))
     }
 
-    /// Whether the answer said that the watch with this number is set: exists sets
-    /// one on a node that is not there, too.
+    /// Returns whether the reply confirms that the watch with this number is set. `exists` sets a
+    /// watch on a missing node, too.
     pub(crate) fn is_set(&self, n: u32) -> bool {
         let absent = ErrorKind::Server(ErrorCode::NO_NODE);
         let is_exists = self.exists.contains(&n);
@@ -37,7 +37,7 @@ impl World {
         self.fired.get(&n)
     }
 
-    /// What a stream was told since it was last asked.
+    /// Removes and returns the notices that a stream received since the last call.
     pub(crate) fn told(&mut self, n: u32) -> Vec<Result<Notice, SessionEnd>> {
         std::mem::take(self.streams.entry(n).or_default())
     }
@@ -58,7 +58,7 @@ impl World {
         self.log.iter().filter_map(standing).collect()
     }
 
-    /// The lease at this moment, as the time it ends.
+    /// Returns the time at which the current lease ends.
     pub(crate) fn lease(&self) -> Option<Duration> {
         let (_, until) = self.session.lease(self.instant())?;
         Some(until - self.base)
@@ -68,8 +68,8 @@ impl World {
         self.session.last_loss().unwrap()
     }
 
-    /// What must hold at any time; that answers come once and nothing comes after
-    /// the end is checked as things come.
+    /// Checks the rules that hold at any time. Two more rules are checked at every output: each
+    /// request gets one answer, and after the end only a `Standing` follows.
     pub(crate) fn check_contract(&mut self) {
         for (n, number) in &self.asked {
             let answered = self.answers.contains_key(n);
@@ -86,7 +86,7 @@ impl World {
         );
     }
 
-    /// Nobody waits in vain once a server serves.
+    /// Checks that every request is answered, except abandoned ones.
     pub(crate) fn check_all_answered(&self) {
         for (n, number) in &self.asked {
             let answered = self.answers.contains_key(n);
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Ends the session if it has not ended, and checks that everybody was told.
+    /// Aborts the session if it has not ended, and checks that every caller has an answer.
     pub(crate) fn finish(mut self) {
         self.check_contract();
         self.session.abort();
