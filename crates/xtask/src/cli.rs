@@ -167,11 +167,11 @@ Tasks:
   conform [ARG...]                compare the server of zk-testing with a real one
   chaos [--scenario NAME] [...]   break real ensembles while locks are held
   sim [--seeds N | --seed S]      simulate clients and locks under faults, deterministically
-  bench handoff [ARG...]          measure how fast locks are handed on, beside other clients
-  bench instructions              count what the processor is asked to do, without noise
+  bench handoff [ARG...]          measure the hand-off of locks, beside other clients
+  bench instructions              count instructions and allocations, without noise
   ci                              everything a change must pass: format, lints, docs, tests, fuzzing
 
-`cargo xtask TASK --help` tells more.
+`cargo xtask TASK --help` has the details.
 ";
 
 const ZOOKEEPER_HELP: &str = "\
@@ -181,10 +181,10 @@ Usage: cargo xtask zookeeper start [--port PORT]
        cargo xtask zookeeper stop
        cargo xtask zookeeper status
 
-`start` waits until the server serves; the port is 2181 unless told. Data, log and process id are
+`start` waits until the server serves; the port is 2181 by default. Data, log and process id are
 kept in .zookeeper at the root of the workspace; data stays over a restart.
 `stop` waits until the server is gone.
-`status` tells address, version and mode, and exits with 1 if the server does not run.
+`status` prints address, version and mode, and exits with 1 if the server does not run.
 
 The server is the one in ZOOKEEPER_HOME (an unpacked distribution, or a folder of its jars), else
 that of Debian's package `zookeeper`, which `start` installs with apt-get where it may. Java is
@@ -209,24 +209,24 @@ Runs the fuzz targets under fuzz/, two at a time, and fails if one of them does.
 
 Usage: cargo xtask fuzz [--secs N] [TARGET...]
 
-Each TARGET, or every one there is, runs for N seconds, 60 unless told. What is found goes to
-fuzz/corpus-grown/TARGET, what makes a target fail to fuzz/artifacts/TARGET, with a line that says how
-to replay it.
+Each TARGET, by default every target, runs for N seconds (default: 60). New inputs go to
+fuzz/corpus-grown/TARGET. An input on which a target fails goes to fuzz/artifacts/TARGET, and a line says
+how to replay it.
 
 The toolchain is the one that FUZZ_TOOLCHAIN names, else nightly, else the workspace's own. cargo-fuzz
-is installed if it is missing. Where it cannot be had, or a toolchain by rustup, or a C++ compiler, the
-seed corpora are replayed, which takes none of them.
+is installed if it is missing. Without it, a toolchain from rustup or a C++ compiler, the seed corpora
+are replayed instead.
 ";
 
 const CONFORM_HELP: &str = "\
-Plays random scripts at the server of zk-testing and at a real one, and compares what clients hear.
+Plays random scripts at the server of zk-testing and at a real one, and compares the answers.
 
 Usage: cargo xtask conform [--scripts N] [--seed S] [--version 3.8|3.9]
 
-N is 300 unless told. The seeds of the scripts are S, S + 1 and so on; S is 1 unless told. The
-version is that of the real server unless told.
+N is 300 by default. The seeds of the scripts are S, S + 1 and so on; S is 1 by default. The default
+version is that of the real server.
 
-A script that differs is made as short as possible and printed, and the status is 1 then. Without a
+A script with different answers is shortened and printed, and the exit status is 1. Without a
 real server nothing is compared, unless CI=true.
 ";
 
@@ -237,11 +237,11 @@ Usage: cargo xtask bench handoff [ARG...]
        cargo xtask bench instructions
 
 `handoff` measures how long a lock takes from one owner to the next, on a real server, beside other
-clients. `instructions` counts, under valgrind, what the paths of a lock through the library ask of
-the processor, and what they allocate; other work of the machine does not show.
+clients. `instructions` counts the processor's instructions and the allocations of a lock's paths
+through the library, under valgrind. Other work of the machine does not change the counts.
 
-`cargo xtask bench handoff --help` tells what ARGs there are. The record and its plots go to
-benches/record. What of the other clients is missing is installed: kazoo into a folder under target/,
+`cargo xtask bench handoff --help` lists the ARGs. The record and its plots go to benches/record.
+Missing clients are installed: kazoo into a folder under target/,
 the crate zookeeper-client into a workspace of its own; Curator is Debian's libcurator-recipes-java.
 ";
 
@@ -252,8 +252,7 @@ Everything a change must pass, in order, ending at the first failure:
   the same two for fuzz/
   cargo doc --workspace --no-deps, with RUSTDOCFLAGS=-Dwarnings
   cargo xtask test, with CI=true: a missing ZooKeeper is a failure
-  cargo xtask fuzz --secs 20: two minutes, and the build; where there is no cargo-fuzz to be had, the
-    corpora are replayed instead
+  cargo xtask fuzz --secs 10: a minute, and the build; without cargo-fuzz the corpora are replayed
 
 Usage: cargo xtask ci
 ";

@@ -47,9 +47,9 @@ or answers no request for twice the session timeout (at least 10 s, at most 2 mi
 others hold is waited for without a limit, unless --timeout sets one."
 )]
 pub(crate) struct Args {
-    /// The ensemble: servers, and the path that all paths are below.
+    /// The servers of the ensemble, and the path under which all paths lie.
     ///
-    /// Without a port it is 2181; IPv6 addresses go in brackets.
+    /// The default port is 2181. IPv6 addresses go in brackets.
     #[arg(
         long,
         global = true,
@@ -59,10 +59,10 @@ pub(crate) struct Args {
     )]
     pub(crate) connect: String,
 
-    /// How long the session outlives this process, if it dies.
+    /// How long the session outlives this process, if the process dies.
     ///
-    /// It is also how long an interruption of the connection a lock may survive.
-    /// The server clamps it to what it allows.
+    /// A lock survives a shorter interruption of the connection. The server limits the
+    /// value to its own bounds.
     #[arg(
         long,
         global = true,
@@ -88,29 +88,29 @@ pub(crate) enum Command {
     /// Run a command while holding permits of a semaphore.
     Semaphore(Semaphore),
 
-    /// Run a command while holding several locks, all of them or none.
+    /// Run a command while holding several locks.
     Multilock(Multilock),
 
-    /// Ask the holder of a node to give up what it holds.
+    /// Ask the holder of a node to release its lock or permits.
     ///
-    /// A holder that listens, as zk lock --revocable does, ends its work and gives up;
-    /// others go on. Java services are asked in the same way, and ask in the same way.
+    /// A holder that reacts, such as zk lock --revocable, ends its work and releases the
+    /// lock; others ignore the request. Java services send and receive the same request.
     Revoke {
         /// The node, as `participants` lists it.
         node: String,
     },
 
-    /// List who holds a lock and who waits for it, in order.
+    /// List the holder of a lock and its waiters, in order.
     ///
-    /// One contender a line: the full path of its node, a tab, its data, which by
-    /// default is the address it comes from.
+    /// Each contender is one line: the full path of its node, a tab, and its data, by
+    /// default its network address.
     Participants {
         /// The path of the lock.
         path: String,
-        /// It is a semaphore, or a lock with --no-reentrant: list its permits.
+        /// List the permits of a semaphore, or of a lock with --no-reentrant.
         ///
-        /// One line for each permit that is held. The last may be those that the
-        /// first of those who wait is about to get.
+        /// Each permit that is held is one line. The last lines may be permits that
+        /// the first waiter is about to get.
         #[arg(long)]
         semaphore: bool,
     },
@@ -147,7 +147,7 @@ pub(crate) enum Command {
         recursive: bool,
     },
 
-    /// Tell whether a node exists: `true`, or `false` and exit status 1.
+    /// Check whether a node exists: `true`, or `false` and exit status 1.
     Exists {
         /// The node.
         path: String,
@@ -159,26 +159,26 @@ pub(crate) enum Command {
         path: String,
     },
 
-    /// Print what ZooKeeper knows of a node.
+    /// Print the status of a node.
     Stat {
         /// The node.
         path: String,
     },
 
-    /// Print what happens to a node, until interrupted.
+    /// Print the events of a node, until interrupted.
     ///
-    /// One event a line: NodeCreated, NodeDataChanged, NodeDeleted or
-    /// NodeChildrenChanged, and the path. The node need not exist. Changes in
-    /// quick succession may be told as one; the last line is always about the node
-    /// as it is. Lost connections are seen through, and so is the end of the session,
-    /// which is told on standard error: what has changed until there is a new one is
-    /// printed then. SIGINT and SIGTERM end it, with status 0 once it watches.
+    /// Each event is one line: NodeCreated, NodeDataChanged, NodeDeleted or
+    /// NodeChildrenChanged, and the path. The node need not exist. Several quick
+    /// changes may appear as one; the last line always matches the node as it is.
+    /// The command reconnects, and opens a new session when one expires, with a line
+    /// on standard error; then it prints the changes since. SIGINT and SIGTERM end it,
+    /// with status 0 once it watches.
     Watch {
         /// The node.
         path: String,
     },
 
-    /// Be an in-memory ZooKeeper, for development only, until interrupted.
+    /// Run an in-memory ZooKeeper server, for development only, until interrupted.
     Server(Server),
 }
 
@@ -223,44 +223,43 @@ lock is released. Signals reach all that the command has started, for it is a pr
 own; on a terminal, where it could not read from it then, only the command itself. If zk itself is
 killed (SIGKILL), the command runs on without the lock.")]
 pub(crate) struct Lock {
-    /// The path of the lock; it is made when it does not exist.
+    /// The path of the lock; it is created if it does not exist.
     pub(crate) path: String,
 
-    /// Give up after so long, with exit status 75; 0 for one look.
+    /// Time limit, after which the exit status is 75; 0 for one attempt.
     ///
-    /// Connecting is part of it. If the ensemble answers no request meanwhile the exit
-    /// status is 69. One look takes no longer than 10 s.
+    /// It includes connecting. If the ensemble answers no request in that time, the exit
+    /// status is 69. One attempt takes at most 10 s.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
-    /// Share the lock with others who say --read: the side of readers.
+    /// Acquire the read side of a read-write lock, shared with other readers.
     ///
-    /// The lock at PATH is a read-write lock then, which Java services know as
-    /// InterProcessReadWriteLock; all who use the path should say --read or --write.
-    /// Readers wait for the writers that came before them. Their tokens are larger
-    /// than those of earlier writers, and in no order among each other.
+    /// Java services know the lock as InterProcessReadWriteLock; every user of the
+    /// path passes --read or --write. Readers wait for the writers ahead of them. Their
+    /// tokens are larger than those of earlier writers, in no order among each other.
     #[arg(long, conflicts_with_all = ["write", "no_reentrant"])]
     pub(crate) read: bool,
 
-    /// Have the lock alone, beside others who say --read: the side of writers.
+    /// Acquire the write side of a read-write lock, alone.
     ///
-    /// As --read, for those who wait for everybody who came before them.
+    /// As --read, but the writer waits for everybody ahead of it.
     #[arg(long, conflicts_with = "no_reentrant")]
     pub(crate) write: bool,
 
     /// Use the lock that Java services know as InterProcessSemaphoreMutex.
     ///
-    /// Its nodes are others, so it does not exclude those who take the lock at the
-    /// same path without this option: they are refused, with exit status 78. The
-    /// holders are listed by participants --semaphore.
+    /// It uses other nodes than a lock without this option, so one path is for one of
+    /// them: the other one is refused, with exit status 78. participants --semaphore
+    /// lists the holders.
     #[arg(long)]
     pub(crate) no_reentrant: bool,
 
     #[command(flatten)]
     pub(crate) company: Company,
 
-    /// Give the lock up when somebody asks for it: end the command as if the lock were
-    /// lost, exit status 74.
+    /// Release the lock on a revocation request: end the command as if the lock were
+    /// lost, with exit status 74.
     #[arg(long)]
     pub(crate) revocable: bool,
 
@@ -294,14 +293,14 @@ the permits may a resource refuse a token for being smaller than another.
 When a permit is lost while the command runs, when signals arrive, and for the exit status: as with
 zk lock; see zk lock --help.")]
 pub(crate) struct Semaphore {
-    /// The path of the semaphore; it is made when it does not exist.
+    /// The path of the semaphore; it is created if it does not exist.
     pub(crate) path: String,
 
-    /// How many permits there are.
+    /// Number of permits of the semaphore.
     #[arg(long, value_name = "MAX", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) permits: u32,
 
-    /// How many of them to take: all or none.
+    /// Number of permits to acquire, all of them or none.
     #[arg(
         long,
         value_name = "N",
@@ -310,10 +309,10 @@ pub(crate) struct Semaphore {
     )]
     pub(crate) take: u32,
 
-    /// Give up after so long, with exit status 75; 0 for one look.
+    /// Time limit, after which the exit status is 75; 0 for one attempt.
     ///
-    /// Connecting is part of it. If the ensemble answers no request meanwhile the exit
-    /// status is 69. One look takes no longer than 10 s.
+    /// It includes connecting. If the ensemble answers no request in that time, the exit
+    /// status is 69. One attempt takes at most 10 s.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
@@ -339,14 +338,14 @@ the token of the lock that protects it.
 When a lock is lost while the command runs, when signals arrive, and for the exit status: as with
 zk lock; see zk lock --help.")]
 pub(crate) struct Multilock {
-    /// The paths of the locks, each once; they are made when they do not exist.
+    /// The paths of the locks, each once; they are created if they do not exist.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
 
-    /// Give up after so long, with exit status 75; 0 for one look at each.
+    /// Time limit, after which the exit status is 75; 0 for one attempt.
     ///
-    /// Connecting is part of it. If the ensemble answers no request meanwhile the exit
-    /// status is 69. One look at each takes no longer than 10 s for all of them.
+    /// It includes connecting. If the ensemble answers no request in that time, the exit
+    /// status is 69. One attempt at all locks takes at most 10 s.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
@@ -410,16 +409,16 @@ impl TryFrom<Multilock> for Task {
 /// The `create` command.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Create {
-    /// The path; with --sequential, what stands before the number.
+    /// The path; with --sequential, the part before the number.
     pub(crate) path: String,
     /// The data; empty if left out.
     #[arg(default_value = "")]
     pub(crate) data: String,
-    /// The node ends with the session, which is the session timeout after this
-    /// command has ended.
+    /// The node is deleted with the session, a session timeout after this command has
+    /// ended.
     #[arg(long, conflicts_with_all = ["container", "ttl"])]
     pub(crate) ephemeral: bool,
-    /// The server appends a number that grows.
+    /// The server appends a growing number.
     #[arg(long, conflicts_with = "container")]
     pub(crate) sequential: bool,
     /// The server removes the node when its last child has been gone for a while.
@@ -429,7 +428,7 @@ pub(crate) struct Create {
     /// and without children. It must have been started with TTL nodes enabled.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(i64).range(1..=0xff_ffff_ffff))]
     pub(crate) ttl: Option<i64>,
-    /// Create what is missing of the path above it.
+    /// Create the missing parents, too.
     #[arg(long)]
     pub(crate) parents: bool,
 }
@@ -446,10 +445,10 @@ It answers the four-letter words: echo srvr | nc 127.0.0.1 2181
 
 --connect and --session-timeout have no meaning here. SIGINT and SIGTERM end it, with status 0.")]
 pub(crate) struct Server {
-    /// Where to listen; port 0 takes a free one.
+    /// The address and port to listen on; port 0 chooses a free one.
     ///
-    /// An address of this machine, or a name of it such as localhost; IPv6
-    /// addresses go in brackets. 0.0.0.0 lets other machines in.
+    /// An address of this machine, or a name of it such as localhost. IPv6 addresses
+    /// go in brackets. 0.0.0.0 accepts other machines.
     #[arg(
         long,
         value_name = "ADDR:PORT",
