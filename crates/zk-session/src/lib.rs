@@ -2,7 +2,7 @@
 //!
 //! * [`Client`] is a handle to one session, with typed operations and watches. Each operation sends
 //!   its request when it is called.
-//! * [`Config`] has the settings of a session and opens it.
+//! * [`Config`] configures a session and opens it.
 //! * [`SessionManager`] opens the next session when one has expired.
 //! * [`SessionEvent`] reports a change in the life of a session. [`Error`] reports the failure,
 //!   which side is at fault, and whether the request was applied.

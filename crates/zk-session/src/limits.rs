@@ -16,8 +16,8 @@ pub const STREAM_BYTES_KEPT: usize = 1024 * 1024;
 /// operation that fails so often in a row would fail forever.
 pub const CREATE_ATTEMPTS_MAX: u32 = 16;
 
-/// Shortest pause before a request is retried, whatever the policy says. A loop without a pause
-/// would occupy its thread while a server refuses at once.
+/// Shortest pause before a request is retried, even if the policy allows a shorter one. A loop
+/// without a pause would occupy its thread while a server refuses at once.
 pub const RETRY_PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Head start of one address of a server over the next address. RFC 8305 recommends 250 ms. Even

@@ -324,9 +324,9 @@ impl Client {
     /// A batch saves a system call at either end. Without a batch, the requests are sent as soon as
     /// the driver runs.
     ///
-    /// The requests of *all* handles to the session wait for the end of the batch, so do not hold
-    /// it across an await point. A batch cannot be sent to another thread, and a future that holds
-    /// one cannot be spawned.
+    /// The requests of *all* handles to the session wait for the end of the batch, therefore do not
+    /// hold it across an await point. A batch cannot be sent to another thread, and a future that
+    /// holds one cannot be spawned.
     ///
     /// ```compile_fail
     /// # fn example(client: zk_session::Client) {
