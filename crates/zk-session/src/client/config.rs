@@ -235,7 +235,8 @@ impl Config {
     /// # Errors
     /// * [`ErrorKind::NoSession`], with the last cause, if no server opens a session in time. If no
     ///   server [is a ZooKeeper server](crate::LossCause::NotZooKeeper), it is returned at once.
-    /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials.
+    /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials, or the session to
+    ///   [resume](Self::resume) is over.
     /// * [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if the credentials cannot be
     ///   presented.
     /// * [`ErrorKind::LeaseImpossible`] if the requested or negotiated session timeout does not fit

@@ -1,4 +1,5 @@
-//! The lease of a session: until when its ephemeral nodes must still exist. Locks depend on it.
+//! The lease of a session: the time until which no leader can have removed its ephemeral nodes.
+//! Locks depend on it.
 
 use std::fmt;
 use std::future::Future;

@@ -104,7 +104,7 @@ pub struct Client {
     chroot: Arc<str>,
 }
 
-/// Closes the session when the last handle on it is dropped.
+/// Closes the session when the last handle to it is dropped.
 struct OpenSession {
     shared: Arc<Shared>,
     /// The dedicated thread that runs the driver, if the session has one.
@@ -283,7 +283,8 @@ impl Client {
     /// path is appended to the chroot of this handle. The node need not exist and is not created.
     /// With `/`, the result has the same root as this handle.
     ///
-    /// The root of a chroot cannot be deleted, like any root: the server returns `BadArguments`.
+    /// The root of a chroot cannot be deleted, like any root: the server rejects the request with
+    /// `BadArguments`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidPath`] if `path` is not a valid path.
@@ -322,7 +323,8 @@ impl Client {
     /// Collects requests until the returned [`Batch`] is dropped, and sends them in one write.
     ///
     /// A batch saves a system call at either end. Without a batch, the requests are sent as soon as
-    /// the driver runs.
+    /// the driver runs. If the driver runs during the batch for another reason, for example a
+    /// reply, it sends the requests that are there.
     ///
     /// The requests of *all* handles to the session wait for the end of the batch, therefore do not
     /// hold it across an await point. A batch cannot be sent to another thread, and a future that

@@ -210,8 +210,8 @@ impl<'a> NewNode<'a> {
     /// `_c_<uuid>-`.
     ///
     /// If the reply is lost, the client finds the node by its prefix. However often the connection
-    /// is lost, there is one node. An ephemeral node that was found counts only if this session
-    /// owns it.
+    /// is lost, the result is one node. An ephemeral node that was found counts only if this
+    /// session owns it.
     pub fn protected(self) -> Self {
         Self { protection: Protection::ByName, ..self }
     }

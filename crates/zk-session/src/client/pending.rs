@@ -13,7 +13,7 @@ use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
 use zk_session_core::{Error, ErrorKind, Outcome};
 use zk_session_core::{Failure, Reply, Ticket};
 
-/// Converts a reply into a result, and has the operation and path for an error.
+/// How a reply becomes a result, with the operation and the path for errors.
 pub(crate) struct Ask<T> {
     pub(crate) operation: &'static str,
     /// The path as the client names it.
@@ -232,7 +232,8 @@ pub struct WatchedEvent {
 ///
 /// # Cancel safety
 /// Dropping the future removes the watch. If it was the last one on the node, the session also
-/// removes it from the server, unless the node is deleted within a moment.
+/// removes it from the server a moment later ([`REMOVAL_DELAY`](crate::limits::REMOVAL_DELAY)),
+/// unless the node is deleted before.
 #[must_use = "a watch that is dropped is forgotten"]
 pub struct Watch {
     receiver: WatchReceiver,

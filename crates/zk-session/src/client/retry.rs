@@ -26,17 +26,17 @@ impl Client {
     /// It retries a request that was certainly not applied:
     ///
     /// * A read is retried if its reply was lost.
-    /// * A request is retried if it was never sent, also because it timed out before.
+    /// * A request is retried if it was never sent, for example because it timed out first.
     /// * A request is retried if the server rejects it for a temporary reason, for example
     ///   throttling.
-    /// * A request is retried if it exceeded a limit of the client.
+    /// * A request is retried if it reached a limit of the client, except that of credentials.
     ///
     /// It retries a write with an unknown outcome only in [`Retry::create`], [`Retry::set_data`]
     /// and [`Retry::delete`]. Each of them documents why the retry does no harm. The retries stop
     /// when the session ends, because no further attempt can succeed.
     ///
     /// Without a retry handle, a request is sent once. It waits for a connection if there is none.
-    /// So a policy is useful for connections that are lost during a request, and to bound the wait.
+    /// A policy is useful for connections that are lost during a request, and to limit the wait.
     ///
     /// ```no_run
     /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {

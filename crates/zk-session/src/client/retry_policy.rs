@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::limits::RETRY_PAUSE_MIN;
 
-/// When to retry, and when to stop: a plain value.
+/// Decides when to retry and when to stop. It is a plain value.
 ///
 /// The policy does not decide *which* requests are retried; see
 /// [`Client::retry`](crate::Client::retry).
@@ -43,14 +43,15 @@ impl RetryPolicy {
         Self::fixed(RETRY_PAUSE_MIN).attempts(1)
     }
 
-    /// Retries without end, after pauses of one length, at least
-    /// [`RETRY_PAUSE_MIN`](crate::limits::RETRY_PAUSE_MIN).
+    /// Returns a policy that retries without end, after pauses of one length. A pause lasts at
+    /// least [`RETRY_PAUSE_MIN`](crate::limits::RETRY_PAUSE_MIN).
     #[must_use]
     pub const fn fixed(pause: Duration) -> Self {
         Self { pauses: Pauses::Fixed(pause), attempts: None, within: None }
     }
 
-    /// Retries without end, after pauses that start at `first` and double up to `cap`.
+    /// Returns a policy that retries without end, after pauses that start at `first` and double up
+    /// to `cap`.
     ///
     /// Each pause is shortened at random by up to half, so that clients that failed together do not
     /// retry together.

@@ -169,8 +169,8 @@ impl Client {
     /// The node need not exist.
     ///
     /// # Errors
-    /// The server returns `Unimplemented` if it is older than 3.6.0, and `MarshallingError` if
-    /// persistent watches are disabled.
+    /// The server can reject the request with `Unimplemented` if it is older than 3.6.0, and with
+    /// `MarshallingError` if persistent watches are disabled.
     pub fn watch(&self, path: &str) -> PendingStream {
         self.watch_with_mode("watch", path, AddWatchMode::Persistent)
     }

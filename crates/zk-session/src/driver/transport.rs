@@ -28,7 +28,7 @@ use crate::limits::{ADDRESS_HEAD_START, ADDRESSES_MAX};
 /// and verifies the name of the [`Host`]. It returns the wrapped stream. The driver flushes a
 /// stream with a buffer after every write.
 ///
-/// A protocol between ZooKeeper's handshake and the first request, for example SASL, is outside of
+/// A protocol between ZooKeeper's handshake and the first request, for example SASL, is not part of
 /// a connector. It is a state of the session between `Handshaking` and `Up`, in which only its own
 /// packets are written. Requests meanwhile wait in the queue, as they do without a connection.
 pub trait Connector: Send + 'static {

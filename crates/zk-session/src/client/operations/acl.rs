@@ -54,7 +54,7 @@ impl Client {
     /// Reads a node's access control list. It needs the permission to read or to administrate.
     ///
     /// # Errors
-    /// The server returns `NoNode` or `NoAuth`.
+    /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_acl(&self, path: &str) -> Pending<NodeAcl> {
         let full = self.full(path);
         let ask = self.ask("getACL", path, |result, _| {
@@ -70,9 +70,9 @@ impl Client {
     /// needs the permission to administrate.
     ///
     /// # Errors
-    /// The server returns `NoNode`, `NoAuth`, `BadVersion`, or `InvalidACL`. It returns
-    /// `InvalidACL` for an empty list, an unknown scheme, an id that does not fit its scheme, and
-    /// for [`Acl::auth`] from a client without credentials.
+    /// The server can reject the request with `NoNode`, `NoAuth`, `BadVersion`, or `InvalidACL`.
+    /// `InvalidACL` stands for an empty list, an unknown scheme, an id that does not fit its
+    /// scheme, and for [`Acl::auth`] from a client without credentials.
     pub fn set_acl(&self, path: &str, acl: &[Acl], aversion: Option<i32>) -> Pending<Stat> {
         let full = self.full(path);
         let ask = self.ask("setACL", path, |result, _| decode(result));
@@ -87,7 +87,7 @@ impl Client {
     /// and closes the connection, but not the session.
     ///
     /// # Errors
-    /// The server returns `Unimplemented`.
+    /// The server can reject the request with `Unimplemented`.
     pub fn who_am_i(&self) -> Pending<Vec<ClientInfo>> {
         let ask = self.ask("whoAmI on", "/", |result, _| {
             decode_read(result).map(|WhoAmIReply { identities }| identities)

@@ -29,7 +29,7 @@ impl Client {
     /// with [`Outcome::Unknown`](crate::Outcome::Unknown) at once, and the node is deleted later.
     ///
     /// # Errors
-    /// * The server returns `NotEmpty` or `NoAuth`.
+    /// * The server can reject the request with `NotEmpty` or `NoAuth`.
     /// * [`ErrorKind::SessionEnded`] if the session ends first. An ephemeral node of this session
     ///   is then deleted with the session.
     pub fn delete_guaranteed(&self, path: &str) -> Pending<bool> {

@@ -91,7 +91,7 @@ fn client_address(client: &str, peer_address: &str) -> Option<String> {
 
 /// # The ensemble
 ///
-/// Its configuration is at `/zookeeper/config`, for every chroot.
+/// The configuration is in `/zookeeper/config`. A chroot does not change this path.
 ///
 /// ```no_run
 /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
@@ -106,7 +106,7 @@ impl Client {
     /// Reads the configuration of the ensemble.
     ///
     /// # Errors
-    /// The server returns `NoAuth`.
+    /// The server can reject the request with `NoAuth`.
     pub fn get_config(&self) -> Pending<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: false };
         self.request(ask("getConfig"), &request)
@@ -130,7 +130,7 @@ impl Client {
     /// configuration ([`EnsembleConfig::version`]).
     ///
     /// # Errors
-    /// The server returns:
+    /// The server can reject the request with:
     ///
     /// * `ReconfigDisabled`, unless reconfiguration is enabled (by default, it is not).
     /// * `Unimplemented`, if it is a standalone server.

@@ -66,7 +66,7 @@ pub struct Children {
 ///
 /// Each operation documents the codes with which the server may reject it.
 ///
-/// Without a connection, requests wait until there is one or the session has ended. Bound the wait
+/// Without a connection, requests wait until there is one or the session has ended. Limit the wait
 /// with [`Config::request_timeout`](crate::Config::request_timeout) or [`within`](Self::within).
 impl Client {
     /// Creates a node that every client may read, change and delete.
@@ -75,7 +75,7 @@ impl Client {
     /// deleted. Servers before 3.5.1 do not support containers.
     ///
     /// # Errors
-    /// The server returns `NodeExists`, `NoNode` if the parent does not exist,
+    /// The server can reject the request with `NodeExists`, `NoNode` if the parent does not exist,
     /// `NoChildrenForEphemerals`, or `NoAuth`.
     pub fn create(&self, path: &str, data: &[u8], mode: CreateMode) -> Pending<Created> {
         self.create_with_acl(path, data, mode, OPEN_ACL)
@@ -110,8 +110,8 @@ impl Client {
     /// change for `ttl_ms` milliseconds.
     ///
     /// # Errors
-    /// Returns the errors of [`create`](Self::create). A server that was not started with
-    /// `zookeeper.extendedTypesEnabled=true` returns `Unimplemented`.
+    /// Returns the errors of [`create`](Self::create), and `Unimplemented` if the server was not
+    /// started with `zookeeper.extendedTypesEnabled=true`.
     pub fn create_with_ttl(
         &self,
         path: &str,
@@ -131,7 +131,7 @@ impl Client {
     /// Deletes a node, if it has the given version; `None` for any.
     ///
     /// # Errors
-    /// The server returns `NoNode`, `BadVersion`, `NotEmpty` or `NoAuth`.
+    /// The server can reject the request with `NoNode`, `BadVersion`, `NotEmpty` or `NoAuth`.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
         let full = self.full_doomed(path);
         let ask = self.ask("delete", path, |result, _| decode(result));
@@ -141,7 +141,7 @@ impl Client {
     /// Returns the Stat of a node, or `None` if it does not exist.
     ///
     /// # Errors
-    /// The server returns `NoAuth` (3.8.4 and later).
+    /// The server can reject the request with `NoAuth` (3.8.4 and later).
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
         let full = self.full(path);
         let ask = self.ask("exists", path, finish_exists);
@@ -162,7 +162,7 @@ impl Client {
     /// Reads a node's data.
     ///
     /// # Errors
-    /// The server returns `NoNode` or `NoAuth`.
+    /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_data(&self, path: &str) -> Pending<NodeData> {
         let full = self.full(path);
         let ask = self.ask("getData", path, finish_data);
@@ -183,7 +183,7 @@ impl Client {
     /// Replaces a node's data, if the node has the given version; `None` for any.
     ///
     /// # Errors
-    /// The server returns `NoNode`, `BadVersion` or `NoAuth`.
+    /// The server can reject the request with `NoNode`, `BadVersion` or `NoAuth`.
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
         let full = self.full(path);
         let ask = self.ask("setData", path, |result, _| decode(result));
@@ -194,7 +194,7 @@ impl Client {
     /// Lists the names of a node's children, unsorted.
     ///
     /// # Errors
-    /// The server returns `NoNode` or `NoAuth`.
+    /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_children(&self, path: &str) -> Pending<Children> {
         let full = self.full(path);
         let ask = self.ask("getChildren", path, finish_children);

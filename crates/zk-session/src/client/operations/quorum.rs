@@ -32,7 +32,8 @@ impl Client {
     /// a transaction cannot.
     ///
     /// # Errors
-    /// The server returns `NoNode`, `BadVersion`, or `NoAuth` without the permission to read.
+    /// The server can reject the request with `NoNode`, `BadVersion`, or `NoAuth` without the
+    /// permission to read.
     pub fn check(&self, path: &str, version: Option<i32>) -> Pending<()> {
         let full = self.full(path);
         let ask = self.ask("check", path, finish_check);

@@ -14,7 +14,7 @@ impl Client {
     /// server rejects it with `Unimplemented` and closes the connection, but not the session.
     ///
     /// # Errors
-    /// The server returns `Unimplemented`. It requires no permission.
+    /// The server can reject the request with `Unimplemented`. It requires no permission.
     pub fn ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
         let ask = self.ask("getEphemerals", prefix, |result, chroot_len| {
             let EphemeralsReply { paths } = decode_read(result)?;
@@ -35,7 +35,7 @@ impl Client {
     /// server rejects it with `Unimplemented` and closes the connection, but not the session.
     ///
     /// # Errors
-    /// The server returns `NoNode`, `NoAuth` or `Unimplemented`.
+    /// The server can reject the request with `NoNode`, `NoAuth` or `Unimplemented`.
     pub fn all_children_number(&self, path: &str) -> Pending<i32> {
         let full = self.full(path);
         let ask = self.ask("getAllChildrenNumber", path, |result, _| {
