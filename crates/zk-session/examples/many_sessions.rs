@@ -1,9 +1,9 @@
-//! Many sessions in one process, kept alive under load for a while.
+//! Keeps many sessions in one process alive under load for a while.
 //!
-//! Each has an ephemeral node, a claim on its lease and a request every now and then; beside them
-//! one session sends as fast as it is answered. Each lease that is lost is told with what was sent
-//! and answered. At the end it tells what the sessions went through: interruptions, expiries,
-//! leases lost, and what the process took.
+//! Each session has an ephemeral node, a claim to its lease, and sends a request now and then. One
+//! more session sends requests as fast as the server answers them. The example prints each lost
+//! lease with the session's statistics. At the end it prints the numbers of interruptions, expiries
+//! and lost leases, and the memory of the process.
 //!
 //! ```text
 //! cargo run --release --package zk-session --example many_sessions -- \
@@ -68,7 +68,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if alive == sessions { Ok(()) } else { Err("not all of them lived".into()) }
 }
 
-/// True if the session, its node and its lease lasted to the end.
+/// Returns true if the session, its node and its lease lasted to the end.
 async fn live(client: Client, number: u64, end: Instant, tally: Arc<Tally>) -> bool {
     let path = format!("/many-{number}-{:x}", client.session_id());
     if client.create(&path, b"", CreateMode::Ephemeral).await.is_err() {
@@ -125,7 +125,7 @@ async fn load(client: Client, end: Instant, tally: Arc<Tally>) {
             on_their_way.push_back(client.set_data("/many-load", b"x", None));
         }
         if let Some(answer) = on_their_way.pop_front() {
-            drop(answer.await); // it need not exist: a refusal is written as well
+            drop(answer.await); // the node need not exist: a rejected write is a reply too
             tally.answers.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -136,7 +136,7 @@ fn clock() -> Instant {
     Instant::now()
 }
 
-/// What the kernel says of this process.
+/// Returns the peak memory and the number of threads, as the kernel reports them.
 fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let lines =

@@ -1,15 +1,15 @@
-//! Goes on with the session of another process, changes one of its nodes, and leaves it again.
+//! Resumes the session of another process, changes one of its nodes, and detaches from it.
 //!
-//! The credentials come over standard input, in one line: session id, password and last zxid, in
-//! hexadecimal. Whoever sees the password can take the session with all its locks, so it belongs
-//! neither among the arguments, which every process can read, nor into a log.
+//! The credentials arrive on standard input, in one line: session id, password and last zxid, in
+//! hexadecimal. The password gives access to the session with all its locks. Keep it out of the
+//! arguments, which every process can read, and out of logs.
 //!
 //! ```text
 //! cargo run -p zk-session --example take_over -- 127.0.0.1:2181 /job done < credentials
 //! ```
 //!
-//! The process that has the session gives it away with `Client::detach`, whose credentials have
-//! these three parts.
+//! The process that owns the session detaches with `Client::detach`, which returns these three
+//! parts as credentials.
 
 use std::error::Error;
 
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     client.set_data(path, data.as_bytes(), Some(before.stat.version)).await?;
     let before = before.data.unwrap_or_default();
     println!("{path}: {} -> {data}", String::from_utf8_lossy(&before));
-    // Closing it would take the node along.
+    // Closing the session would delete the node.
     client.detach();
     Ok(())
 }

@@ -1,16 +1,18 @@
-//! A ZooKeeper session that a lock can be trusted to.
+//! A ZooKeeper client on tokio, built to hold distributed locks.
 //!
-//! * [`Client`] is what applications use: typed operations and watches,
-//!   each sending its request when it is called.
-//! * [`Config`] says how a session is made.
-//! * [`SessionEvent`] tells of its life, [`Error`] of what went wrong, whose fault
-//!   it is, and whether the request was applied.
-//! * The crate `zk-session-core` is the session itself, as a state machine without IO or clock. The
-//!   driver behind [`Client`] runs it on tokio, and a test runs it on virtual time.
+//! * [`Client`] is a handle to one session, with typed operations and watches. Each operation sends
+//!   its request when it is called.
+//! * [`Config`] configures a session and opens it.
+//! * [`SessionManager`] opens the next session when one has expired.
+//! * [`SessionEvent`] reports a change in the life of a session. [`Error`] reports the failure,
+//!   which side is at fault, and whether the request was applied.
+//! * The crate `zk-session-core` is the session itself, as a state machine without IO and without a
+//!   clock. The driver behind [`Client`] runs it on tokio; tests run it on virtual time.
 //!
-//! What sets it apart from other clients is the **lease** ([`LeaseClaim`]): until when no leader
-//! can have removed the session's ephemeral nodes. That is neither "while the session is
-//! connected" nor "until an event arrives". [`LeaseAssumptions`] lists what it rests on.
+//! Other clients do not have the **lease** ([`LeaseClaim`]): the time until which no leader can
+//! have removed the session's ephemeral nodes. An open connection does not prove that the nodes
+//! exist, and the absence of an event does not prove it either. [`LeaseAssumptions`] lists the
+//! assumptions behind the lease.
 //!
 //! # Example
 //!
@@ -53,7 +55,7 @@ pub use zk_session_core::{
     SessionEvent, Stats,
 };
 
-// The vocabulary of the protocol that the client's operations speak.
+// Types of the protocol that appear in the client's operations.
 pub use proto::{
     Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType, Key, KeyRule,
     OPEN_ACL, PathError, PathErrorKind, Perms, Rank, Shown, SortedChildren, Stat, is_lock_name,

@@ -1,62 +1,63 @@
-//! The limits of the client and its driver, each with its reason, beside those of the session.
+//! Limits of the client and its driver, each with its reason, together with those of the session.
 
 use std::time::Duration;
 
 pub use zk_session_core::limits::*;
 
-/// Events kept for a persistent watch whose owner does not read. When there are
-/// more they are replaced by a marker that says how many were lost.
+/// Events kept for a persistent watch whose owner does not read. If there are more, a marker with
+/// their number replaces them.
 pub const STREAM_EVENTS_KEPT: usize = 4_096;
 
-/// Bytes of paths in those events, since a path may be long.
+/// Bytes of paths in those events, because a path may be long.
 pub const STREAM_BYTES_KEPT: usize = 1024 * 1024;
 
-/// How often the creation of one node goes on after the connection was lost or its
-/// parent was missing. Each takes a reconnect, or somebody who removes the parent just
-/// then; what meets so many in a row meets them for ever.
+/// Limit on the attempts to create one node when the connection is lost or the parent is missing.
+/// Each attempt needs a reconnect, or a client that deletes the parent at the same time. An
+/// operation that fails so often in a row would fail forever.
 pub const CREATE_ATTEMPTS_MAX: u32 = 16;
 
-/// The shortest pause before a request is repeated, however the policy is set: a loop
-/// without a pause would hold its thread while a server refuses at once.
+/// Shortest pause before a request is retried, even if the policy allows a shorter one. A loop
+/// without a pause would occupy its thread while a server refuses at once.
 pub const RETRY_PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// The head start of one address of a server over the next one (RFC 8305 says
-/// 250 ms): even in the shortest attempt several get their chance.
+/// Head start of one address of a server over the next address. RFC 8305 recommends 250 ms. Even
+/// the shortest attempt then tries several addresses.
 pub const ADDRESS_HEAD_START: Duration = Duration::from_millis(250);
 
-/// Addresses of one name that are tried in one attempt; which, is drawn.
+/// Addresses of one host name that one attempt tries. The choice is random.
 pub const ADDRESSES_MAX: usize = 8;
 
-/// The shortest pause between two attempts to renew a lease, however short the session timeout.
+/// Shortest pause between two attempts to renew a lease, however short the session timeout.
 pub const RENEWAL_PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// How long dropping the last handle waits until a session with a
-/// [dedicated thread](crate::Config::dedicated_thread) is closed. It is enough for some round trips, so a
-/// program that ends right afterwards leaves no lock behind. Without a connection there is no wait.
+/// How long dropping the last handle waits until a session with a [dedicated
+/// thread](crate::Config::dedicated_thread) is closed. It is enough for some round trips, so a
+/// program that ends right afterwards leaves no lock behind. Without a connection, the drop does
+/// not wait.
 pub const CLOSE_ON_DROP_WAIT: Duration = Duration::from_millis(100);
 
-/// The first pause between two attempts of a [`SessionManager`](crate::SessionManager) to open the
-/// next session. It doubles.
+/// First pause between two attempts of a [`SessionManager`](crate::SessionManager) to open the next
+/// session. The pause doubles after each attempt.
 pub const NEXT_SESSION_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest such pause: each attempt goes around to all servers, for as long as
+/// Longest pause between two such attempts. Each attempt tries all servers, for up to
 /// [`Config::connect_timeout`](crate::Config::connect_timeout).
 pub const NEXT_SESSION_PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Session events kept for a subscriber that does not read; older ones are
-/// replaced by a marker that says how many were missed.
+/// Session events kept for a subscriber that does not read. If there are more, a marker with the
+/// number of missed events replaces the older ones.
 pub const EVENTS_KEPT: usize = 64;
 
-/// Bytes asked of the transport in one read.
+/// Bytes that one read requests from the transport.
 pub const READ_CHUNK: usize = 16 * 1024;
 
-/// Bytes of a node's data that are copied for whoever asked: as a slice they would keep
-/// the [chunk](READ_CHUNK) alive that they were read in, for as long as they are kept.
+/// Node data of at most this many bytes is copied. A slice would keep the whole [chunk](READ_CHUNK)
+/// in memory for as long as the caller keeps the data.
 pub const DATA_COPIED_MAX: usize = READ_CHUNK / 4;
 
-/// Bytes of buffer that a connection keeps for what it writes next. More, as a burst or
-/// a large node takes, is given back: idle sessions may be many.
+/// Bytes of write buffer that a connection keeps between writes. A larger buffer, left by a burst
+/// or a large node, is freed, because a process may have many idle sessions.
 pub const WRITE_BUFFER_KEPT: usize = 4 * 1024;
 
-/// Reads and writes in one poll of the driver, before other tasks get a turn.
+/// Reads and writes in one poll of the driver, before it yields to other tasks.
 pub const WORK_PER_POLL: usize = 32;

@@ -1,4 +1,4 @@
-//! What an armed watch costs: counted, not estimated.
+//! Memory of an armed watch, counted and not estimated.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use zk_session_core::{
 };
 use zk_session_core::{Host, SessionEnd};
 
-/// What a client's driver uses.
+/// The handles of a client's driver.
 struct Channels;
 
 #[derive(Debug)]
@@ -39,11 +39,11 @@ impl Handles for Channels {
 }
 
 #[test]
-fn an_armed_watch_takes_at_most_256_bytes_and_its_path() {
+fn armed_watch_takes_at_most_256_bytes_and_its_path() {
     let now = now();
     let mut session = connected(now);
     let mut receivers = Vec::with_capacity(COUNT);
-    arm(&mut session, now, "/before", &mut receivers); // buffers are there from now on
+    arm(&mut session, now, "/before", &mut receivers); // the buffers exist from now on
     let allocated = allocation_counter::measure(|| {
         for n in 0..COUNT - 1 {
             arm(&mut session, now, &path(n), &mut receivers);
@@ -53,7 +53,7 @@ fn an_armed_watch_takes_at_most_256_bytes_and_its_path() {
     let path_len = path(0).len();
     println!("{per_watch} bytes for each watch, {path_len} of them its path");
     assert!(per_watch <= 256 + path_len, "{per_watch} bytes");
-    // Nothing stays when they have gone.
+    // The watches leave no memory behind.
     let freed = allocation_counter::measure(|| {
         receivers.clear();
         for n in 0..COUNT - 1 {
@@ -69,7 +69,7 @@ fn an_armed_watch_takes_at_most_256_bytes_and_its_path() {
 const COUNT: usize = 20_000;
 
 fn path(n: usize) -> String {
-    // In no order, as locks are.
+    // In no order, like the paths of locks.
     format!("/locks/{:08x}/_c_lock-{n:010}", n.wrapping_mul(0x9e37_79b9) & 0xffff_ffff)
 }
 
@@ -98,7 +98,7 @@ fn connected(now: Instant) -> Session<Channels> {
     session
 }
 
-/// One request with a watch, from asking to the answer.
+/// Runs one request with a watch, up to its reply.
 fn arm(
     session: &mut Session<Channels>,
     now: Instant,

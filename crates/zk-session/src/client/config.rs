@@ -1,4 +1,4 @@
-//! How a client is made.
+//! Settings of a client.
 
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -17,7 +17,7 @@ use zk_session_core::ConnectString;
 use zk_session_core::Settings;
 use zk_session_core::{Error, ErrorKind, LossCause};
 
-/// Everything about a client that is decided before it exists.
+/// Settings of a client, and the methods that open its session.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), zk_session::Error> {
@@ -53,10 +53,10 @@ impl std::fmt::Debug for Credential {
 }
 
 impl Config {
-    /// The defaults, for the ensemble that the connect string names.
+    /// Returns the default settings for the ensemble of a connect string.
     ///
     /// # Errors
-    /// The connect string cannot be understood.
+    /// [`ErrorKind::InvalidConnectString`] if the connect string is invalid.
     pub fn new(connect_string: &str) -> Result<Self, Error> {
         let connect_string: ConnectString = connect_string.parse()?;
         let hosts = connect_string.hosts().to_vec();
@@ -71,97 +71,109 @@ impl Config {
         })
     }
 
-    /// How long a session lives on without a sign of life; 10 s by default. It is
-    /// the time after which the lock of a dead holder is free, and the longest
-    /// interruption that a live holder survives. The server clamps it to between
-    /// 2 and 20 of its ticks, which are 2 s as shipped.
+    /// Sets the session timeout; 10 s by default.
+    ///
+    /// The server expires a session that stays silent for this long. A lock of a dead holder
+    /// becomes free after this time, and a live holder survives a shorter interruption. The server
+    /// clamps the timeout to between 2 and 20 of its ticks. A tick is 2 s in the configuration that
+    /// ZooKeeper ships.
     #[must_use]
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.settings.session_timeout = timeout;
         self
     }
 
-    /// Sets what the lease of the session assumes about servers and clocks.
+    /// Sets the assumptions of the session's lease about servers and clocks.
     ///
-    /// [`connect`](Self::connect) fails with [`ErrorKind::LeaseImpossible`] if a lease could never
-    /// be safe or never be valid with these assumptions and the session timeout, as asked for
-    /// or as negotiated.
+    /// With some session timeouts a lease could never be safe or never be valid under these
+    /// assumptions. [`connect`](Self::connect) then fails with [`ErrorKind::LeaseImpossible`]. It
+    /// checks both the requested and the negotiated timeout.
     #[must_use]
     pub fn lease_assumptions(mut self, assumptions: LeaseAssumptions) -> Self {
         self.settings.lease_assumptions = assumptions;
         self
     }
 
-    /// How long [`connect`](Self::connect) waits for the session; 10 s by default.
+    /// Sets how long [`connect`](Self::connect) waits for the session; 10 s by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long [`connect`](Self::connect) tries while every server refuses the connection, or its
-    /// name cannot be looked up. The default is the
-    /// [`connect_timeout`](Self::connect_timeout), for services that start at the same time as their
-    /// ensemble. With zero, each server is tried once. Interactive tools may prefer a second.
+    /// Sets how long [`connect`](Self::connect) tries while every server refuses the connection, or
+    /// its name cannot be resolved.
     ///
-    /// `connect` waits for a server that accepts the connection and does not answer. If every server
-    /// speaks [another protocol](crate::PeerProtocol), it fails after one attempt at each.
+    /// The default is the [`connect_timeout`](Self::connect_timeout), for services that start at
+    /// the same time as their ensemble. With zero, each server is tried once. Interactive tools may
+    /// prefer a second.
+    ///
+    /// `connect` waits for a server that accepts the connection and does not answer. If every
+    /// server speaks [another protocol](crate::PeerProtocol), it fails after one attempt at each
+    /// server.
     #[must_use]
     pub fn refused_timeout(mut self, timeout: Duration) -> Self {
         self.settings.refused_timeout = Some(timeout);
         self
     }
 
-    /// The most watches that the session may have; [`WATCHES_MAX`](crate::limits::WATCHES_MAX) by
-    /// default, and never more. Beyond it requests that set a watch end with
-    /// [`ErrorKind::LimitReached`].
+    /// Sets the maximum number of watches of the session; at most
+    /// [`WATCHES_MAX`](crate::limits::WATCHES_MAX), which is the default.
+    ///
+    /// Requests that would set more watches fail with [`ErrorKind::LimitReached`].
     #[must_use]
     pub fn watches_max(mut self, watches: usize) -> Self {
         self.settings.watches_max = watches;
         self
     }
 
-    /// How long a request waits for its answer; without bound by default, that is
-    /// until the session ends. See [`Client::within`] for what happens then, and for a
-    /// bound of single requests.
+    /// Sets how long a request waits for its reply.
+    ///
+    /// By default it waits until the session ends. See [`Client::within`] for the effect of the
+    /// timeout, and for a timeout of single requests.
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.request_timeout = Some(timeout);
         self
     }
 
-    /// Whether a server that has lost its quorum may serve this client until another one
-    /// is found; false by default.
+    /// Allows a server without a quorum to serve this client until another server is found; false
+    /// by default.
     ///
-    /// [`connect`](Self::connect) is then also content with such a server. There is no
-    /// session yet in the meantime: [`Client::session_id`] is 0, writes and `sync` end
-    /// with [`ErrorKind::NotReadOnly`], what is read may be out of date by any amount, no
-    /// lease holds and no lock can be acquired. The other servers are asked in turn
-    /// whether they take writes, with the four-letter word `isro`, and the first that
-    /// does gets the session
-    /// ([`SessionEvent::Connected`](crate::SessionEvent::Connected)). A session that was
-    /// made never goes to a read-only server, which would refuse it.
+    /// [`connect`](Self::connect) then also succeeds with such a read-only server. While the client
+    /// is connected to it:
+    ///
+    /// * There is no session yet, and [`Client::session_id`] is 0.
+    /// * Writes and `sync` fail with [`ErrorKind::NotReadOnly`].
+    /// * Reads may return data that is out of date by any amount.
+    /// * No lease is valid, and no lock can be acquired.
+    ///
+    /// Meanwhile the client sends the four-letter word `isro` to the other servers in turn. It
+    /// opens the session at the first server that accepts writes
+    /// ([`SessionEvent::Connected`](crate::SessionEvent::Connected)). An existing session never
+    /// connects to a read-only server, which would refuse it.
     #[must_use]
     pub fn allow_read_only(mut self, allow: bool) -> Self {
         self.settings.allow_read_only = allow;
         self
     }
 
-    /// Takes over a session instead of making one: that of a process that was replaced,
-    /// for example, with its ephemeral nodes. Watches and authentication do not come
-    /// along, nor does clean-up that was under way; whoever had the session before loses
-    /// its connection.
+    /// Resumes an existing session instead of opening a new one.
+    ///
+    /// For example, a process can resume the session of the process that it replaces, with its
+    /// ephemeral nodes. The new client does not get the watches, the authentication and the pending
+    /// clean-up of the previous one, which loses its connection.
     ///
     /// If the session is over, [`connect`](Self::connect) fails with
-    /// [`SessionEnd::Expired`](crate::SessionEnd::Expired). If no server could be reached
-    /// in time the session is left alone, and it may be tried again.
+    /// [`SessionEnd::Expired`](crate::SessionEnd::Expired). If no server can be reached in time,
+    /// the session is not closed, and the caller may try again.
     #[must_use]
     pub fn resume(mut self, session: SessionCredentials) -> Self {
         self.settings.resume = Some(session);
         self
     }
 
-    /// How long [`Client::close`] may take; 2 s by default, and never less than
+    /// Sets how long [`Client::close`] may take; 2 s by default, at least
     /// [`CLOSE_TIMEOUT_MIN`](crate::limits::CLOSE_TIMEOUT_MIN).
     #[must_use]
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
@@ -169,84 +181,91 @@ impl Config {
         self
     }
 
-    /// The longest frame accepted from a server, in bytes; 16 MiB by default.
+    /// Sets the longest frame accepted from a server, in bytes; 16 MiB by default.
     #[must_use]
     pub fn frame_len_max(mut self, len: usize) -> Self {
         self.settings.frame_len_max = len;
         self
     }
 
-    /// Where the session's random numbers come from: the order of the hosts,
-    /// back-off, the ids in the names of lock nodes. Only for tests that are to
-    /// be replayed; two sessions of one seed must never meet on one ensemble.
+    /// Sets the seed of the session's random numbers, for tests that replay a run.
+    ///
+    /// They decide the order of the hosts, the back-off, and the ids in the names of lock nodes.
+    /// Two sessions with the same seed must never use the same ensemble.
     #[must_use]
     pub fn seed(mut self, seed: u128) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Credentials to present, for example scheme `digest` and `user:password`.
+    /// Adds credentials to present, for example scheme `digest` and `user:password`.
     #[must_use]
     pub fn auth(mut self, scheme: impl Into<String>, auth: impl Into<Bytes>) -> Self {
         self.credentials.push(Credential(scheme.into(), auth.into()));
         self
     }
 
-    /// Whether the session is driven on a thread of its own; false by default, which drives it on
-    /// the runtime in which the session is opened.
+    /// Runs the session on a dedicated thread instead of the runtime in which it is opened; false
+    /// by default.
     ///
-    /// With a thread of its own the session sends its heartbeats and notices a lost lock while the
-    /// caller blocks its runtime, and no runtime is needed:
-    /// [`connect_blocking`](Self::connect_blocking). Dropping the last [`Client`] waits up to
-    /// [a tenth of a second](crate::limits::CLOSE_ON_DROP_WAIT) for the server to close the session,
-    /// so that a program that ends right afterwards leaves no lock behind. It costs the thread, and
-    /// a switch between threads for each answer.
+    /// On a dedicated thread the session sends its heartbeats and detects a lost lock even while
+    /// the caller blocks its runtime. The caller needs no runtime at all: see
+    /// [`connect_blocking`](Self::connect_blocking). Dropping the last [`Client`] waits up to [a
+    /// tenth of a second](crate::limits::CLOSE_ON_DROP_WAIT) for the server to close the session,
+    /// so that a program that ends right afterwards leaves no lock behind. The cost is the thread,
+    /// and a switch between threads for each reply.
     #[must_use]
     pub fn dedicated_thread(mut self, is_dedicated: bool) -> Self {
         self.dedicated_thread = is_dedicated;
         self
     }
 
-    /// When a [`SessionManager`](crate::SessionManager) tries again to open the next session; by
-    /// default without end, with pauses that double from a tenth of a second up to ten seconds.
+    /// Sets when a [`SessionManager`](crate::SessionManager) retries to open the next session.
+    ///
+    /// By default it retries without end, with pauses that double from a tenth of a second up to
+    /// ten seconds.
     #[must_use]
     pub fn next_session_policy(mut self, policy: RetryPolicy) -> Self {
         self.next_session = policy;
         self
     }
 
-    /// Opens a session over TCP and waits until it is there.
+    /// Opens a session over TCP and waits until it is open.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSession`] with the last cause if no server gave a session in
-    /// time, or at once if none of them [is a ZooKeeper server](crate::LossCause::NotZooKeeper),
-    /// [`ErrorKind::SessionEnded`] if one refused the credentials,
-    /// [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if they cannot be presented,
-    /// [`ErrorKind::LeaseImpossible`] if the session timeout, as asked for or as negotiated, does not
-    /// fit the [assumptions](Self::lease_assumptions) of the lease, [`ErrorKind::NoThread`] if the
-    /// [thread](Self::dedicated_thread) cannot be started.
+    /// * [`ErrorKind::NoSession`], with the last cause, if no server opens a session in time. If no
+    ///   server [is a ZooKeeper server](crate::LossCause::NotZooKeeper), it is returned at once.
+    /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials, or the session to
+    ///   [resume](Self::resume) is over.
+    /// * [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if the credentials cannot be
+    ///   presented.
+    /// * [`ErrorKind::LeaseImpossible`] if the requested or negotiated session timeout does not fit
+    ///   the [assumptions](Self::lease_assumptions) of the lease.
+    /// * [`ErrorKind::NoThread`] if the [dedicated thread](Self::dedicated_thread) cannot be
+    ///   started.
     ///
     /// # Cancel safety
-    /// Dropping the future closes the session that may have been made; one that was to be
-    /// [taken over](Self::resume) is left alone, and may be tried again.
+    /// Dropping the future closes a session that was opened meanwhile. A session to be
+    /// [resumed](Self::resume) is not closed, and the caller may try again.
     pub async fn connect(self) -> Result<Client, Error> {
         self.connect_through(Tcp).await
     }
 
-    /// As [`connect`](Self::connect), over connections of the caller's making.
+    /// Opens a session over the connections of the given connector; otherwise like
+    /// [`connect`](Self::connect).
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Returns the errors of [`connect`](Self::connect).
     pub async fn connect_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
         let thread = self.thread()?;
         self.connect_on(thread, connector).await
     }
 
-    /// Opens a session on a [thread of its own](Self::dedicated_thread) and blocks the caller until
-    /// it is there, for programs without a runtime.
+    /// Opens a session on a [dedicated thread](Self::dedicated_thread), and blocks the caller until
+    /// it is open. For programs without a runtime.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Returns the errors of [`connect`](Self::connect).
     ///
     /// # Panics
     /// In a task, or in the `block_on` of a runtime: use [`connect`](Self::connect) there.
@@ -254,10 +273,11 @@ impl Config {
         self.connect_blocking_through(Tcp)
     }
 
-    /// As [`connect_blocking`](Self::connect_blocking), over connections of the caller's making.
+    /// Opens a session over the connections of the given connector; otherwise like
+    /// [`connect_blocking`](Self::connect_blocking).
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Returns the errors of [`connect`](Self::connect).
     ///
     /// # Panics
     /// In a task, or in the `block_on` of a runtime.
@@ -270,7 +290,7 @@ impl Config {
         Ok((client, DedicatedThread::new(&thread)))
     }
 
-    /// The thread for the sessions of this configuration, if they are to have one.
+    /// Starts the thread for the sessions of this configuration, if it asks for a dedicated one.
     pub(super) fn thread(&self) -> Result<Option<Arc<DriverThread>>, Error> {
         self.dedicated_thread.then(DriverThread::start).transpose().map_err(Error::no_thread)
     }
@@ -290,7 +310,7 @@ impl Config {
         let attempt = resumes.then(|| TakingOver(&client));
         let mut events = client.events();
         let connected = async {
-            // Whoever was faster than the subscription has left its mark on the core.
+            // An event before the subscription is not received, but the state of the core shows it.
             while !client.shared().lock().is_established() {
                 if let Some(end) = client.ended() {
                     return Err(ErrorKind::SessionEnded(end));
@@ -325,24 +345,26 @@ impl Config {
         Err(Error::not_applied(kind).on("connect to", servers.join(",")))
     }
 
-    /// Starts to open a session and does not wait: requests wait in the client.
+    /// Starts to open a session and returns at once. Requests wait in the client until it is open.
     ///
     /// # Errors
-    /// [`ErrorKind::NoThread`] if the [thread](Self::dedicated_thread) cannot be started.
+    /// [`ErrorKind::NoThread`] if the [dedicated thread](Self::dedicated_thread) cannot be started.
     ///
     /// # Panics
-    /// Outside of a tokio runtime, unless the session has a thread of its own.
+    /// Outside of a tokio runtime, unless the session has a dedicated thread.
     pub fn open_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
         let thread = self.thread()?;
-        // Credentials that are refused end the session; those that cannot be presented are
-        // only told of by `connect`.
+        // Rejected credentials end the session. Only `connect` reports credentials that cannot be
+        // presented.
         Ok(self.start(connector, thread.as_ref()).0)
     }
 
-    /// As [`open_through`](Self::open_through), but leaves it to the caller to run the
-    /// future that moves the bytes: on a runtime of its own, at its own priority, or,
-    /// in a simulation, not at all for a while. It is done when the session has ended;
-    /// dropping it is the end of the client. It needs tokio's clock.
+    /// Starts to open a session, and returns its driver as a future for the caller to run;
+    /// otherwise like [`open_through`](Self::open_through).
+    ///
+    /// The driver moves the bytes. The caller can run it on another runtime, at another priority,
+    /// or, in a simulation, not at all for a while. It completes when the session has ended.
+    /// Dropping it ends the client. It needs tokio's clock.
     pub fn open_undriven<C: Connector>(
         mut self,
         connector: C,
@@ -359,25 +381,26 @@ impl Config {
         self.next_session
     }
 
-    /// With at most so much time to connect.
+    /// Limits the time to connect to `left`.
     pub(super) fn connect_within(mut self, left: Duration) -> Self {
         self.connect_timeout = self.connect_timeout.min(left);
         self
     }
 
-    /// For a new session.
+    /// Makes these settings open a new session instead of resuming one.
     pub(super) fn without_session(mut self) -> Self {
         self.settings.resume = None;
         self
     }
 
-    /// At these servers instead of those of the connect string.
+    /// Replaces the servers of the connect string with `hosts`.
     pub(super) fn at(mut self, hosts: Vec<Host>) -> Self {
         self.settings.hosts = hosts;
         self
     }
 
-    /// For one more session: two of one seed must never meet on one ensemble.
+    /// Derives the seed of the session with this number, because two sessions with the same seed
+    /// must never use the same ensemble.
     pub(super) fn reseeded(mut self, nth: u32) -> Self {
         self.seed = self.seed.map(|seed| seed.wrapping_add(u128::from(nth) << 96));
         self
@@ -398,8 +421,8 @@ impl Config {
     }
 }
 
-/// An attempt at a session that is there already, with its nodes and locks: it is not closed
-/// because the attempt fails, or is given up.
+/// Attempt to resume an existing session. Dropping it detaches the client, so that a failed or
+/// cancelled attempt does not close the session with its nodes and locks.
 struct TakingOver<'a>(&'a Client);
 
 impl Drop for TakingOver<'_> {
@@ -408,7 +431,8 @@ impl Drop for TakingOver<'_> {
     }
 }
 
-/// Credentials that the server answers in some other way leave the session as it is.
+/// Returns true for errors that leave the session without the credentials. After any other error
+/// the session is as usable as before.
 fn leaves_it_unauthenticated(kind: &ErrorKind) -> bool {
     matches!(
         kind,
@@ -416,8 +440,8 @@ fn leaves_it_unauthenticated(kind: &ErrorKind) -> bool {
     )
 }
 
-/// 128 bits nobody else draws: the standard library seeds its hash maps from the
-/// operating system, once per thread, and the process id tells a forked child.
+/// Returns 128 random bits. The standard library seeds its hash maps from the operating system,
+/// once per thread; the process id distinguishes a forked child.
 fn entropy() -> u128 {
     let half = || {
         let mut hasher = RandomState::new().build_hasher();

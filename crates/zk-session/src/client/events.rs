@@ -1,11 +1,11 @@
-//! Following the life of a session.
+//! Subscription to the events of a session.
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::SessionEvent;
 
-/// The events of a session from the subscription on.
+/// Subscription to the events of a session; see [`Client::events`](crate::Client::events).
 #[derive(Debug)]
 pub struct SessionEvents {
     receiver: broadcast::Receiver<SessionEvent>,
@@ -13,17 +13,19 @@ pub struct SessionEvents {
 }
 
 impl SessionEvents {
-    /// Nothing comes after the end.
+    /// Creates a subscription. `over` says that the session has ended; no event follows the end.
     pub(crate) fn new(receiver: broadcast::Receiver<SessionEvent>, over: bool) -> Self {
         Self { receiver, over }
     }
 
-    /// The next event; `None` after the last one of the session, and at once if it was over
-    /// before the subscription. A subscriber that
-    /// reads too slowly gets a [`SessionEvent::Missed`] in place of what it missed.
+    /// Waits for the next event.
+    ///
+    /// Returns `None` after the last event of the session, and at once if the session had ended
+    /// before the subscription. A subscriber that reads too slowly gets a [`SessionEvent::Missed`]
+    /// in place of the events that it missed.
     ///
     /// # Cancel safety
-    /// No event is lost when the future is dropped.
+    /// This method is cancel safe. No event is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<SessionEvent> {
         if self.over {
             return None;

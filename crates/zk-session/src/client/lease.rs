@@ -1,4 +1,5 @@
-//! What a lock rests on: the belief that this session's nodes still exist.
+//! The lease of a session: the time until which no leader can have removed its ephemeral nodes.
+//! Locks depend on it.
 
 use std::fmt;
 use std::future::Future;
@@ -15,17 +16,17 @@ use crate::limits::RENEWAL_PAUSE_MIN;
 use zk_session_core::Standing;
 use zk_session_core::{Error, ErrorKind, NotRunning};
 
-/// Why the ephemeral nodes of a session can no longer be relied on.
+/// Why the caller can no longer rely on the ephemeral nodes of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LeaseLoss {
-    /// The session is over.
+    /// The session has ended.
     SessionEnded(SessionEnd),
-    /// The ensemble has not answered for so long that it may be about to expire the
-    /// session. The session may turn out to live on; the belief does not.
+    /// The ensemble has not answered for so long that it may be about to expire the session. The
+    /// session may live on, but its lease term stays lost.
     DeadlinePassed,
-    /// As [`DeadlinePassed`](Self::DeadlinePassed), because this process did not run for so long: it
-    /// was stopped, its machine was suspended, or a task blocked its runtime.
+    /// As [`DeadlinePassed`](Self::DeadlinePassed), because this process did not run for so long:
+    /// it was stopped, its machine was suspended, or a task blocked its runtime.
     ProcessPaused(Duration),
 }
 
@@ -41,16 +42,16 @@ impl fmt::Display for LeaseLoss {
     }
 }
 
-/// A claim on the lease of a session: as long as one exists, the session keeps its lease renewed.
+/// A claim to the lease of a session. While a claim exists, the session keeps its lease renewed.
 ///
-/// The lease is valid for as long as no leader can have expired the session, by what the answers
-/// of the ensemble prove under [`LeaseAssumptions`](crate::LeaseAssumptions). Neither an open
-/// connection nor an answered ping proves that; see ARCHITECTURE.md, "The lease".
+/// The lease is valid while no leader can have expired the session. The session derives this from
+/// the answers of the ensemble, under [`LeaseAssumptions`](crate::LeaseAssumptions). Neither an
+/// open connection nor an answered ping proves it; see ARCHITECTURE.md, "The lease".
 ///
-/// # What it costs
-/// In each session timeout a claimed lease takes at most three writes, which servers log, a `sync`
-/// every eighth and a ping every sixteenth of the timeout. Other requests take the place of these.
-/// A lease that is not claimed costs nothing.
+/// # Cost
+/// In each session timeout, a claimed lease takes at most three writes, which the servers log. It
+/// also takes a `sync` every eighth of the timeout and a ping every sixteenth. Other requests
+/// replace these. An unclaimed lease costs nothing.
 #[derive(Debug)]
 pub struct LeaseClaim {
     client: Client,
@@ -63,8 +64,10 @@ impl LeaseClaim {
         Self { client }
     }
 
-    /// Binds a belief to the lease as it stands; `None` if it is not valid now, or ends before it can be
-    /// renewed: [`renew`](Self::renew) it then.
+    /// Returns the current term of the lease, as a [`Belief`] for a lock to depend on.
+    ///
+    /// Returns `None` if the lease is not valid, or ends before it can be renewed:
+    /// [`renew`](Self::renew) it then.
     #[must_use]
     pub fn bind(&self) -> Option<Belief> {
         observe();
@@ -73,18 +76,19 @@ impl LeaseClaim {
         Some(Belief { session, term })
     }
 
-    /// Renews the lease, unless it is valid, and binds a belief to it.
+    /// Renews the lease unless it is valid, and returns its term like [`bind`](Self::bind).
     ///
-    /// One empty transaction is enough for a session that has sent its pings. One that was silent for
-    /// most of its timeout needs a second one, after the
-    /// [flush bound](crate::LeaseAssumptions::flush_bound).
+    /// If the session has sent its pings, one empty transaction is enough. A session that was
+    /// silent for most of its timeout needs a second transaction, after the [flush
+    /// bound](crate::LeaseAssumptions::flush_bound).
     ///
     /// # Errors
-    /// [`ErrorKind::LeaseImpossible`] if the lease can never be valid with the session timeout in
-    /// force; those common to all operations, see [`Client`](Client#operations).
+    /// * [`ErrorKind::LeaseImpossible`] if the lease can never be valid with the session timeout in
+    ///   force.
+    /// * The errors common to all operations; see [`Client`](Client#operations).
     ///
     /// # Cancel safety
-    /// Dropping the future only stops the waiting.
+    /// Dropping the future only stops the wait.
     pub async fn renew(&self) -> Result<Belief, Error> {
         let shared = self.client.shared();
         let timeout = self.client.session_timeout();
@@ -104,35 +108,41 @@ impl LeaseClaim {
                 let kind = ErrorKind::LeaseImpossible(why);
                 return Err(Error::not_applied(kind).on("renew the lease of", "/"));
             }
-            // The answer above is a touch that another request proves later. Where answers take too
-            // long for any lease this goes on, at the pace of a lease that is kept renewed.
+            // The reply above counts as a touch, and a later request proves it. If replies take too
+            // long for any lease, this loop continues at the pace at which a claimed lease is
+            // renewed.
             let soonest = now() + RENEWAL_PAUSE_MIN.max(timeout * 3 / 8);
             let due = proof.map_or(soonest, |due| due.max(soonest));
             shared.sleep_until(timer(due)).await;
         }
     }
 
-    /// Returns until when the belief holds if nothing more is heard; `None` if it is lost, or was
-    /// bound to another session than this claim is on.
+    /// Returns when the term ends, unless further answers of the ensemble extend it.
+    ///
+    /// Returns `None` if the term has ended, or belongs to another session than this claim.
     #[must_use]
     pub fn valid_until(&self, belief: Belief) -> Option<Instant> {
         self.term(belief).map(|term| term.until)
     }
 
-    /// Returns how long the belief holds if nothing more is heard; zero if it is lost.
+    /// Returns how long the term lasts, unless further answers of the ensemble extend it; zero if
+    /// it has ended.
     #[must_use]
     pub fn remaining(&self, belief: Belief) -> Duration {
         self.term(belief).map_or(Duration::ZERO, |term| term.until - term.now)
     }
 
     /// Returns the latest time at which the ensemble is proven to have counted the session as
-    /// alive: the session timeout counts from then. `None` if the belief is lost.
+    /// alive.
+    ///
+    /// The session timeout counts from that time at the earliest. Returns `None` if the term has
+    /// ended.
     #[must_use]
     pub fn proven_at(&self, belief: Belief) -> Option<Instant> {
         self.term(belief)?.proven_at
     }
 
-    /// The term that the belief is bound to, if it goes on.
+    /// Returns the term, if it has not ended.
     fn term(&self, belief: Belief) -> Option<Term> {
         observe();
         let shared = self.client.shared();
@@ -143,22 +153,23 @@ impl LeaseClaim {
         is_same.then(|| Term { now, until, proven_at: session.lease_proven_at() })
     }
 
-    /// Looks at the clock: true if the belief holds this very moment.
+    /// Reads the clock, and returns true if the term is valid now.
     #[must_use]
     pub fn holds(&self, belief: Belief) -> bool {
         self.valid_until(belief).is_some()
     }
 
-    /// Why a belief that does not hold any more does not.
+    /// Returns why the term has ended. Call it only after [`holds`](Self::holds) has returned
+    /// false.
     #[must_use]
     pub fn loss(&self) -> LeaseLoss {
         why(self.client.shared().lock().standing_at(now()))
     }
 
-    /// Waits until the belief is lost. Once it is, it stays so.
+    /// Waits until the term has ended. A term that has ended never becomes valid again.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// This method is cancel safe. Dropping the future has no effect.
     pub fn lost(&self, belief: Belief) -> impl Future<Output = LeaseLoss> + Send + use<> {
         lost(self.client.shared().clone(), belief)
     }
@@ -170,29 +181,31 @@ impl Drop for LeaseClaim {
     }
 }
 
-/// A term of the lease that goes on.
+/// A term of the lease that has not ended.
 struct Term {
     now: Instant,
     until: Instant,
     proven_at: Option<Instant>,
 }
 
-/// A belief in the existence of one session's nodes, bound to one unbroken term of its
-/// lease: it does not come back to life with a later term, nor with another session.
+/// One unbroken term of the lease of one session, for a lock to depend on.
+///
+/// While the term is valid, no leader can have expired the session. Once the term has ended, no
+/// later term and no other session makes it valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Belief {
-    /// Of the client, which has one session for as long as it lives.
+    /// Number of the client, which has one session in its life.
     session: u64,
     term: u64,
 }
 
-/// The driver tells of a lease that has ended. That it can tell must not matter:
-/// its task may be stuck behind one that blocks its thread (tokio wakes a task onto
-/// the thread that woke it), so the clock is watched here as well.
+/// The driver reports a lease that has ended. A caller must not depend on the report: the driver's
+/// task may be stuck behind a task that blocks its thread, because tokio wakes a task on the thread
+/// that woke it. So this function also watches the clock.
 async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
     let mut standing = shared.standing();
     if belief.session != shared.number() {
-        return LeaseLoss::DeadlinePassed; // as far as this session knows
+        return LeaseLoss::DeadlinePassed; // this session has no other information
     }
     loop {
         let told = *standing.borrow_and_update();
@@ -204,7 +217,8 @@ async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
         let Some((_, until)) = lease.filter(|(term, _)| *term == belief.term) else {
             return why(shared.lock().standing_at(now()));
         };
-        // Looked at again now and then: a reconnect to a server that grants less moves it forward.
+        // Check now and then: a reconnect to a server that grants a shorter timeout ends the term
+        // earlier.
         let look = now() + shared.lock().session_timeout() / 16;
         let deadline = shared.sleep_until(timer(until.min(look)));
         match select(pin!(standing.changed()), pin!(deadline)).await {

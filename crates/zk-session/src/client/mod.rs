@@ -1,4 +1,4 @@
-//! The typed client: what an application holds in its hands.
+//! The typed client, which applications use.
 
 mod config;
 mod events;
@@ -44,16 +44,18 @@ use zk_session_core::ConnectString;
 use zk_session_core::{Error, ErrorKind};
 use zk_session_core::{Settings, Stats, TIMEOUT_MAX};
 
-/// A handle on one session. Cheap to clone; the session is closed when the last
-/// clone, and everything that holds one, is gone.
+/// A handle to one ZooKeeper session.
 ///
-/// Every operation **sends its request when it is called**, not when the returned
-/// future is first polled. Requests are answered in the order in which they were
-/// made, and a watch event is told before the answer that shows its effect.
+/// Clones are cheap and share the session. The session is closed when the last clone is dropped; a
+/// clone inside another value counts.
 ///
-/// A client is bound to its session: after it has expired every operation fails,
-/// and a new client has to be made; a [`SessionManager`] does that. It is on purpose: a session
-/// that is silently replaced takes the locks along that it held.
+/// Every operation **sends its request when it is called**, not when the returned future is first
+/// polled. The server answers requests in the order of the calls. A watch event is delivered before
+/// the reply that shows its effect.
+///
+/// A client never changes its session. Once the session has expired, every operation fails and the
+/// application needs a new client; a [`SessionManager`] opens one. This is deliberate: replacing a
+/// session silently would also drop the locks that it held.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), zk_session::Error> {
@@ -69,7 +71,8 @@ use zk_session_core::{Settings, Stats, TIMEOUT_MAX};
 /// ```
 ///
 /// # Retries
-/// [`Error::retry_on`] says where a failed call can be repeated:
+/// [`Error::retry_on`] returns where a failed call can be retried: on the same session, on a new
+/// session, or never.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -93,18 +96,18 @@ use zk_session_core::{Settings, Stats, TIMEOUT_MAX};
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
-    /// Keeps the session open. A [weak](Self::weak) handle has none.
+    /// Keeps the session open. `None` in a [weak](Self::weak) handle.
     open: Option<Arc<OpenSession>>,
-    /// How long the requests of this handle wait, if not as long as others.
+    /// Request timeout of this handle. `None` stands for that of the session.
     within: Option<Duration>,
-    /// What stands before the paths of this handle; empty, or a path.
+    /// Prefix of all paths of this handle: empty, or a path.
     chroot: Arc<str>,
 }
 
-/// Closes the session when the last handle on it is dropped.
+/// Closes the session when the last handle to it is dropped.
 struct OpenSession {
     shared: Arc<Shared>,
-    /// Where the driver runs, if on a thread of its own.
+    /// The dedicated thread that runs the driver, if the session has one.
     thread: Option<SessionThread>,
 }
 
@@ -125,15 +128,15 @@ impl Drop for OpenSession {
 }
 
 impl Client {
-    /// Opens a session with all defaults; see [`Config`] for what can be chosen.
+    /// Opens a session with the default settings; see [`Config`] for all settings.
     ///
     /// # Errors
-    /// As [`Config::new`] and [`Config::connect`].
+    /// Returns the errors of [`Config::new`] and [`Config::connect`].
     pub async fn connect(connect_string: &str) -> Result<Self, Error> {
         Config::new(connect_string)?.connect().await
     }
 
-    /// Starts a session: on the given thread, else on the runtime of the caller.
+    /// Starts a session on the given thread, or else on the caller's runtime.
     pub(crate) fn start<C: Connector>(
         settings: Settings,
         chroot: &str,
@@ -152,7 +155,7 @@ impl Client {
         Self::open(shared, thread)
     }
 
-    /// A client, and what has to run for it to get anywhere.
+    /// Returns a client and its driver. The client's requests are sent only while the driver runs.
     pub(crate) fn new<C: Connector>(
         settings: Settings,
         chroot: &str,
@@ -172,88 +175,94 @@ impl Client {
         &self.shared
     }
 
-    /// Returns a handle that does not keep the session open: the session is closed when the last
-    /// other handle is dropped, and requests of this one fail from then on. For tasks that work on
-    /// behalf of a handle and end after it.
+    /// Returns a handle that does not keep the session open.
+    ///
+    /// The session is closed when the last other handle is dropped, and requests of this handle
+    /// fail from then on. Use it in tasks that work on behalf of a handle and end after it.
     #[must_use]
     pub fn weak(&self) -> Self {
         Self { open: None, ..self.clone() }
     }
 
-    /// Returns the [thread](Config::dedicated_thread) that drives the session; `None` if a runtime of
-    /// the caller's does, and for a [weak](Self::weak) handle.
+    /// Returns the [thread](Config::dedicated_thread) that drives the session.
+    ///
+    /// Returns `None` if the caller's runtime drives the session, and for a [weak](Self::weak)
+    /// handle.
     #[must_use]
     pub fn dedicated_thread(&self) -> Option<DedicatedThread> {
         let thread = self.open.as_ref()?.thread.as_ref()?;
         Some(DedicatedThread::new(thread.thread()))
     }
 
-    /// The session's id; 0 before the first handshake.
+    /// Returns the session id; 0 before the first handshake.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.shared().lock().session_id()
     }
 
-    /// The session timeout as negotiated; as asked for before the first handshake.
+    /// Returns the negotiated session timeout; before the first handshake, the requested one.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.shared().lock().session_timeout()
     }
 
-    /// True while there is a connection and requests flow.
+    /// Returns true while the session is connected and can send requests.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.shared().lock().is_connected()
     }
 
-    /// True while the connection is to a server without a quorum; see
+    /// Returns true while the session is connected to a server without a quorum; see
     /// [`Config::allow_read_only`].
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.shared().lock().is_read_only()
     }
 
-    /// How the session ended, if it did.
+    /// Returns how the session ended, or `None` if it has not ended.
     #[must_use]
     pub fn ended(&self) -> Option<SessionEnd> {
         self.shared().lock().ended()
     }
 
-    /// Waits until the session has ended, and returns how. The future does not keep the session
-    /// open.
+    /// Waits until the session has ended, and returns how it ended.
+    ///
+    /// The future does not keep the session open.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// This method is cancel safe. Dropping the future has no effect.
     pub fn wait_for_end(&self) -> impl Future<Output = SessionEnd> + Send + use<> {
         let mut standing = self.shared().standing();
         async move {
             let told = standing.wait_for(|standing| standing.ended.is_some()).await;
-            // An error means that the driver is gone, and the session with it.
+            // An error means that the driver was dropped, which ends the session.
             told.ok().and_then(|standing| standing.ended).unwrap_or(SessionEnd::Closed)
         }
     }
 
-    /// This end's address on the last connection, if it has one.
+    /// Returns the local address of the last connection, if it had one.
     #[must_use]
     pub fn local_address(&self) -> Option<IpAddr> {
         self.shared().local_address()
     }
 
-    /// The events of the session from now on.
+    /// Subscribes to the events of the session. Earlier events are not delivered.
     #[must_use]
     pub fn events(&self) -> SessionEvents {
-        let session = self.shared().lock(); // so that it cannot end in between
+        let session = self.shared().lock(); // the session cannot end in between
         SessionEvents::new(self.shared().subscribe(), session.ended().is_some())
     }
 
-    /// A handle on the same session whose requests wait no longer than `timeout` for
-    /// their answers, whatever [`Config::request_timeout`] says. A request that takes
-    /// longer ends with [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut): if it still
-    /// waited for a connection it is taken back (`NotApplied`); if it was sent it may
-    /// still be carried out (`Unknown`, for a write). What is guaranteed goes on:
-    /// [`delete_guaranteed`](Self::delete_guaranteed) deletes, and
-    /// [`add_auth`](Self::add_auth) presents, although nobody waits. Other requests are not
-    /// affected, nor is their order.
+    /// Returns a handle to the same session whose requests wait at most `timeout` for their
+    /// replies.
+    ///
+    /// The timeout replaces [`Config::request_timeout`]. A request that takes longer fails with
+    /// [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut). If the request was still waiting for a
+    /// connection, it is withdrawn (`NotApplied`). If it was already sent, the server may still
+    /// apply it (`Unknown`, for a write). The timeout does not end guaranteed work:
+    /// [`delete_guaranteed`](Self::delete_guaranteed) still deletes the node, and
+    /// [`add_auth`](Self::add_auth) still presents the credentials. Other requests and their order
+    /// are not affected.
     ///
     /// ```no_run
     /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
@@ -268,16 +277,17 @@ impl Client {
         Self { within: Some(timeout.min(TIMEOUT_MAX)), ..self.clone() }
     }
 
-    /// A handle on the same session for which `path` is the root: its paths are below
-    /// it, in requests, in what they answer, in events and in errors. It comes on top of
-    /// the chroot that this handle has. The node need not exist; nothing is made. `/` gives
-    /// a handle like this one.
+    /// Returns a handle to the same session for which `path` is the root.
     ///
-    /// The root of a chroot cannot be deleted, like any root: the server declines with
+    /// All paths of the handle are below that root: in requests, replies, events and errors. The
+    /// path is appended to the chroot of this handle. The node need not exist and is not created.
+    /// With `/`, the result has the same root as this handle.
+    ///
+    /// The root of a chroot cannot be deleted, like any root: the server rejects the request with
     /// `BadArguments`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidPath`].
+    /// [`ErrorKind::InvalidPath`] if `path` is not a valid path.
     ///
     /// ```no_run
     /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
@@ -297,25 +307,28 @@ impl Client {
         Ok(Self { chroot, ..self.clone() })
     }
 
-    /// True if both are handles on one session, whatever their chroots.
+    /// Returns true if both handles belong to the same session. Their chroots may differ.
     #[must_use]
     pub fn is_same_session(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// A path of this handle from the root of the ensemble, so with the chroot.
+    /// Returns the path from the root of the ensemble: the chroot of this handle, followed by
+    /// `path`.
     #[must_use]
     pub fn full_path(&self, path: &str) -> String {
         self.full(path).into_owned()
     }
 
-    /// Requests that are made while the batch lives leave in one write, which
-    /// saves a system call at either end. Without one they leave as soon as the
-    /// driver gets to run.
+    /// Collects requests until the returned [`Batch`] is dropped, and sends them in one write.
     ///
-    /// The requests of *all* handles on the session wait for the end of the batch, so
-    /// it must not be held over an await. It cannot be sent to another thread, and a
-    /// future that holds one cannot be spawned.
+    /// A batch saves a system call at either end. Without a batch, the requests are sent as soon as
+    /// the driver runs. If the driver runs during the batch for another reason, for example a
+    /// reply, it sends the requests that are there.
+    ///
+    /// The requests of *all* handles to the session wait for the end of the batch, therefore do not
+    /// hold it across an await point. A batch cannot be sent to another thread, and a future that
+    /// holds one cannot be spawned.
     ///
     /// ```compile_fail
     /// # fn example(client: zk_session::Client) {
@@ -331,17 +344,22 @@ impl Client {
         Batch { shared: self.shared(), not_send: PhantomData }
     }
 
-    /// Claims the session's lease: from now on requests to the leader keep it renewed. For recipes
-    /// whose nodes stand for something.
+    /// Claims the session's lease: from now on, requests to the leader keep it renewed.
+    ///
+    /// Recipes claim the lease while one of their nodes stands for something, for example a held
+    /// lock.
     #[must_use]
     pub fn claim_lease(&self) -> LeaseClaim {
         LeaseClaim::new(self.clone())
     }
 
-    /// Runs a future on the runtime of the session's driver, wherever the caller is. For recipes that
-    /// watch something on behalf of a handle which nobody polls. `None` before the driver has run.
+    /// Spawns a future on the runtime of the session's driver, wherever the caller runs.
     ///
-    /// Give the future a [weak](Self::weak) handle, so that it does not keep the session open.
+    /// Returns `None` before the driver has run. Recipes use it to watch a node on behalf of a
+    /// handle that no task polls.
+    ///
+    /// Pass a [weak](Self::weak) handle to the future, so that the future does not keep the session
+    /// open.
     #[must_use]
     pub fn spawn_beside<F>(&self, future: F) -> Option<AbortHandle>
     where
@@ -350,36 +368,39 @@ impl Client {
         Some(self.shared().runtime()?.spawn(future).abort_handle())
     }
 
-    /// Waits for a while, on the runtime of the caller. Without one it waits on the runtime of the
-    /// session's driver, and no longer than the session lives. For recipes, whose futures may be
-    /// polled on any thread.
+    /// Waits for `duration` on the runtime of the caller.
+    ///
+    /// A caller without a runtime waits on the runtime of the session's driver, and only until the
+    /// session ends. Recipes use this method because their futures may be polled on any thread.
     ///
     /// # Panics
-    /// If the caller's runtime has no timers; if there is no runtime at all, because the driver of
-    /// the session has never run.
+    /// If the caller's runtime has no timers. If the caller has no runtime and the driver of the
+    /// session has never run.
     pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
         self.shared().sleep_until(timer(now() + duration.min(TIMEOUT_MAX)))
     }
 
-    /// Draws a random UUID (version 4), as recipes put it into the names of their
-    /// nodes to find them again after a lost answer.
+    /// Returns a random UUID (version 4).
+    ///
+    /// Recipes put it into the name of a node, to find the node again when the reply to its
+    /// creation is lost.
     #[must_use]
     pub fn draw_uuid(&self) -> String {
         self.shared().lock().draw_uuid()
     }
 
-    /// Takes over a new list of servers, given as a connect string.
+    /// Replaces the list of servers with the servers of a connect string.
     ///
-    /// The session stays where it is unless its server is not in the list, or the list
-    /// has grown and this client is one of those that move for the load to be even
-    /// (ZOOKEEPER-1355); all clients that are given the same list do their part. Moving
-    /// costs a connection: requests in flight end with
-    /// [`LossCause::Rebalanced`](crate::LossCause::Rebalanced), the session, its nodes
-    /// and its watches live on.
+    /// The session stays on its server, with two exceptions. It moves if its server is not in the
+    /// new list. It may also move if the list has grown, to balance the load (ZOOKEEPER-1355): if
+    /// all clients get the same list, the right share of them moves. A move costs the connection.
+    /// Requests in flight fail with [`LossCause::Rebalanced`](crate::LossCause::Rebalanced); the
+    /// session keeps its nodes and its watches.
     ///
     /// # Errors
-    /// The connect string cannot be understood, or has a chroot that is not the one that
-    /// the session was opened with; the list is as before then. No chroot at all is no error.
+    /// The connect string is invalid, or its chroot differs from the one that the session was
+    /// opened with. The list of servers is unchanged then. A connect string without a chroot is
+    /// accepted.
     pub fn update_servers(&self, connect_string: &str) -> Result<(), Error> {
         let parsed: ConnectString = connect_string.parse()?;
         if !parsed.chroot().is_empty() && parsed.chroot() != &**self.shared.chroot() {
@@ -391,19 +412,24 @@ impl Client {
         Ok(())
     }
 
-    /// What the session can be taken over with; `None` if there is none, or none any
-    /// more. A secret.
+    /// Returns the credentials to resume the session with another client.
+    ///
+    /// Returns `None` if there is no session yet, or if it is over. The credentials are a secret.
     #[must_use]
     pub fn session_credentials(&self) -> Option<SessionCredentials> {
         self.shared().lock().credentials()
     }
 
-    /// Ends this client, for all its handles, and leaves the session to whoever resumes
-    /// it, within the session timeout: its nodes stay. `None` if there is no session to
-    /// leave. Requests without an answer fail as with a lost connection, and clean-up
-    /// that is under way is given up, so let go of locks before, or have whoever resumes
-    /// the session look after their nodes: guards count as lost from here on. The example
-    /// `take_over` goes on with a session in another process.
+    /// Ends this client but not its session, and returns the credentials to resume the session.
+    ///
+    /// Another client can resume the session within the session timeout; its nodes stay. Returns
+    /// `None` if there is no session to resume. The example `take_over` resumes a session in
+    /// another process.
+    ///
+    /// All handles of this client end. Requests without a reply fail as after a lost connection,
+    /// and pending clean-up stops. Guards count as lost from here on, while the nodes of their
+    /// locks stay: release the locks first, or let the client that resumes the session take care of
+    /// these nodes.
     pub fn detach(&self) -> Option<SessionCredentials> {
         let mut session = self.shared().lock();
         session.detach(now());
@@ -413,32 +439,33 @@ impl Client {
         credentials
     }
 
-    /// A snapshot of what the session is doing.
+    /// Returns a snapshot of the state of the session.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared().lock().stats(now())
     }
 
-    /// How often a connection was lost that had been up; see [`Stats`], of which it is a
-    /// cheap part.
+    /// Returns how many established connections were lost. The number is also in [`Stats`]; this
+    /// method is cheaper.
     #[must_use]
     pub fn connections_lost(&self) -> u64 {
         self.shared().lock().connections_lost()
     }
 
-    /// Ends the session: its ephemeral nodes are gone when this returns, unless no
-    /// server could be told within `Config::close_timeout`, in which case the
-    /// server expires the session in its own time. Requests made before are sent
-    /// first; everything that is made later, by any clone, fails.
+    /// Closes the session.
+    ///
+    /// The session's ephemeral nodes are deleted when the future completes. If no server can be
+    /// reached within [`Config::close_timeout`], they stay until the server expires the session.
+    /// Earlier requests are sent first. Later requests fail, on every clone.
     ///
     /// # Cancel safety
-    /// The end begins with the call and cannot be stopped.
+    /// The call starts to close the session, and dropping the future does not stop that.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut standing = self.shared().standing();
         self.shared().lock().close(now());
         self.shared().wake();
         async move {
-            // An error means that the driver is gone, and the session with it.
+            // An error means that the driver was dropped, which ends the session.
             drop(standing.wait_for(|standing| standing.ended.is_some()).await);
         }
     }
@@ -454,7 +481,7 @@ fn undriven<C: Connector>(
     (shared, driver)
 }
 
-/// See [`Client::batch`]. Not to be held over an await.
+/// Delays requests until it is dropped; see [`Client::batch`]. Do not hold it across an await.
 pub struct Batch<'a> {
     shared: &'a Shared,
     not_send: PhantomData<*const ()>,

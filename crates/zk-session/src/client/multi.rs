@@ -1,4 +1,4 @@
-//! The transaction: all of its operations are applied, or none.
+//! Transactions: the server applies all operations of a transaction or none of them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::pending::{Ask, Finish, Pending, decode_multi, strip};
 use zk_session_core::{Error, ErrorKind, Outcome};
 use zk_session_core::{Failure, Reply};
 
-/// A transaction being put together; see [`Client::multi`].
+/// Builder for a transaction; see [`Client::multi`].
 ///
 /// Nothing is sent before [`send`](Self::send).
 #[must_use = "nothing is sent before `send`"]
@@ -21,34 +21,35 @@ use zk_session_core::{Failure, Reply};
 pub struct Multi<'a> {
     client: Client,
     ops: Vec<MultiOp<'a>>,
-    /// The first operation that cannot be asked for.
+    /// Error and path of the first invalid operation.
     refused: Option<(Failure, String)>,
 }
 
-/// What one operation of a transaction has done.
+/// Result of one operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MultiOutcome {
     /// A node was created.
     Created {
-        /// Its path, with the sequence number if it has one.
+        /// Path of the node, with the sequence number if it has one.
         path: String,
-        /// Its Stat right after this operation. Servers before 3.7.2 and 3.8.2 tell it of
-        /// containers and of nodes with a time to live alone.
+        /// Stat of the node right after this operation. Servers before 3.7.2 and 3.8.2 send it only
+        /// for containers and for nodes with a time to live.
         stat: Option<Stat>,
     },
-    /// A node's data was set; its Stat right after this operation.
+    /// A node's data was set. The Stat is the one right after this operation.
     Set(Stat),
     /// A node was deleted.
     Deleted,
-    /// A node was there, and at the version it had to be at.
+    /// A node exists, at the required version.
     Checked,
 }
 
 /// # Transactions
 impl Client {
-    /// Begins a transaction: operations of which all are applied or none, under one
-    /// transaction number. Later ones see the effect of earlier ones, and nobody else sees
-    /// anything in between.
+    /// Starts to build a transaction: the server applies all of its operations or none of them.
+    ///
+    /// All operations share one transaction number (zxid). Later operations see the effect of
+    /// earlier ones. No other client sees an intermediate state.
     ///
     /// ```no_run
     /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
@@ -79,12 +80,12 @@ impl Client {
 }
 
 impl<'a> Multi<'a> {
-    /// Creates a node that everybody may read, change and delete.
+    /// Adds an operation that creates a node, which every client may read, change and delete.
     pub fn create(self, path: &str, data: &'a [u8], mode: CreateMode) -> Self {
         self.create_with_acl(path, data, mode, OPEN_ACL)
     }
 
-    /// Creates a node with an access control list.
+    /// Adds an operation that creates a node with an access control list.
     pub fn create_with_acl(
         self,
         path: &str,
@@ -102,8 +103,9 @@ impl<'a> Multi<'a> {
         self.with(path, checked, op)
     }
 
-    /// Creates a node that the server removes once it has had no children and no change
-    /// for `ttl`, to the millisecond; see [`Client::create_with_ttl`].
+    /// Adds an operation that creates a node with a time to live. The server deletes the node once
+    /// it has had no children and no change for `ttl`, to the millisecond; see
+    /// [`Client::create_with_ttl`].
     pub fn create_with_ttl(self, path: &str, data: &'a [u8], ttl: Duration) -> Self {
         let full = self.client.full(path).into_owned().into();
         let (data, acl, ttl_ms) = (Some(data.into()), OPEN_ACL.into(), ttl_ms(ttl));
@@ -111,34 +113,35 @@ impl<'a> Multi<'a> {
         self.with(path, check(path), op.into())
     }
 
-    /// Replaces a node's data, if its version is the given one; `None` for any.
+    /// Adds an operation that replaces a node's data, if the node has the given version; `None` for
+    /// any.
     pub fn set_data(self, path: &str, data: &'a [u8], version: Option<i32>) -> Self {
         let (full, version) = (self.client.full(path).into_owned().into(), version.unwrap_or(-1));
         let op = SetData { path: full, data: Some(data.into()), version };
         self.with(path, check(path), op.into())
     }
 
-    /// Deletes a node, if its version is the given one; `None` for any.
+    /// Adds an operation that deletes a node, if it has the given version; `None` for any.
     pub fn delete(self, path: &str, version: Option<i32>) -> Self {
         let (full, version) =
             (self.client.full_doomed(path).into_owned().into(), version.unwrap_or(-1));
         self.with(path, check(path), Delete { path: full, version }.into())
     }
 
-    /// Makes the transaction depend on a node being there, and at the given version;
-    /// `None` for any.
+    /// Adds the condition that a node exists and has the given version; `None` for any.
     pub fn check(self, path: &str, version: Option<i32>) -> Self {
         let (full, version) = (self.client.full(path).into_owned().into(), version.unwrap_or(-1));
         self.with(path, check(path), Check { path: full, version }.into())
     }
 
-    /// Sends the transaction. There is one outcome for each operation, in their order. A
-    /// transaction of nothing succeeds, when a quorum of the ensemble has agreed to it.
+    /// Sends the transaction, and returns one outcome for each operation, in their order.
+    ///
+    /// An empty transaction succeeds when a quorum of the ensemble has agreed to it.
     ///
     /// # Errors
-    /// [`ErrorKind::RolledBack`] names the operation that failed, and says why; nothing
-    /// was applied then. Each may fail as it would by itself.
-    /// [`ErrorKind::InvalidPath`] names the first path that is none, and nothing is sent.
+    /// * [`ErrorKind::RolledBack`] names the operation that failed, and the reason; nothing was
+    ///   applied. Each operation can fail as it can outside of a transaction.
+    /// * [`ErrorKind::InvalidPath`] names the first invalid path; nothing is sent.
     pub fn send(self) -> Pending<Vec<MultiOutcome>> {
         let what = self.describe();
         let Self { client, ops, refused } = self;
@@ -154,11 +157,11 @@ impl<'a> Multi<'a> {
         client.request(Ask { operation: "multi of", path: what, chroot_len, finish }, &request)
     }
 
-    /// Checks that the transaction is not larger than a server accepts, as [`send`](Self::send) does,
-    /// and sends nothing.
+    /// Checks that the transaction is not larger than a server accepts. [`send`](Self::send) checks
+    /// it too; this method sends nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`].
+    /// [`ErrorKind::TooLarge`] if it is larger.
     pub fn check_len(&self) -> Result<(), Error> {
         let len = proto::request_frame_len(&proto::Multi::new(&self.ops));
         match len <= proto::FRAME_LEN_MAX_SERVER {
@@ -170,7 +173,7 @@ impl<'a> Multi<'a> {
         }
     }
 
-    /// What errors call it.
+    /// Returns the name of the transaction in errors.
     fn describe(&self) -> String {
         match self.ops.len() {
             1 => "1 operation".to_owned(),
@@ -190,12 +193,13 @@ impl<'a> Multi<'a> {
     }
 }
 
-/// More than 34 years are more than a server takes, whatever they are.
+/// Converts a time to live to milliseconds. It saturates, because servers reject more than 34 years
+/// anyway.
 pub(super) fn ttl_ms(ttl: Duration) -> i64 {
     i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// An operation that was sent, for who has to name it.
+/// An operation that was sent. Its result is checked against it, and errors name it.
 struct Asked {
     operation: &'static str,
     /// The path as the caller gave it.
@@ -215,7 +219,7 @@ impl Asked {
             _ => CHECK,
         };
         let path = match op {
-            // The root is sent as it is.
+            // The root is sent without the chroot.
             MultiOp::Delete(op) if op.path == "/" => "/".to_owned(),
             op => strip(op.path().to_owned(), chroot_len),
         };
@@ -229,8 +233,8 @@ impl Asked {
     }
 }
 
-/// A transaction has been applied if there is a success of the right kind for each
-/// operation; the header of the answer does not tell.
+/// Decodes the reply to a transaction. The transaction was applied if there is a success of the
+/// right kind for each operation; the header of the reply does not say it.
 fn finish(
     result: Result<Reply, Failure>,
     asked: &[Asked],
@@ -266,7 +270,7 @@ fn finish(
     outcomes.collect()
 }
 
-/// An answer that can be read, and is none to what was asked.
+/// Returns the error for a reply that can be decoded but does not fit the request.
 pub(super) fn unfit(outcome: Outcome) -> Failure {
     (ErrorKind::UnfitReply, outcome)
 }

@@ -12,7 +12,7 @@ use super::pending::{Ask, Finish, Pending, decode_read};
 use zk_session_core::Outcome;
 use zk_session_core::{Failure, Reply};
 
-/// Several reads being put together; see [`Client::multi_read`].
+/// Builder for a request of several reads; see [`Client::multi_read`].
 ///
 /// Nothing is sent before [`send`](Self::send).
 #[must_use = "nothing is sent before `send`"]
@@ -20,11 +20,11 @@ use zk_session_core::{Failure, Reply};
 pub struct MultiRead {
     client: Client,
     ops: Vec<MultiReadOp<'static>>,
-    /// The first read that cannot be asked for.
+    /// Error and path of the first invalid read.
     refused: Option<(Failure, String)>,
 }
 
-/// What one of several reads gave.
+/// Result of one of several reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
     /// A node's data and Stat.
@@ -35,8 +35,10 @@ pub enum ReadOutcome {
 
 /// # Several reads at once
 impl Client {
-    /// Begins a request of several reads. They are no transaction: they are answered one
-    /// by one, and a write may come in between.
+    /// Starts to build a request of several reads.
+    ///
+    /// The reads are not a transaction: the server answers them one by one, and a write may be
+    /// applied in between.
     ///
     /// ```no_run
     /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
@@ -53,27 +55,30 @@ impl Client {
 }
 
 impl MultiRead {
-    /// Reads a node's data.
+    /// Adds a read of a node's data.
     pub fn get_data(self, path: &str) -> Self {
         let op = GetData { path: self.client.full(path).into_owned().into(), watch: false };
         self.with(path, op.into())
     }
 
-    /// Lists a node's children.
+    /// Adds a read of the names of a node's children.
     pub fn get_children(self, path: &str) -> Self {
         let op = GetChildren { path: self.client.full(path).into_owned().into(), watch: false };
         self.with(path, op.into())
     }
 
-    /// Sends the reads. There is one outcome for each of them, in their order, or what
-    /// the server declined it with: `NoNode`, `NoAuth`.
+    /// Sends the reads, and returns one outcome for each read, in their order.
     ///
-    /// Servers know this since 3.6.0; an older one declines with `Unimplemented` and closes
-    /// the connection, but not the session.
+    /// The outcome is the result of the read, or the code with which the server rejected it:
+    /// `NoNode` or `NoAuth`.
+    ///
+    /// Servers support this request since 3.6.0. An older server rejects it with `Unimplemented`
+    /// and closes the connection, but not the session.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) names the first path that
-    /// is none, and nothing is sent. The server declines the whole with `Unimplemented`.
+    /// * [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) names the first invalid path;
+    ///   nothing is sent.
+    /// * `Unimplemented` if the server does not support the request.
     pub fn send(self) -> Pending<Vec<Result<ReadOutcome, ErrorCode>>> {
         let Self { client, ops, refused } = self;
         if let Some((failure, path)) = refused {
@@ -104,7 +109,7 @@ impl MultiRead {
     }
 }
 
-/// What kind of read was asked for.
+/// Kind of a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Data,

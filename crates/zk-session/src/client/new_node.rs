@@ -1,4 +1,4 @@
-//! Creating a node with all that can be said about one.
+//! Builder for a node, with all options of a create.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::{Client, Created, Pending};
 use crate::limits::CREATE_ATTEMPTS_MAX;
 use zk_session_core::{Error, ErrorKind, Outcome};
 
-/// A node to be created; see [`Client::new_node`].
+/// Builder for a node; see [`Client::new_node`].
 ///
-/// As long as nothing else is said it is persistent, without data, and everybody may
-/// read, change and delete it. Of what contradicts, the last word counts.
+/// The default is a persistent node without data that every client may read, change and delete. If
+/// two options contradict each other, the later one counts.
 #[must_use = "nothing is sent before `create`"]
 #[derive(Clone, Debug)]
 pub struct NewNode<'a> {
@@ -47,12 +47,12 @@ enum Protection {
     ByName,
 }
 
-/// What missing parents are made as. Everybody may read, change and delete them.
+/// Kind of node that is created for missing parents. Every client may read, change and delete them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parents {
-    /// As containers, which the server removes some time after their last child has gone.
+    /// Container nodes. The server deletes a container some time after its last child was deleted.
     Containers,
-    /// As persistent nodes.
+    /// Persistent nodes.
     Persistent,
 }
 
@@ -65,9 +65,9 @@ impl Parents {
     }
 }
 
-/// # Creating, with all that can be said
+/// # Creating nodes with all options
 impl Client {
-    /// Begins to describe a node that is to be created.
+    /// Starts to build a node. Nothing is sent before [`NewNode::create`].
     ///
     /// ```no_run
     /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
@@ -99,23 +99,25 @@ impl Client {
         }
     }
 
-    /// Makes a node and what is missing above it; what is there is left as it is. A
-    /// chroot that does not exist is not made: that is a typing error, more often than not.
+    /// Creates a node and its missing parents. Existing nodes are unchanged.
+    ///
+    /// A missing chroot is not created, because it is usually a typing error.
     ///
     /// # Errors
-    /// As [`create`](Self::create), without `NodeExists`. Over lost connections it goes
-    /// on: making a node twice makes it once.
+    /// Returns the errors of [`create`](Self::create), except `NodeExists`. The method retries
+    /// after a lost connection, because creating a path twice creates it once.
     ///
     /// # Cancel safety
-    /// Some of the nodes may have been made when the future is dropped.
+    /// If the future is dropped, some of the nodes may have been created.
     pub async fn make_path(&self, path: &str, parents: Parents) -> Result<(), Error> {
         self.make_path_with_acl(path, parents, OPEN_ACL).await
     }
 
-    /// As [`make_path`](Self::make_path), with an access control list for all that is made.
+    /// Creates a node and its missing parents with an access control list; otherwise like
+    /// [`make_path`](Self::make_path). Each node that is created gets the list.
     ///
     /// # Errors
-    /// As [`make_path`](Self::make_path), and `InvalidACL`.
+    /// Returns the errors of [`make_path`](Self::make_path), and `InvalidACL`.
     ///
     /// # Cancel safety
     /// As [`make_path`](Self::make_path).
@@ -151,17 +153,17 @@ impl Client {
 }
 
 impl<'a> NewNode<'a> {
-    /// Its data.
+    /// Sets the data of the node.
     pub fn data(self, data: &'a [u8]) -> Self {
         Self { data, ..self }
     }
 
-    /// Its access control list.
+    /// Sets the access control list of the node.
     pub fn acl(self, acl: &'a [Acl]) -> Self {
         Self { acl, ..self }
     }
 
-    /// Its kind, and whether it is sequential.
+    /// Sets the kind of the node, and whether it is sequential.
     pub fn mode(self, mode: CreateMode) -> Self {
         let sequence = match mode.is_sequential() {
             true => Sequence::Appended,
@@ -175,36 +177,41 @@ impl<'a> NewNode<'a> {
         Self { kind, sequence, ..self }
     }
 
-    /// It ends with the session, and cannot have children.
+    /// Makes the node ephemeral. It is deleted when the session ends, and it cannot have children.
     pub fn ephemeral(self) -> Self {
         Self { kind: Kind::Ephemeral, ..self }
     }
 
-    /// The server removes it some time after its last child has gone.
+    /// Makes the node a container. The server deletes it some time after its last child was
+    /// deleted.
     pub fn container(self) -> Self {
         Self { kind: Kind::Container, ..self }
     }
 
-    /// The server removes it once it has had no children and no change for so long, to
-    /// the millisecond, if it was started with `zookeeper.extendedTypesEnabled=true`.
+    /// Gives the node a time to live. The server deletes it once it has had no children and no
+    /// change for this long, to the millisecond.
+    ///
+    /// The server must have been started with `zookeeper.extendedTypesEnabled=true`.
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { kind: Kind::Ttl(ttl), ..self }
     }
 
-    /// The server appends ten digits to its name, which grow.
+    /// Makes the node sequential. The server appends an increasing ten-digit number to its name.
     pub fn sequential(self) -> Self {
         Self { sequence: Sequence::Appended, ..self }
     }
 
-    /// Missing parents are made.
+    /// Creates missing parents, of the given kind.
     pub fn parents(self, parents: Parents) -> Self {
         Self { parents: Some(parents), ..self }
     }
 
-    /// Its name gets a prefix that nobody else has, `_c_<uuid>-`, as Curator forms it. So
-    /// it is found again when the answer to its creation is lost, and there is one node
-    /// whatever happens to the connection; an ephemeral one is taken for its own only if
-    /// its owner is this very session.
+    /// Protects the create against a lost reply, as Curator does: the name gets the unique prefix
+    /// `_c_<uuid>-`.
+    ///
+    /// If the reply is lost, the client finds the node by its prefix. However often the connection
+    /// is lost, the result is one node. An ephemeral node that was found counts only if this
+    /// session owns it.
     pub fn protected(self) -> Self {
         Self { protection: Protection::ByName, ..self }
     }
@@ -212,18 +219,20 @@ impl<'a> NewNode<'a> {
     /// Creates the node.
     ///
     /// # Errors
-    /// As [`Client::create`]; `InvalidACL`; `Unimplemented` for a time to live that the
-    /// server was not set up for, `BadArguments` for one of nothing or of more than 34
-    /// years. `NoNode` in spite of [`parents`](Self::parents) if it is the chroot that is
-    /// missing. When the answer to the creation of a protected node is lost the node is
-    /// looked for, and made again if it is not there; an error with the outcome unknown is
-    /// only told when the request timed out or the session is over.
+    /// * The errors of [`Client::create`], and `InvalidACL`.
+    /// * `Unimplemented` for a time to live, if the server was started without support for it.
+    /// * `BadArguments` for a time to live of zero or of more than 34 years.
+    /// * `NoNode` although [`parents`](Self::parents) was called: the chroot does not exist.
+    ///
+    /// If the reply to the creation of a protected node is lost, the client searches for the node,
+    /// and creates it again if it does not exist. The outcome of an error is unknown only in these
+    /// cases: the request timed out, the session ended, the search failed, or
+    /// [`CREATE_ATTEMPTS_MAX`] attempts were used up.
     ///
     /// # Cancel safety
-    /// A protected node that may have been made when the future is dropped, or when it ends in an
-    /// error, is deleted, as by
-    /// [`delete_protected_guaranteed`](Client::delete_protected_guaranteed). One that is not protected
-    /// may have been made; parents may have been, too.
+    /// If the future is dropped or fails, a protected node that may have been created is deleted,
+    /// as by [`delete_protected_guaranteed`](Client::delete_protected_guaranteed). A node without
+    /// protection may remain, and parents may remain too.
     pub async fn create(self) -> Result<Created, Error> {
         match self.protection {
             Protection::None => self.create_plain().await,
@@ -282,7 +291,8 @@ impl<'a> NewNode<'a> {
         }
     }
 
-    /// An ephemeral of another session is as good as gone (CURATOR-604).
+    /// Returns true if the caller may use a node that was found. An ephemeral node of another
+    /// session will be deleted soon (CURATOR-604).
     fn is_own(&self, stat: &Stat) -> bool {
         match self.kind {
             Kind::Ephemeral => stat.ephemeral_owner == self.client.session_id(),
@@ -290,7 +300,7 @@ impl<'a> NewNode<'a> {
         }
     }
 
-    /// Makes what is missing, if that is what it failed for.
+    /// Creates the missing parents if they caused the error; otherwise returns the error.
     async fn make_parents(&self, error: Error, attempts: u32) -> Result<(), Error> {
         let above = parent(self.path);
         match self.parents {
@@ -305,7 +315,7 @@ impl<'a> NewNode<'a> {
         }
     }
 
-    /// Asks for the node at `path`; what is said about it is said about the caller's.
+    /// Sends the request to create the node at `path`. Errors name the path that the caller gave.
     fn request(&self, path: &str) -> Pending<Created> {
         let (client, sequential) = (&self.client, self.sequence == Sequence::Appended);
         let ask = client.ask_to_create(self.path, Some(path), sequential);
@@ -326,31 +336,33 @@ impl<'a> NewNode<'a> {
                 let ttl_ms = ttl_ms(ttl);
                 client.request(ask, &CreateTtl { path, data, acl, sequential, ttl_ms })
             }
-            // The operation makes it a container; the mode tells of the sequence.
+            // The operation makes the node a container. The mode only says whether it is
+            // sequential.
             Kind::Container => client.request(ask, &CreateContainer { path, data, acl, mode }),
             _ => client.request(ask, &Create2 { path, data, acl, mode }),
         }
     }
 }
 
-/// What a create may have left behind: swept away unless it has gone cold.
+/// A node that a create may have left behind. Dropping this value deletes the node, unless
+/// `is_cold`.
 struct Trace<'a> {
     client: &'a Client,
     parent: &'a str,
     prefix: String,
     /// The last attempt.
     asked: Option<Pending<Created>>,
-    /// There is nothing, or it is known.
+    /// No node can be left behind, or it has been found.
     is_cold: bool,
 }
 
 impl Trace<'_> {
-    /// Looks for the node of a create whose answer was lost.
+    /// Searches for the node of a create after its reply was lost.
     async fn find(&self) -> Result<Option<Created>, Error> {
         let mut losses = 0;
         loop {
-            // This server may be behind the one that took the create. The sync also orders
-            // the list after everything the old connection still had in the pipes.
+            // This server may lag behind the server that applied the create. The sync also orders
+            // the list after all requests of the old connection that were still in flight.
             let (synced, listed) = {
                 let _one_write = self.client.batch();
                 (self.client.sync(self.parent), self.client.get_children(self.parent))
@@ -372,7 +384,7 @@ impl Trace<'_> {
             };
             losses += 1;
             if !is_lost(&error) || losses >= CREATE_ATTEMPTS_MAX {
-                return Err(error.with_outcome(Outcome::Unknown)); // that of the create
+                return Err(error.with_outcome(Outcome::Unknown)); // the outcome of the create
             }
         }
     }
@@ -392,12 +404,12 @@ fn no_chroot(path: &str) -> Error {
     Error::not_applied(kind).on("make the path to", path)
 }
 
-/// True if the connection went, which is waited out: the next request waits for another.
+/// Returns true if the connection was lost. A retry waits for the next connection.
 fn is_lost(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionLost(_))
 }
 
-/// The path one level up; that of the root, and of what is no path, is the root.
+/// Returns the parent path. For the root and for an invalid path, that is the root.
 fn parent(path: &str) -> &str {
     proto::path::parent(path).unwrap_or("/")
 }

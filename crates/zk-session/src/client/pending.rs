@@ -1,4 +1,4 @@
-//! The futures that operations return: answers, and watches.
+//! Futures that operations return: replies and watches.
 
 use std::fmt;
 use std::future::Future;
@@ -13,23 +13,23 @@ use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
 use zk_session_core::{Error, ErrorKind, Outcome};
 use zk_session_core::{Failure, Reply, Ticket};
 
-/// What an answer is turned into, and what is said when it is an error.
+/// How a reply becomes a result, with the operation and the path for errors.
 pub(crate) struct Ask<T> {
     pub(crate) operation: &'static str,
     /// The path as the client names it.
     pub(crate) path: String,
-    /// Bytes of chroot at the front of every path the server names.
+    /// Length in bytes of the chroot, which prefixes every path that the server sends.
     pub(crate) chroot_len: usize,
     pub(crate) finish: Finish<T>,
 }
 
-/// Decodes an answer.
+/// Decodes a reply.
 pub(crate) enum Finish<T> {
-    /// What takes nothing but the length of the chroot.
+    /// Needs only the length of the chroot.
     Plain(fn(Result<Reply, Failure>, usize) -> Result<T, Failure>),
-    /// What takes the path, too, as the client names it.
+    /// Also needs the path, as the client names it.
     OfPath(PathDecoder<T>),
-    /// What has to remember what was asked.
+    /// Also needs data of the request.
     Asked(Box<Decoder<T>>),
 }
 
@@ -49,13 +49,13 @@ impl<T> Ask<T> {
     }
 }
 
-/// The answer to a request that **was made when the method was called**: calling
-/// two methods and then awaiting both sends both requests in one go, in that
-/// order.
+/// Future of the reply to a request that **was sent when the method was called**.
+///
+/// Calling two methods and then awaiting both futures sends both requests at once, in that order.
 ///
 /// # Cancel safety
-/// Dropping the future does not take the request back. A request that is still
-/// waiting for a connection is dropped along with it.
+/// Dropping the future does not cancel a request that was already sent. A request that is still
+/// waiting for a connection is withdrawn.
 #[must_use = "the request is made; what became of it is only told by awaiting this"]
 pub struct Pending<T> {
     ask: Ask<T>,
@@ -68,9 +68,9 @@ enum State {
     Done,
 }
 
-/// The receiving end of a request. When it goes before the answer is there, the
-/// request is taken back if it has not been sent: a request that nobody waits for
-/// must not count against the limits of a session without a connection.
+/// Receiving end of a request. If it is dropped before the request is sent, the request is
+/// withdrawn: a request without a caller must not count against the limits of a disconnected
+/// session.
 pub(crate) struct Waiting {
     receiver: ReplyReceiver,
     shared: Arc<Shared>,
@@ -89,19 +89,19 @@ impl Waiting {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Failure>> {
         let result = ready!(Pin::new(&mut self.receiver).poll(cx));
         self.ticket = None;
-        // Every request is answered; only a panic of the driver loses a channel.
+        // The driver answers every request. Only a panic of the driver drops the channel.
         let lost = || Err((ErrorKind::SessionEnded(SessionEnd::Closed), Outcome::Unknown));
         Poll::Ready(result.unwrap_or_else(|_| lost()))
     }
 }
 
 impl Waiting {
-    /// True if it had not left.
+    /// Withdraws the request; returns true if it had not been sent.
     fn take_back(&mut self) -> bool {
         let Some(ticket) = self.ticket.take() else { return false };
         self.receiver.close();
         let handles = self.shared.lock().forget(ticket);
-        handles.is_some() // which go here, not under the lock: that may wake somebody
+        handles.is_some() // dropped here and not under the lock: the drop may wake a task
     }
 }
 
@@ -120,8 +120,9 @@ impl<T> Pending<T> {
         Self { ask, state }
     }
 
-    /// Takes the request back if it still waits for a connection, as dropping the future
-    /// does; true if it will certainly not be made. It must not be polled again.
+    /// Withdraws the request if it is still waiting for a connection, as dropping the future does.
+    ///
+    /// Returns true if the request will never be sent. The future must not be polled again.
     pub fn take_back(&mut self) -> bool {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Sent(mut waiting) => waiting.take_back(),
@@ -135,7 +136,7 @@ impl<T> Future for Pending<T> {
     type Output = Result<T, Error>;
 
     /// # Panics
-    /// When polled again after it was ready.
+    /// When polled again after it has completed.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = match &mut self.state {
             State::Sent(waiting) => ready!(waiting.poll(cx)),
@@ -156,13 +157,13 @@ impl<T> fmt::Debug for Pending<T> {
     }
 }
 
-/// Decodes the record of an answer.
+/// Decodes the record in a reply.
 pub(crate) fn decode<R: for<'a> Decode<'a>>(result: Result<Reply, Failure>) -> Result<R, Failure> {
     let reply = result?;
     R::from_frame(&reply.body).map_err(|error| (ErrorKind::InvalidReply(error), Outcome::Applied))
 }
 
-/// As [`decode`], of a request that changes nothing.
+/// As [`decode`], for a request that changes nothing, even if the reply cannot be decoded.
 pub(crate) fn decode_read<R>(result: Result<Reply, Failure>) -> Result<R, Failure>
 where
     R: for<'a> Decode<'a>,
@@ -170,7 +171,8 @@ where
     decode(result).map_err(|failure| as_outcome(failure, Outcome::NotApplied))
 }
 
-/// As [`decode`], of a transaction: its header never tells whether it was rolled back.
+/// As [`decode`], for a transaction. The header of its reply does not say whether it was rolled
+/// back, so the outcome is unknown if the reply cannot be decoded.
 pub(crate) fn decode_multi(result: Result<Reply, Failure>) -> Result<MultiReply, Failure> {
     decode(result).map_err(|failure| as_outcome(failure, Outcome::Unknown))
 }
@@ -182,7 +184,8 @@ fn as_outcome((kind, outcome): Failure, of_the_unreadable: Outcome) -> Failure {
     }
 }
 
-/// The answer to a request that also sets a watch, together with the watch.
+/// Future of the reply to a request that also sets a watch. It completes with the result and the
+/// [`Watch`].
 #[must_use = "the request is made; what became of it is only told by awaiting this"]
 #[derive(Debug)]
 pub struct PendingWatch<T> {
@@ -209,26 +212,28 @@ impl<T> Future for PendingWatch<T> {
     }
 }
 
-/// What a watch saw.
+/// Event of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedEvent {
-    /// What happened.
+    /// Type of the event.
     pub event_type: EventType,
-    /// The node to which it happened, as this client names it.
+    /// Path of the node, as this client names it.
     pub path: String,
 }
 
-/// A one-shot watch: a future that is ready when the node changes.
+/// One-shot watch: a future that completes when the node changes.
 ///
-/// It survives reconnects: a change in the meantime is told then. What happens
-/// between the event and the next watch is not seen; read again to know.
+/// The watch survives reconnects. If the node changes while the client is disconnected, the watch
+/// fires after the reconnect. Changes between the event and the next watch are not reported; read
+/// the node again.
 ///
 /// # Errors
-/// Fails when the session ends.
+/// [`ErrorKind::SessionEnded`] if the session ends before the watch fires.
 ///
 /// # Cancel safety
-/// Dropping it forgets the watch. The server is made to forget it, too, if it was
-/// the last on the node and the node is still there a moment later.
+/// Dropping the future removes the watch. If it was the last one on the node, the session also
+/// removes it from the server a moment later ([`REMOVAL_DELAY`](crate::limits::REMOVAL_DELAY)),
+/// unless the node is deleted before.
 #[must_use = "a watch that is dropped is forgotten"]
 pub struct Watch {
     receiver: WatchReceiver,
@@ -285,9 +290,8 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// Takes the chroot off a path that the server named. Paths come from requests
-/// that carried it, so all that can be off is a hostile server's answer, which is
-/// left as it is.
+/// Removes the chroot from a path that the server sent. Such paths come from requests that carried
+/// the chroot. Any other path comes from a hostile server and is returned as it is.
 pub(crate) fn strip(path: String, chroot_len: usize) -> String {
     match path.get(chroot_len..) {
         Some("") => "/".to_owned(),
@@ -301,7 +305,7 @@ mod tests {
     use super::strip;
 
     #[test]
-    fn the_chroot_is_taken_off_at_a_component_boundary() {
+    fn strip_removes_chroot_at_component_boundary() {
         assert_eq!(strip("/a/b".into(), 0), "/a/b");
         assert_eq!(strip("/app/b".into(), 4), "/b");
         assert_eq!(strip("/app".into(), 4), "/");

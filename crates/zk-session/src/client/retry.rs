@@ -1,4 +1,4 @@
-//! Requests that are repeated, as far as repeating them cannot do them twice.
+//! Retries of requests, as far as a retry cannot apply a request twice.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,27 +12,31 @@ use super::{Children, Client, Created, NodeData};
 use crate::driver::now;
 use zk_session_core::{Error, Fault, Outcome, RetryOn};
 
-/// A handle whose requests are repeated when they fail; see [`Client::retry`].
+/// A handle that retries failed requests; see [`Client::retry`].
 #[derive(Clone, Debug)]
 pub struct Retry {
     client: Client,
     policy: RetryPolicy,
 }
 
-/// # Repeating requests
+/// # Retries
 impl Client {
-    /// A handle whose requests are repeated, as the policy says, when they fail in a way
-    /// that may pass.
+    /// Returns a handle that retries requests as the policy says.
     ///
-    /// What was certainly not applied is repeated: reads of which the answer was lost,
-    /// requests that were never sent or that timed out before, that a throttling or
-    /// read-only server has turned away, or that found a limit reached. A write whose
-    /// outcome is unknown is repeated by [`Retry::create`], [`Retry::set_data`] and
-    /// [`Retry::delete`] alone, each of which says how it knows that this does no harm.
-    /// The end of the session is the end of repeating: nothing can pass then.
+    /// It retries a request that was certainly not applied:
     ///
-    /// Without it a request is made once. It waits for a connection if there is none, so a
-    /// policy is for losses in mid-request, and for bounding the wait.
+    /// * A read is retried if its reply was lost.
+    /// * A request is retried if it was never sent, for example because it timed out first.
+    /// * A request is retried if the server rejects it for a temporary reason, for example
+    ///   throttling.
+    /// * A request is retried if it reached a limit of the client, except that of credentials.
+    ///
+    /// It retries a write with an unknown outcome only in [`Retry::create`], [`Retry::set_data`]
+    /// and [`Retry::delete`]. Each of them documents why the retry does no harm. The retries stop
+    /// when the session ends, because no further attempt can succeed.
+    ///
+    /// Without a retry handle, a request is sent once. It waits for a connection if there is none.
+    /// A policy is useful for connections that are lost during a request, and to limit the wait.
     ///
     /// ```no_run
     /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
@@ -55,20 +59,19 @@ impl Client {
 }
 
 /// # Cancel safety
-/// Dropping a future stops the repeating. The attempt that was being waited for may be
-/// applied or not; of reads nothing is left.
+/// Dropping a future stops the retries. The current attempt may or may not be applied; a read has
+/// no effect.
 ///
 /// # Errors
-/// The error of the last attempt. If the outcome of one is unknown, so is that of the
-/// whole: [`Error::outcome`] says [`Outcome::Unknown`] then, even if the server has declined
-/// the last one.
+/// Returns the error of the last attempt. If the outcome of one attempt is unknown,
+/// [`Error::outcome`] is [`Outcome::Unknown`], even if the server rejected the last attempt.
 impl Retry {
-    /// Repeats one request until it succeeds, or fails in a way that repeating does not
-    /// help. A closure that makes several writes is repeated as a whole, and must stand
-    /// that.
+    /// Retries one request until it succeeds, or fails with an error that a retry does not help.
+    ///
+    /// A closure that sends several writes is retried as a whole, and must be safe to repeat.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Returns the errors of the request.
     pub async fn run<T, F>(&self, mut request: impl FnMut(&Client) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -83,45 +86,52 @@ impl Retry {
         }
     }
 
-    /// [`Client::get_data`].
+    /// Reads a node's data like [`Client::get_data`], with retries.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Returns the errors of the request.
     pub async fn get_data(&self, path: &str) -> Result<NodeData, Error> {
         self.run(|client| client.get_data(path)).await
     }
 
-    /// [`Client::exists`].
+    /// Returns the Stat of a node like [`Client::exists`], with retries.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Returns the errors of the request.
     pub async fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
         self.run(|client| client.exists(path)).await
     }
 
-    /// [`Client::get_children`].
+    /// Lists a node's children like [`Client::get_children`], with retries.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Returns the errors of the request.
     pub async fn get_children(&self, path: &str) -> Result<Children, Error> {
         self.run(|client| client.get_children(path)).await
     }
 
-    /// Creates a node, as [`Client::create`], and repeats it after a lost answer, too.
+    /// Creates a node like [`Client::create`], with retries, also after a lost reply.
     ///
-    /// A repetition that finds the node there takes it for the one of a lost attempt only if
-    /// that is proved, by all of these: it is an ephemeral of this very session; its `czxid` is
-    /// newer than all that this session had been told before the first attempt; its data are
-    /// those given, at version 0. What one session made is one owner's to the server: of two
-    /// calls that make the same node with the same data at the same time, on one session, both
-    /// may be told that it is theirs. Who must be alone takes a lock. A node that is not
-    /// ephemeral bears no mark of who made it: it is never taken for one's own, and the error
-    /// is `NodeExists` with the outcome unknown. To find it again all the same, make it with
-    /// [`NewNode::protected`](super::NewNode::protected). A sequential node is not repeated
-    /// after a lost answer, for that would make two.
+    /// A retry may find that the node exists. It takes the node for that of a lost attempt only if
+    /// all of these hold:
+    ///
+    /// * The node is an ephemeral node of this session.
+    /// * Its `czxid` is newer than every zxid that this session had received before the first
+    ///   attempt.
+    /// * Its data is the given data, at version 0.
+    ///
+    /// The server cannot tell the callers of one session apart. If two calls create the same node
+    /// with the same data at the same time, on one session, both may succeed. Use a lock if only
+    /// one may succeed.
+    ///
+    /// A node that is not ephemeral does not record its creator, so it is never taken for that of a
+    /// lost attempt. The error is then `NodeExists` with an unknown outcome. To find such a node
+    /// again, create it with [`NewNode::protected`](super::NewNode::protected).
+    ///
+    /// A sequential node is not retried after a lost reply, because that could create two nodes.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Returns the errors of the request.
     pub async fn create(
         &self,
         path: &str,
@@ -140,7 +150,7 @@ impl Retry {
             if attempts.is_unknown && exists && mode.is_ephemeral() {
                 let NodeData { data: there, stat } = match attempts.client().get_data(path).await {
                     Ok(node) => node,
-                    // One that has gone meanwhile can be made again.
+                    // The node was deleted meanwhile, so it can be created again.
                     Err(look) if look.code() == Some(ErrorCode::NO_NODE) => {
                         attempts.pause(error, true).await?;
                         continue;
@@ -160,19 +170,24 @@ impl Retry {
         }
     }
 
-    /// Replaces a node's data if its version is the given one, as [`Client::set_data`],
-    /// and repeats it after a lost answer, too.
+    /// Replaces a node's data like [`Client::set_data`], if the node has the given version, with
+    /// retries, also after a lost reply.
     ///
-    /// A repetition that finds another version takes the change for that of a lost attempt
-    /// if the node has the very next version, these data, and an `mzxid` that is newer than
-    /// all that this session had been told before the first attempt. Somebody else who has
-    /// put the same data in place of the same version cannot be told from it.
+    /// A retry may find another version. It takes the change for that of a lost attempt if all of
+    /// these hold:
     ///
-    /// Version -1 stands for any to a server. Repeating that could undo what others have
-    /// set meanwhile, so it is not repeated after a lost answer.
+    /// * The node has the next version.
+    /// * The node has the given data.
+    /// * Its `mzxid` is newer than every zxid that this session had received before the first
+    ///   attempt.
+    ///
+    /// A change by another client, from the same version to the same data, looks the same.
+    ///
+    /// Version -1 stands for any version. Retrying such a request could undo a change of another
+    /// client, so it is not retried after a lost reply.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Returns the errors of the request.
     pub async fn set_data(&self, path: &str, data: &[u8], version: i32) -> Result<Stat, Error> {
         let mut attempts = Attempts::new(self);
         attempts.repeats_unknown = version != -1;
@@ -199,16 +214,16 @@ impl Retry {
         }
     }
 
-    /// Deletes a node, if its version is the given one, `None` for any, as
-    /// [`Client::delete`], and repeats it after a lost answer, too.
+    /// Deletes a node like [`Client::delete`], if the node has the given version (`None` for any),
+    /// with retries, also after a lost reply.
     ///
-    /// A repetition that finds no node has succeeded: whoever deleted it, it is gone. One
-    /// that finds a node that somebody has made meanwhile, under the same name, deletes
-    /// that, if the version allows it. For names that may be used again, by others, give
-    /// the version, or delete once.
+    /// A retry that finds no node succeeds, whether this client or another one deleted the node. If
+    /// another client created a node with the same name meanwhile, a retry deletes that node, if
+    /// the version allows it. For names that other clients may reuse, give the version, or delete
+    /// without retries.
     ///
     /// # Errors
-    /// Those of the request; `NoNode` only if no answer was lost before.
+    /// Returns the errors of the request; `NoNode` only if no reply was lost before.
     pub async fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
         let mut attempts = Attempts::new(self);
         attempts.repeats_unknown = true;
@@ -230,7 +245,8 @@ struct Attempts<'a> {
     retry: &'a Retry,
     began: Instant,
     made: u32,
-    /// Set for requests whose caller knows what a lost answer was, when it looks.
+    /// The caller can recognise the effect of an attempt whose reply was lost, so it is safe to
+    /// retry.
     repeats_unknown: bool,
     /// One of the attempts may have been applied.
     is_unknown: bool,
@@ -241,7 +257,8 @@ impl<'a> Attempts<'a> {
         Self { retry, began: now(), made: 0, repeats_unknown: false, is_unknown: false }
     }
 
-    /// The handle for the next attempt, which waits no longer than there is time.
+    /// Returns the handle for the next attempt, which waits no longer than the policy's remaining
+    /// time.
     fn client(&self) -> Client {
         let client = &self.retry.client;
         let Some(bound) = self.retry.policy.bound() else {
@@ -252,7 +269,7 @@ impl<'a> Attempts<'a> {
         client.within(own.map_or(left, |own| own.min(left)))
     }
 
-    /// An attempt has failed: pauses before the next one, or gives up.
+    /// Handles a failed attempt: waits before the next one, or returns the final error.
     async fn after(&mut self, error: Error) -> Result<(), Error> {
         let is_unknown = error.outcome() == Outcome::Unknown;
         let may_pass = match is_unknown {
@@ -270,7 +287,8 @@ impl<'a> Attempts<'a> {
         let draw = |bound| client.shared().lock().draw_below(bound);
         match policy.pause(self.made, elapsed, draw).filter(|_| may_pass) {
             Some(pause) => {
-                // Whatever comes first; after the end the next attempt says so.
+                // Wait for the pause or for the end of the session. After the end, the next attempt
+                // fails.
                 let mut standing = client.shared().standing();
                 let over = standing.wait_for(|it| it.closing.or(it.ended).is_some());
                 select(pin!(over), pin!(client.sleep(pause))).await;

@@ -1,13 +1,13 @@
-//! How often a request is repeated, and after which pauses.
+//! How often a request is retried, and after which pauses.
 
 use std::time::Duration;
 
 use crate::limits::RETRY_PAUSE_MIN;
 
-/// When to repeat what has failed, and when to give up: a plain value.
+/// Decides when to retry and when to stop. It is a plain value.
 ///
-/// It says nothing about *what* may be repeated; see [`Client::retry`](crate::Client::retry)
-/// for that.
+/// The policy does not decide *which* requests are retried; see
+/// [`Client::retry`](crate::Client::retry).
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct RetryPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pauses {
     Fixed(Duration),
-    /// Drawn between half of a step and the whole of it; the step doubles up to a cap.
+    /// A random pause between half of a step and a whole step. The step doubles up to the cap.
     Exponential {
         first: Duration,
         cap: Duration,
@@ -37,54 +37,57 @@ enum Pauses {
 }
 
 impl RetryPolicy {
-    /// Repeats nothing.
+    /// Returns a policy without retries.
     #[must_use]
     pub const fn none() -> Self {
         Self::fixed(RETRY_PAUSE_MIN).attempts(1)
     }
 
-    /// Repeats for ever, after pauses of one length, at least
-    /// [`RETRY_PAUSE_MIN`](crate::limits::RETRY_PAUSE_MIN).
+    /// Returns a policy that retries without end, after pauses of one length. A pause lasts at
+    /// least [`RETRY_PAUSE_MIN`](crate::limits::RETRY_PAUSE_MIN).
     #[must_use]
     pub const fn fixed(pause: Duration) -> Self {
         Self { pauses: Pauses::Fixed(pause), attempts: None, within: None }
     }
 
-    /// Repeats for ever. The pauses begin at `first`, double each time and end at `cap`;
-    /// each is shortened by up to half, by a random number of the session's, so that
-    /// clients that have failed together do not come back together.
+    /// Returns a policy that retries without end, after pauses that start at `first` and double up
+    /// to `cap`.
+    ///
+    /// Each pause is shortened at random by up to half, so that clients that failed together do not
+    /// retry together.
     #[must_use]
     pub const fn exponential(first: Duration, cap: Duration) -> Self {
         Self { pauses: Pauses::Exponential { first, cap }, attempts: None, within: None }
     }
 
-    /// Gives up after so many attempts, the first one included; 0 is taken for 1.
+    /// Limits the number of attempts, including the first one; 0 counts as 1.
     #[must_use]
     pub const fn attempts(self, max: u32) -> Self {
         Self { attempts: Some(max), ..self }
     }
 
-    /// Gives up when so much time has passed since the first attempt began. It bounds
-    /// the attempts, too: each waits no longer than what is left
+    /// Limits the time since the start of the first attempt.
+    ///
+    /// The limit also bounds the attempts: each attempt waits no longer than the remaining time
     /// ([`Client::within`](crate::Client::within)).
     #[must_use]
     pub const fn within(self, timeout: Duration) -> Self {
         Self { within: Some(timeout), ..self }
     }
 
-    /// The same pauses, for ever.
+    /// Returns the policy with the same pauses and without limits.
     pub(super) const fn without_end(self) -> Self {
         Self { attempts: None, within: None, ..self }
     }
 
-    /// The time from the beginning of the first attempt to the end.
+    /// Returns the time from the start of the first attempt to the end.
     pub(super) const fn bound(self) -> Option<Duration> {
         self.within
     }
 
-    /// The pause after the attempt with that number, counted from 1, that ended so long
-    /// after the first one had begun; `None` to give up. `draw` gives a random number
-    /// below its argument.
+    /// Returns the pause after an attempt, or `None` to stop. Attempts count from 1, and `elapsed`
+    /// is the time since the start of the first one. `draw` returns a random number below its
+    /// argument.
     pub(super) fn pause(
         self,
         attempt: u32,
@@ -115,7 +118,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// The pauses up to the end, or the first `len` of them.
+    /// Returns the pauses up to the end, or the first `len` of them.
     fn pauses(policy: RetryPolicy, len: u32, draw: fn(u64) -> u64) -> Vec<u128> {
         let mut elapsed = Duration::ZERO;
         let pauses = (1..=len).map_while(|attempt| {
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_up_to_the_cap_and_never_give_up() {
+    fn exponential_pauses_double_up_to_cap_without_end() {
         let policy = RetryPolicy::exponential(10 * MS, 65 * MS);
         assert_eq!(pauses(policy, 6, |_| 0), [10, 20, 40, 65, 65, 65]);
         assert_eq!(pauses(policy, 6, |bound| bound - 1), [5, 10, 20, 32, 32, 32]);
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_counted_with_the_first() {
+    fn attempts_limit_includes_first_attempt() {
         let policy = RetryPolicy::fixed(10 * MS);
         assert_eq!(pauses(policy.attempts(3), 9, |_| 0), [10, 10]);
         assert_eq!(pauses(policy, 3, |_| 0), [10, 10, 10]);
@@ -147,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn no_pause_begins_that_would_not_end_in_time() {
+    fn within_rejects_pause_that_would_end_too_late() {
         let policy = RetryPolicy::fixed(10 * MS).within(35 * MS);
         assert_eq!(pauses(policy, 9, |_| 0), [10, 10, 10]);
         assert_eq!(pauses(policy.within(Duration::ZERO), 9, |_| 0), [0; 0]);
     }
 
     #[test]
-    fn no_loop_goes_without_a_pause() {
+    fn zero_pause_is_raised_to_minimum() {
         for policy in [
             RetryPolicy::fixed(Duration::ZERO),
             RetryPolicy::exponential(Duration::ZERO, Duration::ZERO),

@@ -1,4 +1,4 @@
-//! A handle that outlives sessions: it opens the next one when one has expired.
+//! A handle that outlives its sessions: when a session has expired, it opens the next one.
 
 use std::fmt;
 use std::future::Future;
@@ -16,23 +16,23 @@ use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
 use zk_session_core::TIMEOUT_MAX;
 use zk_session_core::{Error, ErrorKind};
 
-/// Holds the current session, and opens the next one when it has expired.
+/// Holds the current session, and opens the next session when the current one has expired.
 ///
-/// A shareable handle for a service that outlives its sessions: clone it into the state of the
-/// application, and ask it for a [`Client`] when one is needed. **The next session inherits
-/// nothing**: ephemeral nodes, watches, locks and credentials of [`Client::add_auth`] belong to the
-/// client that they were made with. A `Client` never changes its session, so a lock cannot slip
-/// from one session into the next.
+/// It is for services that outlive their sessions. Clone it into the state of the application, and
+/// take a [`Client`] from it for each piece of work. **The next session inherits nothing**:
+/// ephemeral nodes, watches, locks and the credentials of [`Client::add_auth`] belong to the client
+/// that created them. A `Client` never changes its session, so a lock never moves from one session
+/// into the next.
 ///
-/// The next session is opened in the background, at the servers that the last client had
-/// ([`Client::update_servers`]), with everything else as the [`Config`] says. A failed attempt is
-/// repeated by [`Config::next_session_policy`], by default without end. The manager stops when
-/// another session cannot help: when the current client is closed or detached, or the server rejects
-/// its credentials.
+/// The manager opens the next session in the background. It uses the servers of the last client
+/// ([`Client::update_servers`]), and everything else as in the [`Config`]. It retries a failed
+/// attempt according to [`Config::next_session_policy`], by default without end. The manager stops
+/// when another session would not help: the current client was closed or detached, or the server
+/// rejects its credentials.
 ///
-/// The session is closed when the last handle on the manager and the last handle on its client are
-/// dropped. The manager stops when the runtime that it was made on is shut down; for a manager in a
-/// static, use a [dedicated thread](Config::dedicated_thread).
+/// The session is closed when the last handle to the manager and the last handle to its client are
+/// dropped. The manager stops when the runtime that created it shuts down. A manager in a static
+/// needs a [dedicated thread](Config::dedicated_thread).
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), zk_session::Error> {
@@ -57,15 +57,15 @@ pub struct SessionManager {
 struct Inner {
     current: watch::Sender<Current>,
     changes: broadcast::Sender<SessionChange>,
-    /// Opens the next session. It ends with the last handle.
+    /// The task that opens the next session. It is aborted when the last handle is dropped.
     task: OnceLock<AbortHandle>,
 }
 
-/// The session of the moment.
+/// The current session.
 #[derive(Clone)]
 struct Current {
     client: Client,
-    /// Why there will be no next one.
+    /// Why the manager opens no further session.
     stopped: Option<Error>,
 }
 
@@ -79,7 +79,7 @@ impl Drop for Inner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionChange {
-    /// The current session has ended, with everything that was tied to it.
+    /// The current session has ended, and everything that was tied to it.
     Ended {
         /// The id of the session that has ended.
         session_id: i64,
@@ -88,9 +88,9 @@ pub enum SessionChange {
     },
     /// The next session could not be opened.
     AttemptFailed {
-        /// Why.
+        /// The error of the attempt.
         error: Error,
-        /// How many attempts have failed since the last session ended.
+        /// Number of failed attempts since the last session ended.
         attempts: u32,
         /// The pause before the next attempt.
         pause: Duration,
@@ -99,13 +99,13 @@ pub enum SessionChange {
     Opened {
         /// The id of the session that has ended.
         previous_id: i64,
-        /// The id of the new session; 0 if it has none yet, with a read-only server
-        /// ([`Config::allow_read_only`]).
+        /// The id of the new session. With a read-only server it is 0, because there is no session
+        /// yet ([`Config::allow_read_only`]).
         session_id: i64,
     },
-    /// There will be no next session, for this reason. The last change.
+    /// The manager opens no further session, for this reason. It is the last change.
     Stopped(Error),
-    /// The subscriber did not read for so long that this many changes were dropped.
+    /// The subscriber read too slowly, and this many changes were dropped.
     Missed(u64),
 }
 
@@ -125,22 +125,24 @@ impl fmt::Display for SessionChange {
     }
 }
 
-/// The [changes](SessionManager::changes) of a manager from the subscription on.
+/// Subscription to the [changes](SessionManager::changes) of a manager.
 #[derive(Debug)]
 pub struct SessionChanges {
     receiver: broadcast::Receiver<SessionChange>,
-    /// The manager had stopped before the subscription.
+    /// The reason, if the manager had stopped before the subscription.
     stopped: Option<Error>,
-    /// The last change was read.
+    /// The subscriber has read the last change.
     is_over: bool,
 }
 
 impl SessionChanges {
-    /// The next change; `None` when the manager has stopped, or its last handle is dropped. A
-    /// subscriber that reads too slowly gets a [`SessionChange::Missed`].
+    /// Waits for the next change.
+    ///
+    /// Returns `None` when the manager has stopped, or its last handle is dropped. A subscriber
+    /// that reads too slowly gets a [`SessionChange::Missed`].
     ///
     /// # Cancel safety
-    /// No change is lost when the future is dropped.
+    /// This method is cancel safe. No change is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<SessionChange> {
         if self.is_over {
             return None;
@@ -162,7 +164,7 @@ impl SessionManager {
     /// Opens the first session over TCP and waits until it is open.
     ///
     /// # Errors
-    /// As [`Config::connect`]: the first session is not retried for longer than
+    /// Returns the errors of [`Config::connect`]. The first session is not retried for longer than
     /// [`Config::connect_timeout`].
     ///
     /// # Cancel safety
@@ -171,10 +173,11 @@ impl SessionManager {
         Self::connect_through(config, Tcp).await
     }
 
-    /// As [`connect`](Self::connect), over connections of the caller's making.
+    /// Opens the first session over the connections of the given connector; otherwise like
+    /// [`connect`](Self::connect).
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Returns the errors of [`connect`](Self::connect).
     pub async fn connect_through<C>(config: Config, connector: C) -> Result<Self, Error>
     where
         C: Connector + Clone + Sync,
@@ -183,11 +186,12 @@ impl SessionManager {
         Self::connect_on(config, thread, connector).await
     }
 
-    /// Opens the first session on a [dedicated thread](Config::dedicated_thread) and blocks the
-    /// caller until it is open, for programs without a runtime. The thread drives all sessions.
+    /// Opens the first session on a [dedicated thread](Config::dedicated_thread), and blocks the
+    /// caller until it is open. For programs without a runtime. The thread drives all sessions of
+    /// the manager.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Returns the errors of [`connect`](Self::connect).
     ///
     /// # Panics
     /// In a task, or in the `block_on` of a runtime.
@@ -227,18 +231,19 @@ impl SessionManager {
         self.inner.current.borrow().client.clone()
     }
 
-    /// Returns the client of the current session; waits for the next session if it has ended. The
-    /// session may be without a connection at the moment.
+    /// Returns the client of the current session; if that has ended, waits for the next session.
+    ///
+    /// The session may be disconnected when this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::ManagerStopped`] with the reason; see [`SessionChange::Stopped`].
+    /// [`ErrorKind::ManagerStopped`], with the reason; see [`SessionChange::Stopped`].
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// This method is cancel safe. Dropping the future has no effect.
     pub fn open_client(&self) -> impl Future<Output = Result<Client, Error>> + Send + use<> {
         let mut current = self.inner.current.subscribe();
         async move {
-            // A session that is being closed declines every request.
+            // A closing session rejects every request.
             let is_open = |client: &Client| client.shared().lock().end_begun().is_none();
             let is_final = |it: &Current| is_open(&it.client) || it.stopped.is_some();
             match current.wait_for(is_final).await.as_deref() {
@@ -250,7 +255,8 @@ impl SessionManager {
         }
     }
 
-    /// The changes from now on.
+    /// Subscribes to the changes of the manager. Earlier changes are not delivered, except that the
+    /// manager has stopped.
     #[must_use]
     pub fn changes(&self) -> SessionChanges {
         let receiver = self.inner.changes.subscribe();
@@ -258,10 +264,11 @@ impl SessionManager {
         SessionChanges { receiver, stopped, is_over: false }
     }
 
-    /// Closes the current session, for all handles, and opens no other one; see [`Client::close`].
+    /// Closes the current session, for all handles, and opens no further one; see
+    /// [`Client::close`].
     ///
     /// # Cancel safety
-    /// The end begins with the call and cannot be stopped.
+    /// The call starts to close the session, and dropping the future does not stop that.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         self.inner.abort();
         self.inner.stop(over(SessionEnd::Closed));
@@ -283,7 +290,7 @@ impl Inner {
     }
 
     fn announce(&self, change: SessionChange) {
-        drop(self.changes.send(change)); // an error only says that nobody listens
+        drop(self.changes.send(change)); // an error means that there is no subscriber
     }
 
     fn stop(&self, error: Error) {
@@ -304,8 +311,8 @@ fn over(end: SessionEnd) -> Error {
     Error::not_applied(ErrorKind::SessionEnded(end))
 }
 
-/// Opens one session after the other. It holds the manager only for moments, so that dropping the
-/// last handle ends it.
+/// Opens one session after the other. It upgrades the weak reference only briefly, so that dropping
+/// the last handle ends the manager.
 async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
     let manager = &stops.0;
     loop {
@@ -332,7 +339,7 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
                     is_wanted
                 });
                 if !is_wanted {
-                    return; // it was closed in this very moment
+                    return; // it was closed meanwhile
                 }
                 inner.announce(SessionChange::Opened { previous_id, session_id });
             }
@@ -341,8 +348,8 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
     }
 }
 
-/// Stops the manager when its task is dropped, perhaps before its first poll, as a runtime does that
-/// is shut down.
+/// Stops the manager when its task is dropped. A runtime that shuts down drops it, perhaps before
+/// its first poll.
 struct StopOnDrop(Weak<Inner>);
 
 impl Drop for StopOnDrop {
@@ -358,11 +365,11 @@ struct Opener<C> {
     config: Config,
     connector: C,
     thread: Option<Arc<DriverThread>>,
-    /// Sessions so far: each has a seed of its own.
+    /// Number of sessions so far. Each session has another seed.
     opened: u32,
-    /// When the last one was opened.
+    /// When the last session was opened.
     opened_at: Instant,
-    /// Sessions in a row that ended early.
+    /// Number of consecutive sessions that ended early.
     short: u32,
 }
 
@@ -371,12 +378,12 @@ impl<C: Connector + Clone> Opener<C> {
         Self { config, connector, thread, opened: 1, opened_at: now(), short: 0 }
     }
 
-    /// Tries until the policy says that it is enough.
+    /// Retries until the policy ends.
     async fn open(&mut self, manager: &Weak<Inner>, last: &Client) -> Result<Client, Error> {
         let policy: RetryPolicy = self.config.next_session();
         let draw = |bound| last.shared().lock().draw_below(bound);
         let begun = now();
-        // Servers that end every session at once are not asked for the next one in a loop.
+        // Pause if servers end every session at once, instead of opening sessions in a tight loop.
         let is_short = begun - self.opened_at < NEXT_SESSION_PAUSE_MAX;
         self.short = if is_short { self.short + 1 } else { 0 };
         if is_short {

@@ -1,4 +1,4 @@
-//! Persistent watches: streams of events.
+//! Persistent watches, as streams of events.
 
 use std::fmt;
 use std::future::Future;
@@ -14,42 +14,44 @@ use super::pending::{Ask, Pending, WatchedEvent, decode_read, strip};
 use crate::driver::{News, NoticeReceiver, Shared, notices, now};
 use zk_session_core::{Error, ErrorKind};
 
-/// What a [`WatchStream`] tells.
+/// Item of a [`WatchStream`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchNews {
-    /// Something happened to a node.
+    /// A watched node changed.
     Changed(WatchedEvent),
-    /// The connection was lost and is there again; what happened meanwhile is not
-    /// told, because a server keeps no events for who is away (ZOOKEEPER-4698).
-    /// Read again whatever matters: what is read after this, together with the
-    /// events after this, leaves nothing out. Where the server that one is connected to
-    /// now is behind the one before, events that came before this may come again.
+    /// The connection was lost and re-established.
+    ///
+    /// Changes in between are not reported, because a server keeps no events for a disconnected
+    /// client (ZOOKEEPER-4698). Read the nodes again: those reads and the later events together
+    /// leave nothing out. If the new server lags behind the previous one, earlier events may be
+    /// repeated.
     Gap,
-    /// The stream was not read for so long that events were dropped. Read again, as
-    /// after a gap.
+    /// The stream was not read for so long that events were dropped. Read the nodes again, as after
+    /// a gap.
     Overflow {
-        /// How many events were dropped.
+        /// Number of dropped events.
         lost: u64,
     },
 }
 
-/// A persistent watch: the events of a node, or of a node and all below it, until
-/// it is dropped or the session ends. Made by [`Client::watch`] and
-/// [`Client::watch_recursive`].
+/// Persistent watch: a stream of the events of one node, or of a node and everything below it.
 ///
-/// It also implements [`futures::Stream`]. For an owner that does not read, up to
-/// [`STREAM_EVENTS_KEPT`](crate::limits::STREAM_EVENTS_KEPT) events are kept; when
-/// there are more, all of them give way to one [`WatchNews::Overflow`].
+/// [`Client::watch`] and [`Client::watch_recursive`] create it. It lasts until it is dropped or the
+/// session ends. It also implements [`futures::Stream`].
+///
+/// For an owner that does not read, the client keeps up to
+/// [`STREAM_EVENTS_KEPT`](crate::limits::STREAM_EVENTS_KEPT) events. If there are more, one
+/// [`WatchNews::Overflow`] replaces all of them.
 ///
 /// # Ordering
-/// Events come in the order in which the changes were made, and before the answers
-/// to requests of this client that could see their effect.
+/// Events arrive in the order of the changes. An event arrives before any reply to this client that
+/// could show its effect.
 ///
-/// Where a node has a recursive watch of this session besides this one,
-/// `NodeChildrenChanged` may come twice for one change.
+/// If this session has both a persistent and a recursive watch that cover a node, the persistent
+/// one may deliver `NodeChildrenChanged` twice for one change.
 ///
 /// # Errors
-/// The last thing a stream tells is the end of the session, once.
+/// The last item is the end of the session, once.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), zk_session::Error> {
@@ -69,8 +71,8 @@ pub enum WatchNews {
 /// # }
 /// ```
 ///
-/// It does not keep the session: when the last [`Client`] is gone it ends with
-/// [`SessionEnd::Closed`](crate::SessionEnd::Closed).
+/// The stream does not keep the session open. When the last [`Client`] is dropped, the stream ends
+/// with [`SessionEnd::Closed`](crate::SessionEnd::Closed).
 #[must_use = "a watch that is dropped is forgotten"]
 pub struct WatchStream {
     receiver: NoticeReceiver,
@@ -81,13 +83,13 @@ pub struct WatchStream {
 }
 
 impl WatchStream {
-    /// The next news; `None` once the end of the session was told.
+    /// Waits for the next item. Returns `None` after the end of the session was returned.
     ///
     /// # Errors
     /// [`ErrorKind::SessionEnded`], once.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// This method is cancel safe. No item is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatchNews, Error>> {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
@@ -130,11 +132,10 @@ impl fmt::Debug for WatchStream {
     }
 }
 
-/// A [`WatchStream`] that the server is being asked for. The request was made when
-/// the method was called.
+/// Future of a [`WatchStream`] whose request was sent when the method was called.
 ///
 /// # Cancel safety
-/// Dropping it forgets the watch; the server is made to forget it, too.
+/// Dropping the future removes the watch, on the server too.
 #[must_use = "a watch that is dropped is forgotten"]
 #[derive(Debug)]
 pub struct PendingStream {
@@ -157,26 +158,30 @@ impl Future for PendingStream {
 
 /// # Persistent watches
 ///
-/// Servers have them since 3.6.0; an older one declines with `Unimplemented` and
-/// closes the connection, but not the session. They survive reconnects, with a
-/// [gap](WatchNews::Gap). Dropping one makes the server forget it, unless another
-/// watch of this session needs it.
+/// Servers support persistent watches since 3.6.0. An older server rejects the request with
+/// `Unimplemented` and closes the connection, but not the session. Persistent watches survive
+/// reconnects, with a [gap](WatchNews::Gap). Dropping one removes it from the server, unless
+/// another watch of this session needs it.
 impl Client {
-    /// Watches a node that need not exist: its creation, changes, deletion, and
-    /// the coming and going of its children.
+    /// Watches a node: its creation, changes and deletion, and the creation and deletion of its
+    /// children.
+    ///
+    /// The node need not exist.
     ///
     /// # Errors
-    /// The server declines with `Unimplemented` when it is older than 3.6.0, and with
-    /// `MarshallingError` when it was set up without persistent watches.
+    /// The server can reject the request with `Unimplemented` if it is older than 3.6.0, and with
+    /// `MarshallingError` if persistent watches are disabled.
     pub fn watch(&self, path: &str) -> PendingStream {
         self.watch_with_mode("watch", path, AddWatchMode::Persistent)
     }
 
-    /// Watches a node that need not exist, and all below it: each creation, change
-    /// and deletion. There is no `NodeChildrenChanged`: the children tell themselves.
+    /// Watches a node and everything below it: each creation, change and deletion.
+    ///
+    /// The node need not exist. There is no `NodeChildrenChanged`, because each child has events
+    /// itself.
     ///
     /// # Errors
-    /// As [`watch`](Self::watch).
+    /// Returns the errors of [`watch`](Self::watch).
     pub fn watch_recursive(&self, path: &str) -> PendingStream {
         self.watch_with_mode("watchRecursive", path, AddWatchMode::PersistentRecursive)
     }

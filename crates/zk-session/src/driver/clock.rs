@@ -1,34 +1,34 @@
-//! The clock of all sessions of this process: the only place of this crate that reads one.
+//! The clock of all sessions of this process: the only place of this crate that reads a clock.
 //!
-//! It is tokio's, so that a test can pause it, and ahead of it by the time for which the machine was
-//! suspended. A lease must count that time, because the ensemble does: `Instant` on Linux and macOS
-//! stops while the machine sleeps.
+//! It is tokio's clock, so that a test can pause it, plus the time for which the machine was
+//! suspended. A lease must count that time, because the ensemble counts it: on Linux and macOS,
+//! `Instant` stops while the machine sleeps.
 //!
-//! The wall clock tells when to look: it goes on during a suspension, so afterwards it has
-//! moved against the monotonic clock. It also moves when somebody sets it. On Linux
-//! `/proc/uptime`, which counts suspensions and nothing else, decides how long the machine
-//! slept. Elsewhere a wall clock that is put forward counts as a suspension: that can cost a
-//! lock, and must not happen between a touch and its proof. A hypervisor that pauses a virtual
-//! machine may stop all of its clocks: nothing inside it can see that.
+//! The wall clock shows when to check. It continues during a suspension, so afterwards it has moved
+//! against the monotonic clock. It also moves when an administrator sets it. On Linux,
+//! `/proc/uptime` counts suspensions and ignores such changes, so it decides how long the machine
+//! slept. Elsewhere, a wall clock that is set forward counts as a suspension. That can lose a lock,
+//! and must not happen between a touch and its proof. A hypervisor that pauses a virtual machine
+//! may stop all of its clocks; no clock inside the machine can show that.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The current time of the sessions, as of the last [`observe`].
+/// Returns the current time of the sessions, as of the last [`observe`].
 pub(crate) fn now() -> Instant {
     running() + slept()
 }
 
-/// Looks whether the machine was suspended. Called before each look at a lease, and by the driver
-/// before it tells the core the time of what has arrived.
+/// Checks whether the machine was suspended. It is called before each check of a lease, and by the
+/// driver before it passes the time of new input to the core.
 pub(crate) fn observe() {
     let reading = Reading::take();
     let clock = CLOCK.get_or_init(|| SleepClock::new(reading, Uptime::take()));
     clock.observe(reading, Uptime::take);
 }
 
-/// When a timer of tokio's has to fire for a deadline of a session.
+/// Returns when a tokio timer must fire for a deadline of a session.
 pub(crate) fn timer(deadline: Instant) -> tokio::time::Instant {
     deadline.checked_sub(slept()).unwrap_or(deadline).into()
 }
@@ -44,22 +44,23 @@ fn slept() -> Duration {
     CLOCK.get().map_or(Duration::ZERO, SleepClock::slept)
 }
 
-/// Time since the machine booted, suspensions included, beside a clock that stops meanwhile.
+/// Time since the machine booted, including suspensions, read together with a clock that stops
+/// during them.
 ///
-/// A thread that loses its processor between two clocks sees one of them late. That is no suspension,
-/// so the two are read again until little time has passed between them. What does pass counts as
-/// slept, which is the safe side.
+/// A thread that is preempted between two clocks reads one of them late. That is no suspension, so
+/// both are read again until little time has passed between them. The time that does pass counts as
+/// suspension, which is the safe side.
 #[derive(Clone, Copy, Debug)]
 struct Uptime {
     /// The running clock before the uptime was read.
     before: Instant,
     since_boot: Duration,
-    /// The running clock after it.
+    /// The running clock after the uptime was read.
     after: Instant,
 }
 
 impl Uptime {
-    /// Reads both clocks, where the platform tells the time since the boot.
+    /// Reads both clocks, if the platform has an uptime.
     #[allow(clippy::disallowed_methods, reason = "compared with each other, not relied upon")]
     fn take() -> Option<Self> {
         Self::read(Instant::now, || {
@@ -82,14 +83,14 @@ impl Uptime {
         }
     }
 
-    /// For how long the machine was suspended since an earlier reading, at most.
+    /// Returns at most how long the machine was suspended since an earlier reading.
     fn slept_since(self, earlier: Self) -> Duration {
         let ran = self.before.saturating_duration_since(earlier.after);
         self.since_boot.saturating_sub(earlier.since_boot).saturating_sub(ran)
     }
 }
 
-/// A clock that stops while the machine sleeps, beside one that does not, read together.
+/// A clock that stops while the machine sleeps and a clock that does not, read together.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     running: Instant,
@@ -103,7 +104,7 @@ impl Reading {
     }
 }
 
-/// Sums up for how long the machine slept.
+/// Sums up how long the machine slept.
 #[derive(Debug)]
 struct SleepClock {
     first: Reading,
@@ -111,8 +112,8 @@ struct SleepClock {
     uptime: Option<Uptime>,
     /// In nanoseconds.
     slept: AtomicU64,
-    /// How far the wall clock had got ahead of the running one when that was last explained, in
-    /// nanoseconds since the first reading.
+    /// How far the wall clock was ahead of the running clock, when that difference was last
+    /// explained. In nanoseconds since the first reading.
     ahead: AtomicI64,
 }
 
@@ -144,7 +145,8 @@ impl SleepClock {
         if total > slept + UPTIME_ERROR {
             self.slept.fetch_max(signed(total).unsigned_abs(), Ordering::AcqRel);
         }
-        // Last, so that no other thread takes the difference for explained before it is counted.
+        // This store is last, so that no other thread sees the difference as explained before it is
+        // counted.
         self.ahead.store(ahead, Ordering::Release);
     }
 }
@@ -153,26 +155,27 @@ fn signed(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// What clocks that run alike never differ by between two looks. NTP slews a clock by less than a
-/// thousandth, and the next look starts anew when this is reached.
+/// Smallest difference of the two clocks that counts. Without a suspension, they differ by less
+/// between two checks: NTP slews a clock by less than a thousandth, and a check that sees this
+/// difference starts anew.
 const NOTICEABLE_NANOS: u64 = 50_000_000;
 
 /// The uptime has a resolution of a hundredth of a second.
 const UPTIME_UNIT: Duration = Duration::from_millis(10);
 
-/// How much longer than nothing a suspension may seem that never was: a unit for the resolution, and
-/// one for the time that passes around each of the two readings.
+/// Largest suspension that may be an error of measurement: one unit for the resolution, and one for
+/// the time that passes around each of the two readings.
 const UPTIME_ERROR: Duration = Duration::from_millis(30);
 
-/// How often the uptime is read before what passed meanwhile counts. A thread that has just got a
-/// processor keeps it for longer than a reading takes.
+/// How often the uptime is read before the time that passed in between counts as suspension. A
+/// thread that has just been scheduled keeps its processor for longer than a reading takes.
 const UPTIME_TRIES: u32 = 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A machine whose clocks a test moves.
+    /// A machine with clocks that a test moves.
     struct Machine {
         now: Reading,
         uptime: Option<Duration>,
@@ -211,10 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn thread_that_loses_its_processor_between_clocks_is_no_suspension() {
+    fn preempted_thread_is_not_counted_as_suspension() {
         let machine = Machine::new(Some(1_000 * SEC));
         let (start, late) = (machine.now, SEC / 5);
-        // Between the running clock and the wall clock, and twice again before the uptime.
+        // Preempted between the running clock and the wall clock, and twice more before the uptime.
         let reading = Reading { running: start.running, wall: start.wall + late };
         let passed = std::cell::Cell::new(late);
         let mut lost = 2;
@@ -233,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn uptime_that_is_slow_to_read_counts_on_the_safe_side() {
-        // Each reading takes a second, the first one as well as the later ones.
+    fn slow_uptime_readings_count_as_suspension() {
+        // Each reading takes a second, including the first one.
         let (start, passed) = (Reading::take().running, std::cell::Cell::new(Duration::ZERO));
         let read = || {
             Uptime::read(
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn wall_clock_that_is_set_is_no_suspension_where_uptime_is_known() {
+    fn changed_wall_clock_is_no_suspension_if_uptime_is_known() {
         let mut machine = Machine::new(Some(1_000 * SEC));
         machine.now.wall += 3_600 * SEC;
         assert_eq!(machine.slept(), Duration::ZERO);
@@ -289,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_drift_of_the_wall_clock_is_no_suspension() {
+    fn wall_clock_drift_is_no_suspension() {
         let mut machine = Machine::new(Some(1_000 * SEC));
         for _ in 0..10_000 {
             machine.run(SEC);
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_of_this_machine_runs() {
+    fn now_never_goes_back_on_this_machine() {
         observe();
         let before = now();
         observe();

@@ -24,12 +24,12 @@ pub(super) struct Link<C: Connector> {
     stream: Stream<C::Stream>,
     incoming: BytesMut,
     outgoing: BytesMut,
-    /// Bytes written of which the core has not been told.
+    /// Bytes that were written since the last report to the core.
     written: usize,
-    /// A failure of a write, which is told when what the server had sent before has
-    /// been read: answers among it tell what was applied.
+    /// Error of a write. It is reported after everything that the server sent before has been read,
+    /// because the replies in it show which requests were applied.
     write_error: Option<io::Error>,
-    /// Reads since then.
+    /// Number of reads since the write failed.
     last_reads: usize,
     local_address: Option<IpAddr>,
 }
@@ -40,7 +40,7 @@ enum Stream<S> {
     Open(S),
 }
 
-/// What a look at the connection brought.
+/// Result of polling the connection.
 pub(super) enum Progress {
     None,
     Connected,
@@ -67,7 +67,7 @@ impl<C: Connector> Link<C> {
         self.stream = Stream::Opening(Box::pin(self.connector.connect(host)));
     }
 
-    /// Drops the stream with everything that was on its way.
+    /// Drops the stream, and all bytes in its buffers.
     pub(super) fn close(&mut self) {
         self.stream = Stream::None;
         self.incoming.clear();
@@ -77,7 +77,7 @@ impl<C: Connector> Link<C> {
         self.last_reads = 0;
     }
 
-    /// Goes on with the attempt to connect, or reads what there is.
+    /// Continues the attempt to connect, or reads the available bytes.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Progress {
         let progress = match self.poll_stream(cx) {
             Poll::Ready(progress) => progress,
@@ -103,8 +103,8 @@ impl<C: Connector> Link<C> {
                 Err(error) => Poll::Ready(Progress::Lost(LossCause::Unreachable(error.kind()))),
             },
             Stream::Open(stream) => {
-                // The server's own word decides what is kept of these bytes; the
-                // buffer never grows by more than a chunk at a time.
+                // The core decides, from the length that the server sends, how many of these bytes
+                // to keep. The buffer never grows by more than a chunk at a time.
                 self.incoming.reserve(READ_CHUNK);
                 let read = poll_read_buf(Pin::new(stream), cx, &mut self.incoming);
                 if read.is_pending() && self.incoming.is_empty() {
@@ -119,7 +119,7 @@ impl<C: Connector> Link<C> {
         }
     }
 
-    /// Tells the core what has happened since it was last told.
+    /// Reports to the core what has happened since the last report.
     pub(super) fn tell(
         &mut self,
         session: &mut Session<Channels>,
@@ -142,12 +142,13 @@ impl<C: Connector> Link<C> {
         &self.connector
     }
 
-    /// Where the core puts the bytes to be written.
+    /// Returns the buffer into which the core puts the bytes to write.
     pub(super) fn outgoing(&mut self) -> &mut BytesMut {
         &mut self.outgoing
     }
 
-    /// Writes what the stream takes; true if it failed, which the next round tells.
+    /// Writes as much as the stream accepts; returns true after an error, which the next round
+    /// reports.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
         if self.write_error.is_some() {
             return true;
@@ -170,7 +171,7 @@ impl<C: Connector> Link<C> {
         if self.outgoing.is_empty() && self.outgoing.capacity() > WRITE_BUFFER_KEPT {
             self.outgoing = BytesMut::new();
         }
-        // A transport that buffers, as TLS does, must be told to go ahead.
+        // A stream with a buffer, for example TLS, must be flushed.
         if let Poll::Ready(Err(error)) = Pin::new(stream).poll_flush(cx) {
             self.write_error = Some(error);
             return true;

@@ -1,9 +1,8 @@
 //! The tokio side of a session: one task that owns the connection and the clock.
 //!
-//! Callers put requests into the core themselves, under its lock, and wake this
-//! task; it moves bytes, tells the core the time, and hands out the answers. It
-//! runs no user code: an answer goes into a oneshot channel, an event into a
-//! bounded broadcast or a bounded queue.
+//! Callers submit requests to the core themselves, under its lock, and wake this task. The task
+//! moves bytes, passes the time to the core, and delivers replies. It runs no user code: a reply
+//! goes into a oneshot channel, and an event into a bounded broadcast or a bounded queue.
 
 mod clock;
 mod link;
@@ -45,11 +44,11 @@ pub(crate) struct Driver<C: Connector> {
     timer: Option<(Instant, Pin<Box<Sleep>>)>,
     probe: Option<Probe>,
     closes_on_drop: bool,
-    /// Servers that are being asked whether they speak TLS, each of which is once at most.
+    /// Probes of whether servers speak TLS. Each server has at most one.
     tls_probes: FuturesUnordered<TlsProbe>,
 }
 
-/// A server that is being asked whether it takes writes.
+/// A probe of whether a server accepts writes.
 type Probe = (Host, Pin<Box<dyn Future<Output = bool> + Send>>);
 
 type TlsProbe = Pin<Box<dyn Future<Output = (Host, bool)> + Send>>;
@@ -67,16 +66,16 @@ impl<C: Connector> Driver<C> {
         }
     }
 
-    /// Makes the driver close the session when it is dropped before the session has ended, as a
-    /// runtime does that is shut down.
+    /// Makes the driver close the session if it is dropped before the session has ended, as by a
+    /// runtime that shuts down.
     pub(crate) fn closing_on_drop(mut self) -> Self {
         self.closes_on_drop = true;
         self
     }
 
-    /// Sends what the socket takes at once, the request to close the session last. Nobody waits for
-    /// the answer: the program is about to end. Without this the server would keep the locks for a
-    /// whole session timeout.
+    /// Sends as much as the socket accepts at once; the request to close the session is last.
+    /// Nobody waits for the reply, because the program is about to end. Without this request, the
+    /// server would keep the locks for a whole session timeout.
     fn close_without_waiting(&mut self) {
         let mut cx = Context::from_waker(Waker::noop());
         self.shared.lock().close_at_once(now());
@@ -93,9 +92,9 @@ impl<C: Connector> Driver<C> {
         }
     }
 
-    /// One round: what the connection has, what the core makes of it, what the
-    /// core wants. `Again` asks for another round, `Pending` means that
-    /// every source will wake this task.
+    /// Runs one round: reads from the connection, passes the input to the core, and carries out the
+    /// core's output. `Again` requests another round. `Pending` means that every source will wake
+    /// this task.
     fn round(&mut self, cx: &mut Context<'_>) -> Poll<Round> {
         observe();
         let progress = self.link.poll_read(cx);
@@ -133,7 +132,7 @@ impl<C: Connector> Driver<C> {
         }
     }
 
-    /// Carries out what the core wants; true if that changed the connection.
+    /// Carries out the outputs of the core; returns true if that changed the connection.
     fn deliver(&mut self) -> bool {
         let mut link_changed = false;
         for output in self.outputs.drain(..) {
@@ -186,10 +185,10 @@ impl<C: Connector> Driver<C> {
         }
     }
 
-    /// Sees to it that this task wakes at `deadline`; true if that is now.
+    /// Arms the timer so that this task wakes at `deadline`; returns true if that is now.
     ///
-    /// Nearly every round moves the deadline further away. The timer is left where
-    /// it is then, and armed anew when it fires too early.
+    /// Nearly every round moves the deadline further away. The timer then stays as it is, and is
+    /// re-armed when it fires too early.
     fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
         let (armed, sleep) = self
             .timer
@@ -232,13 +231,13 @@ impl<C: Connector> Future for Driver<C> {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        cx.waker().wake_by_ref(); // let other tasks have a turn
+        cx.waker().wake_by_ref(); // yield to other tasks
         Poll::Pending
     }
 }
 
-/// The runtime is shutting down, or the session has ended: nobody may be left
-/// waiting, and later requests must be refused.
+/// The runtime is shutting down, or the session has ended: pending callers must get an error, and
+/// later requests must be rejected.
 impl<C: Connector> Drop for Driver<C> {
     fn drop(&mut self) {
         if self.closes_on_drop {
@@ -246,7 +245,7 @@ impl<C: Connector> Drop for Driver<C> {
         }
         {
             let mut session = self.shared.lock();
-            // What has left decides what may have been applied.
+            // The bytes that were written decide which requests may have been applied.
             self.link.tell(&mut session, now(), Progress::None);
             session.abort();
             session.poll_outputs(&mut self.outputs);

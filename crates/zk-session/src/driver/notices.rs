@@ -11,15 +11,15 @@ use crate::SessionEnd;
 use crate::limits::{STREAM_BYTES_KEPT, STREAM_EVENTS_KEPT};
 use zk_session_core::{Handle, Notice, WatchedEvent};
 
-/// A queue that never blocks the driver and never grows beyond its limits: when
-/// its owner does not keep up, all that is in it gives way to the count of what
-/// was lost. The owner has to read the nodes again anyway.
+/// Creates a queue that never blocks the driver and never exceeds its limits. If the owner does not
+/// keep up, the number of lost events replaces the whole queue; the owner must read the nodes again
+/// anyway.
 pub(crate) fn notices() -> (NoticeSender, NoticeReceiver) {
     let queue = Arc::new(Queue::default());
     (NoticeSender(Arc::clone(&queue)), NoticeReceiver(queue))
 }
 
-/// What the owner is told.
+/// Item that the owner receives.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
     Event(WatchedEvent),
@@ -59,7 +59,7 @@ impl NoticeSender {
 }
 
 impl NoticeReceiver {
-    /// The next news; `None` after the end was told.
+    /// Polls for the next item; `None` after the end was delivered.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Option<News>> {
         self.0.waker.register(cx.waker());
         let mut state = self.0.lock();
@@ -70,7 +70,7 @@ impl NoticeReceiver {
         }
     }
 
-    /// Nothing is kept from now on.
+    /// Discards the queue and all later events.
     pub(crate) fn close(&self) {
         let mut state = self.0.lock();
         *state = State { is_abandoned: true, ..State::default() };
@@ -78,7 +78,7 @@ impl NoticeReceiver {
 }
 
 impl Queue {
-    /// Held for moments; no code of others runs meanwhile.
+    /// Held only briefly. No user code runs under this lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,7 +87,7 @@ impl Queue {
 impl State {
     fn push(&mut self, notice: Notice) {
         if self.is_abandoned || (notice == Notice::Gap && self.notices.back() == Some(&notice)) {
-            return; // two gaps in a row are one
+            return; // consecutive gaps merge into one
         }
         let bytes = path_bytes(&notice);
         if self.notices.len() >= STREAM_EVENTS_KEPT || self.bytes + bytes > STREAM_BYTES_KEPT {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_events_give_way_to_their_count() {
+    fn queue_overflow_replaces_events_with_their_count() {
         let (sender, receiver) = notices();
         for n in 0..=STREAM_EVENTS_KEPT {
             sender.send(Ok(event(format!("/{n}"))));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn long_paths_fill_the_queue_sooner() {
+    fn queue_overflows_by_bytes_of_paths() {
         let (sender, receiver) = notices();
         let long = "x".repeat(STREAM_BYTES_KEPT / 4);
         for _ in 0..5 {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_in_a_row_are_one_and_the_end_comes_last_and_once() {
+    fn consecutive_gaps_merge_and_end_is_delivered_last_and_once() {
         let (sender, receiver) = notices();
         for _ in 0..3 {
             sender.send(Ok(Notice::Gap));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_nobody() {
+    fn closed_receiver_keeps_no_events() {
         let (sender, receiver) = notices();
         sender.send(Ok(Notice::Gap));
         receiver.close();

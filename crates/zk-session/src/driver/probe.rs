@@ -1,5 +1,5 @@
-//! Asking a server what it is, on a connection of its own: whether it takes writes, with the
-//! four-letter word `isro`, and whether its port is one for TLS only.
+//! Probes of a server, each on a separate connection: whether it accepts writes, with the
+//! four-letter word `isro`, and whether its port is for TLS only.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -12,23 +12,24 @@ use tokio_util::io::{poll_read_buf, poll_write_buf};
 use crate::PeerProtocol;
 use crate::limits::PROBE_TIMEOUT;
 
-/// True if the server says so in time. One that does not answer the word at all, which it
-/// does only where read-only mode is switched on, does not say so.
+/// Returns true if the server answers in time that it accepts writes. A server answers the word
+/// only if read-only mode is enabled; without an answer the result is false.
 pub(super) async fn is_read_write<S: AsyncRead + AsyncWrite + Unpin>(
     connect: impl Future<Output = io::Result<S>>,
 ) -> bool {
-    // The other answers begin with `ro`, with `null`, or with the word that is not allowed.
+    // Other answers start with `ro`, with `null`, or with the name of the word, if it is not
+    // allowed.
     answer(connect, b"isro", 2).await.is_some_and(|answer| answer.starts_with(b"rw"))
 }
 
-/// True if the port is for TLS only: the server answers the beginning of a TLS handshake in time, if
-/// only with an alert, and no four-letter word.
+/// Returns true if the port is for TLS only: the server answers the start of a TLS handshake in
+/// time, at least with an alert, and does not answer a four-letter word.
 ///
-/// A port for both (`client.portUnification`) closes sessions while its server does not serve yet, but
-/// not four-letter words: `NettyServerCnxn.receiveMessage` looks for these first, and answers one that
-/// is not allowed, too.
+/// A port for plaintext and TLS (`client.portUnification`) closes sessions while its server does
+/// not serve yet, but it still answers four-letter words: `NettyServerCnxn.receiveMessage` checks
+/// for them first, and also answers a word that is not allowed.
 ///
-/// Each question takes a connection.
+/// Each of the two probes uses one connection.
 pub(super) async fn is_tls_only<S: AsyncRead + AsyncWrite + Unpin>(
     connects: [impl Future<Output = io::Result<S>>; 2],
 ) -> bool {
@@ -40,7 +41,7 @@ pub(super) async fn is_tls_only<S: AsyncRead + AsyncWrite + Unpin>(
         && answer(second, b"srvr\n", 1).await.is_some_and(|answer| answer.is_empty())
 }
 
-/// The first bytes that come back in time, `len` of them unless the server closes before.
+/// Returns the first `len` bytes that arrive in time, or fewer if the server closes the connection.
 async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     connect: impl Future<Output = io::Result<S>>,
     question: &'static [u8],
@@ -70,19 +71,20 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(answer)
 }
 
-/// A ClientHello of TLS 1.2 (RFC 5246, 7.4.1.2) without extensions. A server answers it with its own
-/// hello or refuses it with an alert; ZooKeeper without TLS takes it for a frame of 352 MB and closes.
+/// ClientHello of TLS 1.2 (RFC 5246, 7.4.1.2) without extensions. A TLS server answers with its own
+/// hello, or rejects it with an alert. ZooKeeper without TLS reads it as a frame of 352 MB and
+/// closes.
 const CLIENT_HELLO: [u8; 52] = {
     let mut hello = [0; 52];
-    // A record: a handshake message of 47 bytes, of which 43 are behind its header.
+    // A record: a handshake message of 47 bytes, of which 43 follow its header.
     let header = [0x16, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3];
     let mut at = 0;
     while at < header.len() {
         hello[at] = header[at];
         at += 1;
     }
-    // 32 bytes that are to be random, and of which nothing depends here; no session id.
-    // Two cipher suites, of TLS 1.2 and 1.3; no compression.
+    // 32 bytes that should be random, which does not matter here; no session id. Two cipher suites,
+    // of TLS 1.2 and 1.3; no compression.
     let rest = [0, 4, 0xc0, 0x2f, 0x13, 0x01, 1, 0];
     let mut at = 0;
     while at < rest.len() {

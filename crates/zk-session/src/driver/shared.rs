@@ -1,4 +1,4 @@
-//! What the driver and the clients of one session share.
+//! State that the driver and the clients of one session share.
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::limits::EVENTS_KEPT;
 use crate::{LossCause, SessionEnd, SessionEvent};
 use zk_session_core::{Failure, Handle, Handles, Reply, Session, Settings, Standing, WatchedEvent};
 
-/// Answers and the events of one-shot watches go through oneshot channels.
+/// Channels of the driver: replies and the events of one-shot watches use oneshot channels.
 pub(crate) struct Channels;
 
 impl Handles for Channels {
@@ -29,7 +29,7 @@ impl Handles for Channels {
 pub(crate) type ReplyReceiver = oneshot::Receiver<Result<Reply, Failure>>;
 pub(crate) type WatchReceiver = oneshot::Receiver<Result<WatchedEvent, SessionEnd>>;
 
-/// The sender of one value.
+/// Sender of one value.
 #[derive(Debug)]
 pub(crate) struct OneShot<T>(oneshot::Sender<T>);
 
@@ -51,21 +51,21 @@ impl<T: std::fmt::Debug> Handle for OneShot<T> {
     }
 }
 
-/// The session behind its lock, and the ways out of it.
+/// The session behind its lock, and the channels that it reports to.
 pub(crate) struct Shared {
-    /// Tells the sessions of a process apart, those that never were one included.
+    /// Distinguishes the sessions of a process, including attempts that never became a session.
     number: u64,
-    /// That of the connect string.
+    /// The chroot of the connect string.
     chroot: Arc<str>,
     session: Mutex<Session<Channels>>,
     waker: AtomicWaker,
     batches: AtomicUsize,
     events: broadcast::Sender<SessionEvent>,
     standing: watch::Sender<Standing>,
-    /// Why no server gives a session.
+    /// Why no server opens a session.
     refused: watch::Sender<Option<LossCause>>,
     local_address: Mutex<Option<IpAddr>>,
-    /// Of the driver, once it has run.
+    /// The runtime of the driver, once the driver has run.
     runtime: OnceLock<runtime::Handle>,
 }
 
@@ -95,13 +95,14 @@ impl Shared {
         &self.chroot
     }
 
-    /// Held only for moments, never across an await. A panic while it was held
-    /// would be a bug of the core, which must not take the whole service along.
+    /// Locks the session; held only briefly, never across an await. A panic under the lock would be
+    /// a bug of the core. The lock ignores poisoning, so that such a panic does not spread to the
+    /// whole service.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Session<Channels>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the watches on a path that nobody waits for any more.
+    /// Removes the watches on a path that have no receiver any more.
     pub(crate) fn prune_watches(&self, path: &str) {
         let is_earlier = self.lock().prune_watches(now(), path);
         if is_earlier {
@@ -109,7 +110,7 @@ impl Shared {
         }
     }
 
-    /// Lets the driver look at the session, at once or when the batch is complete.
+    /// Wakes the driver, at once or at the end of the current batch.
     pub(crate) fn wake(&self) {
         if self.batches.load(Ordering::Acquire) == 0 {
             self.waker.wake();
@@ -120,7 +121,7 @@ impl Shared {
         self.batches.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whatever was asked of the driver meanwhile, by anybody, it does now.
+    /// Ends a batch, and wakes the driver for everything that was submitted meanwhile.
     pub(crate) fn end_batch(&self) {
         self.batches.fetch_sub(1, Ordering::AcqRel);
         self.wake();
@@ -135,7 +136,7 @@ impl Shared {
     }
 
     pub(super) fn announce(&self, event: SessionEvent) {
-        drop(self.events.send(event)); // an error only says that nobody listens
+        drop(self.events.send(event)); // an error means that there is no subscriber
     }
 
     pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
@@ -150,28 +151,28 @@ impl Shared {
         self.refused.send_replace(Some(cause));
     }
 
-    /// Waits until every server has refused to be connected to; why the last did.
+    /// Waits until every server has refused the connection; returns the cause of the last refusal.
     pub(crate) async fn refused(&self) -> LossCause {
         let mut refused = self.refused.subscribe();
         let told = refused.wait_for(Option::is_some).await.ok().and_then(|cause| *cause);
         told.unwrap_or(LossCause::Silent) // the sender is in `self`
     }
 
-    /// The driver runs here.
+    /// Sets the runtime on which the driver runs.
     pub(super) fn set_runtime(&self, runtime: runtime::Handle) {
-        let _ = self.runtime.set(runtime); // it stays where it is
+        let _ = self.runtime.set(runtime); // the driver stays on its first runtime
     }
 
     pub(crate) fn runtime(&self) -> Option<&runtime::Handle> {
         self.runtime.get()
     }
 
-    /// Waits until `deadline`, on the runtime of the caller, or on that of the driver where the caller
-    /// has none. There it also returns when the session ends: a timer of a runtime that is gone
-    /// panics, and the driver, which ends the session then, goes first.
+    /// Waits until `deadline` on the caller's runtime, or on the driver's runtime if the caller has
+    /// none. On the driver's runtime it also returns when the session ends: a timer panics when its
+    /// runtime is gone, and the driver, which then ends the session, is dropped first.
     ///
     /// # Panics
-    /// If neither has a runtime, or that of the caller has no timers.
+    /// If there is no runtime, or the caller's runtime has no timers.
     pub(crate) fn sleep_until(
         self: &Arc<Self>,
         deadline: tokio::time::Instant,

@@ -1,4 +1,4 @@
-//! A thread for sessions whose callers block their own, or have no runtime.
+//! A thread for sessions of callers that block their own thread or have no runtime.
 
 use std::future::Future;
 use std::io;
@@ -11,13 +11,13 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::mpsc as tasks;
 use tokio::task::AbortHandle;
 
-/// A thread with a runtime. It ends when all handles on it are dropped and all sessions that it
+/// A thread with a runtime. It ends when all handles to it are dropped and all sessions that it
 /// drives have ended.
 #[derive(Debug)]
 pub(crate) struct DriverThread {
     runtime: Handle,
     id: ThreadId,
-    /// The thread ends when the last clone is dropped. Each driver has one, too.
+    /// The thread ends when the last clone is dropped. Each driver holds a clone.
     keep: tasks::Sender<()>,
 }
 
@@ -25,12 +25,13 @@ impl DriverThread {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The operating system gives no thread, or nothing to poll sockets with.
+    /// The operating system cannot start a thread, or cannot provide a poller for sockets.
     pub(crate) fn start() -> io::Result<Arc<Self>> {
         let (keep, mut dropped) = tasks::channel::<()>(1);
         let (tell, told) = mpsc::channel();
         let thread = std::thread::Builder::new().name("zk-session".to_owned());
-        // The thread makes the runtime: a runtime that is dropped in a task of another one panics.
+        // The thread creates the runtime, because a runtime that is dropped in a task of another
+        // one panics.
         let joined = thread.spawn(move || {
             match runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => {
@@ -58,7 +59,7 @@ impl DriverThread {
         SessionThread { thread: Arc::clone(self), ended: ended.into() }
     }
 
-    /// Runs a future on the calling thread, with the timers of this one.
+    /// Runs a future on the calling thread, with the timers of this thread.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
@@ -81,18 +82,20 @@ impl SessionThread {
         &self.thread
     }
 
-    /// Blocks the caller until the session has ended, for at most this long; not on the thread
-    /// itself, where nothing would go on meanwhile.
+    /// Blocks the caller until the session has ended, at most for `at_most`. It does not block on
+    /// the driver's own thread, because the driver could not continue meanwhile.
     pub(crate) fn wait_for_driver(&mut self, at_most: Duration) {
         if std::thread::current().id() != self.thread.id {
-            // Nothing is ever sent: the sender is dropped.
+            // Nothing is ever sent: the end is the drop of the sender.
             drop(self.ended.get_mut().map(|ended| ended.recv_timeout(at_most)));
         }
     }
 }
 
-/// A handle on the [thread of a session](crate::Config::dedicated_thread), for programs without a
-/// runtime. It keeps the thread, and not the session.
+/// A handle to the [dedicated thread of a session](crate::Config::dedicated_thread), for programs
+/// without a runtime.
+///
+/// It keeps the thread running. It does not keep the session open.
 #[derive(Clone, Debug)]
 pub struct DedicatedThread(Arc<DriverThread>);
 
@@ -101,8 +104,8 @@ impl DedicatedThread {
         Self(Arc::clone(thread))
     }
 
-    /// Runs a future to its end on the calling thread. Its timers, and the tasks that it spawns, run
-    /// on the session's thread.
+    /// Runs a future to completion on the calling thread. Its timers, and the tasks that it spawns,
+    /// run on the session's thread.
     ///
     /// # Panics
     /// In a task, or in the `block_on` of a runtime: await the future there.
@@ -123,7 +126,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn wait_ends_when_the_driver_has_ended() -> io::Result<()> {
+    fn wait_ends_when_driver_has_ended() -> io::Result<()> {
         let thread = DriverThread::start()?;
         let (release, released) = oneshot::channel::<()>();
         let has_ended = Arc::new(AtomicBool::new(false));
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_on_the_thread_itself_returns_at_once() -> io::Result<()> {
+    fn wait_on_the_drivers_own_thread_returns_at_once() -> io::Result<()> {
         let thread = DriverThread::start()?;
         let (tell, told) = mpsc::channel();
         let mut session = thread.drive(std::future::pending());
@@ -159,7 +162,7 @@ mod tests {
         let (release, released) = oneshot::channel::<()>();
         let (tell, told) = mpsc::channel::<()>();
         let session = thread.drive(async move { drop(released.await) });
-        // A task of the thread is dropped with its runtime.
+        // A task of the thread is dropped together with its runtime.
         thread.spawn(async move {
             std::future::pending::<()>().await;
             drop(tell);

@@ -1,4 +1,4 @@
-//! How a connection is made: TCP, or whatever else carries bytes both ways.
+//! Transport of a connection: TCP, or any other byte stream in both directions.
 
 use std::future::{Future, pending};
 use std::hash::{BuildHasher, RandomState};
@@ -17,53 +17,54 @@ use crate::limits::{ADDRESS_HEAD_START, ADDRESSES_MAX};
 
 /// Opens connections to servers.
 ///
-/// The future is dropped when the attempt takes too long; it must then leave
-/// nothing behind. Name lookup belongs in here: it happens at every attempt, so
-/// that a server that moved is found again (ZOOKEEPER-2184).
+/// The future is dropped when the attempt takes too long; it must then leave nothing behind. The
+/// connector also resolves the name, at every attempt, so that a server with a new address is found
+/// again (ZOOKEEPER-2184).
 ///
 /// # TLS and SASL
-/// The session speaks first, and only when the future has given a stream. So what has to
-/// be agreed before ZooKeeper's own handshake, as TLS has, is a connector that wraps
-/// another one: it awaits the inner stream, does its handshake inside the same future,
-/// under the same time limit, verifies the name that [`Host`] has, and gives out the
-/// wrapped stream. A stream that buffers is flushed after every write. What comes after
-/// ZooKeeper's handshake and before any request, as SASL does, is not a connector's
-/// business but a state of the session between `Handshaking` and `Up`, in which only its
-/// own packets are written; requests wait in the queue meanwhile, as they do without a
-/// connection.
+/// The session speaks first, and only after the future has returned a stream. A protocol before
+/// ZooKeeper's handshake, for example TLS, is a connector that wraps another connector. Inside the
+/// same future, and so under the same time limit, it awaits the inner stream, does its handshake,
+/// and verifies the name of the [`Host`]. It returns the wrapped stream. The driver flushes a
+/// stream with a buffer after every write.
+///
+/// A protocol between ZooKeeper's handshake and the first request, for example SASL, is not part of
+/// a connector. It is a state of the session between `Handshaking` and `Up`, in which only its own
+/// packets are written. Requests meanwhile wait in the queue, as they do without a connection.
 pub trait Connector: Send + 'static {
-    /// The connection.
+    /// The stream of a connection.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
     /// Opens a connection to `host`.
     ///
     /// # Errors
-    /// The host could not be reached; another one is tried next. The kind `NotFound`
-    /// stands for a name that could not be looked up.
+    /// The host cannot be reached; the session then tries another one. The kind `NotFound` means
+    /// that the name could not be resolved.
     fn connect(
         &self,
         host: &Host,
     ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static;
 
-    /// This end's address, by which other contenders for a lock know this
-    /// process; `None` if the connection has none.
+    /// Returns the local address of the stream, by which other contenders for a lock identify this
+    /// process. Returns `None` if the connection has no address.
     fn local_address(&self, _stream: &Self::Stream) -> Option<IpAddr> {
         None
     }
 
-    /// Whether the bytes of a stream reach the server as they are, so that a server which closes the
-    /// connection without a word can be asked whether it speaks TLS; false by default.
+    /// Returns true if the bytes of a stream reach the server unchanged; false by default.
+    ///
+    /// If so, and a server closes the connection without a reply, the client probes whether the
+    /// server speaks TLS.
     fn is_plain(&self) -> bool {
         false
     }
 }
 
-/// Plain TCP, with `TCP_NODELAY`: a lock hand-off is all small frames.
+/// Plain TCP, with `TCP_NODELAY` because a lock hand-off sends small frames.
 ///
-/// The name is looked up at every attempt. Of several addresses each gets a head start
-/// of [`ADDRESS_HEAD_START`] over the next, IPv6 and IPv4 in turn, and the first
-/// connection wins: an address behind which packets vanish costs a moment, not the
-/// attempt.
+/// The name is resolved at every attempt. If it has several addresses, each has a head start of
+/// [`ADDRESS_HEAD_START`] over the next one, IPv6 and IPv4 in turn. The first connection wins. An
+/// address that drops packets therefore delays the attempt and does not fail it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tcp;
 
@@ -94,9 +95,9 @@ impl Connector for Tcp {
     }
 }
 
-/// The order in which addresses are tried: drawn anew each time, so that a thousand
-/// clients do not all go to the first, but the families take turns, and the one that
-/// the system prefers begins.
+/// Returns the order in which addresses are tried. It is random, so that a thousand clients do not
+/// all use the first address. The two families alternate, starting with the one that the system
+/// prefers.
 fn in_turn(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let v6_first = found.first().is_some_and(SocketAddr::is_ipv6);
     let order = RandomState::new();
@@ -116,7 +117,7 @@ fn in_turn(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
     addresses
 }
 
-/// The first connection that is there; of those that fail the last error.
+/// Returns the first connection that is open; if all fail, the last error.
 async fn race<S, F>(addresses: Vec<SocketAddr>, dial: impl Fn(SocketAddr) -> F) -> io::Result<S>
 where
     F: Future<Output = io::Result<S>>,
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_black_hole_costs_a_moment_and_a_refusal_nothing() {
+    async fn race_skips_silent_and_refusing_addresses_in_time() {
         for holes in 0..4 {
             let dialled = RefCell::new(0);
             let dial = |address: SocketAddr| {
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_first_address_may_still_win() {
+    async fn slow_first_address_wins_if_it_connects_first() {
         let dial = |address: SocketAddr| async move {
             let takes = if address == v4(0) { 300 } else { 900 };
             tokio::time::sleep(Duration::from_millis(takes)).await;
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_all_fail_the_last_error_is_told() {
+    async fn race_returns_last_error_if_all_addresses_fail() {
         let refuse = |_| async { Err::<(), _>(io::ErrorKind::ConnectionRefused.into()) };
         let error = race(vec![v4(0), v4(1)], refuse).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns_in_an_order_that_is_drawn() {
+    fn addresses_alternate_families_in_random_order() {
         let found: Vec<SocketAddr> = (0..6).map(v6).chain((0..2).map(v4)).chain([v4(0)]).collect();
         let orders: Vec<Vec<SocketAddr>> = (0..20).map(|_| in_turn(found.clone())).collect();
         for order in &orders {

@@ -1,14 +1,14 @@
-//! Servers at the other end of streams in memory, which a test tells what to do.
+//! Servers behind in-memory streams, which a test controls.
 
 use super::*;
 
-/// What the servers of an [`Ensemble`] do.
+/// State of the servers of an [`Ensemble`].
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) server: Server,
-    /// Every request that came, and on which connection.
+    /// Every request that the servers received, and its connection.
     pub(crate) seen: Vec<(usize, Frame)>,
-    /// How many bytes the client wrote at a time.
+    /// Length of each write of the client.
     pub(crate) writes: Vec<usize>,
     pub(crate) connections: usize,
     /// Connections are refused.
@@ -17,9 +17,9 @@ pub(crate) struct State {
     pub(crate) hangs: bool,
     pub(crate) unanswered: BTreeSet<i32>,
     pub(crate) refuses_auth: bool,
-    /// How many bytes are written at a time.
+    /// How many bytes the server writes at a time.
     pub(crate) piece: usize,
-    /// After so many more bytes to the client the connection is closed.
+    /// After this many more bytes to the client, the server closes the connection.
     pub(crate) budget: usize,
 }
 
@@ -65,12 +65,12 @@ impl Ensemble {
         self.state().seen.iter().map(|(_, frame)| frame.op).collect()
     }
 
-    /// Closes the connection there is.
+    /// Closes the current connection.
     pub(crate) fn cut(&self) {
         self.cut.notify_waiters();
     }
 
-    /// Closes the connection there is and waits for the next one.
+    /// Closes the current connection and waits for the next one.
     pub(crate) async fn cut_and_wait(&self, client: &Client) {
         let mut events = client.events();
         self.cut();
@@ -78,7 +78,7 @@ impl Ensemble {
         assert!(matches!(events.next().await, Some(SessionEvent::Reconnected { .. })));
     }
 
-    /// Waits until the servers have seen what the condition asks for.
+    /// Waits until the state of the servers meets the condition.
     pub(crate) async fn until(&self, condition: impl Fn(&State) -> bool) {
         let wait = async {
             loop {
@@ -188,7 +188,7 @@ impl Connector for Ensemble {
     }
 }
 
-/// A stream that takes down the length of each write.
+/// A stream that records the length of each write.
 pub(crate) struct Recorded {
     pub(crate) stream: DuplexStream,
     pub(crate) state: Arc<Mutex<State>>,

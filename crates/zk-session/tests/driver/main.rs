@@ -1,5 +1,5 @@
-//! The tokio driver and the typed client, over streams in memory and a clock that
-//! only moves when everybody waits for it.
+//! Tests of the tokio driver and the typed client, over in-memory streams and a paused clock that
+//! advances only when all tasks wait.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -38,7 +38,7 @@ use crate::server::{Frame, ID, Server};
 
 const T: Duration = Duration::from_secs(6);
 
-/// Every operation, its answer typed.
+/// Runs every operation, and checks its typed reply.
 async fn converse(client: &Client) {
     let created = client.create("/n/a", b"one", CreateMode::Ephemeral).await.unwrap();
     assert_eq!(created.path, "/n/a");
@@ -63,7 +63,7 @@ async fn converse(client: &Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_operation_and_a_clean_end() {
+async fn operations_succeed_and_close_ends_the_session() {
     let ensemble = Ensemble::new(&["/n"]);
     let client = ensemble.client().await;
     assert_eq!((client.session_id(), client.session_timeout()), (ID, T));
@@ -81,7 +81,7 @@ async fn every_operation_and_a_clean_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_writes_byte_by_byte_is_understood() {
+async fn replies_are_read_from_single_bytes() {
     let ensemble = Ensemble::new(&["/n"]);
     ensemble.state().piece = 1;
     let client = ensemble.client().await;
@@ -91,7 +91,7 @@ async fn a_server_that_writes_byte_by_byte_is_understood() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_answer_comes_whole() {
+async fn large_reply_is_read_completely() {
     let ensemble = Ensemble::new(&["/n"]);
     let client = ensemble.client().await;
     let data = vec![7; 500_000];
@@ -101,7 +101,7 @@ async fn a_large_answer_comes_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_larger_than_allowed_costs_the_connection() {
+async fn reply_over_frame_limit_fails_and_closes_the_connection() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a").frame_len_max(10_000);
     let client = config.connect_through(ensemble.clone()).await.unwrap();
@@ -140,12 +140,12 @@ async fn watches_fire_and_survive_a_reconnect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_dropped_is_forgotten() {
+async fn dropped_watch_is_not_rearmed_after_reconnect() {
     let ensemble = Ensemble::new(&["/a", "/b"]);
     let client = ensemble.client().await;
     let (_, dropped) = client.get_data_and_watch("/a").await.unwrap();
     let (_, _kept) = client.get_data_and_watch("/b").await.unwrap();
-    drop(client.get_data_and_watch("/a")); // before its answer has come
+    drop(client.get_data_and_watch("/a")); // before its reply arrives
     client.sync("/").await.unwrap();
     drop(dropped);
     ensemble.cut_and_wait(&client).await;
@@ -161,7 +161,7 @@ async fn a_watch_that_is_dropped_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_closes_in_the_middle_of_an_answer() {
+async fn connection_lost_within_a_reply_fails_pending_requests() {
     for budget in [1, 15, 30] {
         let ensemble = Ensemble::new(&["/n"]);
         let client = ensemble.client().await;
@@ -186,7 +186,7 @@ async fn a_server_that_closes_in_the_middle_of_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_session_in_time() {
+async fn connect_fails_when_its_timeout_has_passed() {
     let ensemble = Ensemble::new(&[]);
     let attempt = |ensemble: &Ensemble| {
         let config = ensemble.config("a,b").connect_timeout(Duration::from_secs(7));
@@ -210,7 +210,7 @@ async fn no_session_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_comes_up_late() {
+async fn request_waits_for_a_server_that_starts_late() {
     let ensemble = Ensemble::new(&["/n"]);
     ensemble.state().refuses = true;
     let client = ensemble.config("a,b,c").open_through(ensemble.clone()).unwrap();
@@ -225,7 +225,7 @@ async fn a_server_comes_up_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pending_dropped_before_there_is_a_connection_is_never_sent() {
+async fn pending_dropped_before_connect_is_never_sent() {
     let ensemble = Ensemble::new(&["/n"]);
     ensemble.state().hangs = true;
     let client = ensemble.config("a").open_through(ensemble.clone()).unwrap();
@@ -240,7 +240,7 @@ async fn a_pending_dropped_before_there_is_a_connection_is_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pending_dropped_later_is_carried_out() {
+async fn pending_dropped_while_connected_is_applied() {
     let ensemble = Ensemble::new(&["/n"]);
     let client = ensemble.client().await;
     drop(client.create("/n/a", b"", CreateMode::Persistent));
@@ -249,7 +249,7 @@ async fn a_pending_dropped_later_is_carried_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_session_ends_with_the_last_client() {
+async fn session_closes_when_last_client_is_dropped() {
     let ensemble = Ensemble::new(&["/n"]);
     let client = ensemble.client().await;
     let clone = client.clone();
@@ -257,13 +257,13 @@ async fn the_session_ends_with_the_last_client() {
     clone.sync("/").await.unwrap();
     let last = clone.create("/n/a", b"", CreateMode::Persistent);
     drop(clone);
-    last.await.unwrap(); // asked for before the end
+    last.await.unwrap(); // submitted before the close
     ensemble.until(|state| state.server.closed).await;
     assert_eq!(ensemble.ops(), [OpCode::Sync, OpCode::Create2, OpCode::CloseSession]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connect_that_is_dropped_ends_the_session_it_may_have_made() {
+async fn dropped_connect_closes_its_session() {
     let ensemble = Ensemble::new(&[]);
     let config = ensemble.config("a").auth("digest", "user:password");
     ensemble.state().unanswered.insert(OpCode::Auth.code());
@@ -275,7 +275,7 @@ async fn a_connect_that_is_dropped_ends_the_session_it_may_have_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn credentials_that_are_refused_are_told_by_connect() {
+async fn connect_fails_when_credentials_are_rejected() {
     let ensemble = Ensemble::new(&[]);
     ensemble.state().refuses_auth = true;
     let config = ensemble.config("a").auth("digest", "user:wrong");
@@ -286,7 +286,7 @@ async fn credentials_that_are_refused_are_told_by_connect() {
 }
 
 #[test]
-fn the_end_of_the_runtime_ends_what_is_pending() {
+fn runtime_shutdown_ends_pending_requests_and_watches() {
     let start = || {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let mut runtime = runtime;
@@ -319,7 +319,7 @@ fn the_end_of_the_runtime_ends_what_is_pending() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_made_together_leave_in_one_write() {
+async fn requests_submitted_together_are_sent_in_one_write() {
     let ensemble = Ensemble::new(&["/n"]);
     let client = ensemble.client().await;
     ensemble.state().writes.clear();
@@ -333,7 +333,7 @@ async fn requests_made_together_leave_in_one_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chroot_is_put_before_paths_and_taken_off_again() {
+async fn chroot_is_added_to_requests_and_removed_from_replies() {
     let ensemble = Ensemble::new(&["/app", "/app/n", "/apple"]);
     let config = ensemble.config("a:1,b:2/app");
     let client = config.connect_through(ensemble.clone()).await.unwrap();
@@ -350,7 +350,7 @@ async fn a_chroot_is_put_before_paths_and_taken_off_again() {
     client.delete("/n/a", None).await.unwrap();
     assert_eq!(watch.await.unwrap().path, "/n/a");
 
-    // A child of the root whose name is its number must be one of the chroot.
+    // A child of the root with only a number for a name must be a child of the chroot.
     let child = client.create("/", b"", CreateMode::PersistentSequential).await.unwrap();
     assert!(child.path.starts_with("/0000"), "{}", child.path);
     let full = format!("/app{}", child.path);
@@ -364,7 +364,7 @@ async fn a_chroot_is_put_before_paths_and_taken_off_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_path_is_refused_here_with_a_chroot_too() {
+async fn invalid_path_is_rejected_without_a_request() {
     for connect_string in ["a", "a/app"] {
         let ensemble = Ensemble::new(&["/app", "/apple"]);
         let config = ensemble.config(connect_string);
@@ -388,7 +388,7 @@ async fn what_is_no_path_is_refused_here_with_a_chroot_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_lost_at_its_deadline_though_pings_are_answered() {
+async fn lease_is_lost_at_its_deadline_despite_answered_pings() {
     let ensemble = Ensemble::new(&[]);
     let client = ensemble.client().await;
     ensemble.state().unanswered.insert(OpCode::Multi.code());
@@ -420,7 +420,7 @@ async fn a_lease_is_lost_at_its_deadline_though_pings_are_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_the_server_has_forgotten_is_over() {
+async fn expired_session_fails_requests_and_watches() {
     let ensemble = Ensemble::new(&["/n"]);
     let client = ensemble.client().await;
     let mut events = client.events();
@@ -441,7 +441,7 @@ async fn a_session_that_the_server_has_forgotten_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_any_server_the_session_ends_by_the_clock() {
+async fn session_expires_locally_without_any_server() {
     let ensemble = Ensemble::new(&["/n"]);
     let client = ensemble.client().await;
     client.sync("/").await.unwrap();
@@ -460,7 +460,7 @@ async fn without_any_server_the_session_ends_by_the_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_falls_silent_is_replaced() {
+async fn silent_connection_is_replaced() {
     let ensemble = Ensemble::new(&["/n"]);
     let client = ensemble.client().await;
     let began = now();
@@ -473,7 +473,7 @@ async fn a_connection_that_falls_silent_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_is_bounded_when_nobody_can_be_told() {
+async fn close_returns_at_its_timeout_without_a_server() {
     let ensemble = Ensemble::new(&["/n"]);
     let client = ensemble.client().await;
     ensemble.state().hangs = true;
@@ -487,16 +487,16 @@ async fn close_is_bounded_when_nobody_can_be_told() {
 }
 
 #[test]
-fn a_connect_string_that_names_no_server_is_refused() {
+fn invalid_connect_string_is_rejected() {
     for bad in ["", "a:x", "/x"] {
         let error = Config::new(bad).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::InvalidConnectString(_)));
     }
 }
 
-/// Whoever went on with such a path would watch, delete or believe in a node of others.
+/// A client that used such a path would watch, delete or rely on another client's node.
 #[tokio::test(start_paused = true)]
-async fn created_node_must_have_the_name_that_was_asked_for() {
+async fn create_fails_if_reply_names_another_node() {
     let ensemble = Ensemble::new(&["/n"]);
     let client = ensemble.client().await;
     let modes = [CreateMode::Ephemeral, CreateMode::EphemeralSequential];

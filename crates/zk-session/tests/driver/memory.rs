@@ -1,11 +1,11 @@
-//! What an idle session holds in memory, counted.
+//! Memory of an idle session, counted.
 
 use allocation_counter::measure;
 
 use super::*;
 
-/// A server at the other end of nothing: it answers in place, so that all that is counted
-/// belongs to the client.
+/// A server without a network. It answers in place, so that all memory that is counted belongs to
+/// the client.
 struct Echo {
     server: Server,
     input: BytesMut,
@@ -33,7 +33,7 @@ impl AsyncRead for Echo {
     ) -> Poll<io::Result<()>> {
         if self.output.is_empty() {
             self.output = BytesMut::new();
-            return Poll::Pending; // whatever comes is written by a write, which wakes
+            return Poll::Pending; // a write produces the next bytes, and wakes
         }
         let len = buffer.remaining().min(self.output.len());
         buffer.put_slice(&self.output.split_to(len));
@@ -72,11 +72,11 @@ impl AsyncWrite for Echo {
     }
 }
 
-/// Of a session, with its driver, its events and its share of the runtime.
+/// Of a session, including its driver, its events and its share of the runtime.
 const IDLE_BYTES_MAX: i64 = 24 * 1024;
 
 #[test]
-fn an_idle_session_is_small_even_after_a_burst() {
+fn idle_session_memory_is_bounded_after_a_burst() {
     const SESSIONS: i64 = 50;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -110,7 +110,7 @@ fn an_idle_session_is_small_even_after_a_burst() {
 }
 
 #[test]
-fn small_data_that_is_kept_does_not_keep_the_buffer_it_came_in() {
+fn small_node_data_does_not_keep_the_read_buffer() {
     const KEPT: i64 = 1000;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

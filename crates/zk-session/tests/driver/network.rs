@@ -1,10 +1,9 @@
-//! Networks that are not as they should be: names that are not known, attempts that fail, lines
-//! that take a few bytes at a time.
+//! Faulty networks: unknown names, failed attempts, and streams that carry a few bytes at a time.
 
 use super::*;
 use zk_session::RetryOn;
 
-/// A network whose streams are counted, and where a host is what its name says.
+/// A network that counts its streams. The name of a host decides how the host behaves.
 #[derive(Clone)]
 struct Named {
     ensemble: Ensemble,
@@ -12,11 +11,11 @@ struct Named {
     alive: Arc<()>,
     most_alive: Arc<Mutex<usize>>,
     tried: Arc<Mutex<Vec<String>>>,
-    /// How many bytes a stream has room for on the way to the server.
+    /// How many bytes a stream buffers on the way to the server.
     room: usize,
 }
 
-/// A stream that counts for as long as it exists.
+/// A stream that is counted while it exists.
 struct Counted {
     stream: DuplexStream,
     _alive: Arc<()>,
@@ -83,14 +82,14 @@ impl Connector for Named {
     }
 }
 
-/// Waits for the first bytes, answers them and closes.
+/// Waits for the first bytes, answers them and closes the connection.
 async fn answer_with(mut server: DuplexStream, answer: &'static [u8]) {
     let mut first = [0; 4];
     server.read_exact(&mut first).await.unwrap();
     server.write_all(answer).await.unwrap();
 }
 
-/// As a server does that is not ready, on a port for plaintext and TLS.
+/// Behaves like a server that is not ready, on a port for plaintext and TLS.
 async fn close_unless_tls_or_word(mut server: DuplexStream) {
     let mut first = [0; 4];
     server.read_exact(&mut first).await.unwrap();
@@ -102,7 +101,8 @@ async fn close_unless_tls_or_word(mut server: DuplexStream) {
     }
 }
 
-/// As Netty does that expects TLS: what is none is closed without a word.
+/// Behaves like Netty with TLS: it closes a connection without a reply if the first bytes are not
+/// TLS.
 async fn close_unless_tls(mut server: DuplexStream) {
     let mut first = [0; 5];
     server.read_exact(&mut first).await.unwrap();
@@ -141,9 +141,9 @@ impl AsyncWrite for Counted {
     }
 }
 
-/// ZOOKEEPER-1576: one bad name among the servers.
+/// ZOOKEEPER-1576: one of the servers has an unknown name.
 #[tokio::test(start_paused = true)]
-async fn a_name_that_nobody_knows_costs_no_session() {
+async fn unknown_host_name_is_skipped() {
     for seed in 0..10 {
         let network = Named::new(&Ensemble::new(&["/n"]));
         let config = Config::new("unknown-1,unknown-2,good").unwrap().session_timeout(T).seed(seed);
@@ -160,9 +160,9 @@ async fn a_name_that_nobody_knows_costs_no_session() {
     assert!(error.to_string().contains("could not be looked up"), "{error}");
 }
 
-/// ZOOKEEPER-1174, -3112, -4736: each attempt that fails, however it does, gives back its socket.
+/// ZOOKEEPER-1174, -3112, -4736: each failed attempt closes its socket, for every kind of failure.
 #[tokio::test(start_paused = true)]
-async fn no_stream_is_left_by_attempts_that_fail() {
+async fn failed_attempts_leave_no_stream_open() {
     let network = Named::new(&Ensemble::new(&["/n"]));
     let hosts = "unknown,refuses,hangs,silent,closes";
     let config = Config::new(hosts).unwrap().session_timeout(T).seed(3);
@@ -170,14 +170,14 @@ async fn no_stream_is_left_by_attempts_that_fail() {
     let tried = || network.tried.lock().unwrap().len();
     let many = async {
         while tried() < 200 {
-            // reason: the clock is stopped; this lets the attempts go on
+            // reason: the clock is paused; this lets the attempts continue
             tokio::time::sleep(T).await;
         }
     };
     tokio::time::timeout(1000 * T, many).await.expect("it has stopped trying");
     let names: BTreeSet<String> = network.tried.lock().unwrap().iter().cloned().collect();
     assert_eq!(names.len(), 5, "{names:?}");
-    // The test's, the driver's, and that of the one attempt.
+    // One of the test, one of the driver, and one of the current attempt.
     assert!(*network.most_alive.lock().unwrap() <= 3, "{:?}", network.most_alive);
     client.close().await;
     drop(client);
@@ -185,9 +185,9 @@ async fn no_stream_is_left_by_attempts_that_fail() {
     assert_eq!(network.alive(), 1, "with the session everything goes");
 }
 
-/// A few bytes at a time, in the middle of frames and behind each other's back.
+/// The stream carries a few bytes at a time, and splits frames.
 #[tokio::test(start_paused = true)]
-async fn a_line_with_room_for_a_few_bytes_carries_everything() {
+async fn operations_succeed_over_a_stream_with_a_tiny_buffer() {
     for room in [1, 3, 50] {
         let network = Named { room, ..Named::new(&Ensemble::new(&["/n"])) };
         let config = Config::new("good").unwrap().session_timeout(T).seed(3);
@@ -205,9 +205,10 @@ async fn a_line_with_room_for_a_few_bytes_carries_everything() {
     }
 }
 
-/// More than the driver is given at a time: it comes whole, in order, and is told truly.
+/// The client has more to write than the driver gets at a time. The server receives all of it, in
+/// order, and each caller gets the true outcome.
 #[tokio::test(start_paused = true)]
-async fn megabytes_are_written_part_by_part_and_in_order() {
+async fn bulk_writes_arrive_in_order_with_true_outcomes() {
     let network = Named { room: 10_000, ..Named::new(&Ensemble::new(&["/n"])) };
     let config = Config::new("good").unwrap().session_timeout(T).seed(3);
     let client = config.connect_through(network.clone()).await.unwrap();
@@ -230,7 +231,8 @@ async fn megabytes_are_written_part_by_part_and_in_order() {
     };
     assert!(made.into_iter().eq((0..100).map(path)));
 
-    // Cut in the middle: what the server has not got, it has not carried out.
+    // The connection is cut in the middle. The server has not applied the requests that it has not
+    // received.
     let cut = |n: usize| client.create(&path(200 + n), &data, CreateMode::Persistent);
     let many: Vec<_> = (0..100).map(cut).collect();
     network.ensemble.until(|state| state.server.nodes.contains_key("/n/210")).await;
@@ -275,7 +277,7 @@ async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
 
 /// `client.portUnification`: the server may be waiting for its quorum.
 #[tokio::test(start_paused = true)]
-async fn connect_waits_for_a_server_with_one_port_for_plaintext_and_tls() {
+async fn connect_waits_for_server_with_port_unification() {
     let network = Named::new(&Ensemble::new(&[]));
     let began = now();
     let error = Config::new("both").unwrap().connect_through(network).await.unwrap_err();
@@ -285,7 +287,7 @@ async fn connect_waits_for_a_server_with_one_port_for_plaintext_and_tls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connect_goes_on_beside_a_server_of_another_protocol() {
+async fn connect_skips_servers_of_other_protocols() {
     for seed in 0..8 {
         let network = Named::new(&Ensemble::new(&[]));
         let config = Config::new("tls,http,good").unwrap().seed(seed);
@@ -296,7 +298,7 @@ async fn connect_goes_on_beside_a_server_of_another_protocol() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connect_gives_up_on_servers_that_refuse_within_the_bound() {
+async fn connect_stops_at_refused_timeout_if_all_servers_refuse() {
     let elapsed = async |hosts: &str, bound: Option<Duration>| {
         let config = Config::new(hosts).unwrap();
         let config = match bound {

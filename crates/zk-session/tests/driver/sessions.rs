@@ -1,4 +1,4 @@
-//! One session after another: resumed by another client, or opened by a manager.
+//! Consecutive sessions: resumed by another client, or opened by a manager.
 
 use zk_session::limits::NEXT_SESSION_PAUSE_MAX;
 use zk_session::{RetryOn, RetryPolicy, SessionChange, SessionCredentials, SessionManager};
@@ -34,7 +34,7 @@ async fn manager_opens_the_next_session_after_an_expiry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn manager_opens_the_next_session_after_too_much_clean_up() {
+async fn manager_opens_the_next_session_after_clean_up_overflow() {
     for is_closed in [false, true] {
         let ensemble = Ensemble::new(&["/n"]);
         let config = ensemble.config("a");
@@ -88,7 +88,7 @@ async fn manager_stops_when_its_client_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn manager_retries_without_end_while_no_server_gives_a_session() {
+async fn manager_retries_without_end_while_servers_refuse() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a");
     let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
@@ -123,12 +123,12 @@ async fn manager_pauses_when_sessions_end_early() {
         ensemble.cut();
         client.wait_for_end().await;
     }
-    // The pauses double up to ten seconds each, of which chance takes up to half.
+    // The pauses double up to ten seconds each; the random part shortens each by up to half.
     assert!(now() - begun > 20 * NEXT_SESSION_PAUSE_MAX / 2, "{:?}", now() - begun);
 }
 
 #[tokio::test(start_paused = true)]
-async fn manager_gives_up_as_its_policy_says() {
+async fn manager_stops_when_its_attempts_are_used_up() {
     let ensemble = Ensemble::new(&["/n"]);
     let policy = RetryPolicy::fixed(T / 100).attempts(3);
     let config = ensemble.config("a").next_session_policy(policy);
@@ -157,7 +157,7 @@ fn manager_stops_when_its_runtime_is_shut_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn session_is_closed_with_the_last_handle_on_its_manager() {
+async fn session_closes_when_last_manager_handle_is_dropped() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a");
     let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
@@ -170,7 +170,7 @@ async fn session_is_closed_with_the_last_handle_on_its_manager() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_left_and_taken_over() {
+async fn detached_session_is_resumed_by_another_client() {
     let ensemble = Ensemble::new(&["/n"]);
     let first = ensemble.client().await;
     let mut events = first.events();
@@ -188,7 +188,7 @@ async fn a_session_is_left_and_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_could_not_be_reached_is_left_alone() {
+async fn failed_resume_does_not_close_the_session() {
     let ensemble = Ensemble::new(&["/n"]);
     ensemble.state().hangs = true;
     let session = SessionCredentials::new(ID, *server::PASSWORD, 7);

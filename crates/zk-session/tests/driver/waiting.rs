@@ -1,4 +1,4 @@
-//! How long callers wait, and what they learn at the end.
+//! How long callers wait, and which outcome they get at the end.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::*;
 use zk_session::RetryOn;
 
 #[tokio::test(start_paused = true)]
-async fn a_request_waits_as_long_as_its_handle_says() {
+async fn within_replaces_the_request_timeout() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a").request_timeout(Duration::from_secs(2));
     let client = config.connect_through(ensemble.clone()).await.unwrap();
@@ -36,7 +36,7 @@ async fn a_request_waits_as_long_as_its_handle_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_dropped_while_it_waits_is_taken_back() {
+async fn request_dropped_while_queued_is_withdrawn() {
     let ensemble = Ensemble::new(&["/n"]);
     ensemble.state().hangs = true;
     let client = ensemble.config("a").open_through(ensemble.clone()).unwrap();
@@ -53,8 +53,8 @@ async fn a_request_that_is_dropped_while_it_waits_is_taken_back() {
     assert_eq!(asked, 1);
 }
 
-/// A server whose answer to the first request arrives in the moment in which the second
-/// one cannot be written.
+/// A server whose reply to the first request arrives at the time when the write of the second
+/// request fails.
 #[derive(Clone, Default)]
 struct LastWords {
     to_client: VecDeque<u8>,
@@ -83,7 +83,7 @@ impl AsyncRead for LastWords {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.to_client.is_empty() {
-            return Poll::Pending; // whatever comes is written by a write that wakes
+            return Poll::Pending; // a write produces the next bytes, and wakes
         }
         let len = buffer.remaining().min(self.to_client.len());
         let bytes: Vec<u8> = self.to_client.drain(..len).collect();
@@ -129,14 +129,14 @@ impl AsyncWrite for LastWords {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_fails_hides_no_answer_that_was_there() {
+async fn failed_write_does_not_hide_a_received_reply() {
     let server = Arc::new(Mutex::new(Server::new(6000).with(&["/n"])));
     let connector = LastWords { server: Some(server), ..LastWords::default() };
     let config = Config::new("a").unwrap().session_timeout(T).seed(1);
     let client = config.connect_through(connector).await.unwrap();
     let first = client.set_data("/n", b"one", None);
     for _ in 0..10 {
-        tokio::task::yield_now().await; // the first one is written
+        tokio::task::yield_now().await; // the first request is written
     }
     let second = client.set_data("/n", b"two", None);
     first.await.unwrap();
@@ -147,7 +147,7 @@ async fn a_write_that_fails_hides_no_answer_that_was_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn guaranteed_delete_is_waited_for_within_the_bound_and_goes_on() {
+async fn guaranteed_delete_continues_after_its_timeout() {
     let ensemble = Ensemble::new(&["/n", "/n/a", "/n/b"]);
     let client = ensemble.client().await;
     ensemble.state().unanswered = BTreeSet::from([OpCode::Delete.code()]);
@@ -157,7 +157,7 @@ async fn guaranteed_delete_is_waited_for_within_the_bound_and_goes_on() {
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::Unknown));
     assert_eq!(now() - began, second);
 
-    // Without one, whoever waits does so over connections, until a server answers.
+    // Without a timeout, the caller waits over reconnects until a server answers.
     let without_bound = tokio::spawn(client.delete_guaranteed("/n/b"));
     ensemble.until(|state| state.connections > 2).await;
     assert!(!without_bound.is_finished());

@@ -1,4 +1,4 @@
-//! Who may do what, and who one is.
+//! Access control lists, and the identities of the client.
 
 use bytes::Bytes;
 use proto::{Acl, AclReply, ClientInfo, GetAcl, SetAcl, Stat, WhoAmI, WhoAmIReply};
@@ -7,13 +7,13 @@ use crate::client::Client;
 use crate::client::pending::{Pending, decode, decode_read};
 use crate::driver::now;
 
-/// A node's access control list.
+/// Access control list of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAcl {
-    /// The list. To who may not administrate the node, servers show `x` for the hash of
-    /// a digest.
+    /// The list. Without the permission to administrate the node, a client gets `x` in place of the
+    /// hash of a digest.
     pub acl: Vec<Acl>,
-    /// The node's Stat; `aversion` counts the changes of the list.
+    /// Stat of the node. `aversion` counts the changes of the list.
     pub stat: Stat,
 }
 
@@ -32,15 +32,17 @@ pub struct NodeAcl {
 /// # }
 /// ```
 impl Client {
-    /// Adds credentials to the session, on this connection and all later ones:
-    /// scheme `digest` with `user:password`, or any that the servers know. If the
-    /// server does not accept them the session ends with `AuthFailed`.
+    /// Adds credentials to the session, on this connection and all later ones.
+    ///
+    /// The scheme is `digest`, with `user:password`, or any other scheme that the servers support.
+    /// If the server rejects the credentials, the session ends with `AuthFailed`.
     ///
     /// # Errors
-    /// [`ErrorKind::SessionEnded`](crate::ErrorKind::SessionEnded);
-    /// [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached) for too many different
-    /// ones. After [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) they are still
-    /// presented.
+    /// * [`ErrorKind::SessionEnded`](crate::ErrorKind::SessionEnded).
+    /// * [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached) for too many different
+    ///   credentials.
+    /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut); the session still presents the
+    ///   credentials.
     pub fn add_auth(&self, scheme: &str, auth: impl Into<Bytes>) -> Pending<()> {
         let ask = self.ask("addAuth", scheme, |result, _| decode(result));
         let auth = auth.into();
@@ -49,11 +51,10 @@ impl Client {
         })
     }
 
-    /// Reads a node's access control list. It takes the permission to read or to
-    /// administrate.
+    /// Reads a node's access control list. It needs the permission to read or to administrate.
     ///
     /// # Errors
-    /// The server declines with `NoNode`, `NoAuth`.
+    /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_acl(&self, path: &str) -> Pending<NodeAcl> {
         let full = self.full(path);
         let ask = self.ask("getACL", path, |result, _| {
@@ -62,14 +63,16 @@ impl Client {
         self.checked(ask, &GetAcl { path: full })
     }
 
-    /// Replaces a node's access control list, if it has been replaced `aversion` times
-    /// so far ([`Stat::aversion`], not the version of the data); `None` for any. No watch
-    /// fires. It takes the permission to administrate.
+    /// Replaces a node's access control list, if it has been replaced `aversion` times so far;
+    /// `None` for any.
+    ///
+    /// `aversion` is [`Stat::aversion`], not the version of the data. No watch fires. The call
+    /// needs the permission to administrate.
     ///
     /// # Errors
-    /// The server declines with `InvalidACL` (an empty list, a scheme it does not know, an
-    /// id that is none of its scheme, [`Acl::auth`] from who has proved nothing),
-    /// `NoNode`, `NoAuth`, `BadVersion`.
+    /// The server can reject the request with `NoNode`, `NoAuth`, `BadVersion`, or `InvalidACL`.
+    /// `InvalidACL` stands for an empty list, an unknown scheme, an id that does not fit its
+    /// scheme, and for [`Acl::auth`] from a client without credentials.
     pub fn set_acl(&self, path: &str, acl: &[Acl], aversion: Option<i32>) -> Pending<Stat> {
         let full = self.full(path);
         let ask = self.ask("setACL", path, |result, _| decode(result));
@@ -77,12 +80,14 @@ impl Client {
         self.checked(ask, &SetAcl { path, acl, aversion: aversion.unwrap_or(-1) })
     }
 
-    /// Asks who this client is to the server it is connected to: its address, and what
-    /// it has proved, in no order. Servers know this since 3.7.0; an older one declines
-    /// with `Unimplemented` and closes the connection, but not the session.
+    /// Returns the identities that the connected server has for this client: its address and its
+    /// credentials, unsorted.
+    ///
+    /// Servers support this request since 3.7.0. An older server rejects it with `Unimplemented`
+    /// and closes the connection, but not the session.
     ///
     /// # Errors
-    /// The server declines with `Unimplemented`.
+    /// The server can reject the request with `Unimplemented`.
     pub fn who_am_i(&self) -> Pending<Vec<ClientInfo>> {
         let ask = self.ask("whoAmI on", "/", |result, _| {
             decode_read(result).map(|WhoAmIReply { identities }| identities)

@@ -1,4 +1,4 @@
-//! Guaranteed deletes, over as many connections as they take.
+//! Guaranteed deletes, which are repeated over reconnects.
 
 use proto::ErrorCode;
 
@@ -10,27 +10,28 @@ use zk_session_core::ErrorKind;
 use zk_session_core::{Failure, Reply};
 
 impl Client {
-    /// Deletes a node, guaranteed, as in Curator: from the moment of the call, and whether or not
-    /// anybody waits for the answer, the delete is repeated over reconnects until
-    /// a server has answered it, or the session has ended. Meant for nodes whose
-    /// names are never used again, since it deletes whatever bears the name.
+    /// Deletes a node, guaranteed, as in Curator.
     ///
-    /// If no server answers, nothing but the end of the session bounds the delete. Bound the waiting
-    /// with [`within`](Self::within) or
-    /// [`Config::request_timeout`](crate::Config::request_timeout): it ends with
-    /// [`ErrorKind::TimedOut`] and [`Outcome::Unknown`](crate::Outcome::Unknown), and the delete
-    /// continues.
+    /// From the call on, the session repeats the delete over reconnects until a server has answered
+    /// it or the session has ended, even if the future is dropped. Use it for nodes with names that
+    /// are never used again, because it deletes any node with the name.
     ///
-    /// Answers false if the node was gone already: somebody else has deleted it. One
-    /// that is only found gone when the delete is repeated counts as deleted by it.
+    /// If no server answers, only the end of the session bounds the delete. Bound the wait with
+    /// [`within`](Self::within) or [`Config::request_timeout`](crate::Config::request_timeout): it
+    /// ends with [`ErrorKind::TimedOut`] and [`Outcome::Unknown`](crate::Outcome::Unknown), and the
+    /// delete continues.
+    ///
+    /// Returns false if the node did not exist: another client has deleted it. If only a repeated
+    /// delete finds no node, it counts as deleted by this one.
     ///
     /// If [`CHORES_MAX`](crate::limits::CHORES_MAX) deletes are pending, this one waits in the
     /// [backlog](crate::SessionEvent::CleanUpBacklog). The caller gets [`ErrorKind::LimitReached`]
     /// with [`Outcome::Unknown`](crate::Outcome::Unknown) at once, and the node is deleted later.
     ///
     /// # Errors
-    /// The server declines with `NotEmpty`, `NoAuth`; the session ends, and takes
-    /// the node along if it is an ephemeral of its own.
+    /// * The server can reject the request with `NotEmpty` or `NoAuth`.
+    /// * [`ErrorKind::SessionEnded`] if the session ends first. An ephemeral node of this session
+    ///   is then deleted with the session.
     pub fn delete_guaranteed(&self, path: &str) -> Pending<bool> {
         let full = self.full_doomed(path);
         let ask = self.ask("delete", path, finish_delete_guaranteed);
@@ -42,14 +43,17 @@ impl Client {
         })
     }
 
-    /// As [`delete_guaranteed`](Self::delete_guaranteed), for every child of
-    /// `parent` whose name starts with `prefix`, and without an answer: what a
-    /// create may have left of which nobody will see the answer. A refusal is told
-    /// as [`SessionEvent::CleanUpFailed`](crate::SessionEvent::CleanUpFailed).
+    /// Deletes every child of `parent` whose name starts with `prefix`, guaranteed and without a
+    /// reply.
+    ///
+    /// It deletes the node that a protected create may have left, when no caller will get the reply
+    /// to that create. The session reports a rejected delete as
+    /// [`SessionEvent::CleanUpFailed`](crate::SessionEvent::CleanUpFailed). See
+    /// [`delete_guaranteed`](Self::delete_guaranteed).
     pub fn delete_protected_guaranteed(&self, parent: &str, prefix: &str) {
         let full = self.full(parent);
-        // An error means that the session is over, and its ephemerals with it, or that the path is
-        // longer than a create could have had.
+        // An error means that the session is over, and its ephemeral nodes with it, or that the
+        // path is longer than that of any create.
         drop(self.shared().lock().delete_protected_guaranteed(now(), &full, prefix));
         self.shared().wake();
     }

@@ -1,4 +1,4 @@
-//! The servers of the ensemble: who they are, and changing that.
+//! The servers of the ensemble: reading and changing the configuration.
 
 use std::borrow::Cow;
 
@@ -8,18 +8,18 @@ use crate::client::Client;
 use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode_read};
 use zk_session_core::{Failure, Reply, WatchKind};
 
-/// The configuration of an ensemble, as its servers keep it in `/zookeeper/config`.
+/// Configuration of an ensemble, as its servers keep it in `/zookeeper/config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnsembleConfig {
-    /// The text as it is.
+    /// The unparsed text.
     pub text: String,
-    /// The Stat of the node that holds it, whose version says nothing.
+    /// Stat of the node `/zookeeper/config`. Its data version has no meaning.
     pub stat: Stat,
-    /// Grows with each change; what [`Client::reconfig`] compares. 0 if the text says none,
-    /// as that of a server that runs alone.
+    /// Version of the configuration, which grows with each change; [`Client::reconfig`] compares
+    /// it. It is 0 if the text has none, as on a standalone server.
     pub version: i64,
-    /// The servers; none if the server runs alone. A line that is not understood is
-    /// left out, and still in the text.
+    /// The servers. The list is empty for a standalone server. It leaves out lines that cannot be
+    /// parsed, which are still in the text.
     pub members: Vec<Member>,
 }
 
@@ -28,17 +28,18 @@ pub struct EnsembleConfig {
 pub struct Member {
     /// The id, as in the server's `myid`.
     pub id: u64,
-    /// Where the other servers reach it: `host:port:port`; several such separated by `|`.
+    /// Address for the other servers: `host:port:port`. Several addresses are separated by `|`.
     pub peer_address: String,
-    /// True if it has no vote.
+    /// True if the server is an observer, which does not vote.
     pub is_observer: bool,
-    /// Where clients reach it, `host:port`, if the configuration says so.
+    /// Address for clients, `host:port`, if the configuration has one.
     pub client_address: Option<String>,
 }
 
 impl EnsembleConfig {
-    /// The servers as [`Client::update_servers`] takes them; `None` if no member says
-    /// where clients reach it.
+    /// Returns the servers as a connect string for [`Client::update_servers`].
+    ///
+    /// Returns `None` if no member has an address for clients.
     #[must_use]
     pub fn connect_string(&self) -> Option<String> {
         let addresses = self.members.iter().filter_map(|it| it.client_address.as_deref());
@@ -55,7 +56,7 @@ impl EnsembleConfig {
 }
 
 impl Member {
-    /// `server.<id>=<host>:<port>:<port>[:<role>][;[<host>:]<port>]`
+    /// Parses `server.<id>=<host>:<port>:<port>[:<role>][;[<host>:]<port>]`.
     fn parse(line: &str) -> Option<Self> {
         let (id, spec) = line.trim().strip_prefix("server.")?.split_once('=')?;
         let (peer, client) = match spec.split_once(';') {
@@ -76,7 +77,8 @@ impl Member {
     }
 }
 
-/// A server that listens to clients everywhere is reached where its peers reach it.
+/// Returns the address for clients. A server that listens on all interfaces is reachable at the
+/// address for its peers.
 fn client_address(client: &str, peer_address: &str) -> Option<String> {
     let (host, port) = client.rsplit_once(':').unwrap_or(("", client));
     let is_anywhere = ["", "0.0.0.0", "[::]", "[0:0:0:0:0:0:0:0]"].contains(&host);
@@ -89,7 +91,7 @@ fn client_address(client: &str, peer_address: &str) -> Option<String> {
 
 /// # The ensemble
 ///
-/// Its configuration is at `/zookeeper/config`, whatever the chroot.
+/// The configuration is in `/zookeeper/config`. A chroot does not change this path.
 ///
 /// ```no_run
 /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
@@ -104,33 +106,37 @@ impl Client {
     /// Reads the configuration of the ensemble.
     ///
     /// # Errors
-    /// The server declines with `NoAuth`.
+    /// The server can reject the request with `NoAuth`.
     pub fn get_config(&self) -> Pending<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: false };
         self.request(ask("getConfig"), &request)
     }
 
-    /// As [`get_config`](Self::get_config), with a watch that fires when the
-    /// configuration changes. The event's path is that of the node, `/zookeeper/config`.
+    /// Reads the configuration like [`get_config`](Self::get_config), and sets a watch that fires
+    /// when the configuration changes. The path of the event is `/zookeeper/config`.
     ///
     /// # Errors
-    /// As [`get_config`](Self::get_config); there is no watch then.
+    /// Returns the errors of [`get_config`](Self::get_config); no watch is set then.
     pub fn get_config_and_watch(&self) -> PendingWatch<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: true };
         self.watched(ask("getConfig"), &request, WatchKind::Data)
     }
 
-    /// Changes members of the ensemble, and gives the new configuration. `joining` are
-    /// servers to add or to change, each as
-    /// `server.<id>=<host>:<port>:<port>[:<role>];<client port>`; `leaving` are ids, of
-    /// which those that are not there are passed over. With a version the configuration
-    /// must still be that one ([`EnsembleConfig::version`]).
+    /// Changes members of the ensemble, and returns the new configuration.
+    ///
+    /// `joining` has the servers to add or to change, each as
+    /// `server.<id>=<host>:<port>:<port>[:<role>];<client port>`. `leaving` has the ids of the
+    /// servers to remove; unknown ids are ignored. With a version, the change applies only to that
+    /// configuration ([`EnsembleConfig::version`]).
     ///
     /// # Errors
-    /// The server declines with `ReconfigDisabled` (as shipped, it is), `Unimplemented`
-    /// (it runs alone), `NoAuth` (about writing `/zookeeper/config`), `BadVersion`,
-    /// `BadArguments` (what a server is written as), `ReconfigInProgress`,
-    /// `NewConfigNoQuorum`.
+    /// The server can reject the request with:
+    ///
+    /// * `ReconfigDisabled`, unless reconfiguration is enabled (by default, it is not).
+    /// * `Unimplemented`, if it is a standalone server.
+    /// * `NoAuth`, without the permission to write `/zookeeper/config`.
+    /// * `BadArguments`, if it cannot parse an entry of `joining`.
+    /// * `BadVersion`, `ReconfigInProgress` or `NewConfigNoQuorum`.
     pub fn reconfig(
         &self,
         joining: &[&str],
@@ -144,25 +150,25 @@ impl Client {
         self.request(ask("reconfig"), &request)
     }
 
-    /// As [`reconfig`](Self::reconfig), with the whole list of servers that there are to
-    /// be.
+    /// Replaces the whole list of servers; otherwise like [`reconfig`](Self::reconfig).
     ///
     /// # Errors
-    /// As [`reconfig`](Self::reconfig).
+    /// Returns the errors of [`reconfig`](Self::reconfig).
     pub fn reconfig_members(
         &self,
         members: &[&str],
         from_version: Option<i64>,
     ) -> Pending<EnsembleConfig> {
         let from_config = from_version.unwrap_or(Reconfig::ANY_CONFIG);
-        // An empty list is for the server to decline: left out, nothing would be changed.
+        // An empty list is sent, for the server to reject: without a list, the request would change
+        // nothing.
         let new_members = Some(members.join(",").into());
         let request = Reconfig { joining: None, leaving: None, new_members, from_config };
         self.request(ask("reconfig"), &request)
     }
 }
 
-/// Servers do not know of chroots there.
+/// The chroot does not apply to this path.
 fn ask(operation: &'static str) -> Ask<EnsembleConfig> {
     Ask { operation, path: CONFIG_PATH.to_owned(), chroot_len: 0, finish: Finish::Plain(finish) }
 }
@@ -185,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_is_read_as_servers_write_it() {
+    fn ensemble_config_parses_the_text_of_servers() {
         let text = "server.1=10.0.0.1:2888:3888:participant;0.0.0.0:2181\n\
                     server.2=zk2:2888:3888|zk2b:2889:3889:observer;2182\n\
                     server.3=[fe80::3]:2888:3888:participant;[::]:2183\n\
@@ -205,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_runs_alone_has_none() {
+    fn ensemble_config_of_standalone_server_is_empty() {
         for text in ["", "server.\nversion=\n=;", "server.1=;"] {
             let config = EnsembleConfig::parse(text.into(), Stat::default());
             assert_eq!((config.version, config.members.as_slice()), (0, &[][..]), "{text}");

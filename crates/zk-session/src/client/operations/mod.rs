@@ -1,10 +1,14 @@
-//! The operations, typed. Each sends its request when it is called.
+//! The typed operations. Each sends its request when it is called.
 //!
-//! Here is what they share: how a path becomes the server's, and how a request is
-//! handed to the session. [`nodes`] are the plain operations, [`acl`] says who may do
-//! them and who one is, [`quorum`] asks more than one server, [`cleanup`] are the
-//! guaranteed deletes, [`subtree`] looks at many nodes at once, [`ensemble`] is about the
-//! servers themselves.
+//! This module has their common parts: how a path becomes a path of the server, and how a request
+//! is submitted to the session. The operations are in the submodules:
+//!
+//! * [`nodes`]: basic operations on one node.
+//! * [`acl`]: access control lists and identities.
+//! * [`quorum`]: requests that involve more than one server.
+//! * [`cleanup`]: guaranteed deletes.
+//! * [`subtree`]: requests about many nodes.
+//! * [`ensemble`]: the configuration of the ensemble.
 
 mod acl;
 mod cleanup;
@@ -30,19 +34,19 @@ use zk_session_core::{ErrorKind, Outcome};
 use zk_session_core::{Failure, Reply, Session, Ticket, Waiter, WatchKind};
 
 impl Client {
-    /// The path as the server knows it.
+    /// Returns the path as the server knows it.
     pub(super) fn full<'a>(&self, path: &'a str) -> Cow<'a, str> {
         match (&*self.chroot, path) {
             ("", path) => path.into(),
             (chroot, "/") => chroot.to_owned().into(),
             (chroot, path) if path.starts_with('/') => [chroot, path].concat().into(),
-            // Not a path, and must not become one by what is put in front of it.
+            // An invalid path must not become valid because of the chroot in front of it.
             (_, path) => path.into(),
         }
     }
 
-    /// The path of a new node as the server knows it. The number of a sequential
-    /// child of the root makes its name, and must not end up in the chroot's.
+    /// Returns the path of a new node as the server knows it. The name of a sequential child of the
+    /// root is only its number, which must not become part of the chroot's name.
     pub(super) fn full_new<'a>(&self, path: &'a str, sequential: bool) -> Cow<'a, str> {
         match (sequential, path) {
             (true, "/") => [&*self.chroot, path].concat().into(),
@@ -50,8 +54,8 @@ impl Client {
         }
     }
 
-    /// The path of a node to delete as the server knows it. A root cannot be deleted,
-    /// and that of a chroot is none the less one; the server says so.
+    /// Returns the path of a node to delete as the server knows it. The root of a chroot cannot be
+    /// deleted, like any root, so it is sent as `/` and the server rejects it.
     pub(super) fn full_doomed<'a>(&self, path: &'a str) -> Cow<'a, str> {
         match path {
             "/" => path.into(),
@@ -59,8 +63,8 @@ impl Client {
         }
     }
 
-    /// Asks for a node to be created: the path that is sent, if not `path`, is what the answer has to
-    /// name.
+    /// Prepares a create. `sent` is the path that is sent, if it differs from `path`; the reply
+    /// must name that path.
     pub(super) fn ask_to_create(
         &self,
         path: &str,
@@ -96,7 +100,7 @@ impl Client {
         }
     }
 
-    /// Sends a request about the node that is asked about, if its path can be one.
+    /// Sends a request about the node of `ask`, if its path is valid.
     fn checked<T, R: Request>(&self, ask: Ask<T>, request: &R) -> Pending<T> {
         match check(&ask.path) {
             Ok(()) => self.request(ask, request),
@@ -137,14 +141,15 @@ impl Client {
     }
 }
 
-/// The server checks some paths only after it has taken a transaction number for
-/// the request, and others not at all; so they are checked here, all of them, as the
-/// caller gives them: the chroot in front has been checked by itself.
+/// Checks a path as the caller gives it; the chroot was checked before. The server checks some
+/// paths only after it has used a transaction number for the request, and does not check others at
+/// all.
 pub(super) fn check(path: &str) -> Result<(), Failure> {
     proto::validate_path(path).map_err(|error| (ErrorKind::InvalidPath(error), Outcome::NotApplied))
 }
 
-/// The server appends digits to a sequential node's name before it looks.
+/// Checks the path of a new node. The server appends digits to the name of a sequential node before
+/// it checks the path.
 pub(super) fn check_new(path: &str, sequential: bool) -> Result<(), Failure> {
     if !sequential {
         return check(path);

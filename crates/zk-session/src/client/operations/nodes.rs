@@ -1,4 +1,4 @@
-//! The plain operations on one node.
+//! Basic operations on one node.
 
 use bytes::Bytes;
 use proto::{
@@ -13,29 +13,30 @@ use crate::limits::DATA_COPIED_MAX;
 use zk_session_core::{ErrorKind, Outcome};
 use zk_session_core::{Failure, Reply, WatchKind};
 
-/// A node that was created.
+/// Result of a create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
-    /// Its path, with the sequence number if it has one.
+    /// Path of the node, with the sequence number if it has one.
     pub path: String,
-    /// Its Stat; `czxid` is a number that only ever grows over the ensemble's life.
+    /// Stat of the node. Its `czxid` only grows over the life of the ensemble.
     pub stat: Stat,
 }
 
-/// A node's data.
+/// Data of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeData {
-    /// The data. Null and empty are different. More than
-    /// [`DATA_COPIED_MAX`](crate::limits::DATA_COPIED_MAX) bytes are a slice of what was
-    /// read from the connection, and keep that for as long as they live.
+    /// The data. Null and empty are different.
+    ///
+    /// More than [`DATA_COPIED_MAX`](crate::limits::DATA_COPIED_MAX) bytes are a slice of the
+    /// buffer that was read from the connection, and keep that buffer in memory.
     pub data: Option<Bytes>,
-    /// The node's Stat.
+    /// Stat of the node.
     pub stat: Stat,
 }
 
 impl NodeData {
     pub(in crate::client) fn new(data: Option<Bytes>, stat: Stat) -> Self {
-        // Who keeps ten bytes must not keep the buffer they came in.
+        // A caller that keeps ten bytes must not keep the whole read buffer.
         let data = data.map(|data| match data.len() <= DATA_COPIED_MAX {
             true => Bytes::copy_from_slice(&data),
             false => data,
@@ -44,41 +45,46 @@ impl NodeData {
     }
 }
 
-/// A node's children.
+/// Children of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Children {
-    /// Their names, unsorted, still in the received frame.
+    /// Names of the children, unsorted, still in the received frame.
     pub names: ChildList,
-    /// The Stat of the node itself.
+    /// Stat of the node itself.
     pub stat: Stat,
 }
 
 /// # Operations
 ///
-/// The errors that any operation may end with: [`ErrorKind::InvalidPath`],
-/// [`ErrorKind::TooLarge`] and [`ErrorKind::LimitReached`] before anything is
-/// sent; [`ErrorKind::ConnectionLost`] when the answer did not come;
-/// [`ErrorKind::SessionEnded`]. What the server may decline is said at each
-/// operation. Without a connection requests wait until there is one, or the
-/// session has ended: bound the wait with [`Config::request_timeout`](crate::Config::request_timeout)
-/// or [`within`](Self::within), which end with [`ErrorKind::TimedOut`].
+/// Every operation can fail with these errors:
+///
+/// * [`ErrorKind::InvalidPath`], [`ErrorKind::TooLarge`] and [`ErrorKind::LimitReached`], before
+///   anything is sent.
+/// * [`ErrorKind::ConnectionLost`], if the connection is lost before the reply arrives.
+/// * [`ErrorKind::SessionEnded`].
+/// * [`ErrorKind::TimedOut`], if the caller has set a timeout.
+///
+/// Each operation documents the codes with which the server may reject it.
+///
+/// Without a connection, requests wait until there is one or the session has ended. Limit the wait
+/// with [`Config::request_timeout`](crate::Config::request_timeout) or [`within`](Self::within).
 impl Client {
-    /// Creates a node that everybody may read, change and delete.
+    /// Creates a node that every client may read, change and delete.
     ///
-    /// A [`CreateMode::Container`] node is removed by the server some time after
-    /// its last child has gone; servers older than 3.5.1 do not have them.
+    /// The server deletes a [`CreateMode::Container`] node some time after its last child was
+    /// deleted. Servers before 3.5.1 do not support containers.
     ///
     /// # Errors
-    /// The server declines with `NodeExists`, `NoNode` when the parent does not
-    /// exist, `NoChildrenForEphemerals`, `NoAuth`.
+    /// The server can reject the request with `NodeExists`, `NoNode` if the parent does not exist,
+    /// `NoChildrenForEphemerals`, or `NoAuth`.
     pub fn create(&self, path: &str, data: &[u8], mode: CreateMode) -> Pending<Created> {
         self.create_with_acl(path, data, mode, OPEN_ACL)
     }
 
-    /// As [`create`](Self::create), with an access control list.
+    /// Creates a node with an access control list; otherwise like [`create`](Self::create).
     ///
     /// # Errors
-    /// As [`create`](Self::create), and `InvalidACL`.
+    /// Returns the errors of [`create`](Self::create), and `InvalidACL`.
     pub fn create_with_acl(
         &self,
         path: &str,
@@ -100,11 +106,11 @@ impl Client {
         }
     }
 
-    /// Creates a node that the server removes once it has had no children and no
+    /// Creates a node with a time to live. The server deletes it once it has had no children and no
     /// change for `ttl_ms` milliseconds.
     ///
     /// # Errors
-    /// As [`create`](Self::create); `Unimplemented` from a server that was not
+    /// Returns the errors of [`create`](Self::create), and `Unimplemented` if the server was not
     /// started with `zookeeper.extendedTypesEnabled=true`.
     pub fn create_with_ttl(
         &self,
@@ -122,31 +128,31 @@ impl Client {
         self.request(ask, &CreateTtl { path, data, acl: OPEN_ACL.into(), sequential, ttl_ms })
     }
 
-    /// Deletes a node, if its version is the given one; `None` for any.
+    /// Deletes a node, if it has the given version; `None` for any.
     ///
     /// # Errors
-    /// The server declines with `NoNode`, `BadVersion`, `NotEmpty`, `NoAuth`.
+    /// The server can reject the request with `NoNode`, `BadVersion`, `NotEmpty` or `NoAuth`.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
         let full = self.full_doomed(path);
         let ask = self.ask("delete", path, |result, _| decode(result));
         self.checked(ask, &Delete { path: full, version: version.unwrap_or(-1) })
     }
 
-    /// Looks whether a node exists.
+    /// Returns the Stat of a node, or `None` if it does not exist.
     ///
     /// # Errors
-    /// The server declines with `NoAuth` (3.8.4 and later).
+    /// The server can reject the request with `NoAuth` (3.8.4 and later).
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
         let full = self.full(path);
         let ask = self.ask("exists", path, finish_exists);
         self.checked(ask, &Exists { path: full, watch: false })
     }
 
-    /// As [`exists`](Self::exists), with a watch that fires when the node is
-    /// created, changed or deleted.
+    /// Returns the Stat of a node like [`exists`](Self::exists), and sets a watch that fires when
+    /// the node is created, changed or deleted.
     ///
     /// # Errors
-    /// As [`exists`](Self::exists); there is no watch then.
+    /// Returns the errors of [`exists`](Self::exists); no watch is set then.
     pub fn exists_and_watch(&self, path: &str) -> PendingWatch<Option<Stat>> {
         let full = self.full(path);
         let ask = self.ask("exists", path, finish_exists);
@@ -156,28 +162,28 @@ impl Client {
     /// Reads a node's data.
     ///
     /// # Errors
-    /// The server declines with `NoNode`, `NoAuth`.
+    /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_data(&self, path: &str) -> Pending<NodeData> {
         let full = self.full(path);
         let ask = self.ask("getData", path, finish_data);
         self.checked(ask, &GetData { path: full, watch: false })
     }
 
-    /// As [`get_data`](Self::get_data), with a watch that fires when the node is
-    /// changed or deleted.
+    /// Reads a node's data like [`get_data`](Self::get_data), and sets a watch that fires when the
+    /// node is changed or deleted.
     ///
     /// # Errors
-    /// As [`get_data`](Self::get_data); there is no watch then.
+    /// Returns the errors of [`get_data`](Self::get_data); no watch is set then.
     pub fn get_data_and_watch(&self, path: &str) -> PendingWatch<NodeData> {
         let full = self.full(path);
         let ask = self.ask("getData", path, finish_data);
         self.watched(ask, &GetData { path: full, watch: true }, WatchKind::Data)
     }
 
-    /// Replaces a node's data, if its version is the given one; `None` for any.
+    /// Replaces a node's data, if the node has the given version; `None` for any.
     ///
     /// # Errors
-    /// The server declines with `NoNode`, `BadVersion`, `NoAuth`.
+    /// The server can reject the request with `NoNode`, `BadVersion` or `NoAuth`.
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
         let full = self.full(path);
         let ask = self.ask("setData", path, |result, _| decode(result));
@@ -185,21 +191,21 @@ impl Client {
         self.checked(ask, &SetData { path, data, version: version.unwrap_or(-1) })
     }
 
-    /// Lists a node's children, in no order.
+    /// Lists the names of a node's children, unsorted.
     ///
     /// # Errors
-    /// The server declines with `NoNode`, `NoAuth`.
+    /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_children(&self, path: &str) -> Pending<Children> {
         let full = self.full(path);
         let ask = self.ask("getChildren", path, finish_children);
         self.checked(ask, &GetChildren2 { path: full, watch: false })
     }
 
-    /// As [`get_children`](Self::get_children), with a watch that fires when a
-    /// child is created or deleted, or the node itself deleted.
+    /// Lists a node's children like [`get_children`](Self::get_children), and sets a watch. The
+    /// watch fires when a child is created or deleted, or the node itself is deleted.
     ///
     /// # Errors
-    /// As [`get_children`](Self::get_children); there is no watch then.
+    /// Returns the errors of [`get_children`](Self::get_children); no watch is set then.
     pub fn get_children_and_watch(&self, path: &str) -> PendingWatch<Children> {
         let full = self.full(path);
         let ask = self.ask("getChildren", path, finish_children);
@@ -237,8 +243,9 @@ fn created(
     }
 }
 
-/// Whether the server may give this name to a node that is created as `asked`: the very same, or, of a
-/// sequential one, with a number behind it, which is negative when the counter has overflowed.
+/// Returns true if a node that was created as `asked` may have the name `path`. A sequential node
+/// has a number after `asked`, which is negative once the counter has overflowed; any other node
+/// has exactly the name `asked`.
 pub(in crate::client) fn is_name_of(path: &str, asked: &str, is_sequential: bool) -> bool {
     let Some(number) = path.strip_prefix(asked) else { return false };
     let digits = number.strip_prefix('-').unwrap_or(number);
@@ -268,7 +275,7 @@ mod tests {
     use super::is_name_of;
 
     #[test]
-    fn answer_names_the_node_that_was_asked_for() {
+    fn is_name_of_accepts_only_the_requested_name() {
         assert!(is_name_of("/a", "/a", false));
         assert!(!is_name_of("/b", "/a", false) && !is_name_of("/a0000000001", "/a", false));
         for (path, asked) in

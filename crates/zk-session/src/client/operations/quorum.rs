@@ -1,4 +1,4 @@
-//! What takes more than the server at the other end.
+//! Requests that involve more than the connected server.
 
 use proto::{Check, ErrorCode, Multi, MultiResult, Sync, SyncReply};
 
@@ -10,27 +10,30 @@ use zk_session_core::{ErrorKind, Outcome};
 use zk_session_core::{Failure, Reply};
 
 impl Client {
-    /// Makes the server catch up with the leader before it answers reads that this
-    /// client makes after this one, on the same connection: if it is lost between the two
-    /// the next server may be behind again, and [`stats`](Self::stats) tells of the loss.
-    /// It proves nothing: a leader that has just been replaced answers as well;
-    /// [`check`](Self::check) asks a quorum.
+    /// Makes the server catch up with the leader before it answers later reads of this client.
+    ///
+    /// It applies to reads on the same connection. If the connection is lost in between, the next
+    /// server may lag behind again; [`stats`](Self::stats) shows the loss. A sync does not prove
+    /// that the leader is current: a leader that was just replaced answers it as well. Use
+    /// [`check`](Self::check) to involve a quorum.
     ///
     /// # Errors
-    /// None of its own.
+    /// Returns the errors common to all operations; see [`Client`](Client#operations).
     pub fn sync(&self, path: &str) -> Pending<()> {
         let full = self.full(path);
         let ask = self.ask("sync", path, |result, _| decode_read::<SyncReply>(result).map(|_| ()));
         self.checked(ask, &Sync { path: full })
     }
 
-    /// Asks a quorum of the ensemble whether a node is there, and at the given
-    /// version; `None` for any. It is a transaction without a change, so no server
-    /// answers it out of an old view of the world, as it may do with reads.
+    /// Checks with a quorum of the ensemble that a node exists and has the given version; `None`
+    /// for any.
+    ///
+    /// The check is a transaction without a change. A read may be answered from an outdated state;
+    /// a transaction cannot.
     ///
     /// # Errors
-    /// The server declines with `NoNode`, `BadVersion`, `NoAuth` (it takes the
-    /// permission to read).
+    /// The server can reject the request with `NoNode`, `BadVersion`, or `NoAuth` without the
+    /// permission to read.
     pub fn check(&self, path: &str, version: Option<i32>) -> Pending<()> {
         let full = self.full(path);
         let ask = self.ask("check", path, finish_check);
@@ -41,15 +44,15 @@ impl Client {
         self.request(ask, &Multi::new(&[check.into()]))
     }
 
-    /// A transaction of nothing; see [`LeaseClaim::renew`](crate::LeaseClaim::renew).
+    /// Sends an empty transaction; see [`LeaseClaim::renew`](crate::LeaseClaim::renew).
     pub(in crate::client) fn prove(&self) -> Pending<()> {
         let ask = self.ask("prove the session on", "/", finish_proof);
         self.submit(ask, |session, to| session.renew_lease(now(), to).map(Some))
     }
 }
 
-/// The answer to a transaction of one check. Only its one result says that the node
-/// is there: a list that has come short must not.
+/// Decodes the reply to a transaction of one check. Only the single result says that the node
+/// exists; a shorter list must not count as success.
 fn finish_check(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
     let reply = decode_multi(result)?;
     let code = match reply.results.as_slice() {
