@@ -49,8 +49,12 @@ async fn write(seat: &mut Seat, guard: WriteGuard, attempt: Attempt) -> bool {
     let number = attempt.number;
     let claims_of_writer = vec![Claim::new(path, guard.node(), Share::Alone)];
     let guard = enter(seat, guard, claims_of_writer, &attempt);
-    keep(seat, &guard, number).await;
     let way = seat.rng.below(8);
+    // A guard watches its node only after a while. A downgrade may come before that.
+    let is_immediate = way < 4 && seat.rng.chance(0.5);
+    if !is_immediate {
+        keep(seat, &guard, number).await;
+    }
     // Both ways wait for a loss as well. Only one task of a client may do that at a time.
     if way > 3 || seat.lost_is_watched.swap(true, Ordering::Relaxed) {
         give_up(seat, guard, attempt).await;
