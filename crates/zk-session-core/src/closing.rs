@@ -29,8 +29,7 @@ impl<H: Handles> Session<H> {
     /// Without a connection, the session keeps trying to connect until `Settings::close_timeout`
     /// has passed, so that the server receives the request to close.
     pub fn close(&mut self, now: Instant) {
-        // A `SessionManager` opens the next session after an overflow, but must not do so after
-        // this.
+        // A `SessionManager` opens the next session after an overflow, but not after `close`.
         if let Some(closing) = &mut self.closing
             && closing.end == SessionEnd::CleanUpOverflow
         {

@@ -15,7 +15,8 @@ pub enum Outcome {
     Applied,
     /// The server did not apply the request and never will.
     NotApplied,
-    /// The server may have applied the request, or may still apply it. Check before you repeat it.
+    /// The server may have applied the request, or may still apply it. Check the state before you
+    /// repeat the request.
     Unknown,
 }
 
@@ -66,7 +67,7 @@ pub enum SessionEnd {
     Closed,
     /// `Client::detach` detached the client from the session. The session stays alive.
     Detached,
-    /// The nodes that waited to be deleted exceeded
+    /// The backlog of nodes to delete exceeded
     /// [`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX). The client closed the session,
     /// which deletes its ephemeral nodes.
     CleanUpOverflow,
@@ -117,6 +118,7 @@ pub enum ErrorKind {
         code: ErrorCode,
     },
     /// The connection ended before the reply arrived. The session may still be alive.
+    /// [`Error::outcome`] shows whether the request may have been applied.
     ConnectionLost(LossCause),
     /// The session is over.
     SessionEnded(SessionEnd),

@@ -48,7 +48,7 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// Event of a watch, with the path as the server knows it.
+/// Event of a watch, with the full path on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedEvent {
     /// Type of the event.

@@ -153,7 +153,7 @@ impl Hosts {
         self.hosts.iter().all(|entry| entry.refusal != Refusal::None)
     }
 
-    /// Returns true if none of the hosts is a ZooKeeper server.
+    /// Returns true if no host is a ZooKeeper server.
     pub(super) fn are_all_foreign(&self) -> bool {
         self.hosts.iter().all(|entry| entry.refusal == Refusal::Foreign)
     }
@@ -213,9 +213,9 @@ impl Hosts {
     /// as possible move, and the load is even afterwards. Every client decides for itself, with its
     /// own random numbers.
     ///
-    /// * The list has grown. A client on a remaining server moves to a new one, with the share of
-    ///   the load that is too much there as its probability. A client on a removed server moves to
-    ///   a new one.
+    /// * The list has grown. A client on a remaining server moves to a new one, with a probability
+    ///   equal to the excess share of the load there. A client on a removed server moves to a new
+    ///   one.
     /// * The list has not grown. A client on a remaining server stays. A client on a removed server
     ///   moves to an old or a new one, so that each receives its share of the moving clients.
     pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> Rebalance {

@@ -163,9 +163,9 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Answers the caller whose reply is too large with an error. A repeated request would have a
-    /// reply as large, and close the connection for all callers each time. The xid at the front of
-    /// the reply identifies the request; it has almost always arrived with the length.
+    /// Fails the request whose reply is too large. A repetition would have a reply as large, and
+    /// would close the connection for all callers each time. The xid at the front of the reply
+    /// identifies the request. It has almost always arrived with the length.
     fn refuse_answer(&mut self, now: Instant, error: &FrameError, buffer: &[u8]) {
         let (Link::Up, FrameError::TooLong { len, max }) = (&self.link, *error) else { return };
         let Some(xid) = buffer.get(4..).and_then(<[u8]>::first_chunk) else { return };
@@ -261,9 +261,9 @@ pub(super) fn answer(code: ErrorCode, reply: Reply) -> Result<Reply, super::Fail
     }
 }
 
-/// Returns true for replies to a write that only a leader can send, with the agreement of its
-/// followers to a rejection as to a success. A follower may reject a write by itself, for its load,
-/// its mode or its view of an ACL.
+/// Returns true for replies to a write that only a leader can send. A leader lets its followers
+/// agree to a rejection as to a success. A follower may reject a write by itself, for its load, its
+/// mode or its view of an ACL.
 fn is_quorums_word(code: ErrorCode) -> bool {
     [
         ErrorCode::OK,

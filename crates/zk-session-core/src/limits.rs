@@ -23,8 +23,8 @@ pub const REMOVAL_DELAY: Duration = Duration::from_millis(100);
 /// Separate searches would take time that grows with the square of their number.
 pub const PRUNED_AT_ONCE: usize = 64;
 
-/// Number of watched paths that are removed from the server in one batch. Requests are not delayed
-/// when very many watches are dropped.
+/// Number of watched paths that are removed from the server in one batch. The limit keeps the
+/// removal of very many watches from delaying requests.
 pub const REMOVALS_AT_ONCE: usize = 1_000;
 
 /// Maximum number of pending clean-up tasks: one for every possible request. Further tasks wait in
@@ -96,7 +96,8 @@ pub const PROBE_PAUSE_MAX: Duration = Duration::from_secs(60);
 pub const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum time for which the client sends nothing on a connection, however long the session
-/// timeout is. Dead connections are detected, and middleboxes keep the connection open.
+/// timeout is. It lets the client detect dead connections, and keeps middleboxes from closing idle
+/// ones.
 pub const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum session timeout that counts when the session decides whether a server is alive. A server

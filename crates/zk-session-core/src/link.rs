@@ -218,8 +218,8 @@ impl<H: Handles> Session<H> {
         match ConnectReply::parse(frame).map_err(LossCause::Garbled)? {
             ConnectReply::Accepted(response) => self.accepted(now, response),
             ConnectReply::Rejected if self.identity.session_id != 0 => {
-                // A session that is closing was closed before. Only the reply to closeSession was
-                // lost.
+                // If the session is closing, the server has closed it. Only the reply to
+                // closeSession was lost.
                 self.end(self.closing_with_server().unwrap_or(SessionEnd::Expired));
                 Ok(())
             }

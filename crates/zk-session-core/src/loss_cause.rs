@@ -11,7 +11,7 @@ use crate::error::NotRunning;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossCause {
-    /// No server could be reached, or not in time.
+    /// No server could be reached in time, or at all.
     Unreachable(io::ErrorKind),
     /// The server closed the connection.
     ClosedByServer,
@@ -25,20 +25,21 @@ pub enum LossCause {
     ///
     /// This means two thirds of the session timeout, of which at most a
     /// [minute](crate::limits::PATIENCE_MAX) counts. While the lease is claimed, the time may be
-    /// shorter, so that another connection can still renew the lease. During the handshake, it is
-    /// the time limit of the handshake.
+    /// shorter, so that another connection can still renew the lease. While connecting and during
+    /// the handshake, it is the time limit of the attempt.
     Silent,
     /// The server sent data, but left a request unanswered for a whole session timeout, or
-    /// acknowledged nothing at all for two thirds of it. Of a longer session timeout, a
-    /// [minute](crate::limits::PATIENCE_MAX) counts.
+    /// acknowledged nothing at all for two thirds of it. If the session timeout is longer than a
+    /// [minute](crate::limits::PATIENCE_MAX), a minute counts instead.
     Stalled,
     /// The client moved to another server because `update_servers` changed the list.
     Rebalanced,
     /// The server rejected the handshake, or the request that re-registers the session's watches,
     /// with this code.
     Refused(ErrorCode),
-    /// The server is in read-only mode, and cannot continue an existing session or is not allowed
-    /// by the settings. Or the client left a read-only server because it found a read-write one.
+    /// The server is in read-only mode, and the session exists already or the settings do not allow
+    /// such a server. Also the cause when the client leaves a read-only server for a read-write
+    /// one.
     ReadOnly,
     /// The server announced a frame beyond the configured maximum.
     FrameTooLarge,

@@ -38,8 +38,8 @@ impl<H: Handles> Session<H> {
     }
 
     /// Reports the answer of the server that [`Output::Probe`] named. `is_read_write` is true only
-    /// if the server answered that it accepts writes. It is false for any other answer, and for
-    /// none.
+    /// if the server answered that it accepts writes. It is false for any other answer, and for a
+    /// missing one.
     pub fn handle_probed(&mut self, now: Instant, host: &Host, is_read_write: bool) {
         self.check_lease(now);
         let Some(search) = &mut self.search else { return };

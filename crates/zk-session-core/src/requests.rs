@@ -79,7 +79,7 @@ impl<H: Handles> Session<H> {
     /// Moves bytes for the connection behind those in `into`: only the next part, if there are
     /// many. Returns true if there are more once these are written. Replies may also release more.
     pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
-        // Nothing urgent follows closeSession, so there is nothing to delay.
+        // No ping or heartbeat follows closeSession, so there is none to delay.
         let oldest = self.inflight.oldest().filter(|_| !self.is_close_said());
         self.outbound.take(oldest.map(|oldest| oldest.offset), into)
     }

@@ -3,7 +3,7 @@
 //! The generator is seeded once, at construction, so a test that prints its seed can be replayed.
 //! The numbers are not suitable for secrets.
 
-/// Generator of the type xoroshiro128++.
+/// Random number generator of the kind xoroshiro128++.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng {
     s0: u64,

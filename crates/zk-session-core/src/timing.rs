@@ -173,7 +173,7 @@ impl<H: Handles> Session<H> {
         Some(always.into_iter().flatten().fold(link, Instant::min))
     }
 
-    /// Handles the deadlines that have passed. The call is harmless if none has.
+    /// Handles the deadlines that have passed. The call is harmless if there is none.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.check_lease(now);
         if let Some(end) = self.closing.as_ref().filter(|it| it.until <= now).map(|it| it.end) {
@@ -296,9 +296,9 @@ impl<H: Handles> Session<H> {
     /// * Replies are fast enough for that.
     /// * This connection has renewed the lease. Dropping one connection after the other gains
     ///   nothing.
-    /// * The server itself is silent. A slow commit silences a session too: `CommitProcessor`
-    ///   answers nothing behind a write that is not committed. Its reply may arrive in time, and on
-    ///   another connection the next write would be as slow.
+    /// * The server itself is silent, not only delayed by a commit. A slow commit silences a
+    ///   session too: `CommitProcessor` answers nothing behind a write that is not committed. Its
+    ///   reply may arrive in time, and on another connection the next write would be as slow.
     fn silence_due(&self) -> Instant {
         let Pulse { heard, unheard, .. } = self.pulse;
         let since_asked = unheard.map_or(heard, |asked| asked + self.patience() / 3);
@@ -326,8 +326,8 @@ impl<H: Handles> Session<H> {
     /// Returns true if the server is silent although it has something to answer.
     ///
     /// If the driver was stopped, the server received nothing to answer. The session then sends a
-    /// ping first. While the session is closing, the server counts as having something to answer,
-    /// because nothing more is sent after closeSession.
+    /// ping first. While the session is closing, the server always counts as having something to
+    /// answer, because nothing more is sent after closeSession.
     fn is_silent(&self, now: Instant) -> bool {
         let unanswered = self.pulse.unheard.is_some() || self.pulse.unanswered_ping().is_some();
         let asked = unanswered || self.closing.is_some();
@@ -354,8 +354,8 @@ impl<H: Handles> Session<H> {
     }
 
     /// Returns when the connection is dropped because the server has acknowledged nothing for two
-    /// thirds of the timeout, not even a ping. Events and other data do not count. A third of the
-    /// timeout is left to find another server, or this one again, before the session is over.
+    /// thirds of the timeout, not even a ping. Events do not count, but a part of a reply does. A
+    /// third is left to find another server, or this one again, before the session is over.
     fn neglect_due(&self) -> Option<Instant> {
         let asked = self.inflight.oldest().map(|oldest| oldest.at);
         let asked = asked.into_iter().chain(self.pulse.unanswered_ping()).min()?;

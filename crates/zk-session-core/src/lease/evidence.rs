@@ -1,9 +1,9 @@
-//! Proof of a lower bound for the leader's clock of a session.
+//! Evidence about the leader's clock for a session.
 //!
 //! The leader expires a session when the session's timeout has passed since the leader last
 //! *touched* it. This module derives a time before which no leader can have done that, only from
 //! the times at which packets were sent and answered. The module documentation of [`lease`](super)
-//! explains the servers' side. The rule is:
+//! explains the servers' side. This is the rule.
 //!
 //! Let `s(x)` and `a(x)` be the times at which packet `x` was sent and answered.
 //!
@@ -25,11 +25,12 @@
 //!    starts every session's clock at its own start (`SessionTrackerImpl`), with the timeout of the
 //!    session's creation. Touches on a connection count from the first such write on it.
 //!
-//! So no leader expires the session before `min(latest proven touch, latest quorum write) +
-//! timeout`, with both on the same connection. The timeout is the shortest that was granted in the
-//! session's life. Servers may grant different ones, and a leader counts with the one of its last
-//! touch. A connect request whose reply is missing or was lost may have shortened that timeout
-//! further: by half at most, as [`LeaseAssumptions`](crate::LeaseAssumptions) state.
+//! So no leader expires the session before
+//! `min(latest proven touch, latest quorum write) + timeout`, with both on the same connection. The
+//! timeout is the shortest that was granted in the session's life. Servers may grant different
+//! ones, and a leader counts with the one of its last touch. A connect request whose reply is
+//! missing or was lost may have shortened that timeout further: by half at most, as
+//! [`LeaseAssumptions`](crate::LeaseAssumptions) state.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -110,8 +111,8 @@ impl Evidence {
         });
         self.touched_here = self.handshake;
         self.is_confirmed = Planted::ReconnectIsConfirmed.is_on();
-        // The timeout of this handshake is known now. Earlier handshakes may have reached another
-        // leader than this one, until a quorum agrees to a request on this connection.
+        // The timeout of this handshake is known now. An earlier handshake may have reached another
+        // leader, and counts as unanswered until a quorum agrees to a request on this connection.
         self.unanswered = self.unanswered.filter(|_| self.unanswered != self.handshake);
         // These touches are of an earlier connection, whose server may never flush them.
         self.touches.clear();

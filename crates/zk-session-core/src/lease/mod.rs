@@ -153,9 +153,9 @@ impl Lease {
     /// Returns true if the lease can be renewed before it ends. Otherwise a new guard would be lost
     /// although all is well: after a handshake that took most of the timeout, or a long silence.
     ///
-    /// The request that proves the next touch takes a round trip. At most the interval between
-    /// requests to the leader counts. With a longer round trip, even a lease that is kept renewed
-    /// may end, and no caller would acquire a lock.
+    /// The request that proves the next touch takes a round trip. It counts at most as the interval
+    /// between requests to the leader. With a longer round trip, even a lease that is kept renewed
+    /// may end. If it counted in full, no caller would acquire a lock.
     pub(super) fn is_renewable(&self, round_trip: Duration) -> bool {
         let Ok(times) = self.times else { return false };
         let takes = round_trip.clamp(times.touch_every, times.leader_every);
@@ -175,7 +175,8 @@ impl Lease {
         self.lapse()
     }
 
-    /// Ends the current term at any time. Returns true if there was one to end.
+    /// Ends the current term, even if its time has not passed. Returns true if there was one to
+    /// end.
     pub(super) fn lapse(&mut self) -> bool {
         let ended = !self.lapsed;
         self.lapsed = true;

@@ -106,7 +106,7 @@ impl Stream {
 struct Server {
     /// Timeout that this server grants.
     grants: u64,
-    /// Index of the leader that the server follows, or is.
+    /// Index of the server's leader in `leaders`, which may be the server itself.
     leader: usize,
     is_leader: bool,
     table: Option<u64>,

@@ -42,7 +42,7 @@ impl Armed {
     pub(super) fn covering(kind: WatchKind) -> Self {
         match kind {
             WatchKind::Data | WatchKind::Exists => Self::STREAMS,
-            // A recursive watch receives events of the children, and none of the list of children.
+            // A recursive watch receives events of the children, but not of the list of children.
             WatchKind::Children => Self::PERSISTENT,
         }
     }

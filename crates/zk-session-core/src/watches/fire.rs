@@ -60,8 +60,8 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// change.
     ///
     /// Before 3.9.0 a server remembers one mode of watch per path. With a recursive watch it sends
-    /// nothing about the list of children (ZOOKEEPER-4466). A newer server sends its zxid in
-    /// events, and the events of all modes set.
+    /// nothing about the list of children (ZOOKEEPER-4466). A newer server puts the zxid of the
+    /// change into its events, and sends the events of all modes set.
     pub(crate) fn fire_parent(&mut self, event: EventType, parent: &str, zxid: i64) -> Fired<W, S> {
         let mut fired = Fired::default();
         if !matches!(event, EventType::NODE_CREATED | EventType::NODE_DELETED) {
