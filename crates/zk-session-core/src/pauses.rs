@@ -1,5 +1,5 @@
 //! Pauses of this process: it was stopped, suspended with its machine, or blocked by a task in its
-//! runtime. Servers are not at fault for what ends during a pause.
+//! runtime. A lease or session that ends during a pause is not blamed on the servers.
 
 use std::time::{Duration, Instant};
 

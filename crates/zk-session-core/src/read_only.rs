@@ -56,8 +56,8 @@ impl<H: Handles> Session<H> {
         self.search.as_ref().map(|search| search.due)
     }
 
-    /// Probes the next server, unless there is no other one. When the quorum is back, the server
-    /// closes all its connections by itself.
+    /// Probes the next server, if there is another one. A single server needs no probe: when its
+    /// quorum is back, it closes all its connections by itself.
     pub(super) fn send_probe(&mut self, now: Instant) {
         let Some(search) = &mut self.search else { return };
         search.pause = (search.pause * 2).min(PROBE_PAUSE_MAX);
