@@ -1,9 +1,9 @@
-//! Clean-up as state: what must be removed from the server, whatever happens to
-//! connections in the meantime.
+//! Clean-up tasks: nodes that must be removed from the server, even if connections are lost in the
+//! meantime.
 //!
-//! A chore is done when the server says so, or when the session is over and took
-//! its ephemeral nodes with it. It is sent again on every new connection until
-//! then, so no lost reply can leave a node behind (CURATOR-42, CURATOR-678).
+//! A task is done when the server confirms it, or when the session is over and its ephemeral nodes
+//! are deleted with it. Until then it is sent again on every new connection, so no lost reply can
+//! leave a node behind (CURATOR-42, CURATOR-678).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
@@ -11,13 +11,13 @@ use std::time::Instant;
 use super::deadlines::{Due, Ticket};
 use crate::limits::BACKLOG_BYTES_MAX;
 
-/// What is to be done.
+/// Clean-up task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Chore {
-    /// Delete this node, whatever its version.
+    /// Delete this node, in any version.
     Delete { path: String },
-    /// Delete every child of `parent` whose name starts with `prefix`: the nodes
-    /// of a create whose answer nobody has seen.
+    /// Delete every child of `parent` whose name starts with `prefix`: the nodes of a create whose
+    /// reply no caller received.
     Sweep { parent: String, prefix: String },
 }
 
@@ -27,7 +27,7 @@ impl Chore {
         path
     }
 
-    /// Bytes of memory.
+    /// Returns the size in bytes of memory.
     fn size(&self) -> usize {
         let prefix_len = match self {
             Self::Delete { .. } => 0,
@@ -46,24 +46,25 @@ pub(super) struct Task<R> {
     pub(super) chore: Chore,
     pub(super) waiter: Option<R>,
     pub(super) due: Option<Due>,
-    /// An answer was lost, so the server may have done it before.
+    /// A reply was lost, so the server may have executed the task before.
     pub(super) repeated: bool,
-    /// The server has not caught up as it was asked to: what it lists proves nothing.
+    /// The server rejected the sync before the listing, so its list of children proves nothing.
     pub(super) is_behind: bool,
 }
 
-/// The chores of one session, in the order in which they were given.
+/// Clean-up tasks of one session, in the order of submission.
 #[derive(Debug)]
 pub(super) struct Chores<R> {
     tasks: BTreeMap<Ticket, Task<R>>,
     unsent: BTreeSet<Ticket>,
-    /// What the server had no time for: until `retry_at`, or another connection.
+    /// Tasks that the server was too busy for. They wait until `retry_at`, or for another
+    /// connection.
     put_off: Vec<Ticket>,
     retry_at: Option<Instant>,
     sweeps: usize,
-    /// Of paths.
+    /// Bytes of the tasks' paths.
     bytes: usize,
-    /// The chores for which there is no room among the tasks. No caller waits for their answers.
+    /// Tasks for which there is no room in `tasks`. No caller waits for their replies.
     backlog: VecDeque<Chore>,
     backlog_bytes: usize,
     is_backlog_told: bool,
@@ -88,25 +89,25 @@ impl<R> Chores<R> {
         self.tasks.len()
     }
 
-    /// How many chores are in the backlog.
+    /// Returns the number of tasks in the backlog.
     pub(super) fn backlog(&self) -> usize {
         self.backlog.len()
     }
 
-    /// How many chores are in the backlog, if there are any and nobody was told since the connection
-    /// changed.
+    /// Returns the number of tasks in the backlog, if there are any and this was not reported since
+    /// the connection changed.
     pub(super) fn untold_backlog(&mut self) -> Option<usize> {
         let is_news = !self.backlog.is_empty() && !self.is_backlog_told;
         self.is_backlog_told |= is_news;
         is_news.then_some(self.backlog.len())
     }
 
-    /// The connection was made or lost.
+    /// Notes that a connection was established or lost.
     pub(super) fn connection_changed(&mut self) {
         self.is_backlog_told = false;
     }
 
-    /// Puts a chore into the backlog; false if that is full.
+    /// Adds a task to the backlog. Returns false if the backlog is full.
     pub(super) fn defer(&mut self, chore: Chore) -> bool {
         let bytes = self.backlog_bytes + chore.size();
         let has_room = bytes <= BACKLOG_BYTES_MAX;
@@ -117,7 +118,7 @@ impl<R> Chores<R> {
         has_room
     }
 
-    /// Takes the oldest chore out of the backlog, if it fits.
+    /// Removes the oldest task from the backlog, if it fits.
     pub(super) fn next_deferred(
         &mut self,
         fits: impl FnOnce(&Self, &Chore) -> bool,
@@ -128,12 +129,12 @@ impl<R> Chores<R> {
         Some(chore)
     }
 
-    /// Bytes of the paths of what is to be deleted, or looked through.
+    /// Returns the bytes of the tasks' paths.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// True if something remains to be sent when all that was sent is answered.
+    /// Returns true if something remains to be sent when all sent requests are answered.
     pub(super) fn go_on(&self) -> bool {
         self.sweeps > 0 || !self.put_off.is_empty() || !self.backlog.is_empty()
     }
@@ -151,20 +152,20 @@ impl<R> Chores<R> {
         self.unsent.insert(number);
     }
 
-    /// The oldest chore that is not on its way, marked as being so, if it is older
-    /// than the request with that ticket.
+    /// Takes the oldest unsent task and marks it as sent, if it is older than the request with that
+    /// ticket.
     pub(super) fn start_next(&mut self, before: Ticket) -> Option<(Ticket, Chore)> {
         self.unsent.first().filter(|number| **number < before)?;
         let number = self.unsent.pop_first()?;
         Some((number, self.tasks.get(&number)?.chore.clone()))
     }
 
-    /// Nobody waits for this chore any more; who did.
+    /// Removes the recipient of a task's reply, because it stopped waiting.
     pub(super) fn give_up(&mut self, number: Ticket) -> Option<R> {
         self.tasks.get_mut(&number)?.waiter.take()
     }
 
-    /// The chore is over; what it was.
+    /// Removes a task that is over, and returns it.
     pub(super) fn finish(&mut self, number: Ticket) -> Option<Task<R>> {
         self.unsent.remove(&number);
         let task = self.tasks.remove(&number)?;
@@ -173,7 +174,7 @@ impl<R> Chores<R> {
         Some(task)
     }
 
-    /// The answer was lost with the connection.
+    /// Notes that the reply was lost with the connection. The task is sent again.
     pub(super) fn unsend(&mut self, number: Ticket) {
         if let Some(task) = self.tasks.get_mut(&number) {
             task.repeated = true;
@@ -182,7 +183,7 @@ impl<R> Chores<R> {
         }
     }
 
-    /// The server would not bring itself up to date before the list.
+    /// Notes that the server rejected the sync before the listing.
     pub(super) fn sync_declined(&mut self, number: Ticket) {
         if let Some(task) = self.tasks.get_mut(&number) {
             task.is_behind = true;
@@ -193,7 +194,7 @@ impl<R> Chores<R> {
         self.tasks.get(&number).is_some_and(|task| task.is_behind)
     }
 
-    /// The server was too busy: try again at `when`.
+    /// Postpones a task to `when`, because the server could not execute it now.
     pub(super) fn postpone(&mut self, number: Ticket, when: Instant) {
         if let Some(task) = self.tasks.get_mut(&number) {
             task.is_behind = false;
@@ -206,15 +207,15 @@ impl<R> Chores<R> {
         self.retry_at
     }
 
-    /// What was put off is to be sent with the next.
+    /// Releases the postponed tasks to be sent again.
     pub(super) fn retry(&mut self) {
         self.retry_at = None;
         let put_off = self.put_off.drain(..).filter(|number| self.tasks.contains_key(number));
         self.unsent.extend(put_off);
     }
 
-    /// Takes out everybody who waits, for the end of the session, after the answers
-    /// that were on their way were lost; and whether the chore was ever sent.
+    /// Removes all tasks at the end of the session. Returns the recipients, each with whether the
+    /// task was ever sent. All in-flight requests must have failed before.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (R, bool)> + use<R> {
         let tasks = std::mem::replace(self, Self::new()).tasks.into_values();
         tasks.filter_map(|task| Some((task.waiter?, task.repeated)))
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chore_is_sent_once_per_connection_until_it_is_done() {
+    fn clean_up_task_is_sent_once_per_connection_until_done() {
         let mut chores = Chores::new();
         let delete = |path: &str| Chore::Delete { path: path.into() };
         chores.add(Ticket(1), delete("/a"), Some('a'), None);

@@ -1,4 +1,4 @@
-//! What the session does about clean-up: see [`super::chores`] for what is left to do.
+//! Guaranteed deletes of the session. See [`super::chores`] for the pending tasks.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,17 @@ use crate::limits::{CHORES_MAX, QUEUED_BYTES_MAX};
 use crate::{SessionEnd, SessionEvent};
 
 impl<H: Handles> Session<H> {
-    /// Deletes a node, guaranteed: as long as the session lives the delete is
-    /// sent again on every connection until the server has answered it. `NoNode` is
-    /// told only if the node was gone before the first attempt; one that is found
-    /// gone by a repetition counts as deleted by an attempt before. Without a handle,
-    /// any other refusal by the server is told as [`SessionEvent::CleanUpFailed`].
-    /// A deadline ends the waiting only.
+    /// Deletes a node, guaranteed: as long as the session lives, the delete is sent again on every
+    /// connection until the server has answered it.
     ///
-    /// Beyond [`CHORES_MAX`] the node is deleted, too, when its turn comes, and nobody is told:
-    /// with a handle the call fails with [`ErrorKind::LimitReached`] and [`Outcome::Unknown`].
-    /// Beyond [`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX) the session is closed.
+    /// `NoNode` is returned only if the node was missing before the first attempt. If a repetition
+    /// finds no node, an earlier attempt counts as the deletion. Any other rejection by the server
+    /// is sent as [`SessionEvent::CleanUpFailed`] if there is no handle, or if it is abandoned. A
+    /// deadline ends the waiting only.
+    ///
+    /// Beyond [`CHORES_MAX`] the node is deleted later, and no caller receives the reply. With a
+    /// handle the call fails with [`ErrorKind::LimitReached`] and [`Outcome::Unknown`]. Beyond
+    /// [`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX) the session is closed.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -36,9 +37,9 @@ impl<H: Handles> Session<H> {
         self.add_chore(now, Chore::Delete { path: path.to_owned() }, to)
     }
 
-    /// Deletes, guaranteed, every child of `parent` whose name starts with
-    /// `prefix`: what a create may have made whose answer nobody waits for. Call
-    /// it after that create was submitted.
+    /// Deletes, guaranteed, every child of `parent` whose name starts with `prefix`. A create whose
+    /// reply no caller waits for may have created such a node. Call it after that create was
+    /// submitted.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -58,7 +59,7 @@ impl<H: Handles> Session<H> {
         chore: Chore,
         to: Option<Waiter<H::Reply>>,
     ) -> Result<(), Failure> {
-        // A frame the server refuses would cost every connection from now on.
+        // A frame that the server rejects would close every connection from now on.
         self.admit_frame(delete_len(&chore))?;
         if let Err(limit) = fits(&self.chores, &chore) {
             self.defer(now, chore)?;
@@ -77,8 +78,8 @@ impl<H: Handles> Session<H> {
         Ok(())
     }
 
-    /// Puts a task into the backlog. A node that is left behind would block its lock for as long as
-    /// the session lives, so a session whose backlog is full is closed.
+    /// Adds a task to the backlog. A node that is left behind would block its lock for as long as
+    /// the session lives, so a session with a full backlog is closed.
     fn defer(&mut self, now: Instant, chore: Chore) -> Result<(), Failure> {
         if !self.chores.defer(chore) {
             self.close_as(now, SessionEnd::CleanUpOverflow);
@@ -89,7 +90,8 @@ impl<H: Handles> Session<H> {
         Ok(())
     }
 
-    /// Sends the event of a backlog, if there is one and it was not sent since the connection changed.
+    /// Sends the event of a backlog, if there is one and the event was not sent since the
+    /// connection changed.
     pub(super) fn tell_backlog(&mut self) {
         if let Some(nodes) = self.chores.untold_backlog() {
             self.event(SessionEvent::CleanUpBacklog { nodes });
@@ -115,10 +117,10 @@ impl<H: Handles> Session<H> {
         self.send_chores(now, Ticket(u64::MAX));
     }
 
-    /// Sends what is older than the request with that ticket.
+    /// Sends the tasks that are older than the request with that ticket.
     pub(super) fn send_chores(&mut self, now: Instant, before: Ticket) {
         if self.is_read_only() || self.is_close_said() {
-            return; // they wait for a server that takes writes, or end with the session
+            return; // tasks wait for a read-write server, or end with the session
         }
         while let Some((number, chore)) = self.chores.start_next(before) {
             let owner = Owner::Chore(number);
@@ -128,7 +130,7 @@ impl<H: Handles> Session<H> {
                     self.transmit(now, &request, owner, None);
                 }
                 Chore::Sweep { parent, .. } => {
-                    // The server may be behind the one that took the create.
+                    // This server may be behind the one that executed the create.
                     let sync = Sync { path: parent.as_str().into() };
                     self.transmit(now, &sync, Owner::CatchUp(number), None);
                     let list = GetChildren2 { path: parent.as_str().into(), watch: false };
@@ -138,7 +140,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// The server has answered a chore.
+    /// Handles the server's reply to a task.
     pub(super) fn chore_answered(
         &mut self,
         now: Instant,
@@ -154,7 +156,7 @@ impl<H: Handles> Session<H> {
     fn carry_on(&mut self, now: Instant, number: Ticket, code: proto::ErrorCode, reply: &Reply) {
         use proto::ErrorCode as Code;
         if PASSING_CODES.contains(&code) || self.chores.is_behind(number) {
-            // Not all who were told so at the same moment, at the same moment again.
+            // The jitter spreads the retries of tasks that were rejected at the same time.
             let pause = self.identity.timeout / 10;
             let jitter = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
             let jitter = Duration::from_micros(self.rng.below(jitter));
@@ -187,8 +189,8 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// The answer to a chore can never be taken: sent again it would cost the next
-    /// connection, too.
+    /// Drops a task whose reply can never be accepted. If it were sent again, its reply would also
+    /// close the next connection.
     pub(super) fn give_up_chore(&mut self, now: Instant, number: Ticket) {
         self.give_up(number);
         self.take_from_backlog(now);
@@ -211,7 +213,7 @@ impl<H: Handles> Session<H> {
     }
 
     fn sweep(&mut self, now: Instant, parent: &str, prefix: &str, list: &Bytes) {
-        // A list that cannot be read names nothing that could be deleted.
+        // A list that cannot be decoded names no node that could be deleted.
         let Ok(ChildrenReply { children, .. }) = ChildrenReply::from_frame(list) else {
             return;
         };
@@ -219,7 +221,7 @@ impl<H: Handles> Session<H> {
         for name in children.names().filter(|name| name.starts_with(prefix)) {
             let chore = Chore::Delete { path: format!("{parent}/{name}") };
             if delete_len(&chore) > proto::FRAME_LEN_MAX_SERVER {
-                continue; // no request holds the path, so none has made the node
+                continue; // no frame can hold the path, so no create made this node
             }
             if fits(&self.chores, &chore).is_ok() {
                 let number = self.deadlines.ticket();
@@ -231,7 +233,7 @@ impl<H: Handles> Session<H> {
     }
 }
 
-/// The limit that leaves no place for another task, if one does.
+/// Returns the name of the limit that leaves no room for another task, if one does.
 fn fits<R>(chores: &Chores<R>, chore: &Chore) -> Result<(), &'static str> {
     if chores.len() >= CHORES_MAX {
         Err("CHORES_MAX")
@@ -242,7 +244,8 @@ fn fits<R>(chores: &Chores<R>, chore: &Chore) -> Result<(), &'static str> {
     }
 }
 
-/// The length of the frame that deletes this, or that looks it through, which is shorter.
+/// Returns the length of the frame that deletes the node. The frame that lists its children is
+/// shorter.
 fn delete_len(chore: &Chore) -> usize {
     proto::request_frame_len(&Delete { path: chore.path().into(), version: -1 })
 }

@@ -1,4 +1,4 @@
-//! The client's own end of the session: closing it, or leaving it to somebody else.
+//! End of the session by the client: closing it, or detaching from it.
 
 use std::time::Instant;
 
@@ -9,26 +9,27 @@ use super::link::Link;
 use super::{Handles, Output, Session};
 use crate::SessionEnd;
 
-/// The end has begun.
+/// End that has begun.
 #[derive(Debug)]
 pub(super) struct Closing {
-    /// What it will be called.
+    /// Reason of the end.
     pub(super) end: SessionEnd,
-    /// When it is the end, whatever has been heard by then.
+    /// Time at which the session ends, with or without a reply to closeSession.
     pub(super) until: Instant,
-    /// Until when clean-up that takes more than one request may go on.
+    /// Time until which clean-up that needs more than one request may continue.
     patience: Instant,
-    /// The request to close is on its way: the last word on a connection.
+    /// True once closeSession was sent, the last request on a connection.
     is_said: bool,
 }
 
 impl<H: Handles> Session<H> {
-    /// Ends the session. Requests made before are sent first, and clean-up is seen to
-    /// that needs an answer before it can go on, for half of the time there is; later
-    /// requests are refused. Without a connection it goes on trying to get one, so that
-    /// the server learns of the end, until `Settings::close_timeout` is over.
+    /// Ends the session. Requests submitted before are sent first, and later requests are rejected.
+    /// Clean-up that needs a reply before it can continue gets half of the time limit.
+    ///
+    /// Without a connection, the session keeps trying to connect until `Settings::close_timeout`
+    /// has passed, so that the server receives the request to close.
     pub fn close(&mut self, now: Instant) {
-        // Whoever opens the next session after an overflow must not do so after this.
+        // A `SessionManager` opens the next session after an overflow, but not after `close`.
         if let Some(closing) = &mut self.closing
             && closing.end == SessionEnd::CleanUpOverflow
         {
@@ -44,14 +45,14 @@ impl<H: Handles> Session<H> {
         let timeout = self.settings.close_timeout;
         self.begin_to_close(end, now + timeout / 2, now + timeout);
         if self.identity.session_id == 0 && matches!(self.link, Link::Waiting { .. }) {
-            self.end(end); // there is nothing to tell a server
+            self.end(end); // no server has the session
         } else {
             self.say_close(now);
         }
     }
 
-    /// Closes the session like [`close`](Self::close), but sends the request to close without waiting
-    /// for clean-up. For a driver that is dropped; the server removes the ephemeral nodes.
+    /// Closes the session like [`close`](Self::close), but sends the request to close without
+    /// waiting for clean-up. For a driver that is dropped; the server removes the ephemeral nodes.
     pub fn close_at_once(&mut self, now: Instant) {
         self.close(now);
         if let Some(closing) = &mut self.closing {
@@ -60,24 +61,26 @@ impl<H: Handles> Session<H> {
         self.say_close(now);
     }
 
-    /// Ends this end of the session and leaves the session itself to whoever has its
-    /// [`credentials`](Self::credentials). It happens when the driver next tells the
-    /// time, after it has told what the socket has taken; requests that have no answer
-    /// by then fail, clean-up included.
+    /// Ends the session for this client and leaves it alive for the holder of its
+    /// [`credentials`](Self::credentials).
+    ///
+    /// The end takes effect at the next [`handle_timeout`](Self::handle_timeout), after the driver
+    /// has reported what the socket accepted. Requests without a reply by then fail, including
+    /// clean-up.
     pub fn detach(&mut self, now: Instant) {
         if self.closing.is_none() && self.ended().is_none() {
             self.begin_to_close(SessionEnd::Detached, now, now);
         }
     }
 
-    /// Ends the session without telling the server, for a driver that is going
-    /// away. The server expires the session in its own time.
+    /// Ends the session without informing the server, for a driver that is going away. The server
+    /// expires the session after its timeout.
     pub fn abort(&mut self) {
         self.end(SessionEnd::Closed);
     }
 
-    /// Whoever still holds a lock is told at once: a server gives it away when it has
-    /// the request to close, which may be long before the answer is here.
+    /// Begins the end, and ends the lease at once. A server grants the session's locks to others
+    /// when it receives the request to close, which may be long before its reply arrives.
     fn begin_to_close(&mut self, end: SessionEnd, patience: Instant, until: Instant) {
         self.closing = Some(Closing { end, until, patience, is_said: false });
         if self.lease.lapse() {
@@ -86,23 +89,24 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// The end that has begun.
+    /// Returns the reason of the end that has begun.
     pub(super) fn closing_as(&self) -> Option<SessionEnd> {
         self.closing.as_ref().map(|closing| closing.end)
     }
 
-    /// The end that has begun, if the server is told of it.
+    /// Returns the reason of the end that has begun, if it includes closing the session at the
+    /// server.
     pub(super) fn closing_with_server(&self) -> Option<SessionEnd> {
         self.closing_as().filter(|end| *end != SessionEnd::Detached)
     }
 
-    /// The end of the session, also if it has only begun.
+    /// Returns the reason of the end, also if the end has only begun.
     #[must_use]
     pub fn end_begun(&self) -> Option<SessionEnd> {
         self.ended().or_else(|| self.closing_as())
     }
 
-    /// Tells the server, if there is one, unless something has to be done first.
+    /// Sends closeSession while connected, unless clean-up has to continue first.
     pub(super) fn say_close(&mut self, now: Instant) {
         let is_up = self.is_connected();
         let waits = self.chores.go_on() && !self.is_read_only();
@@ -114,7 +118,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// The connection was lost, and the request with it.
+    /// Notes that the connection was lost, and closeSession with it.
     pub(super) fn close_is_unsaid(&mut self) {
         if let Some(closing) = &mut self.closing {
             closing.is_said = false;
@@ -125,7 +129,7 @@ impl<H: Handles> Session<H> {
         self.closing.as_ref().is_some_and(|closing| closing.is_said)
     }
 
-    /// When the server is to be told, whatever is left to do.
+    /// Returns when closeSession is due, even if clean-up is left.
     pub(super) fn close_due(&self) -> Option<Instant> {
         let waiting = self.closing.as_ref().filter(|it| !it.is_said && self.is_connected());
         waiting.map(|closing| closing.patience)

@@ -23,10 +23,10 @@ use nom::{IResult, Parser};
 
 use crate::error::{Error, ErrorKind};
 
-/// The port of a host that names none.
+/// Port of a host without an explicit port.
 const DEFAULT_PORT: u16 = 2181;
 
-/// A server's host name or address, and its client port.
+/// Host name or address of a server, and its client port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Host {
     name: String,
@@ -34,19 +34,19 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host by name or address (an IPv6 address without brackets) and port.
+    /// Creates a host from a name or address (an IPv6 address without brackets) and a port.
     #[must_use]
     pub fn new(name: impl Into<String>, port: u16) -> Self {
         Self { name: name.into(), port }
     }
 
-    /// The name or address, an IPv6 address without brackets.
+    /// Returns the name or address. An IPv6 address has no brackets.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The client port.
+    /// Returns the client port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -62,7 +62,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// A parsed connect string.
+/// Parsed connect string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectString {
     hosts: Vec<Host>,
@@ -70,13 +70,13 @@ pub struct ConnectString {
 }
 
 impl ConnectString {
-    /// The servers, at least one, in the order in which they were given.
+    /// Returns the servers, at least one, in the order of the connect string.
     #[must_use]
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
 
-    /// The path that every path of the client is below; empty for none.
+    /// Returns the chroot, the prefix of all paths of the client. It is empty without a chroot.
     #[must_use]
     pub fn chroot(&self) -> &str {
         &self.chroot
@@ -131,13 +131,14 @@ fn name(input: &str) -> IResult<&str, &str> {
     .parse(input)
 }
 
-/// An address, and the zone it is in, if it says so.
+/// Returns true for an IPv6 address, with or without a zone.
 fn is_v6(text: &str) -> bool {
     let address = text.split_once('%').map_or(text, |(address, _zone)| address);
     address.parse::<Ipv6Addr>().is_ok()
 }
 
-/// A missing port is the default one; so is one after a bare colon, as in Java.
+/// Parses an optional port. Without a port, and after a bare colon as in Java, the result is the
+/// default port.
 fn port(input: &str) -> IResult<&str, u16> {
     let number = map_res(digit1, |digits: &str| match digits.parse::<u16>() {
         Ok(0) | Err(_) => Err("a port is a number from 1 to 65535"),
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chroot_starts_at_the_first_slash() {
+    fn chroot_starts_at_the_first_slash() {
         let chroot = |text: &str| text.parse::<ConnectString>().unwrap().chroot().to_owned();
         assert_eq!(chroot("a"), "");
         assert_eq!(chroot("a/"), "");
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_connect_string_is_rejected() {
         let bad = [
             "",
             ",",

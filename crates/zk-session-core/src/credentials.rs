@@ -1,4 +1,4 @@
-//! Who this session says it is, on every connection before anything else.
+//! Credentials of the session, sent on every connection before anything else.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -13,12 +13,12 @@ use crate::SessionEnd;
 use crate::error::{ErrorKind, Outcome};
 use crate::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
 
-/// Credentials, replayed on every connection before anything else.
+/// Credential, sent on every connection before anything else.
 #[derive(Debug)]
 pub(super) struct Credential<R> {
     scheme: String,
     auth: Auth,
-    /// Who waits for an answer: one of the server's is for all of them.
+    /// Callers that wait for a reply. One reply of the server answers all of them.
     waiters: VecDeque<Waiting<R>>,
 }
 
@@ -30,10 +30,10 @@ struct Waiting<R> {
 }
 
 impl<R> Credential<R> {
-    /// Takes out who waited under that ticket.
+    /// Removes the caller that waits under that ticket.
     pub(super) fn give_up(&mut self, ticket: Ticket) -> Option<R> {
         let index = self.waiters.iter().position(|it| it.ticket == ticket)?;
-        self.waiters.remove(index).map(|it| it.to) // they stop waiting oldest first
+        self.waiters.remove(index).map(|it| it.to) // callers stop waiting oldest first
     }
 
     pub(super) fn into_waiters(self) -> impl Iterator<Item = R> {
@@ -41,7 +41,7 @@ impl<R> Credential<R> {
     }
 }
 
-/// What proves the identity; never printed.
+/// Secret of a credential; never printed.
 struct Auth(Bytes);
 
 impl std::fmt::Debug for Auth {
@@ -51,10 +51,9 @@ impl std::fmt::Debug for Auth {
 }
 
 impl<H: Handles> Session<H> {
-    /// Adds credentials, which are sent now and again on every connection. The
-    /// answer to the first time goes to `to`. Credentials that the server does
-    /// not accept end the session: it closes the connection over them, so going
-    /// on would never work.
+    /// Adds a credential, which is sent now and again on every connection. `to` receives the first
+    /// reply. A credential that the server rejects ends the session: the server closes the
+    /// connection over it, so no later connection would work.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -71,7 +70,7 @@ impl<H: Handles> Session<H> {
         let ticket = self.deadlines.ticket();
         let due = self.due(now, ticket, &to);
         let waiters = &mut self.credentials[index].waiters;
-        // Who waits already has been, or will be, sent for.
+        // For earlier waiters, the packet was sent or will be sent on the next connection.
         let is_asked = !waiters.is_empty();
         waiters.push_back(Waiting { to: to.to, ticket, due });
         self.deadlines.put(due, Place::Credential(index));
@@ -81,8 +80,8 @@ impl<H: Handles> Session<H> {
         Ok(())
     }
 
-    /// Where these are, with room for one more who waits: presented again they are the
-    /// same, as a service may do for every request.
+    /// Returns the index of the credential, with room for one more waiter. A credential that is
+    /// added again keeps its index, because a service may add it for every request.
     fn place_of(&mut self, scheme: &str, auth: Bytes) -> Result<usize, Failure> {
         let limited = |name| Err((ErrorKind::LimitReached(name), Outcome::NotApplied));
         if self.waiting() >= REQUESTS_MAX {
@@ -118,7 +117,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// The server has answered; a refusal ends the session.
+    /// Handles the server's reply. A rejection ends the session.
     pub(super) fn credential_answered(&mut self, index: usize, code: ErrorCode, reply: &Reply) {
         if code == ErrorCode::AUTH_FAILED {
             return self.end(SessionEnd::AuthFailed);
@@ -140,7 +139,7 @@ impl<H: Handles> Session<H> {
             scheme: scheme.as_str().into(),
             auth: Some(auth.0.as_ref().into()),
         };
-        // An ordinary xid: the server echoes it, and its answer may overtake others.
+        // An ordinary xid: the server echoes it, and its reply may overtake others.
         let xid = self.inflight.next_xid();
         let offset = self.outbound.append(|out| proto::encode_request(xid, &packet, out));
         self.sent(now, OpCode::Auth, offset, Owner::Credential(index), None, None);

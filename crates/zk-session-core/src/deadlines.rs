@@ -1,5 +1,5 @@
-//! Until when callers wait. A request whose time is over is answered at once; what
-//! it was a part of, the queue or the stream of replies, stays in order.
+//! Deadlines of callers. A request whose deadline has passed is answered at once. The queue, or the
+//! stream of replies, to which it belonged stays in order.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,25 +11,25 @@ use super::{Handles, Output, Session};
 use crate::error::{ErrorKind, Outcome};
 use crate::planted::Planted;
 
-/// Names a request for as long as it waits for a connection.
+/// Identifier of a request, valid while it waits for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(super) u64);
 
-/// A deadline; no two are the same, so that each can be found again.
+/// Deadline. The ticket makes it unique, so that it can be found again.
 pub(super) type Due = (Instant, Ticket);
 
-/// Where the request is that has a deadline.
+/// Place of a request that has a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Queued,
     Sent(i32),
-    /// A clean-up task, whose number is the ticket.
+    /// A clean-up task. Its number is the ticket.
     Chore,
     /// A credential, by its index.
     Credential(usize),
 }
 
-/// All deadlines there are, in order.
+/// All deadlines, in order.
 #[derive(Debug)]
 pub(super) struct Deadlines {
     places: BTreeMap<Due, Place>,
@@ -41,7 +41,7 @@ impl Deadlines {
         Self { places: BTreeMap::new(), tickets: 0 }
     }
 
-    /// Tickets grow in the order of submission.
+    /// Issues a ticket. Tickets grow in the order of submission.
     pub(super) fn ticket(&mut self) -> Ticket {
         self.tickets += 1;
         Ticket(self.tickets)
@@ -53,7 +53,7 @@ impl Deadlines {
         }
     }
 
-    /// The request was answered or given up.
+    /// Removes a deadline, because the request was answered or dropped.
     pub(super) fn met(&mut self, due: Option<Due>) {
         if let Some(due) = due {
             self.places.remove(&due);
@@ -74,19 +74,19 @@ impl Deadlines {
     }
 }
 
-/// The handle of a watch that was taken back with its request.
+/// Handle of a watch that was cancelled with its request.
 #[derive(Debug)]
 pub enum Forgotten<H: Handles> {
-    /// Of a one-shot watch.
+    /// Handle of a one-shot watch.
     Watch(H::Watch),
-    /// Of a persistent one.
+    /// Handle of a persistent watch.
     Stream(H::Stream),
 }
 
 impl<H: Handles> Session<H> {
-    /// Takes a request back that still waits for a connection, because nobody waits
-    /// for its answer any more; gives its handles back, to be dropped where that
-    /// does no harm. One that was sent is left alone.
+    /// Cancels a request that still waits for a connection, because no caller waits for its reply.
+    /// Returns its handles, to be dropped where that does no harm. A request that was sent is not
+    /// cancelled.
     pub fn forget(&mut self, ticket: Ticket) -> Option<(H::Reply, Option<Forgotten<H>>)> {
         let Queued { to, watch, due, .. } = self.queue.remove(ticket)?;
         self.deadlines.met(due);
@@ -99,16 +99,15 @@ impl<H: Handles> Session<H> {
         ))
     }
 
-    /// When the answer has to be there, if ever.
+    /// Returns the deadline of the reply, if there is one.
     pub(super) fn due(&self, now: Instant, ticket: Ticket, to: &Waiter<H::Reply>) -> Option<Due> {
         let at = to.deadline.or_else(|| Some(now + self.settings.request_timeout?))?;
         Some((at, ticket))
     }
 
-    /// Answers everybody whose time is over. A request that was sent keeps its xid,
-    /// for the answer that may still come, and its place: nothing overtakes it. A
-    /// watch that a late answer sets at the server is not registered here, and the
-    /// server is made to forget it.
+    /// Answers all requests whose deadline has passed. A request that was sent keeps its xid, for
+    /// the reply that may still arrive, and its position, so that no reply overtakes it. A watch
+    /// that a late reply sets at the server is not registered here, and is removed from the server.
     pub(super) fn expire_requests(&mut self, now: Instant) {
         while let Some((ticket, place)) = self.deadlines.pop_due(now) {
             let late = match place {
@@ -129,7 +128,7 @@ impl<H: Handles> Session<H> {
                         _ => None,
                     }
                 }),
-                // It goes on: only the caller stops waiting.
+                // The task continues. Only the caller stops waiting.
                 Place::Chore => self.chores.give_up(ticket).map(|to| (to, Outcome::Unknown)),
                 Place::Credential(index) => {
                     let credential = self.credentials.get_mut(index);

@@ -1,4 +1,4 @@
-//! The end of a session: everybody who waits is told, exactly once.
+//! End of a session: every waiting caller is answered exactly once.
 
 use super::link::Link;
 use super::{Handles, Output, Session};
@@ -7,8 +7,8 @@ use crate::planted::Planted;
 use crate::{SessionEnd, SessionEvent};
 
 impl<H: Handles> Session<H> {
-    /// Ends the session for good, with the answers first, then the watches, then
-    /// the one terminal event.
+    /// Ends the session permanently. The outputs are the replies first, then the watches, then the
+    /// one terminal event.
     pub(super) fn end(&mut self, end: SessionEnd) {
         if self.ended().is_some() {
             return;

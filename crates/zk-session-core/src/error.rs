@@ -1,4 +1,4 @@
-//! What can go wrong with a request, whose fault it is, and whether it was applied.
+//! Errors of a session: the cause, the party at fault, and whether the request was applied.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,72 +8,74 @@ use proto::{DecodeError, ErrorCode, PathError, Shown};
 use crate::LeaseImpossible;
 use crate::loss_cause::LossCause;
 
-/// Whether a failed request changed anything at the server.
+/// Effect of a failed request on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The server did it; only the answer could not be understood.
+    /// The server applied the request. Only its reply could not be understood.
     Applied,
-    /// It was not done and never will be.
+    /// The server did not apply the request and never will.
     NotApplied,
-    /// It may have been done, or may still be: look before you repeat it.
+    /// The server may have applied the request, or may still apply it. Check the state before you
+    /// repeat the request.
     Unknown,
 }
 
-/// Whose fault a failure is.
+/// Party at fault for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The server understood and declined, for example because there is no such node.
+    /// The server understood the request and rejected it, for example because the node does not
+    /// exist.
     Server,
-    /// The connection or the ensemble was not there.
+    /// The connection or the ensemble was not available.
     Network,
-    /// The session is over; nothing more can be done with this client.
+    /// The session is over, and its client cannot do anything more.
     Session,
-    /// The caller asked for something that cannot be done.
+    /// The caller requested something that cannot be done.
     Caller,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     Peer,
 }
 
-/// Where a failed call can be repeated, from the best case to the worst.
+/// Session on which a failed call can be repeated, from the best case to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryOn {
-    /// On the same session, after a pause.
+    /// Repeat the call on the same session, after a pause.
     SameSession,
-    /// On the next session: this one has ended. See `SessionManager`.
+    /// Repeat the call on the next session, because this one has ended. See `SessionManager`.
     NewSession,
-    /// Nowhere as it is: the call would fail again, or its [outcome](Error::outcome) is not
-    /// [`NotApplied`](Outcome::NotApplied) and repeating it could apply it twice.
+    /// Do not repeat the call unchanged. It would fail again, or its [outcome](Error::outcome) is
+    /// not [`NotApplied`](Outcome::NotApplied) and a repetition could apply it twice.
     Never,
 }
 
-/// How a session came to its end.
+/// Reason for which a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionEnd {
-    /// The server said that the session had expired.
+    /// The server reported that the session had expired.
     Expired,
-    /// No server answered for so long that every one of them must have expired
-    /// the session; learnt without waiting for one that may never come back.
+    /// No server answered for so long that every server must have expired the session. The client
+    /// decides this by its own clock, without waiting for a server that may never return.
     ExpiredLocally {
-        /// For how long this process did not run, if that is why no server was heard:
-        /// it was stopped, its machine was suspended, or a task blocked its runtime.
+        /// Time for which this process did not run, if that explains the missing answers. The
+        /// process was stopped, its machine was suspended, or a task blocked its runtime.
         paused: Option<Duration>,
     },
-    /// The server did not accept the credentials.
+    /// The server rejected the credentials.
     AuthFailed,
-    /// This client was closed.
+    /// The client was closed.
     Closed,
-    /// This client has let go of the session: `Client::detach`.
+    /// `Client::detach` detached the client from the session. The session stays alive.
     Detached,
-    /// More nodes waited to be deleted than this client keeps in mind
-    /// ([`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX)), so it closed the session, which
-    /// deletes its ephemeral nodes.
+    /// The backlog of nodes to delete exceeded
+    /// [`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX). The client closed the session,
+    /// which deletes its ephemeral nodes.
     CleanUpOverflow,
 }
 
 impl SessionEnd {
-    /// True if nobody wanted the end and another session can do better: a
-    /// `SessionManager` opens the next one.
+    /// Returns true if the session ended unintentionally and another session can succeed. A
+    /// `SessionManager` then opens the next one.
     #[must_use]
     pub fn is_loss(self) -> bool {
         matches!(self, Self::Expired | Self::ExpiredLocally { .. } | Self::CleanUpOverflow)
@@ -98,53 +100,50 @@ impl fmt::Display for SessionEnd {
     }
 }
 
-/// What went wrong.
+/// Cause of an [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The server declined the request with this code.
+    /// The server rejected the request with this code.
     Server(ErrorCode),
-    /// The server declined one operation of a `multi`, and so
-    /// applied none of them.
+    /// The server rejected one operation of a `multi`, and so applied none of them.
     RolledBack {
-        /// Which operation, counted from 0.
+        /// Index of the rejected operation, counted from 0.
         index: usize,
-        /// What it was to do: `create`, `setData`, `delete` or `check`.
+        /// Type of the operation: `create`, `setData`, `delete` or `check`.
         operation: &'static str,
-        /// To which node, as the caller gave the path.
+        /// Path of the operation's node, as the caller gave it.
         path: String,
-        /// Why the server declined it.
+        /// Error code of the operation.
         code: ErrorCode,
     },
-    /// The connection ended before the answer came. The session may live on.
+    /// The connection ended before the reply arrived. The session may still be alive.
+    /// [`Error::outcome`] shows whether the request may have been applied.
     ConnectionLost(LossCause),
     /// The session is over.
     SessionEnded(SessionEnd),
-    /// No session could be had in the time given to `Config::connect`.
+    /// No session was established in the time given to `Config::connect`.
     NoSession(LossCause),
-    /// The answer did not come in the time given to the request, by
-    /// `Config::request_timeout` or
-    /// `Client::within`. A request that still waited for a
-    /// connection is taken back; one that was sent may still be carried out.
+    /// The reply did not arrive within the time limit of `Config::request_timeout` or
+    /// `Client::within`. A request that still waited for a connection is cancelled. A request that
+    /// was sent may still be applied.
     TimedOut,
-    /// The connection is to a read-only server, as
-    /// `Config::allow_read_only` allows, which takes
-    /// no writes and no `sync`. One that does is being looked for.
+    /// The connection is to a read-only server, which `Config::allow_read_only` permits. Such a
+    /// server rejects writes and `sync`. The client keeps searching for a read-write server.
     NotReadOnly,
     /// The request is larger than a server accepts.
     TooLarge {
-        /// The length of the request's frame in bytes.
+        /// Length of the request's frame in bytes.
         len: usize,
-        /// The maximum in bytes.
+        /// Maximum in bytes.
         max: usize,
     },
-    /// The answer is larger than this client accepts
-    /// (`Config::frame_len_max`), and has cost the
-    /// connection. Asked for again it would be so again.
+    /// The reply is larger than this client accepts (`Config::frame_len_max`), and the client
+    /// closed the connection because of it. The same request would fail again.
     AnswerTooLarge {
-        /// The length of the answer's frame in bytes.
+        /// Length of the reply's frame in bytes.
         len: usize,
-        /// The maximum in bytes.
+        /// Maximum in bytes.
         max: usize,
     },
     /// A limit of the session, named here, is reached.
@@ -152,25 +151,24 @@ pub enum ErrorKind {
     /// The session timeout and [`LeaseAssumptions`](crate::LeaseAssumptions) leave no room for a
     /// lease that is both safe and valid.
     LeaseImpossible(LeaseImpossible),
-    /// The `SessionManager` has stopped, for this reason, and opens no other
-    /// session.
+    /// The `SessionManager` stopped for this reason and opens no other session.
     ManagerStopped(Error),
-    /// The operating system gave no thread to drive the session.
+    /// The operating system could not start a thread to drive the session.
     NoThread(std::io::ErrorKind),
-    /// The path is not one that ZooKeeper accepts.
+    /// ZooKeeper does not accept the path.
     InvalidPath(PathError),
-    /// The connect string cannot be understood; says where and why.
+    /// The connect string is invalid. The text names the position and the reason.
     InvalidConnectString(String),
-    /// The answer of the server could not be decoded.
+    /// The server's reply could not be decoded.
     InvalidReply(DecodeError),
-    /// The answer of the server could be decoded, and is none to what was asked.
+    /// The server's reply was decoded, but does not fit the request.
     UnfitReply,
 }
 
-/// A failed request: what went wrong, for which operation, and whether the
-/// request was applied.
+/// Error of a failed request: the cause, the operation, and whether the request was applied.
 ///
-/// `Debug` prints the same line as `Display`, so that `main` may return it; `{:#?}` prints the parts.
+/// `Debug` prints the same line as `Display`, so that `main` can return the error. `{:#?}` prints
+/// the parts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     inner: Box<Inner>,
@@ -184,52 +182,52 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of a client that drives a session.
+    /// Creates an error from its cause and outcome, for a client that drives a session.
     #[must_use]
     pub fn new(kind: ErrorKind, outcome: Outcome) -> Self {
         Self { inner: Box::new(Inner { kind, outcome, context: None }) }
     }
 
-    /// A failure that happened before anything was sent.
+    /// Creates an error for a failure that happened before anything was sent.
     #[must_use]
     pub fn not_applied(kind: ErrorKind) -> Self {
         Self::new(kind, Outcome::NotApplied)
     }
 
-    /// No thread to drive the session.
+    /// Creates the error for a thread that could not be started to drive the session.
     #[must_use]
     pub fn no_thread(error: std::io::Error) -> Self {
         Self::not_applied(ErrorKind::NoThread(error.kind()))
     }
 
-    /// The same, about more than the one request that failed.
+    /// Replaces the outcome, for an error that covers more than the one failed request.
     #[must_use]
     pub fn with_outcome(mut self, outcome: Outcome) -> Self {
         self.inner.outcome = outcome;
         self
     }
 
-    /// Names the operation and the path, for the message.
+    /// Adds the operation and the path to the message.
     #[must_use]
     pub fn on(mut self, operation: &'static str, path: impl Into<String>) -> Self {
         self.inner.context = Some((operation, path.into()));
         self
     }
 
-    /// What went wrong.
+    /// Returns the cause.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.inner.kind
     }
 
-    /// Whether the request changed anything at the server.
+    /// Returns whether the request changed anything on the server.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.inner.outcome
     }
 
-    /// The server's error code, if the server declined the request; of a transaction,
-    /// the code of the operation that failed.
+    /// Returns the server's error code, if the server rejected the request. For a transaction, this
+    /// is the code of the operation that failed.
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
         match self.kind() {
@@ -238,7 +236,7 @@ impl Error {
         }
     }
 
-    /// Whose fault it is.
+    /// Returns the party at fault.
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self.kind() {
@@ -281,9 +279,9 @@ impl Error {
             ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut | ErrorKind::NotReadOnly => {
                 RetryOn::SameSession
             }
-            // Credentials are never taken back.
+            // A session keeps its credentials until it ends, so this limit stays reached.
             ErrorKind::LimitReached(limit) if *limit != "CREDENTIALS_MAX" => RetryOn::SameSession,
-            // Another attempt finds the same peer, or the same credentials.
+            // Another attempt reaches the same peer, or presents the same credentials.
             ErrorKind::NoSession(LossCause::NotZooKeeper(_))
             | ErrorKind::SessionEnded(SessionEnd::AuthFailed) => RetryOn::Never,
             ErrorKind::NoSession(_) | ErrorKind::SessionEnded(_) => RetryOn::NewSession,
@@ -292,8 +290,8 @@ impl Error {
     }
 }
 
-/// What a server says when it cannot now: it is throttling, without a quorum, or not the one
-/// that the session is with any more; or the ensemble is just being changed.
+/// Error codes of a temporary condition. The server is throttling, has no quorum, or no longer owns
+/// the session; or the ensemble is being reconfigured.
 pub const PASSING_CODES: [ErrorCode; 5] = [
     ErrorCode::THROTTLED_OP,
     ErrorCode::NOT_READ_ONLY,
@@ -303,8 +301,8 @@ pub const PASSING_CODES: [ErrorCode; 5] = [
 ];
 
 impl Error {
-    /// True if what is missing can only be the chroot: the parent of a node at the top
-    /// is the root, which is always there.
+    /// Returns true if only the chroot can be missing. The parent of a top-level node is the root,
+    /// which always exists.
     fn is_below_nothing(&self) -> bool {
         let at_the_top = |path: &str| path.len() > 1 && path.rfind('/') == Some(0);
         let created =
@@ -322,7 +320,7 @@ impl From<PathError> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.inner.context, self.kind()) {
-            // It names the path itself.
+            // The path error contains the path.
             (Some((operation, _)), ErrorKind::InvalidPath(_)) => write!(f, "{operation}: ")?,
             (Some((operation, path)), _) => write!(f, "{operation} {}: ", Shown(path))?,
             (None, _) => {}
@@ -407,7 +405,7 @@ impl fmt::Debug for Error {
     }
 }
 
-/// The text for a time for which this process did not run.
+/// Message about a time for which this process did not run.
 #[derive(Clone, Copy, Debug)]
 pub struct NotRunning(pub Duration);
 
@@ -433,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_errors_that_pass_can_be_retried_on_the_same_session() {
+    fn retry_on_depends_on_error_kind_and_outcome() {
         let on = |kind: ErrorKind| Error::not_applied(kind).retry_on();
         let passes = |kind: ErrorKind| on(kind) == RetryOn::SameSession;
         assert!(PASSING_CODES.into_iter().all(|code| passes(ErrorKind::Server(code))));
@@ -452,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_by_what_they_are_for() {
+    fn limit_errors_describe_the_limit() {
         let told = |limit| Error::not_applied(ErrorKind::LimitReached(limit)).to_string();
         assert!(told("WATCHES_MAX").starts_with("too many watches"));
         assert!(told("CREDENTIALS_MAX").starts_with("too many credentials"));
@@ -491,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_chroot_is_named() {
+    fn missing_chroot_is_named_in_create_error() {
         let missing = |operation, path: &str| {
             Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE))
                 .on(operation, path)

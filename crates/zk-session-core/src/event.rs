@@ -1,4 +1,4 @@
-//! What happens to a session over its life.
+//! Events in the life of a session.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,97 +7,103 @@ use proto::{ErrorCode, Shown};
 
 use crate::{Host, LossCause, SessionEnd};
 
-/// A change in the life of a session, in the order in which it happened.
+/// Change in the life of a session. Events are sent in the order in which they happened.
 ///
-/// `Connected` comes once, first, or after `ReadOnly`. `Suspended` and `Reconnected` alternate after
-/// it. One of `Expired`, `AuthFailed`, `Closed` and `Detached` comes last, once; nothing
-/// follows it. `Closed` without `Connected` is what a client sees that was
-/// closed before it ever had a session.
+/// * `Connected` is sent once, as the first event or after `ReadOnly`.
+/// * `Suspended` and `Reconnected` alternate after it.
+/// * One of `Expired`, `AuthFailed`, `Closed` and `Detached` is sent once. No event follows it.
 ///
-/// `Display` is a line for logs; `Debug` prints session ids in hexadecimal.
+/// A client that is closed before it had a session receives `Closed` without `Connected`.
+///
+/// `Display` prints a line for logs. `Debug` prints session ids in hexadecimal.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionEvent {
-    /// The session was made.
+    /// The session is established: the server created it, or accepted a resumed one.
     Connected {
-        /// The session's id.
+        /// Id of the session.
         session_id: i64,
-        /// The session timeout the server decided on.
+        /// Session timeout granted by the server.
         timeout: Duration,
-        /// The server that answered.
+        /// Server that accepted the connection.
         host: Host,
     },
-    /// There is a connection, to a server without a quorum: reads are answered, out of
-    /// what it knew last, writes are refused, and no lock can be held. It comes only if
-    /// `Config::allow_read_only` says so, and only
-    /// before `Connected`, which tells that the session was made after all. `Suspended`
-    /// with session id 0 follows it.
+    /// The client is connected to a server without a quorum. The server answers reads from its last
+    /// known state and rejects writes. No lock can be held.
+    ///
+    /// This event requires `Config::allow_read_only` and is only sent before `Connected`.
+    /// `Suspended` with session id 0 follows it. `Connected` then reports the session of a
+    /// read-write server.
     ReadOnly {
-        /// The id that this server has given, which means nothing to others.
+        /// Id assigned by this server. It means nothing to other servers.
         session_id: i64,
-        /// The session timeout the server decided on.
+        /// Session timeout granted by the server.
         timeout: Duration,
-        /// The server that answered.
+        /// Server that accepted the connection.
         host: Host,
     },
-    /// The connection is gone. The session may live on: whoever holds a lock
-    /// should look at its guard, not at this event.
+    /// The connection ended. The session may still be alive. A lock holder should check its guard,
+    /// not this event.
     Suspended {
-        /// The session's id.
+        /// Id of the session.
         session_id: i64,
-        /// Why the connection ended.
+        /// Reason why the connection ended.
         cause: LossCause,
     },
     /// The same session is connected again, with its nodes and its watches.
     Reconnected {
-        /// The session's id, unchanged.
+        /// Id of the session, unchanged.
         session_id: i64,
-        /// The session timeout the server decided on this time.
+        /// Session timeout granted by the server this time.
         timeout: Duration,
-        /// The server that answered.
+        /// Server that accepted the connection.
         host: Host,
     },
-    /// The session is over, though nobody ended it, and its ephemeral nodes are gone or about to go.
+    /// The session is over, and the application did not end it. Its ephemeral nodes are deleted, or
+    /// will be deleted soon.
     Expired {
-        /// The id of the session that is over; 0 if there never was one.
+        /// Id of the session that is over; 0 if there never was one.
         session_id: i64,
-        /// [`SessionEnd::Expired`]; [`SessionEnd::ExpiredLocally`], which tells of a process that
-        /// did not run; or [`SessionEnd::CleanUpOverflow`].
+        /// [`SessionEnd::Expired`]; [`SessionEnd::ExpiredLocally`], which reports whether this
+        /// process was paused; or [`SessionEnd::CleanUpOverflow`].
         cause: SessionEnd,
     },
-    /// The server did not accept the credentials; the client is of no more use.
+    /// The server rejected the credentials. The client cannot be used any more.
     AuthFailed {
-        /// The session's id.
+        /// Id of the session.
         session_id: i64,
     },
     /// The client was closed.
     Closed {
-        /// The session's id; 0 if there never was one.
+        /// Id of the session; 0 if there never was one.
         session_id: i64,
     },
-    /// This client has let go of the session, which lives on for whoever resumes it.
+    /// The client detached from the session. The session stays alive, and another client can resume
+    /// it.
     Detached {
-        /// The session's id; 0 if there never was one.
+        /// Id of the session; 0 if there never was one.
         session_id: i64,
     },
-    /// A guaranteed delete failed: the server
-    /// declined with this code, and nobody waits for the answer any more.
+    /// A guaranteed delete failed: the server rejected it with this code, and no caller waits for
+    /// the reply.
     CleanUpFailed {
-        /// The path of the node, as the server knows it.
+        /// Full path of the node on the server.
         path: String,
-        /// What the server said; `MarshallingError` if its answer was larger than this
-        /// client accepts.
+        /// Error code of the server; `MarshallingError` if its reply was larger than this client
+        /// accepts.
         code: ErrorCode,
     },
-    /// Nodes wait to be deleted because [`CHORES_MAX`](crate::limits::CHORES_MAX) deletions are
-    /// pending. The session deletes them in their turn. It sends this event at most once on each
-    /// connection and once between two of them: when the first node has to wait, and at the beginning of
-    /// a connection.
+    /// Nodes wait to be deleted, because [`CHORES_MAX`](crate::limits::CHORES_MAX) deletions, or
+    /// [`QUEUED_BYTES_MAX`](crate::limits::QUEUED_BYTES_MAX) bytes of their paths, are pending. The
+    /// session deletes them when earlier deletions complete.
+    ///
+    /// The event is sent when the first node has to wait, and at the beginning of a connection. It
+    /// is sent at most once on each connection and once between two connections.
     CleanUpBacklog {
-        /// How many nodes wait.
+        /// Number of nodes that wait.
         nodes: usize,
     },
-    /// So many events were not read in time and are lost to this subscriber.
+    /// The subscriber did not read in time and lost this many events.
     Missed(u64),
 }
 
@@ -212,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry_after_a_pause_says_that_the_process_did_not_run() {
+    fn expired_event_reports_a_pause_of_the_process() {
         let cause = SessionEnd::ExpiredLocally { paused: Some(Duration::from_millis(12_340)) };
         let expired = SessionEvent::Expired { session_id: 1, cause };
         assert_eq!(

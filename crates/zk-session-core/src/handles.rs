@@ -1,4 +1,4 @@
-//! What goes out of the core: answers, watch events, session events, orders.
+//! Outputs of the session: replies, watch events, session events, and orders to the driver.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,32 +10,32 @@ use super::Failure;
 use super::watches::PendingWatch;
 use crate::{Host, LossCause, SessionEnd, SessionEvent};
 
-/// The caller's handles that the core keeps and gives back: one for each answer
-/// and one for each watch. The driver uses oneshot senders, a test uses numbers.
+/// Handles that the driver passes in and the session returns, one for each reply and one for each
+/// watch. The driver uses oneshot senders, a test uses numbers.
 pub trait Handles {
-    /// Where the answer to a request goes.
+    /// Recipient of the reply to a request.
     type Reply: Handle;
-    /// Where the event of a one-shot watch goes.
+    /// Recipient of the event of a one-shot watch.
     type Watch: Handle;
-    /// Where the events of a persistent watch go, one after the other.
+    /// Recipient of the events of a persistent watch, in order.
     type Stream: Handle + Clone;
 }
 
-/// A handle that somebody may have stopped waiting behind.
+/// Handle of a recipient that may stop waiting.
 pub trait Handle: fmt::Debug {
-    /// True once nobody waits any more: a request not yet sent is then dropped,
-    /// and a watch is forgotten.
+    /// Returns true once the recipient has stopped waiting. The session then drops a request that
+    /// is not sent yet, and removes a watch.
     fn is_abandoned(&self) -> bool {
         false
     }
 }
 
-/// An answer: the reply's record, still encoded, to be decoded by who waits.
+/// Reply to a request. The recipient decodes the record.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// The last transaction the server had applied when it answered.
+    /// Zxid of the last transaction that the server had applied when it replied.
     pub zxid: i64,
-    /// The reply record.
+    /// Encoded reply record.
     pub body: Bytes,
 }
 
@@ -48,105 +48,105 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// What a watch saw, with the path as the server knows it.
+/// Event of a watch, with the full path on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedEvent {
-    /// What happened to the node.
+    /// Type of the event.
     pub event_type: EventType,
-    /// The node.
+    /// Path of the node.
     pub path: String,
 }
 
-/// What a persistent watch is told.
+/// Notification for a persistent watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Something happened to a node.
+    /// A node changed.
     Event(WatchedEvent),
-    /// There was no connection for a while, and whatever happened then is not told
-    /// (ZOOKEEPER-4698): read again. What is read from now on, and the events to
-    /// come, leave nothing out.
+    /// The connection was interrupted, and events of that time are missing (ZOOKEEPER-4698): read
+    /// the state again. That state and the following events together are complete.
     Gap,
 }
 
-/// Which list a one-shot watch goes on, which is decided by the reply.
+/// Kind of a one-shot watch. The reply to its request decides in which list the watch is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchKind {
-    /// Set by getData: changes and deletion of the node.
+    /// Set by getData: fires when the node changes or is deleted.
     Data,
-    /// Set by exists: the same, or the creation of a node that is not there.
+    /// Set by exists: fires when the node changes, is deleted, or is created.
     Exists,
-    /// Set by getChildren: children coming and going, deletion of the node.
+    /// Set by getChildren: fires when a child is created or deleted, or the node is deleted.
     Children,
 }
 
-/// What [`Session::poll_output`](super::Session::poll_output) hands out.
+/// Output of [`Session::poll_output`](super::Session::poll_output).
 #[derive(Debug)]
 pub enum Output<H: Handles> {
-    /// Open a connection to this server, dropping the one there may be; then call
+    /// Open a connection to this server and drop the existing one, if any. Then call
     /// [`handle_connected`](super::Session::handle_connected) or
     /// [`handle_disconnected`](super::Session::handle_disconnected).
     Connect(Host),
     /// Drop the connection.
     Disconnect,
-    /// Ask this server, beside the connection there is, whether it takes writes; then
-    /// call [`handle_probed`](super::Session::handle_probed).
+    /// Test on a separate connection whether this server accepts writes, then call
+    /// [`handle_probed`](super::Session::handle_probed).
     Probe(Host),
-    /// Ask this server, which closes connections without a word, whether its port is for TLS only; then call
-    /// [`handle_tls_probed`](super::Session::handle_tls_probed).
+    /// Test whether the port of this server, which closed a connection without an answer, is for
+    /// TLS only. Then call [`handle_tls_probed`](super::Session::handle_tls_probed).
     ProbeTls(Host),
-    /// The one and only answer to a request.
+    /// The only reply to a request.
     Reply {
-        /// The handle given with the request.
+        /// Handle passed in with the request.
         to: H::Reply,
-        /// The answer.
+        /// The reply, or the failure.
         result: Result<Reply, Failure>,
     },
-    /// A watch fired, or will never fire because the session is over.
+    /// A watch fired, or can never fire because the session is over.
     Watch {
-        /// The handle given with the watch.
+        /// Handle passed in with the watch.
         to: H::Watch,
-        /// The event.
+        /// The event, or the reason for which the session ended.
         result: Result<WatchedEvent, SessionEnd>,
     },
-    /// News for a persistent watch; after an error, none.
+    /// A persistent watch has a notification. An error is the last one.
     Stream {
-        /// The handle given with the watch.
+        /// Handle passed in with the watch.
         to: H::Stream,
-        /// What there is to tell.
+        /// The notification, or the reason for which the session ended.
         notice: Result<Notice, SessionEnd>,
     },
-    /// Each server has refused to be connected to, for as long as
-    /// [`Settings::refused_timeout`](super::Settings::refused_timeout), or is no ZooKeeper server;
-    /// the last for this reason. Attempts go on.
+    /// No server accepts a first session. Either none of them is a ZooKeeper server, or the last
+    /// attempt at each failed at once and
+    /// [`Settings::refused_timeout`](super::Settings::refused_timeout) has passed. The value is the
+    /// cause of the last failure. Attempts continue.
     Refused(LossCause),
-    /// The session's life.
+    /// A change in the life of the session.
     Event(SessionEvent),
-    /// The standing of the lease changed.
+    /// The state of the lease changed.
     Standing(Standing),
 }
 
-/// What a guard's validity hangs on: it is bound to one term, and lost as soon as
-/// the term differs or the session is over.
+/// State on which the validity of a guard depends. A guard is bound to one term. It is lost as soon
+/// as the term differs or the session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Counts how often the lease ran out.
+    /// Number of times the lease has ended.
     pub term: u64,
-    /// The end that has begun, from the call that closes the session on: the server may
-    /// end it, and give a lock away, long before its answer is here.
+    /// Reason of the end, set from the call that begins to end the session. A server may end the
+    /// session and grant its locks to others long before its reply arrives.
     pub closing: Option<SessionEnd>,
-    /// Set once the session is over.
+    /// Reason of the end, set once the session is over.
     pub ended: Option<SessionEnd>,
-    /// For how long this process did not run when the lease last ended, if that is why.
+    /// Time for which this process did not run when the lease last ended, if that is why it ended.
     pub paused: Option<std::time::Duration>,
 }
 
-/// Where an answer goes, and until when it is waited for. Made from a handle alone,
-/// the answer is waited for as long as [`Settings`](super::Settings) say.
+/// Recipient of a reply, and the deadline of the reply. A waiter made from a handle alone uses the
+/// request timeout of [`Settings`](super::Settings).
 #[derive(Debug)]
 pub struct Waiter<R> {
-    /// The handle.
+    /// Handle of the recipient.
     pub to: R,
-    /// When to give up, if not at the time the settings say.
+    /// Deadline of the reply, if not the one that follows from the settings.
     pub deadline: Option<std::time::Instant>,
 }
 
@@ -156,40 +156,40 @@ impl<R> From<R> for Waiter<R> {
     }
 }
 
-/// Who waits for an answer.
+/// Owner of a request, to whom its reply belongs.
 #[derive(Debug)]
 pub(super) enum Owner<H: Handles> {
     Caller(H::Reply),
-    /// An auth packet, by its index among the credentials.
+    /// An auth packet, by the index of its credential.
     Credential(usize),
-    /// setWatches or addWatch, for watches that are registered.
+    /// A setWatches or addWatch request for watches that are registered.
     Rearm,
-    /// removeWatches on this path.
+    /// A removeWatches request on this path.
     Removal(Arc<str>, WatcherType),
-    /// An empty transaction that feeds the lease.
+    /// An empty transaction that renews the lease.
     Heartbeat,
-    /// The sync ahead of the list of a clean-up task, by its number.
+    /// The sync before the listing of a clean-up task, by the task's number.
     CatchUp(super::deadlines::Ticket),
-    /// Whoever waited has given up.
+    /// No owner, because the caller has stopped waiting.
     Nobody,
     /// A clean-up task, by its number.
     Chore(super::deadlines::Ticket),
-    /// closeSession.
+    /// The closeSession request.
     Close,
 }
 
-/// The watch of a request.
+/// Watch that a request sets.
 pub(super) type WatchOf<H> = PendingWatch<<H as Handles>::Watch, <H as Handles>::Stream>;
 
-/// A request that was sent.
+/// Request that was sent.
 #[derive(Debug)]
 pub(super) struct Sent<H: Handles> {
     pub(super) op: OpCode,
     pub(super) at: std::time::Instant,
-    /// Where its frame begins in the connection's byte stream.
+    /// Offset of its frame in the connection's byte stream.
     pub(super) offset: u64,
     pub(super) owner: Owner<H>,
     pub(super) watch: Option<WatchOf<H>>,
-    /// Set for requests of callers who do not wait for ever.
+    /// Deadline of the reply, if the caller has one.
     pub(super) due: Option<super::deadlines::Due>,
 }

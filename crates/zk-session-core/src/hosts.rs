@@ -1,4 +1,4 @@
-//! Which server to try next, and when.
+//! Servers of the session: which one to try next, and when.
 
 use std::time::{Duration, Instant};
 
@@ -8,32 +8,31 @@ use crate::connect_string::Host;
 use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, BEHIND_SKIP};
 use crate::planted::Planted;
 
-/// The servers in an order drawn once, so that a thousand clients with the same
-/// connect string do not all go to the first of it; and the back-off between
-/// attempts.
+/// Servers in an order drawn once, and the back-off between attempts. The random order keeps a
+/// thousand clients with the same connect string from all trying its first server.
 #[derive(Debug)]
 pub(super) struct Hosts {
     hosts: Vec<Entry>,
     current: usize,
     failures: u32,
-    /// The one that was last asked whether it takes writes.
+    /// Index of the server that was probed last.
     probed: usize,
-    /// The order was made for a move to other servers, and is drawn afresh after it.
+    /// True if the order was made for a move to other servers. It is redrawn after the move.
     moving: bool,
-    /// The one that the connection is still to, although another one comes next.
+    /// Server that the connection is still to, although another one is tried next.
     left: Option<Host>,
 }
 
 #[derive(Debug)]
 struct Entry {
     host: Host,
-    /// Passed over until then, if there is anybody else.
+    /// Time until which the server is skipped, if there is any other one.
     skip_until: Option<Instant>,
-    /// The last attempt brought no connection that held for a while, or one on which the
-    /// server fell silent: those go first that did better, or that were not tried yet.
+    /// True if the last attempt brought no lasting connection, or one on which the server became
+    /// silent. Servers that did better, or were not tried yet, are tried first.
     is_doubtful: bool,
     refusal: Refusal,
-    /// Whether its port is for TLS only, once it was asked.
+    /// Whether its port is for TLS only, as far as it was probed.
     tls: Tls,
 }
 
@@ -44,17 +43,17 @@ enum Tls {
     Spoken,
 }
 
-/// What the last attempt at a server brought, if it ended at once.
+/// Result of the last attempt at a server, if it ended at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
     None,
-    /// No connection.
+    /// The server could not be reached.
     Unreachable,
-    /// Something that is no ZooKeeper server.
+    /// The peer is not a ZooKeeper server.
     Foreign,
 }
 
-/// What a new list means for the connection there is.
+/// Effect of a new list of servers on the existing connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rebalance {
     Stay,
@@ -62,7 +61,7 @@ pub(super) enum Rebalance {
 }
 
 impl Hosts {
-    /// `hosts` must not be empty; the connect string's parser sees to that.
+    /// Creates the list. `hosts` must not be empty, which the parser of the connect string ensures.
     pub(super) fn new(hosts: Vec<Host>, rng: &mut Rng) -> Self {
         let mut hosts = entries(hosts);
         shuffle(&mut hosts, rng);
@@ -81,24 +80,25 @@ impl Hosts {
         &self.hosts[self.current].host
     }
 
-    /// The one that the connection is to, if there is one.
+    /// Returns the server that the connection is to, if there is one.
     pub(super) fn serving(&self) -> &Host {
         self.left.as_ref().unwrap_or_else(|| self.current())
     }
 
-    /// The connection, which is up, will be given up for one to the current host.
+    /// Notes that the existing connection to `serving` will be dropped for one to the current
+    /// server.
     pub(super) fn leave(&mut self, serving: Host) {
         self.left.get_or_insert(serving);
     }
 
-    /// The connection to the current host is over, or the attempt at it: what that says
-    /// of it. It has served if the connection was up for a while.
+    /// Records how the connection to the current server, or the attempt at it, ended. `has_served`
+    /// is true if the connection was up for a while.
     pub(super) fn lost(&mut self, was_up: bool, has_served: bool, cause: LossCause) {
         if has_served {
             self.failures = 0;
         }
         if self.left.take().is_some() {
-            return; // of the one that comes next nothing is known
+            return; // the connection was not to the current server
         }
         let entry = &mut self.hosts[self.current];
         entry.refusal = match cause {
@@ -107,17 +107,17 @@ impl Hosts {
             _ => Refusal::None,
         };
         match cause {
-            // It is left for a better one, or was not tried yet.
+            // The server is not at fault, or was not tried yet.
             LossCause::Rebalanced | LossCause::ProcessPaused(_) => {}
             LossCause::ReadOnly if was_up => {}
-            // One that hangs is likely to go on doing so, and each attempt at it costs a
-            // part of the session's time.
+            // A server that hangs is likely to keep hanging, and each attempt at it takes a part of
+            // the session's time.
             LossCause::Silent | LossCause::Stalled => entry.is_doubtful = true,
             _ => entry.is_doubtful = !has_served,
         }
     }
 
-    /// The current host has given or kept the session.
+    /// Notes that the current server has created or resumed the session.
     pub(super) fn connected(&mut self, rng: &mut Rng) {
         self.hosts[self.current].skip_until = None;
         if std::mem::take(&mut self.moving) {
@@ -127,12 +127,12 @@ impl Hosts {
         }
     }
 
-    /// True if the current host has answered a TLS handshake.
+    /// Returns true if the current server has answered a TLS handshake.
     pub(super) fn speaks_tls(&self) -> bool {
         self.hosts[self.current].tls == Tls::Spoken
     }
 
-    /// The current host, if it is to be asked for TLS: once.
+    /// Returns the current server if it has to be probed for TLS, which happens once.
     pub(super) fn is_to_be_asked_for_tls(&mut self) -> Option<Host> {
         let entry = &mut self.hosts[self.current];
         let is_first = entry.tls == Tls::NotAsked;
@@ -140,23 +140,25 @@ impl Hosts {
         is_first.then(|| entry.host.clone())
     }
 
-    /// The port of the host is for TLS only; false if it is none of these.
+    /// Notes that the port of this host is for TLS only. Returns false if the list does not contain
+    /// it.
     pub(super) fn set_speaks_tls(&mut self, host: &Host) -> bool {
         let entry = self.hosts.iter_mut().find(|entry| entry.host == *host);
         entry.map(|entry| (entry.tls, entry.refusal) = (Tls::Spoken, Refusal::Foreign)).is_some()
     }
 
-    /// True if the last attempt at each ended at once, without a connection to a ZooKeeper server.
+    /// Returns true if the last attempt at each server ended at once, without a connection to a
+    /// ZooKeeper server.
     pub(super) fn have_all_refused(&self) -> bool {
         self.hosts.iter().all(|entry| entry.refusal != Refusal::None)
     }
 
-    /// True if none is a ZooKeeper server.
+    /// Returns true if no host is a ZooKeeper server.
     pub(super) fn are_all_foreign(&self) -> bool {
         self.hosts.iter().all(|entry| entry.refusal == Refusal::Foreign)
     }
 
-    /// The next one to be asked whether it takes writes, other than the current one.
+    /// Returns the next server to probe for writes, other than the current one.
     pub(super) fn next_to_probe(&mut self) -> Option<Host> {
         let count = self.hosts.len();
         self.probed = (self.probed + 1) % count;
@@ -166,25 +168,25 @@ impl Hosts {
         (self.probed != self.current).then(|| self.hosts[self.probed].host.clone())
     }
 
-    /// Tries this host next, if it is one of them.
+    /// Tries this host next. Returns false if the list does not contain it.
     pub(super) fn prefer(&mut self, host: &Host) -> bool {
         let index = self.hosts.iter().position(|entry| entry.host == *host);
         self.current = index.unwrap_or(self.current);
         index.is_some()
     }
 
-    /// The current host takes connections and will not have the session: it is behind
-    /// what the session has seen, is not serving yet, or has lost its quorum. None of
-    /// that is over in a moment.
+    /// Skips the current server for a while. It accepts connections but not the session: it is
+    /// behind what the session has seen, does not serve yet, or has lost its quorum. Each of these
+    /// takes a while to pass.
     pub(super) fn skip_current(&mut self, now: Instant) {
         self.hosts[self.current].skip_until = Some(now + BEHIND_SKIP);
     }
 
-    /// Gives up on the current host and says how long to wait for the next one.
+    /// Selects the next server, and returns the pause before the attempt.
     ///
-    /// The pause is drawn below a step that doubles with each failure in a row,
-    /// and is never longer than [`BACKOFF_MAX`]: a server that is behind accepts
-    /// and closes at once, over and over, and must not be hammered.
+    /// The pause is drawn below a step that doubles with each failure in a row, and is never longer
+    /// than [`BACKOFF_MAX`]. A server that is behind accepts and closes at once, over and over, and
+    /// must not be flooded with attempts.
     pub(super) fn failed(&mut self, now: Instant, rng: &mut Rng) -> Duration {
         let count = self.hosts.len();
         let lap = (1..=count).map(|step| (self.current + step) % count);
@@ -201,21 +203,21 @@ impl Hosts {
         pause_below(step, rng)
     }
 
-    /// The pause before a move that is nobody's failure: short, and not the same for
-    /// all the clients that get a new list at the same time.
+    /// Returns the pause before a move that no failure caused. It is short, and differs between
+    /// clients that receive a new list at the same time.
     pub(super) fn pause_to_move(rng: &mut Rng) -> Duration {
         pause_below(BACKOFF_STEP, rng)
     }
 
-    /// Takes over a new list of servers, by the rule of the Java client
-    /// (ZOOKEEPER-1355), under which as few clients as possible move and the load is
-    /// even afterwards. Every client decides for itself, by its own random numbers.
+    /// Replaces the list of servers by the rule of the Java client (ZOOKEEPER-1355). As few clients
+    /// as possible move, and the load is even afterwards. Every client decides for itself, with its
+    /// own random numbers.
     ///
-    /// * The list has grown: who is on a server that stays moves to a new one with the
-    ///   share of the load that is too much there. Who is on one that goes moves to a
-    ///   new one.
-    /// * It has not: who is on a server that stays does so. Who is not moves to one of
-    ///   the old ones or of the new ones, so that each gets its share of those who move.
+    /// * The list has grown. A client on a remaining server moves to a new one, with a probability
+    ///   equal to the excess share of the load there. A client on a removed server moves to a new
+    ///   one.
+    /// * The list has not grown. A client on a remaining server stays. A client on a removed server
+    ///   moves to an old or a new one, so that each receives its share of the moving clients.
     pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> Rebalance {
         let before = self.hosts.len();
         let mine = self.serving().clone();
@@ -231,7 +233,7 @@ impl Hosts {
             (false, true) => false,
             (_, false) => true,
         };
-        // The share of those who move that goes to servers that were there before.
+        // Share of the moving clients that move to servers of the old list.
         let (to_old, of_all) = match n_all > before {
             true => (0, 1),
             false => (n_old * (before - n_all), n_all * before.saturating_sub(n_old)),
@@ -258,7 +260,7 @@ impl Hosts {
     }
 }
 
-/// A server that is named twice is one.
+/// Creates the entries. A server that is named twice counts once.
 fn entries(hosts: Vec<Host>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::with_capacity(hosts.len());
     for host in hosts {
@@ -277,7 +279,7 @@ fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
     }
 }
 
-/// True in `part` of `whole` cases.
+/// Returns true with a probability of `part` in `whole`.
 fn chance(part: usize, whole: usize, rng: &mut Rng) -> bool {
     let whole = u64::try_from(whole).unwrap_or(u64::MAX);
     rng.below(whole) < u64::try_from(part).unwrap_or(u64::MAX)
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn every_host_comes_up_once_a_lap_in_an_order_the_seed_decides() {
+    fn hosts_are_tried_once_per_lap_in_seeded_order() {
         let lap = |seed| {
             let (mut hosts, mut rng) = (hosts(5, seed), Rng::new(0));
             let ports: Vec<u16> = (0..5)
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_back_off_grows_to_its_cap_and_starts_afresh_after_a_success() {
+    fn backoff_grows_to_its_cap_and_resets_after_success() {
         let (mut hosts, mut rng, now) = (hosts(2, 3), Rng::new(3), now());
         assert!(hosts.failed(now, &mut rng) < BACKOFF_STEP);
         let pauses: Vec<Duration> = (0..200).map(|_| hosts.failed(now, &mut rng)).collect();
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_behind_is_passed_over_for_a_while() {
+    fn lagging_server_is_skipped_for_a_while() {
         let (mut hosts, mut rng, now) = (hosts(3, 5), Rng::new(5), now());
         let behind = hosts.current().clone();
         hosts.skip_current(now);
@@ -356,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_are_behind_they_take_turns() {
+    fn lagging_servers_take_turns_if_all_lag() {
         let (mut hosts, mut rng, now) = (hosts(3, 5), Rng::new(5), now());
         let mut tried = Vec::new();
         for _ in 0..6 {
@@ -367,7 +369,8 @@ mod tests {
         assert_eq!(tried[..3], tried[3..]);
     }
 
-    /// Where 12,000 clients of the servers `before` end up, and how many moved.
+    /// Returns the load of the servers after 12,000 clients of `before` received `after`, and how
+    /// many clients moved.
     fn spread(before: std::ops::Range<u16>, after: std::ops::Range<u16>) -> (Vec<usize>, usize) {
         let (mut load, mut moved) = (vec![0; after.end.into()], 0);
         for seed in 0..12_000 {
@@ -388,26 +391,26 @@ mod tests {
     }
 
     #[test]
-    fn after_an_update_the_load_is_even_and_few_have_moved() {
+    fn server_list_update_balances_load_with_few_moves() {
         // Grown: 2 of 5 servers are new, so two fifths move.
         let (load, moved) = spread(0..3, 0..5);
         load.iter().for_each(|n| close_to(*n, 2400));
         close_to(moved, 4800);
-        // Shrunk: only those move whose server is gone.
+        // Shrunk: only the clients of removed servers move.
         let (load, moved) = spread(0..5, 0..3);
         load.iter().for_each(|n| close_to(*n, 4000));
         close_to(moved, 4800);
-        // One replaced.
+        // One server replaced.
         let (load, moved) = spread(0..3, 1..4);
         load[1..].iter().for_each(|n| close_to(*n, 4000));
         close_to(moved, 4000);
-        // Nothing in common; and the same list again.
+        // No server in common; and the same list again.
         assert_eq!(spread(0..3, 3..6).1, 12_000);
         assert_eq!(spread(0..3, 0..3).1, 0);
     }
 
     #[test]
-    fn an_update_is_decided_by_the_seed_and_forgets_its_order_once_connected() {
+    fn updated_order_follows_seed_and_is_redrawn_on_connect() {
         let order = |seed: u128, connect: bool| {
             let mut rng = Rng::new(seed);
             let mut hosts = Hosts::new(list(0..3), &mut rng);

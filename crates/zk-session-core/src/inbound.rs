@@ -15,12 +15,12 @@ use crate::planted::Planted;
 use crate::{PeerProtocol, SessionEnd};
 
 impl<H: Handles> Session<H> {
-    /// Bytes have arrived. Whole frames are taken off the front of `buffer`; the
-    /// rest stays for the next call. Whatever the bytes are, the worst that they
-    /// can do is to cost the connection.
+    /// Handles received bytes. Whole frames are removed from the front of `buffer`, and the rest
+    /// stays for the next call. The worst effect that any bytes can have is the loss of the
+    /// connection.
     pub fn handle_received(&mut self, now: Instant, buffer: &mut BytesMut) {
         self.check_lease(now);
-        // Any byte is a sign of life: a large reply on a slow link takes long.
+        // Any byte shows that the server is alive: a large reply on a slow link takes long.
         self.pulse.heard(now);
         loop {
             if !matches!(self.link, Link::Handshaking { .. } | Link::Up) {
@@ -54,8 +54,8 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Notes the zxids of replies that arrived behind one out of order and are dropped with it, so that
-    /// the next server is not behind them.
+    /// Notes the zxids of replies that arrived behind an out-of-order reply and are dropped with
+    /// it, so that the next server is not behind them.
     fn see_rest(&mut self, buffer: &mut BytesMut) {
         while let Ok(Some(frame)) = proto::split_frame(buffer, self.settings.frame_len_max) {
             if let Ok((header, _)) = ReplyHeader::split(&frame)
@@ -66,7 +66,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// What the length of no frame says of the peer: it may not be a ZooKeeper server.
+    /// Returns the cause for an invalid frame length: the peer may not be a ZooKeeper server.
     fn unfit_frame(&self, buffer: &[u8]) -> LossCause {
         let is_first = matches!(self.link, Link::Handshaking { .. });
         let protocol = PeerProtocol::of(buffer).filter(|_| is_first);
@@ -119,15 +119,18 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// What has gone through a server's pipeline is answered in the order of the requests: one
-    /// that is missing before it was lost on the way, and will not come any more. Answers to
-    /// credentials go past the pipeline, and heartbeats past other requests, or come in behind
-    /// what overtakes nothing.
+    /// Returns true if this reply arrived out of order.
     ///
-    /// Such an answer counts as seen by the session and is not told, as in the Java client: what
-    /// was left out may be the arming of watches, which are to be armed again from where they
-    /// were, and not behind events that were still to come. Nor does what may overtake, a
-    /// heartbeat say, move that place while they are not armed.
+    /// The pipeline of a server answers requests in their order. A reply that is missing before
+    /// this one was lost on the way, and will not arrive any more. Two kinds of replies are exempt.
+    /// Replies to credentials bypass the pipeline. Heartbeats overtake other requests, unless these
+    /// are [held](super::outbound::Outbound::hold).
+    ///
+    /// An out-of-order reply counts as seen by the session and is not delivered, as in the Java
+    /// client. The missing reply may be that of a re-registration of watches. The watches must be
+    /// re-registered from their old zxid, and not from one behind events that were still to arrive.
+    /// For the same reason a reply that may overtake, for example a heartbeat's, does not advance
+    /// that zxid before the re-registration is answered.
     fn has_overtaken(&mut self, xid: i32) -> bool {
         let is_in_order =
             |owner: &Owner<H>| !matches!(owner, Owner::Heartbeat | Owner::Credential(_));
@@ -137,7 +140,8 @@ impl<H: Handles> Session<H> {
             && self.inflight.before(xid).any(|sent| is_in_order(&sent.owner))
     }
 
-    /// Replies to credentials and refusals overtake others: not the oldest is meant.
+    /// Removes the request that a reply answers. Replies to credentials and rejections overtake
+    /// others, so it may not be the oldest.
     fn answered_by(&mut self, xid: i32) -> Option<Sent<H>> {
         match Planted::RepliesByPosition.is_on() {
             true => self.inflight.take_oldest(),
@@ -145,13 +149,13 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Whether this is the beginning of an answer that is awaited.
+    /// Returns true if these bytes are the beginning of an expected reply.
     fn is_awaited(&mut self, rest: &[u8]) -> bool {
         let xid = rest.get(4..).and_then(<[u8]>::first_chunk);
         xid.is_some_and(|xid| self.inflight.find(i32::from_be_bytes(*xid)).is_some())
     }
 
-    /// What a server without a quorum says is seen by no session.
+    /// Notes a zxid as seen by the session. No session has seen the replies of a read-only server.
     fn has_seen(&mut self, zxid: i64) {
         let Identity { session_id, session_zxid, .. } = &mut self.identity;
         if *session_id != 0 {
@@ -159,9 +163,9 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Tells the one whose answer it is that it is too large: asked for again it would
-    /// be so again, and cost everybody the connection each time. It can be told by the
-    /// number in front, which has come along in all but the oddest of cases.
+    /// Fails the request whose reply is too large. A repetition would have a reply as large, and
+    /// would close the connection for all callers each time. The xid at the front of the reply
+    /// identifies the request. It has almost always arrived with the length.
     fn refuse_answer(&mut self, now: Instant, error: &FrameError, buffer: &[u8]) {
         let (Link::Up, FrameError::TooLong { len, max }) = (&self.link, *error) else { return };
         let Some(xid) = buffer.get(4..).and_then(<[u8]>::first_chunk) else { return };
@@ -188,12 +192,12 @@ impl<H: Handles> Session<H> {
         header: &ReplyHeader,
         body: Bytes,
     ) -> Result<(), LossCause> {
-        // Only ordinary replies move the zxid: notifications may carry that of a
-        // transaction of which more events are to come, and refusals carry -1.
+        // Only ordinary replies advance the zxid. A notification may carry that of a transaction of
+        // which more events follow, and a rejection carries -1.
         self.has_seen(header.zxid);
         self.take_evidence(now, &sent, header);
         self.deadlines.met(sent.due);
-        // UnknownSession: the session went between two looks of the server at it.
+        // UnknownSession: the session ended between two checks by the server.
         if [ErrorCode::SESSION_EXPIRED, ErrorCode::UNKNOWN_SESSION].contains(&header.err) {
             self.fail_owner(sent);
             self.end(SessionEnd::Expired);
@@ -212,7 +216,7 @@ impl<H: Handles> Session<H> {
                 self.credential_answered(index, header.err, &reply);
             }
             Owner::Chore(number) => self.chore_answered(now, number, header.err, reply),
-            // Watches that could not be re-armed would be silent for ever.
+            // Watches that could not be re-registered would never fire.
             Owner::Rearm if !header.err.is_ok() => return Err(LossCause::Refused(header.err)),
             Owner::Removal(path, kind) => self.removal_answered(now, &path, kind, header.err),
             Owner::Heartbeat => {
@@ -225,7 +229,7 @@ impl<H: Handles> Session<H> {
         Ok(())
     }
 
-    /// Takes from an answer what it proves of the leader's clock; see [`super::lease`].
+    /// Takes from a reply what it proves about the leader's clock; see [`super::lease`].
     fn take_evidence(&mut self, now: Instant, sent: &Sent<H>, header: &ReplyHeader) {
         // Credentials are answered ahead of the request processors, and touch nothing.
         if matches!(sent.owner, Owner::Credential(_)) {
@@ -257,9 +261,9 @@ pub(super) fn answer(code: ErrorCode, reply: Reply) -> Result<Reply, super::Fail
     }
 }
 
-/// True for answers to a write that can only come from a leader, which has its
-/// followers agree to a refusal as to a success. A follower may refuse a write by
-/// itself, for its load, its mode or its view of an access list.
+/// Returns true for replies to a write that only a leader can send. A leader lets its followers
+/// agree to a rejection as to a success. A follower may reject a write by itself, for its load, its
+/// mode or its view of an ACL.
 fn is_quorums_word(code: ErrorCode) -> bool {
     [
         ErrorCode::OK,

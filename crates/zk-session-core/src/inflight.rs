@@ -1,19 +1,18 @@
-//! The requests that were sent and not answered yet, found by xid.
+//! Requests that were sent and are not answered yet, found by xid.
 
 use std::collections::VecDeque;
 
 use proto::xid;
 
-/// One more than the largest xid in use: xids run from 1 to `i32::MAX - 1`
-/// (ZOOKEEPER-3253).
+/// Number of xids in use. They run from 1 to `i32::MAX - 1` (ZOOKEEPER-3253).
 const CYCLE: i64 = i32::MAX as i64 - 1;
 
-/// A map from xid to request. Because xids are handed out in order, a ring
-/// with the oldest unanswered request in front is that map: constant time, no
-/// hashing, and the order of submission is kept for those that must be failed.
+/// Map from xid to request. Xids are assigned in order, so the map is a ring with the oldest
+/// unanswered request in front. It takes constant time without hashing, and keeps the order of
+/// submission for requests that must be failed.
 ///
-/// Replies are *not* taken by position: replies to auth packets and refusals of
-/// a read-only server overtake others.
+/// Replies are *not* matched by position: replies to auth packets and rejections by a read-only
+/// server overtake others.
 #[derive(Debug)]
 pub(super) struct Inflight<T> {
     front_xid: i32,
@@ -26,7 +25,7 @@ impl<T> Inflight<T> {
         Self { front_xid: xid::FIRST, next_xid: xid::FIRST, ring: VecDeque::new() }
     }
 
-    /// The xid that [`push`](Self::push) will give out next.
+    /// Returns the xid that [`push`](Self::push) will assign next.
     pub(super) fn next_xid(&self) -> i32 {
         self.next_xid
     }
@@ -39,7 +38,7 @@ impl<T> Inflight<T> {
         self.next_xid = xid::next(self.next_xid);
     }
 
-    /// Takes out the request with this xid; `None` if there is no such one.
+    /// Removes the request with this xid. Returns `None` if there is none.
     pub(super) fn take(&mut self, xid: i32) -> Option<T> {
         let request = self.ring.get_mut(self.slot(xid)?)?.take();
         while let Some(None) = self.ring.front() {
@@ -53,46 +52,46 @@ impl<T> Inflight<T> {
         xid == self.front_xid
     }
 
-    /// Takes out the oldest unanswered request.
+    /// Removes the oldest unanswered request.
     pub(super) fn take_oldest(&mut self) -> Option<T> {
         self.take(self.front_xid)
     }
 
-    /// The request with this xid, left in its place.
+    /// Returns the request with this xid, and leaves it in its place.
     pub(super) fn find(&mut self, xid: i32) -> Option<&mut T> {
         let slot = self.slot(xid)?;
         self.ring.get_mut(slot)?.as_mut()
     }
 
-    /// The oldest unanswered request.
+    /// Returns the oldest unanswered request.
     pub(super) fn oldest(&self) -> Option<&T> {
         self.ring.front()?.as_ref()
     }
 
-    /// Takes out everything, oldest first. Xids go on from where they are, so
-    /// that no reply of an old connection can ever match.
+    /// Removes all requests, oldest first. Xids continue from the current one, so that no reply of
+    /// an old connection can match.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + use<T> {
         std::mem::take(&mut self.ring).into_iter().flatten()
     }
 
-    /// The unanswered requests that are older than the one with this xid.
+    /// Returns the unanswered requests that are older than the one with this xid.
     pub(super) fn before(&self, xid: i32) -> impl Iterator<Item = &T> {
         self.ring.iter().take(self.slot(xid).unwrap_or(0)).flatten()
     }
 
-    /// The requests that were not answered yet, oldest first.
+    /// Returns the unanswered requests, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.ring.iter().flatten()
     }
 
-    /// The places taken, which is what the limit on requests counts.
+    /// Returns the number of occupied places, which the limit on requests counts.
     pub(super) fn len(&self) -> usize {
         self.ring.len()
     }
 
     fn slot(&self, xid: i32) -> Option<usize> {
         if !(xid::FIRST..=xid::LAST).contains(&xid) {
-            return None; // the number after the last would stand for the first
+            return None; // the number after the last xid would map to the first
         }
         let distance = (i64::from(xid) - i64::from(self.front_xid)).rem_euclid(CYCLE);
         usize::try_from(distance).ok()
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_by_xid_in_any_order_and_once() {
+    fn requests_are_found_by_xid_in_any_order_and_once() {
         let mut table = Inflight::new();
         for n in 1..=5 {
             assert_eq!(table.next_xid(), n);
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn wraps_before_the_reserved_numbers() {
+    fn xids_wrap_before_the_reserved_numbers() {
         let mut table = Inflight::new();
         table.next_xid = i32::MAX - 2;
         for n in 0..4 {

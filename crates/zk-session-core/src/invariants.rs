@@ -1,14 +1,14 @@
-//! What is true of a session between any two calls. For tests: nothing depends on it.
+//! Invariants of a session between any two calls, for tests only.
 
 use super::link::Link;
 use super::{Handles, Session};
 use crate::limits::{CHORES_MAX, CREDENTIALS_MAX, REQUESTS_MAX};
 
 impl<H: Handles> Session<H> {
-    /// Looks through the whole state, after the outputs were drained.
+    /// Checks the whole state, after the outputs were drained.
     ///
     /// # Panics
-    /// If something is not as it must be, whatever was done to the session.
+    /// Panics if an invariant is violated.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
         assert!(self.outputs.is_empty(), "the outputs are drained after each call");
@@ -41,13 +41,13 @@ impl<H: Handles> Session<H> {
         assert_eq!(self.queue.len(), 0, "nothing waits for a connection that is there");
         let mut last = None;
         for sent in self.inflight.iter() {
-            // One that has overtaken others has the place of the one that came after it.
+            // A request that overtook others has the position of the request after it.
             assert!(last <= Some(sent.offset), "requests are in the stream in their order");
             last = Some(sent.offset);
         }
     }
 
-    /// The lease never reaches beyond the timeout after something that was sent.
+    /// Checks that the lease ends within the timeout after a packet that was sent.
     fn check_lease_is_covered(&self) {
         let Some((until, proven)) = self.lease.valid_until().zip(self.lease.proven_at()) else {
             return;

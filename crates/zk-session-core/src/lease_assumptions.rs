@@ -1,33 +1,34 @@
-//! What a lease assumes about servers and clocks.
+//! Assumptions of a lease about servers and clocks.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::TIMEOUT_MAX;
 
-/// What the lease of a session assumes about servers and clocks, in one place.
+/// Assumptions of a session's lease about servers and clocks.
 ///
 /// A lease ends before the leader can expire the session. A client cannot see the leader's clock,
-/// so it derives a bound from the answers it gets (ARCHITECTURE.md, "The lease"). The
+/// so it derives a bound from the replies it receives (ARCHITECTURE.md, "The lease"). The
 /// derivation rests on these assumptions:
 ///
 /// 1. **A follower flushes its touch table at least every [`flush_bound`](Self::flush_bound)**, by
-///    default a third of the session timeout. A leader asks for the table every `tickTime / 2`.
-///    A session timeout is at least two ticks, unless `minSessionTimeout` says otherwise, so half
-///    a tick is at most a quarter of it. The rest is for a server or a network that lags.
+///    default a third of the session timeout. A leader requests the table every `tickTime / 2`. A
+///    session timeout is at least two ticks, unless `minSessionTimeout` is set otherwise, so half a
+///    tick is at most a quarter of it. The rest is for a server or a network that lags.
 /// 2. **Timers fire, and the holder reacts, within the [`margin`](Self::margin)**, by default a
 ///    twelfth of the session timeout. The lease ends this much before the proven bound.
 /// 3. **The clocks of client and leader differ in rate by
 ///    [`clock_drift_ppm`](Self::clock_drift_ppm) at most**, by default 1,000 ppm. Crystals are
-///    good to 100 ppm, and NTP corrects by 500 ppm at most. Clocks need not show the same time.
+///    accurate to 100 ppm, and NTP corrects by 500 ppm at most. The clocks may show different
+///    times.
 /// 4. **A server that shortens the session timeout, and whose answer to the connect request is
-///    lost**, grants at least half of the shortest timeout so far, and processes the request
-///    before a later one. There is no setting. It matters only where servers differ in
-///    `maxSessionTimeout`: a handshake that succeeds tells the timeout.
+///    lost**, grants at least half of the shortest timeout so far, and processes the request before
+///    a later one. This assumption has no setting. It matters only where servers differ in
+///    `maxSessionTimeout`: a successful handshake reports the timeout.
 ///
 /// # Examples
-/// Servers with `tickTime=2000` flush every second. A session of 10 s that is told so has a
-/// lease that outlasts longer interruptions:
+/// Servers with `tickTime=2000` flush every second. With this bound, the lease of a 10 s session
+/// outlasts longer interruptions:
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,8 +39,8 @@ use crate::TIMEOUT_MAX;
 /// ```
 ///
 /// # Observers behind followers
-/// With `observerMasterPort` an observer hands its touches to a follower, which hands them on: two
-/// flushes in a row. Set the flush bound to a tick and a half there.
+/// With `observerMasterPort` an observer sends its touches to a follower, which forwards them: two
+/// flushes in a row. Set the flush bound to a tick and a half in that case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseAssumptions {
     flush_bound: Option<Duration>,
@@ -54,14 +55,14 @@ impl Default for LeaseAssumptions {
 }
 
 impl LeaseAssumptions {
-    /// The defaults.
+    /// Creates the default assumptions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the longest time between two flushes of a follower's touch table: half of the
-    /// servers' `tickTime`, and what a slow server or network adds.
+    /// Sets the longest time between two flushes of a follower's touch table. It is half of the
+    /// servers' `tickTime`, plus the delay that a slow server or network adds.
     ///
     /// A smaller bound keeps locks through longer interruptions. A bound below half a tick is
     /// unsafe.
@@ -71,7 +72,7 @@ impl LeaseAssumptions {
         self
     }
 
-    /// Sets how much earlier than proven the lease ends.
+    /// Sets how much earlier than the proven bound the lease ends.
     #[must_use]
     pub fn margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);
@@ -116,48 +117,50 @@ impl LeaseAssumptions {
     }
 }
 
-/// The times of a lease, for one session timeout.
+/// Times of a lease, for one session timeout.
 ///
-/// A lease that is kept renewed lasts at least for the session timeout less
-/// [`flush_bound`](Self::flush_bound), [`ends_early`](Self::ends_early),
-/// [`touch_every`](Self::touch_every) and [`leader_every`](Self::leader_every) when all answers stop:
-/// two fifths of the session timeout by default.
+/// A lease that is kept renewed still lasts for a minimum time when all replies stop. It is the
+/// session timeout less [`flush_bound`](Self::flush_bound), [`ends_early`](Self::ends_early),
+/// [`touch_every`](Self::touch_every) and [`leader_every`](Self::leader_every): two fifths of the
+/// session timeout by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTimes {
-    /// The longest time between two flushes of a follower.
+    /// Longest time between two flushes of a follower.
     pub flush_bound: Duration,
-    /// How much earlier than proven the lease ends: the margin, and the drift of clocks.
+    /// Time by which the lease ends before the proven bound: the margin, plus the drift of clocks.
     pub ends_early: Duration,
-    /// How often anything is sent while the lease is claimed: a touch to prove later.
+    /// Interval at which the session sends something while the lease is claimed: a touch to prove
+    /// later.
     pub touch_every: Duration,
-    /// How often the leader answers something while the lease is claimed.
+    /// Interval at which the leader answers a request while the lease is claimed.
     pub leader_every: Duration,
-    /// How often a quorum agrees to something while the lease is claimed.
+    /// Interval at which a quorum agrees to a request while the lease is claimed.
     pub quorum_every: Duration,
 }
 
-/// Why no lease is possible with these settings and this session timeout.
+/// Reason why no lease is possible with these settings and this session timeout.
+///
 /// `Debug` prints the same line as `Display`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseImpossible {
     /// With this setting two clients could hold a lock at once.
     NeverSafe {
-        /// The setting of [`LeaseAssumptions`].
+        /// Name of the setting of [`LeaseAssumptions`].
         setting: &'static str,
-        /// What it was set to.
+        /// Value of the setting.
         value: Duration,
     },
     /// The lease would end before it could be renewed.
     NeverValid {
-        /// The session timeout, as asked for or as negotiated.
+        /// Session timeout, as requested or as negotiated.
         timeout: Duration,
-        /// The flush bound.
+        /// Flush bound.
         flush_bound: Duration,
-        /// The margin.
+        /// Margin.
         margin: Duration,
-        /// What the clocks may differ by in a session timeout.
+        /// Amount by which the clocks may differ in a session timeout.
         drift: Duration,
     },
 }
@@ -203,14 +206,14 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn longest_timeout_that_can_be_asked_for_has_a_lease() {
+    fn longest_session_timeout_has_a_lease() {
         let longest = LeaseAssumptions::new().times(Duration::MAX);
         assert_eq!(longest, LeaseAssumptions::new().times(TIMEOUT_MAX));
         assert!(longest.is_ok());
     }
 
     #[test]
-    fn refusal_names_the_setting_that_is_wrong() {
+    fn lease_error_names_the_wrong_setting() {
         let text = |it: LeaseAssumptions| it.times(4_000 * MS).unwrap_err().to_string();
         let drift = text(LeaseAssumptions::new().clock_drift_ppm(500_000));
         assert!(drift.contains("a clock drift of 2s"), "{drift}");
@@ -219,20 +222,20 @@ mod tests {
     }
 
     #[test]
-    fn default_times_leave_two_fifths_of_any_timeout() {
+    fn default_lease_times_leave_two_fifths_of_the_timeout() {
         for timeout in [100 * MS, 4_000 * MS, 40_000 * MS, Duration::from_secs(86_400 * 24)] {
             let times = LeaseAssumptions::new().times(timeout).unwrap();
             let spent =
                 times.flush_bound + times.ends_early + times.touch_every + times.leader_every;
             let left = timeout - spent;
             assert!(left > timeout * 39 / 100 && left < timeout * 2 / 5, "{left:?} of {timeout:?}");
-            // At most three logged writes in a session timeout.
+            // A session timeout contains at most three logged writes.
             assert!(times.quorum_every * 3 > timeout);
         }
     }
 
     #[test]
-    fn unsafe_settings_are_refused_with_the_setting() {
+    fn unsafe_lease_setting_is_rejected_by_name() {
         let none = Duration::ZERO;
         for (assumptions, setting) in [
             (LeaseAssumptions::new().flush_bound(none), "flush_bound"),
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn timeout_too_short_for_the_settings_is_refused() {
+    fn timeout_too_short_for_a_lease_is_rejected() {
         let assumptions = LeaseAssumptions::new().flush_bound(1_500 * MS).margin(500 * MS);
         assumptions.times(4_000 * MS).unwrap();
         let refused = assumptions.times(2_500 * MS).unwrap_err();

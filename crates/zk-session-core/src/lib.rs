@@ -1,27 +1,28 @@
-//! The session as a state machine: no IO, no clock, no randomness of its own.
+//! ZooKeeper session as a state machine without IO, clock or source of randomness.
 //!
-//! Time, bytes and commands go in; bytes, answers, events and the next deadline
-//! come out. Whoever drives it owns the socket and the clock.
+//! The driver passes in the time, received bytes and requests. The session returns bytes to send,
+//! replies, events and the next deadline. The driver owns the socket and the clock.
 //!
 //! **The contract**: after every call that changes the session, drain
-//! [`poll_output`](Session::poll_output) until it is empty, send what
-//! [`poll_transmit`](Session::poll_transmit) gives, and sleep no longer than
+//! [`poll_output`](Session::poll_output) until it is empty, send the bytes from
+//! [`poll_transmit`](Session::poll_transmit), and sleep no longer than
 //! [`poll_timeout`](Session::poll_timeout). `now` never goes back.
 //!
-//! 0. A turn of the driver begins: [`handle_turn`](Session::handle_turn), which notices if this
+//! 0. A turn of the driver begins: call [`handle_turn`](Session::handle_turn). It detects that this
 //!    process did not run for a while.
 //! 1. [`Output::Connect`]: open a connection, then call
 //!    [`handle_connected`](Session::handle_connected), or
 //!    [`handle_disconnected`](Session::handle_disconnected) if it failed.
-//! 2. Bytes arrive: [`handle_received`](Session::handle_received).
-//! 3. Bytes of [`poll_transmit`](Session::poll_transmit) were written:
-//!    [`handle_written`](Session::handle_written), and ask for more if there are.
-//! 4. The connection ends: [`handle_disconnected`](Session::handle_disconnected).
-//! 5. [`Output::Probe`]: find out, on a connection of its own, whether the server takes
-//!    writes, then call [`handle_probed`](Session::handle_probed).
-//! 6. [`Output::ProbeTls`]: find out likewise whether its port is for TLS only, then call
-//!    [`handle_tls_probed`](Session::handle_tls_probed).
-//! 7. The deadline passes: [`handle_timeout`](Session::handle_timeout).
+//! 2. Bytes arrive: call [`handle_received`](Session::handle_received).
+//! 3. Bytes from [`poll_transmit`](Session::poll_transmit) were written: call
+//!    [`handle_written`](Session::handle_written). If there are more bytes, call `poll_transmit`
+//!    again.
+//! 4. The connection ends: call [`handle_disconnected`](Session::handle_disconnected).
+//! 5. [`Output::Probe`]: test on a separate connection whether the server accepts writes, then call
+//!    [`handle_probed`](Session::handle_probed).
+//! 6. [`Output::ProbeTls`]: test on a separate connection whether the server's port is for TLS
+//!    only, then call [`handle_tls_probed`](Session::handle_tls_probed).
+//! 7. The deadline passes: call [`handle_timeout`](Session::handle_timeout).
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -126,10 +127,10 @@ use self::stats::Counters;
 use self::timing::Pulse;
 use self::watches::Watches;
 
-/// Why a request failed, and whether it was applied.
+/// Cause of a failed request, and whether the request was applied.
 pub type Failure = (ErrorKind, Outcome);
 
-/// One ZooKeeper session. See the [module documentation](self) for the contract.
+/// ZooKeeper session. See the [module documentation](self) for the contract with its driver.
 #[derive(Debug)]
 pub struct Session<H: Handles> {
     settings: Settings,
@@ -145,41 +146,42 @@ pub struct Session<H: Handles> {
     deadlines: Deadlines,
     credentials: Vec<Credential<H::Reply>>,
     watches: Watches<H::Watch, H::Stream>,
-    /// When the server is to forget what nobody wants watched.
+    /// Time at which watches that no caller uses are removed from the server.
     unwatch_at: Option<Instant>,
     chores: Chores<H::Reply>,
     closing: Option<Closing>,
     pauses: Pauses,
-    /// The pause in which the lease last ended, if it was in one.
+    /// Length of the process pause in which the lease last ended, if it ended in one.
     lapsed_in: Option<Duration>,
-    /// The connection is to be given up for another server.
+    /// Time at which the connection is dropped to move to another server.
     move_at: Option<Instant>,
     last_loss: Option<LossCause>,
-    /// Set while the connection is to a read-only server.
+    /// Search for a read-write server, set while the connection is to a read-only server.
     search: Option<Search>,
     counters: Counters,
     outputs: VecDeque<Output<H>>,
 }
 
-/// What the server knows this session by.
+/// Identity of this session at the servers.
 #[derive(Debug)]
 struct Identity {
-    /// 0 until the first handshake succeeded.
+    /// 0 until the first handshake succeeds.
     session_id: i64,
     password: Password,
-    /// As negotiated; as requested before that.
+    /// The negotiated timeout, or the requested one before the first handshake.
     timeout: Duration,
-    /// The highest zxid of an ordinary reply. A server that is behind it is
-    /// refused, by the server itself, so this session never goes back in time.
+    /// Highest zxid of an ordinary reply. Watches are re-registered relative to it, so a reply that
+    /// overtakes a re-registration does not count.
     last_zxid: i64,
-    /// The same, of replies to this very session. A server without a quorum, which gives
-    /// none, may have told of what nobody has agreed to: presented as seen, that would keep a
-    /// later session from all other servers.
+    /// Highest zxid of a reply to this session, presented in each connect request. A server that is
+    /// behind it refuses the session, so the session never reads an older state.
+    ///
+    /// Replies of a read-only server do not count. They may contain changes that no quorum agreed
+    /// to, and all other servers would refuse a session that presents their zxid.
     session_zxid: i64,
 }
 
-/// A session's password, which must never be printed: with it anyone can take
-/// the session over.
+/// Password of a session. It must never be printed: anyone who has it can take the session over.
 struct Password(Bytes);
 
 impl std::fmt::Debug for Password {
@@ -189,7 +191,7 @@ impl std::fmt::Debug for Password {
 }
 
 impl<H: Handles> Session<H> {
-    /// A session that is not connected yet; its first attempt is due at once.
+    /// Creates a session that is not connected. Its first connection attempt is due at once.
     #[must_use]
     pub fn new(mut settings: Settings, now: Instant) -> Self {
         settings.clamp();
@@ -229,13 +231,12 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// The next thing the driver has to do, in the order in which it happened.
+    /// Returns the next output for the driver, in the order in which outputs were produced.
     pub fn poll_output(&mut self) -> Option<Output<H>> {
         self.outputs.pop_front()
     }
 
-    /// Moves all outputs behind those in `into`, for a driver that delivers them
-    /// in bulk.
+    /// Moves all outputs behind those in `into`, for a driver that delivers them in bulk.
     pub fn poll_outputs(&mut self, into: &mut VecDeque<Output<H>>) {
         if into.is_empty() {
             std::mem::swap(&mut self.outputs, into);
@@ -244,14 +245,14 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// The session's id, 0 before the first handshake succeeded.
+    /// Returns the session's id, or 0 if there is no session yet.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.identity.session_id
     }
 
-    /// What the session can be taken over with; `None` if there is none, or none any
-    /// more. A secret.
+    /// Returns the credentials to take the session over. Returns `None` if there is no session yet,
+    /// or if it is over. The credentials are a secret.
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
         let Identity { session_id, password, session_zxid, .. } = &self.identity;
@@ -265,19 +266,19 @@ impl<H: Handles> Session<H> {
         })
     }
 
-    /// True once a server has answered a handshake.
+    /// Returns true once a server has accepted a handshake.
     #[must_use]
     pub fn is_established(&self) -> bool {
         self.pulse.is_acked()
     }
 
-    /// The session timeout: the one negotiated, or the one that will be asked for.
+    /// Returns the negotiated session timeout, or the requested one before the first handshake.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.identity.timeout
     }
 
-    /// How the session ended, if it did.
+    /// Returns how the session ended, if it did.
     #[must_use]
     pub fn ended(&self) -> Option<SessionEnd> {
         match self.link {
@@ -286,63 +287,64 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// True while requests flow.
+    /// Returns true while the connection is up and requests are sent.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         matches!(self.link, Link::Up)
     }
 
-    /// The servers of this session.
+    /// Returns the servers of this session.
     pub fn servers(&self) -> Vec<Host> {
         self.hosts.all().cloned().collect()
     }
 
-    /// Why there is no connection, when there is none and there was a reason.
+    /// Returns why the last connection or attempt failed. Returns `None` while connected, and
+    /// before the first failure.
     #[must_use]
     pub fn last_loss(&self) -> Option<LossCause> {
         self.last_loss
     }
 
-    /// Draws an id for a protected node, as Curator forms them.
+    /// Generates a random id for a protected node, in Curator's format.
     pub fn draw_uuid(&mut self) -> String {
         self.rng.uuid()
     }
 
-    /// Draws a number below `bound`, or 0 if that is 0, for whoever has to be out of step
-    /// with others.
+    /// Returns a random number below `bound`, or 0 if `bound` is 0. Callers use it to stay out of
+    /// step with other clients.
     pub fn draw_below(&mut self, bound: u64) -> u64 {
         self.rng.below(bound)
     }
 
-    /// The highest transaction number that this session has been told.
+    /// Returns the highest zxid that this session has received in an ordinary reply.
     #[must_use]
     pub fn last_zxid(&self) -> i64 {
         self.identity.last_zxid
     }
 
-    /// How long callers wait who do not say so.
+    /// Returns the time limit of requests whose caller sets no deadline.
     #[must_use]
     pub fn request_timeout(&self) -> Option<Duration> {
         self.settings.request_timeout
     }
 
-    /// Something depends on the lease from now on: requests keep it renewed
-    /// until [`unclaim_lease`](Self::unclaim_lease) was called as often.
+    /// Claims the lease. Requests keep it renewed until [`unclaim_lease`](Self::unclaim_lease) was
+    /// called as often.
     pub fn claim_lease(&mut self) {
         self.lease.claim();
     }
 
-    /// Gives back one claim.
+    /// Releases one claim.
     pub fn unclaim_lease(&mut self) {
         self.lease.unclaim();
     }
 
-    /// Until when no leader can have removed the ephemeral nodes of this session,
-    /// if that is after `now`; with the term a belief is to be bound to.
+    /// Returns the term and the end of the lease, if the lease is valid at `now`. Until that end no
+    /// leader can have removed the ephemeral nodes of this session. A guard is bound to the term.
     #[must_use]
     pub fn lease(&self, now: Instant) -> Option<(u64, Instant)> {
-        // Once closeSession is on its way the nodes may be gone at any moment, however
-        // late its answer comes.
+        // Once closeSession is sent, the server may delete the nodes at any moment, however late
+        // its reply arrives.
         let is_over = self.ended().is_some() || self.closing.is_some();
         if is_over || !self.lease.is_valid(now) {
             return None;
@@ -350,7 +352,7 @@ impl<H: Handles> Session<H> {
         self.lease.valid_until().map(|until| (self.lease.term(), until))
     }
 
-    /// The term that a new belief may be bound to: that of a lease which is valid, and can be renewed
+    /// Returns the term to which a new guard can be bound. The lease must be valid, and renewable
     /// before it ends.
     #[must_use]
     pub fn term_to_bind(&self, now: Instant) -> Option<u64> {
@@ -358,34 +360,34 @@ impl<H: Handles> Session<H> {
         self.lease(now).filter(|_| self.lease.is_renewable(round_trip)).map(|(term, _)| term)
     }
 
-    /// The time from which the session timeout counts at the earliest, at whatever server leads,
-    /// by what has been proven so far.
+    /// Returns the earliest time from which the session timeout counts, whichever server leads, by
+    /// the evidence so far.
     #[must_use]
     pub fn lease_proven_at(&self) -> Option<Instant> {
         self.lease.proven_at()
     }
 
-    /// When the next request can renew a lease that has run out.
+    /// Returns the earliest time at which a request can renew a lease that has ended.
     #[must_use]
     pub fn lease_proof_due(&self) -> Option<Instant> {
         self.lease.next_proof()
     }
 
-    /// Why there can be no lease with the session timeout in force, if there can be none.
+    /// Returns why the session timeout in force makes a lease impossible, if it does.
     #[must_use]
     pub fn lease_impossible(&self) -> Option<LeaseImpossible> {
         self.lease.impossible()
     }
 
-    /// What a guard's validity hangs on.
+    /// Returns the state on which the validity of a guard depends.
     #[must_use]
     pub fn standing(&self) -> Standing {
         let (closing, ended) = (self.closing_as(), self.ended());
         Standing { term: self.lease.term(), closing, ended, paused: self.lapsed_in }
     }
 
-    /// As [`standing`](Self::standing), also for a lease that has ended since the driver had its
-    /// last turn.
+    /// Returns the same as [`standing`](Self::standing), and also covers a lease that ended after
+    /// the driver's last turn.
     #[must_use]
     pub fn standing_at(&self, now: Instant) -> Standing {
         let is_over = self.lease.deadline().is_some_and(|until| until <= now);
@@ -403,8 +405,8 @@ impl<H: Handles> Session<H> {
         self.outputs.push_back(Output::Event(event));
     }
 
-    /// Ends the term of the lease if its time is over. Called first by whatever
-    /// is told the time, so that nothing that comes late can prolong it.
+    /// Ends the term of the lease if the lease is over. Methods that receive the time call this
+    /// first, so that no late input can prolong the lease.
     fn check_lease(&mut self, now: Instant) {
         if !self.lease.lapse_if_due(now) {
             return;

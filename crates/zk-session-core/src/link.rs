@@ -1,4 +1,4 @@
-//! The connection: attempts, the handshake, and what its loss does.
+//! Connection of the session: attempts, the handshake, and the effects of its loss.
 
 use std::time::{Duration, Instant};
 
@@ -15,25 +15,25 @@ use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
 use crate::planted::Planted;
 use crate::{Host, PeerProtocol, SessionEnd, SessionEvent};
 
-/// Where the session stands with its connection.
+/// State of the connection.
 #[derive(Debug)]
 pub(super) enum Link {
-    /// The next attempt is made at this time.
+    /// The session waits for its next attempt until this time.
     Waiting { until: Instant },
-    /// The driver was told to connect and has until then.
+    /// The driver has until the deadline to open a connection.
     Connecting { deadline: Instant },
-    /// The connect request is out. Nothing else may be sent before its answer: a
-    /// server that refuses closes at once, and bytes it has not read would turn
-    /// that into a reset which can swallow the refusal (ZOOKEEPER-1702).
+    /// The connect request was sent. Nothing else may be sent before its reply. A server that
+    /// refuses closes at once, and bytes that it has not read would turn that into a reset. The
+    /// reset can swallow the refusal (ZOOKEEPER-1702).
     Handshaking { deadline: Instant },
-    /// Requests flow.
+    /// The connection is established, and requests are sent.
     Up,
-    /// Nothing happens any more.
+    /// The session has ended.
     Ended(SessionEnd),
 }
 
 impl<H: Handles> Session<H> {
-    /// The connection that [`Output::Connect`] asked for is open.
+    /// Reports that the connection requested by [`Output::Connect`] is open.
     pub fn handle_connected(&mut self, now: Instant) {
         if !matches!(self.link, Link::Connecting { .. }) {
             return;
@@ -44,7 +44,7 @@ impl<H: Handles> Session<H> {
                 true => 0,
                 false => self.identity.session_zxid,
             },
-            // Always the timeout asked for, not the one negotiated before.
+            // Always the timeout of the settings, not the one negotiated before.
             timeout_ms: i32::try_from(self.settings.session_timeout.as_millis())
                 .unwrap_or(i32::MAX),
             session_id: self.identity.session_id,
@@ -56,7 +56,7 @@ impl<H: Handles> Session<H> {
         self.link = Link::Handshaking { deadline: now + self.attempt_timeout() };
     }
 
-    /// The connection ended, or could not be opened.
+    /// Reports that the connection ended, or could not be opened.
     pub fn handle_disconnected(&mut self, now: Instant, cause: LossCause) {
         self.check_lease(now);
         if !matches!(self.link, Link::Waiting { .. } | Link::Ended(_)) {
@@ -64,9 +64,9 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Takes over a new list of servers; an empty one changes nothing. Stays connected
-    /// where the load allows it; otherwise the session moves, and requests in flight
-    /// end as they do with any lost connection.
+    /// Replaces the list of servers. An empty list changes nothing. The session stays connected if
+    /// the load allows it. Otherwise it moves to another server, and requests in flight end as they
+    /// do with any lost connection.
     pub fn update_servers(&mut self, now: Instant, hosts: Vec<Host>) {
         self.check_lease(now);
         if hosts.is_empty() || self.ended().is_some() {
@@ -79,19 +79,20 @@ impl<H: Handles> Session<H> {
         }
         if rebalance == Rebalance::Move && !matches!(self.link, Link::Waiting { .. }) {
             match self.link {
-                // Not at once: whoever calls this may not know what the socket has taken,
-                // by which it is decided what may have been applied.
+                // The move does not happen at once. The caller may not know which bytes the socket
+                // has accepted, and these decide which requests may have been applied.
                 Link::Up => {
                     self.hosts.leave(serving);
                     self.move_at = Some(now);
                 }
-                // Nothing was asked of that one yet, and its answer is none of the next.
+                // This server has received no request yet, and its answer is not one of the next
+                // server.
                 _ => self.drop_link(now, LossCause::Rebalanced),
             }
         }
     }
 
-    /// Drops the connection from our side.
+    /// Drops the connection from the client's side.
     pub(super) fn drop_link(&mut self, now: Instant, cause: LossCause) {
         self.outputs.push_back(Output::Disconnect);
         self.lost(now, cause);
@@ -105,8 +106,8 @@ impl<H: Handles> Session<H> {
         if resuming && Planted::EndIsExpiry.is_on() {
             return self.end(SessionEnd::Expired);
         }
-        // A server that takes the session and then closes, over and over, is no
-        // better than one that closes at once.
+        // A server that accepts the session and then closes the connection, over and over, is no
+        // better than one that closes it at once.
         let has_served = was_up && self.pulse.up_for(now) >= BACKOFF_MAX;
         self.hosts.lost(was_up, has_served, cause);
         self.move_at = None;
@@ -118,7 +119,7 @@ impl<H: Handles> Session<H> {
         self.last_loss = Some(cause);
         let pause = match cause {
             LossCause::Rebalanced => Hosts::pause_to_move(&mut self.rng),
-            // A better one was found; the refusal of a read-only one comes before it is up.
+            // A read-write server was found. The refusal of a read-only server precedes `Link::Up`.
             LossCause::ReadOnly if was_up => Hosts::pause_to_move(&mut self.rng),
             _ => {
                 if matches!(self.link, Link::Handshaking { .. }) {
@@ -136,13 +137,13 @@ impl<H: Handles> Session<H> {
             self.event(SessionEvent::Suspended { session_id, cause });
         }
         if let Some(end) = self.closing_as().filter(|_| session_id == 0) {
-            self.end(end); // there is nothing to tell a server
+            self.end(end); // no server has the session
         }
     }
 
-    /// Finds the reason for a server that closes the connection during the handshake of a first
-    /// session and sends nothing. It may not serve yet, or its port may be one for TLS: Netty closes
-    /// a plaintext connection like that. So the server is probed for TLS, once.
+    /// Returns why a server closes the connection during the handshake of a first session and sends
+    /// nothing. It may not serve yet, or its port may be for TLS: Netty closes a plaintext
+    /// connection like that. So the server is probed for TLS, once.
     fn explained(&mut self, cause: LossCause) -> LossCause {
         let is_greeting = matches!(self.link, Link::Handshaking { .. });
         if cause != LossCause::ClosedByServer || !is_greeting || self.identity.session_id != 0 {
@@ -157,7 +158,7 @@ impl<H: Handles> Session<H> {
         cause
     }
 
-    /// The server was asked whether its port is for TLS only, as [`Output::ProbeTls`] had it.
+    /// Reports whether the port of a server is for TLS only, as requested by [`Output::ProbeTls`].
     pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, speaks_tls: bool) {
         let is_news = speaks_tls && self.ended().is_none() && !self.is_established();
         if is_news && self.hosts.set_speaks_tls(host) {
@@ -167,15 +168,15 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Reports that no server gives a first session.
+    /// Reports with [`Output::Refused`] that no server accepts a first session.
     fn tell_refusal(&mut self, next_attempt: Instant, cause: LossCause) {
         if !self.is_established() && self.is_refused(next_attempt) {
             self.outputs.push_back(Output::Refused(cause));
         }
     }
 
-    /// True if no server is a ZooKeeper server, or if all refuse connections and the next attempt
-    /// comes after [`refused_timeout`](super::Settings::refused_timeout).
+    /// Returns true if no server is a ZooKeeper server, or if all refuse connections and the next
+    /// attempt is after [`refused_timeout`](super::Settings::refused_timeout).
     fn is_refused(&self, next_attempt: Instant) -> bool {
         // Before the first connection, this is the age of the session.
         let age = self.pulse.up_for(next_attempt);
@@ -183,8 +184,8 @@ impl<H: Handles> Session<H> {
         self.hosts.are_all_foreign() || (is_long && self.hosts.have_all_refused())
     }
 
-    /// Answers everything that was sent, oldest first. Requests of which no byte
-    /// has left, and reads, were not applied; nobody knows about the others.
+    /// Answers all requests that were sent, oldest first. Reads, and requests of which no byte was
+    /// written, were not applied. The outcome of all others is unknown.
     pub(super) fn fail_inflight(&mut self, kind: &ErrorKind) {
         for Sent { op, offset, owner, due, .. } in self.inflight.drain() {
             self.deadlines.met(due);
@@ -212,12 +213,13 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// The first frame of a connection.
+    /// Handles the first frame of a connection.
     pub(super) fn handshake(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
         match ConnectReply::parse(frame).map_err(LossCause::Garbled)? {
             ConnectReply::Accepted(response) => self.accepted(now, response),
             ConnectReply::Rejected if self.identity.session_id != 0 => {
-                // One that is closed had been: only the answer to closeSession was lost.
+                // If the session is closing, the server has closed it. Only the reply to
+                // closeSession was lost.
                 self.end(self.closing_with_server().unwrap_or(SessionEnd::Expired));
                 Ok(())
             }
@@ -231,7 +233,7 @@ impl<H: Handles> Session<H> {
         let known = self.identity.session_id;
         let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
         if response.read_only == Some(true) {
-            // It cannot have our session, if there is one, whatever it says.
+            // A read-only server cannot have this session, if there is one, despite its answer.
             if known != 0 || !self.settings.allow_read_only {
                 return Err(LossCause::ReadOnly);
             }
@@ -249,7 +251,7 @@ impl<H: Handles> Session<H> {
             return Err(LossCause::WrongSession);
         }
         self.identity.session_id = response.session_id;
-        // Not the frame, with the whole buffer that it came in, for sixteen bytes.
+        // A copy, because the frame keeps the whole buffer it arrived in, for sixteen bytes.
         self.identity.password = Password(Bytes::copy_from_slice(&response.password));
         self.identity.timeout = timeout;
         self.lease.handshake_accepted(timeout, now);
@@ -274,11 +276,14 @@ impl<H: Handles> Session<H> {
         self.transmit_backlog(now);
     }
 
-    /// How long one server gets to accept, and again to answer the handshake: never
-    /// more than a third of the session timeout, however few servers there are. A
-    /// ZooKeeper that is starting up may take a connection and forget about it, and
-    /// there must be time to come back before the lease is over. Nor so long that who
-    /// waits for a first connection sees one server only.
+    /// Returns the time that one server gets to accept a connection, and again to answer the
+    /// handshake.
+    ///
+    /// It is at most a third of the session timeout, however few servers there are, but at least
+    /// `CONNECT_TIMEOUT_MIN`. A ZooKeeper that is starting may accept a connection and never answer
+    /// it. The session must have time to reconnect before the lease ends. The upper bound
+    /// `CONNECT_TIMEOUT_MAX` lets a caller that waits for a first connection reach more than one
+    /// server.
     pub(super) fn attempt_timeout(&self) -> Duration {
         let shares = u32::try_from(self.hosts.count()).unwrap_or(u32::MAX).max(3);
         (self.identity.timeout / shares).clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX)

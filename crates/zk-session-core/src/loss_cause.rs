@@ -1,4 +1,4 @@
-//! Why a connection ended, and what a peer may be that is no ZooKeeper server.
+//! Reasons why a connection ended, and protocols of peers that are not ZooKeeper servers.
 
 use std::time::Duration;
 use std::{fmt, io};
@@ -7,51 +7,56 @@ use proto::{DecodeError, ErrorCode};
 
 use crate::error::NotRunning;
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossCause {
-    /// No server could be reached, or not in time.
+    /// No server could be reached in time, or at all.
     Unreachable(io::ErrorKind),
     /// The server closed the connection.
     ClosedByServer,
     /// Reading or writing failed.
     Io(io::ErrorKind),
-    /// The client closed the connection after this process had not run for so long: it was
-    /// stopped, its machine was suspended, or a task blocked its runtime. The server may not be at
-    /// fault.
+    /// The client closed the connection after this process had not run for this long. The process
+    /// was stopped, its machine was suspended, or a task blocked its runtime. The server may not be
+    /// at fault.
     ProcessPaused(Duration),
-    /// Nothing was heard for two thirds of the session timeout, or for as long as a claimed
-    /// lease could still be renewed on another connection; or the handshake took too long.
+    /// The server sent nothing in time.
+    ///
+    /// This means two thirds of the session timeout, of which at most a
+    /// [minute](crate::limits::PATIENCE_MAX) counts. While the lease is claimed, the time may be
+    /// shorter, so that another connection can still renew the lease. While connecting and during
+    /// the handshake, it is the time limit of the attempt.
     Silent,
-    /// The server was heard of, but left a request without an answer for a whole
-    /// session timeout, or acknowledged nothing at all for two thirds of it; of one that
-    /// is longer, a [minute](crate::limits::PATIENCE_MAX) counts.
+    /// The server sent data, but left a request unanswered for a whole session timeout, or
+    /// acknowledged nothing at all for two thirds of it. If the session timeout is longer than a
+    /// [minute](crate::limits::PATIENCE_MAX), a minute counts instead.
     Stalled,
-    /// The client has moved to other servers, as
-    /// `update_servers` had it.
+    /// The client moved to another server because `update_servers` changed the list.
     Rebalanced,
-    /// The server answered the handshake with an error code, or the request that was to
-    /// arm the session's watches again.
+    /// The server rejected the handshake, or the request that re-registers the session's watches,
+    /// with this code.
     Refused(ErrorCode),
-    /// The server is in read-only mode, on which no session that exists can live on;
-    /// or a read-write server was found meanwhile.
+    /// The server is in read-only mode, and the session exists already or the settings do not allow
+    /// such a server. Also the cause when the client leaves a read-only server for a read-write
+    /// one.
     ReadOnly,
     /// The server announced a frame beyond the configured maximum.
     FrameTooLarge,
     /// The peer is not a ZooKeeper server: it answered the handshake, or a probe, in this protocol.
     ///
-    /// A server that closes the connection and sends nothing is asked once whether it speaks TLS, and
-    /// answers no four-letter word: a port for both whose server does not serve yet is waited for.
+    /// A server that closes the connection and sends nothing is probed once. It counts as
+    /// [`Tls`](PeerProtocol::Tls) if it speaks TLS and answers no four-letter word. A port that
+    /// serves both belongs to a server that is not serving yet, and the client waits for it.
     NotZooKeeper(PeerProtocol),
     /// The server sent something that is not in the protocol.
     Garbled(DecodeError),
-    /// The server answered a request that was never made.
+    /// The server answered a request that the client never sent.
     UnknownXid(i32),
-    /// The server answered this request and left one out that was sent before it, whose
-    /// answer will not come any more.
+    /// The server answered this request and skipped an earlier one. The skipped reply can no longer
+    /// arrive.
     OutOfOrder(i32),
-    /// The server answered the handshake with somebody else's session.
+    /// The server answered the handshake with another session.
     WrongSession,
 }
 
@@ -87,7 +92,7 @@ impl fmt::Display for LossCause {
 }
 
 impl LossCause {
-    /// True if the attempt failed at once, and the next one is likely to fail as well.
+    /// Returns true if the attempt failed at once, and the next one is likely to fail as well.
     pub(crate) fn is_refusal(self) -> bool {
         match self {
             Self::Unreachable(kind) => kind != io::ErrorKind::TimedOut,
@@ -97,27 +102,28 @@ impl LossCause {
     }
 }
 
-/// What a peer speaks instead of ZooKeeper's protocol, by the first bytes that it sent.
+/// Protocol that a peer speaks instead of ZooKeeper's, recognized by the first bytes it sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PeerProtocol {
-    /// TLS, as on a `secureClientPort`: the first bytes are a record of it.
+    /// TLS, as on a `secureClientPort`: the first bytes are a TLS record.
     Tls,
     /// HTTP, as on the port of the admin server or of metrics.
     Http,
     /// SSH.
     Ssh,
-    /// Some other protocol that begins with text; the first bytes of it.
+    /// Another protocol that begins with text, with its first bytes.
     Text([u8; 4]),
 }
 
 impl PeerProtocol {
-    /// What the first bytes look like. For ZooKeeper they would be the length of a frame.
+    /// Recognizes a protocol by its first bytes. In ZooKeeper's protocol they are the length of a
+    /// frame.
     pub fn of(first: &[u8]) -> Option<Self> {
         let first = *first.first_chunk::<4>()?;
         let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
         match &first {
-            // Alert, or handshake.
+            // A TLS alert or handshake record.
             [0x15 | 0x16, 0x03, ..] => Some(Self::Tls),
             b"HTTP" => Some(Self::Http),
             b"SSH-" => Some(Self::Ssh),
@@ -155,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn peer_protocol_is_told_by_the_first_bytes() {
+    fn peer_protocol_is_recognized_by_its_first_bytes() {
         for (first, protocol) in [
             (&[0x15, 3, 3, 0, 2, 2, 80][..], Some(PeerProtocol::Tls)),
             (&[0x16, 3, 1, 2], Some(PeerProtocol::Tls)),

@@ -1,4 +1,4 @@
-//! Bytes on their way to the server, and requests that wait for a connection.
+//! Bytes for the server, and requests that wait for a connection.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -10,39 +10,39 @@ use super::deadlines::{Due, Ticket};
 use super::handles::{Handle, Handles, WatchOf};
 use crate::limits::{HANDED_OVER_BYTES, UNANSWERED_BYTES};
 
-/// The bytes of the current connection that the driver has not taken yet, and
-/// how far the socket has got: a request of which not one byte was written was
-/// certainly not applied.
+/// Bytes of the current connection that the driver has not taken yet, and the position of its
+/// socket. A request of which not one byte was written was certainly not applied.
 ///
-/// Signs of life go past whatever waits here: a lease must not be lost, nor a session,
-/// behind megabytes of one's own. So the driver is given [a part](HANDED_OVER_BYTES) at
-/// a time, and what overtakes goes in front of the next one; and no more than so much is
-/// [on its way](UNANSWERED_BYTES), for a socket, the network and the server's end take
-/// megabytes, which nothing overtakes any more. Positions are counted
-/// without what has overtaken.
+/// Pings and heartbeats overtake everything that waits here. No lease, and no session, may be lost
+/// behind megabytes of the client's own requests. So the driver receives [a
+/// part](HANDED_OVER_BYTES) at a time, and overtaking frames go in front of the next part. The
+/// [bytes on their way](UNANSWERED_BYTES) are limited, because a socket, the network and the server
+/// buffer megabytes that nothing can overtake.
+///
+/// Positions do not count the bytes of overtaking frames.
 pub(super) struct Outbound {
     buffer: BytesMut,
     /// Frames that go in front of those in `buffer`.
     urgent: BytesMut,
-    /// Bytes ever put into `buffer`, over the connection's life.
+    /// Bytes put into `buffer` over the life of the connection.
     encoded: u64,
-    /// What comes before this position is overtaken by nothing.
+    /// Position before which no byte is overtaken.
     barrier: u64,
-    /// What a connection begins with, up to here, everybody waits for in any case: there may
-    /// be any amount of it on its way.
+    /// End of the requests that begin a connection. All callers wait for these in any case, so any
+    /// amount of them may be on its way.
     beginning: u64,
-    /// Bytes the socket has taken, of any kind.
+    /// Bytes of any kind that the socket has accepted.
     written: u64,
-    /// Bytes that have overtaken and were given to the driver, or taken by the socket.
+    /// Bytes of overtaking frames that were handed to the driver, and that the socket has accepted.
     overtaken: u64,
     passed: u64,
-    /// Where among all bytes those begin that the socket has not taken, and how many.
+    /// Position among all bytes, and length, of overtaking frames that the socket has not accepted.
     overtaking: VecDeque<(u64, u64)>,
-    /// Frames, over all connections.
+    /// Number of frames, over all connections.
     frames: u64,
 }
 
-/// Without the bytes: there are passwords among them.
+/// Prints no bytes, because there are passwords among them.
 impl fmt::Debug for Outbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { encoded, written, frames, .. } = self;
@@ -66,7 +66,7 @@ impl Outbound {
         }
     }
 
-    /// Appends a frame; returns where in the stream it begins.
+    /// Appends a frame, and returns its position in the stream.
     pub(super) fn append(&mut self, encode: impl FnOnce(&mut BytesMut)) -> u64 {
         self.frames += 1;
         let (offset, before) = (self.encoded, self.buffer.len());
@@ -75,7 +75,7 @@ impl Outbound {
         offset
     }
 
-    /// Puts a frame in front of all that waits, but for what is [held](Self::hold).
+    /// Puts a frame in front of all waiting frames, except those that are [held](Self::hold).
     pub(super) fn overtake(&mut self, encode: impl FnOnce(&mut BytesMut)) -> u64 {
         if self.buffer.is_empty() && self.urgent.is_empty() {
             return self.append(encode);
@@ -85,28 +85,28 @@ impl Outbound {
         self.encoded
     }
 
-    /// Nothing overtakes the frame that was appended last.
+    /// Prevents later frames from overtaking the frame that was appended last.
     pub(super) fn hold(&mut self) {
         self.barrier = self.encoded;
     }
 
-    /// All that was appended so far is what the connection begins with.
+    /// Marks all frames appended so far as those that begin the connection.
     pub(super) fn has_begun(&mut self) {
         self.beginning = self.encoded;
     }
 
-    /// Changes what the request that was appended last says about its watch, which is
-    /// the last byte of all that set one: the flag of exists, getData, getChildren and
-    /// getChildren2, and the mode of addWatch.
+    /// Changes the watch flag of the request that was appended last. It is the last byte of every
+    /// request that sets a watch: the flag of exists, getData, getChildren and getChildren2, and
+    /// the mode of addWatch.
     pub(super) fn set_last_byte(&mut self, byte: u8) {
         if let Some(last) = self.buffer.last_mut() {
             *last = byte;
         }
     }
 
-    /// Hands the next part over, by swapping when that is all there is and the caller
-    /// has none left; true if there is more for when it is written. `unanswered` is where
-    /// the oldest request begins that has no answer.
+    /// Moves the next part to `into`, by swapping buffers if `into` is empty and the part is all
+    /// there is. Returns true if there is more once this part is written. `unanswered` is the
+    /// position of the oldest unanswered request.
     pub(super) fn take(&mut self, unanswered: Option<u64>, into: &mut BytesMut) -> bool {
         let handed = self.encoded - wide(self.buffer.len());
         let under_way = unanswered.map_or(0, |offset| handed.saturating_sub(offset));
@@ -133,8 +133,8 @@ impl Outbound {
         !self.buffer.is_empty() && (begun < beginning || passed < room)
     }
 
-    /// Whole frames out of the next so many bytes, as long as there is room and little lies
-    /// in front of them; how many bytes that are.
+    /// Moves whole frames from the next `up_to` bytes to `into`, while there is `room` and little
+    /// lies in front of them. Returns the number of bytes moved.
     fn hand_over(&mut self, up_to: usize, room: usize, into: &mut BytesMut) -> usize {
         let mut len = 0;
         let up_to = up_to.min(self.buffer.len()).min(room);
@@ -166,23 +166,23 @@ impl Outbound {
         self.frames
     }
 
-    /// The bytes that the socket has not taken yet.
+    /// Returns the number of bytes that the socket has not accepted yet.
     pub(super) fn unwritten(&self) -> usize {
         usize::try_from(self.encoded.saturating_sub(self.position())).unwrap_or(usize::MAX)
     }
 
-    /// True if the socket took at least a byte of the frame that begins there.
+    /// Returns true if the socket has accepted at least one byte of the frame at this position.
     pub(super) fn has_left(&self, offset: u64) -> bool {
         self.position() > offset
     }
 
-    /// How far the socket has got, without what has overtaken.
+    /// Returns the position of the socket, without overtaking frames.
     fn position(&self) -> u64 {
         let part = self.overtaking.front().map_or(0, |(at, _)| self.written.saturating_sub(*at));
         self.written - self.passed - part
     }
 
-    /// Starts afresh for the next connection.
+    /// Resets the state for the next connection.
     pub(super) fn reset(&mut self) {
         *self =
             Self { frames: self.frames, buffer: std::mem::take(&mut self.buffer), ..Self::new() };
@@ -194,7 +194,7 @@ fn wide(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
 
-/// A request that waits for a connection, encoded but for its xid.
+/// Request that waits for a connection, encoded except for its xid.
 pub(super) struct Queued<H: Handles> {
     pub(super) ticket: Ticket,
     pub(super) op: OpCode,
@@ -210,7 +210,7 @@ impl<H: Handles> fmt::Debug for Queued<H> {
     }
 }
 
-/// The requests that wait, oldest first.
+/// Requests that wait for a connection, oldest first.
 #[derive(Debug)]
 pub(super) struct Queue<H: Handles> {
     requests: BTreeMap<Ticket, Queued<H>>,
@@ -235,8 +235,8 @@ impl<H: Handles> Queue<H> {
         self.requests.insert(request.ticket, request);
     }
 
-    /// The oldest request somebody still waits for; the abandoned ones before it
-    /// are dropped, which is all it takes to cancel them.
+    /// Removes the oldest request that a caller still waits for. The abandoned ones before it are
+    /// dropped, which is enough to cancel them.
     pub(super) fn pop(&mut self) -> Option<Queued<H>> {
         while let Some((ticket, _)) = self.requests.first_key_value() {
             let request = self.remove(*ticket)?;
@@ -272,7 +272,7 @@ mod tests {
         out.overtake(|buffer| buffer.extend_from_slice(&frame(name, 8)))
     }
 
-    /// The names of the frames in the order in which they go.
+    /// Returns the names of the frames in the order of the stream.
     fn names(mut bytes: BytesMut) -> String {
         let mut names = String::new();
         while !bytes.is_empty() {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn little_goes_at_once_and_in_its_order() {
+    fn small_frames_are_handed_over_at_once_in_order() {
         let (mut out, mut into) = (Outbound::new(), BytesMut::new());
         overtake(&mut out, b'!');
         append(&mut out, b'a', 10);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_urgent_overtakes_what_was_not_handed_over_and_is_not_held() {
+    fn urgent_frame_overtakes_waiting_frames_that_are_not_held() {
         let (mut out, mut into) = (Outbound::new(), BytesMut::new());
         let long = HANDED_OVER_BYTES / 2 + 1;
         for name in *b"abcd" {
@@ -318,9 +318,9 @@ mod tests {
         assert_eq!(names(into), "h?.e");
     }
 
-    /// Which requests have left is told byte by byte, whatever has overtaken them.
+    /// Written requests are detected byte by byte, even if other frames have overtaken them.
     #[test]
-    fn what_has_overtaken_is_not_taken_for_requests() {
+    fn written_requests_are_detected_behind_overtaking_frames() {
         let (mut out, mut into) = (Outbound::new(), BytesMut::new());
         let long = HANDED_OVER_BYTES;
         let offsets = [append(&mut out, b'a', long), append(&mut out, b'b', 10)];

@@ -1,19 +1,19 @@
-//! Times for which this process did not run: stopped, suspended with its machine, or kept from
-//! running by a task that blocks its runtime. What ends meanwhile is not to be blamed on servers.
+//! Pauses of this process: it was stopped, suspended with its machine, or blocked by a task in its
+//! runtime. A lease or session that ends during a pause is not blamed on the servers.
 
 use std::time::{Duration, Instant};
 
 use crate::limits::PAUSE_NOTICED;
 
-/// Compares each turn with the time at which it was asked for.
+/// Detector of pauses. It compares the time of each turn with the time requested for it.
 #[derive(Debug)]
 pub(super) struct Pauses {
-    /// When the next turn is to come, at the latest.
+    /// Latest time requested for the next turn.
     asked_for: Option<Instant>,
     last_turn: Instant,
-    /// How late this turn is, if it is.
+    /// Delay of this turn, if it counts as a pause.
     this_turn: Option<Duration>,
-    /// All since a server last acknowledged anything.
+    /// Total of the pauses since a server last acknowledged anything.
     unheard: Duration,
 }
 
@@ -22,7 +22,7 @@ impl Pauses {
         Self { asked_for: None, last_turn: now, this_turn: None, unheard: Duration::ZERO }
     }
 
-    /// The session is told the time.
+    /// Begins a turn.
     pub(super) fn turn(&mut self, now: Instant) {
         self.this_turn = self.late_by(now);
         self.unheard += self.this_turn.unwrap_or_default();
@@ -31,21 +31,22 @@ impl Pauses {
     }
 
     pub(super) fn ask_for(&mut self, due: Option<Instant>) {
-        // A request may have put a deadline into the past: it is due from now on.
+        // A request may have set a deadline before the last turn. It counts from that turn.
         self.asked_for = due.map(|due| due.max(self.last_turn));
     }
 
-    /// A server has acknowledged something.
+    /// Notes that a server has acknowledged something.
     pub(super) fn heard(&mut self) {
         self.unheard = Duration::ZERO;
     }
 
-    /// How late this turn is, if that is a pause.
+    /// Returns the delay of this turn, if it counts as a pause.
     pub(super) fn this_turn(&self) -> Option<Duration> {
         self.this_turn
     }
 
-    /// The pauses that explain why nothing happened since then: at least half of the time.
+    /// Returns the pauses that explain why nothing happened since `since`: at least half of that
+    /// time.
     pub(super) fn since(&self, since: Instant, now: Instant) -> Option<Duration> {
         let paused = self.unheard + self.late_by(now).unwrap_or_default();
         let time = now.saturating_duration_since(since);

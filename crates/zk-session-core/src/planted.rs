@@ -1,78 +1,79 @@
-//! Known bugs of sessions, to be switched on by the simulation, which has to find them. Only a
-//! build with `--cfg zk_planted` can switch one on; in any other there is nothing to
-//! switch, and a look at a bug is the constant `false`.
+//! Known bugs of sessions. The simulation switches them on and has to find them. Only a build with
+//! `--cfg zk_planted` can switch one on. In any other build the test for a bug is the constant
+//! `false`.
 
 #![cfg_attr(not(zk_planted), allow(unreachable_pub, reason = "public for the simulation only"))]
 
-/// A bug that a client had, with where it was.
+/// Known bug of a client, with its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// Watches are not set again on a new connection (kazoo #170).
+    /// Watches are not re-registered on a new connection (kazoo #170).
     WatchNotRearmed,
-    /// A delete whose reply was lost is forgotten (CURATOR-678).
+    /// A delete whose reply was lost is not repeated (CURATOR-678).
     ForgetUnknownRelease,
-    /// The loss of the lease is not announced (Redisson #4698).
+    /// The loss of the lease is not reported (Redisson #4698).
     LossNotTold,
-    /// A lease that has run out comes back with a late answer (etcd #11456).
+    /// A lease that has ended becomes valid again with a late reply (etcd #11456).
     LeaseRevives,
-    /// The lease is left to pings, which a follower answers by itself.
+    /// Only pings renew the lease, which a follower answers by itself.
     LeaseFedByPings,
-    /// A touch is counted from the time of its answer, not of the request.
+    /// A touch counts from the time of its reply, not of the request.
     LeaseFromAnswer,
     /// A write that a follower forwards counts as a touch at the leader.
     ForwardedWriteTouches,
     /// A touch counts as flushed as soon as the follower has answered.
     NoFlushBound,
-    /// A `sync` counts as agreed to by a quorum; a leader that was replaced answers it.
+    /// A `sync` counts as agreed to by a quorum, although a replaced leader answers it.
     SyncIsQuorum,
     /// A reconnect counts as a touch before a quorum has agreed to anything on the connection.
     ReconnectIsConfirmed,
-    /// A client that was quiet counts as if it had sent pings all the time.
+    /// A client that sent nothing counts as if it had sent pings all the time.
     SilenceIgnored,
-    /// A new leader's clocks, which start with its own start, are ignored.
+    /// The clocks of a new leader, which start with the leader, are ignored.
     NewLeaderIgnored,
-    /// The lease goes on counting with the first timeout when a server grants a shorter one.
+    /// The lease keeps counting with the first timeout when a server grants a shorter one.
     ShorterTimeoutIgnored,
     /// Renewal stops half a timeout into a connection (Redisson #775, #3194).
     RenewalStops,
     /// Requests in flight are dropped with the connection and never answered.
     PendingDropped,
-    /// A lost reply is said to mean that nothing was applied.
+    /// A lost reply is reported as a request that was not applied.
     UnknownIsNotApplied,
-    /// No pause between attempts to connect.
+    /// Connection attempts follow each other without a back-off.
     SpinOnReconnect,
-    /// A connection that ends in the handshake is taken for an expired session.
+    /// A connection that ends in the handshake counts as an expired session.
     EndIsExpiry,
     /// The last zxid seen is taken from notifications, which carry -1.
     ZxidFromNotifications,
-    /// Replies are matched by their position, not by their xid.
+    /// Replies are matched by position, not by xid.
     RepliesByPosition,
-    /// Requests that waited go out before the watches are set again (kazoo #218, go #83).
+    /// Queued requests are sent before watches are re-registered (kazoo #218, go #83).
     RearmAfterRequests,
-    /// Streams are not told of a gap, only of what comes after it.
+    /// Persistent watches receive no gap, only the events after it.
     GapNotTold,
-    /// A write whose time is over is said not to be applied, though it may be yet.
+    /// A write whose deadline has passed is reported as not applied, though it may be applied
+    /// later.
     TimedOutIsNotApplied,
-    /// Watches on nodes that are not there are not set again.
+    /// Watches on missing nodes are not re-registered.
     ExistNotRearmed,
-    /// Watches are set again as of now, and what happened meanwhile is not told.
+    /// Watches are re-registered from the current state, so events in the meantime are lost.
     RearmFromNow,
-    /// Writes that waited are sent to a read-only server.
+    /// Queued writes are sent to a read-only server.
     QueuedToReadOnly,
-    /// A session that a read-only server gave out is presented to others.
+    /// A session that a read-only server assigned is presented to other servers.
     ReadOnlySessionKept,
-    /// A new connection does not say what was seen already, and time goes back.
+    /// A new connection does not present the zxid seen, so the session may read an older state.
     ResumesWithoutZxid,
-    /// Requests that wait for a connection are not told of the end of the session.
+    /// Requests that wait for a connection are not answered at the end of the session.
     EndLeavesQueued,
-    /// A watch on a node that is not there is dropped with its answer.
+    /// A watch on a missing node is dropped with its reply.
     AbsentNotWatched,
-    /// An answer that was lost, while others go on, is waited for.
+    /// A lost reply is awaited while later replies arrive.
     LostAnswerAwaited,
 }
 
 impl Planted {
-    /// False, for the compiler to see: what stands behind it is not even built.
+    /// Returns false. The compiler removes the code behind it.
     #[cfg(not(zk_planted))]
     pub(crate) const fn is_on(self) -> bool {
         false
@@ -90,7 +91,7 @@ mod switch {
     }
 
     impl Planted {
-        /// Those that the simulation has to find.
+        /// Bugs that the simulation has to find.
         pub const ALL: [Self; 29] = [
             Self::WatchNotRearmed,
             Self::ForgetUnknownRelease,
@@ -123,7 +124,7 @@ mod switch {
             Self::LostAnswerAwaited,
         ];
 
-        /// Those of the rule that the lease goes by, which a model of the servers has to find.
+        /// Bugs in the rule of the lease, which a model of the servers has to find.
         #[cfg(test)]
         pub(crate) const OF_THE_LEASE: [Self; 7] = [
             Self::ForwardedWriteTouches,
@@ -135,7 +136,7 @@ mod switch {
             Self::SilenceIgnored,
         ];
 
-        /// Switches one on, for this thread, and any other of this crate off.
+        /// Switches one bug on for this thread, and all others of this crate off.
         pub fn switch(fault: Option<Self>) {
             ON.set(fault);
         }

@@ -1,13 +1,13 @@
-//! Life on a server that has lost its quorum, and the search for one that has not.
+//! Connections to a read-only server, and the search for a read-write server.
 //!
-//! A read-only server answers reads out of what it knew last. It gives out sessions of
-//! its own, which no other server has heard of, and refuses those of the ensemble. So the
-//! id it gives is told to whoever wants to know and never presented to anybody: this
-//! session still has id 0, no ephemeral nodes, and no lease, and the first read-write
-//! server that is found makes a new session.
+//! A read-only server has lost its quorum and answers reads from its last known state. It assigns
+//! sessions of its own, which no other server recognizes, and refuses the sessions of the ensemble.
+//! This session reports the assigned id in its event and never presents it to a server. The session
+//! still has id 0, no ephemeral nodes and no lease. The first read-write server that is found
+//! creates a new session.
 //!
-//! The Java client looks for one over a connection of its own, in its IO thread. Here the
-//! driver is asked to, by [`Output::Probe`], and this session goes on meanwhile.
+//! The Java client searches over a separate connection in its IO thread. Here [`Output::Probe`]
+//! requests the search from the driver, and this session continues meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::Host;
 use crate::LossCause;
 use crate::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN, PROBE_TIMEOUT};
 
-/// The search, while the connection is to a read-only server.
+/// Search for a read-write server, while the connection is to a read-only one.
 #[derive(Debug)]
 pub(super) struct Search {
     due: Instant,
@@ -31,19 +31,20 @@ impl Search {
 }
 
 impl<H: Handles> Session<H> {
-    /// True while the connection is to a read-only server.
+    /// Returns true while the connection is to a read-only server.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.search.is_some()
     }
 
-    /// What the server that [`Output::Probe`] named has said of itself. Anything else
-    /// than that it takes writes, an answer that did not come included, is a no.
+    /// Reports the answer of the server that [`Output::Probe`] named. `is_read_write` is true only
+    /// if the server answered that it accepts writes. It is false for any other answer, and for a
+    /// missing one.
     pub fn handle_probed(&mut self, now: Instant, host: &Host, is_read_write: bool) {
         self.check_lease(now);
         let Some(search) = &mut self.search else { return };
         if search.asked.take_if(|asked| asked == host).is_none() {
-            return; // too late, or never asked
+            return; // the answer is late, or there was no probe
         }
         search.due = now + search.pause;
         if is_read_write && self.hosts.prefer(host) {
@@ -55,8 +56,8 @@ impl<H: Handles> Session<H> {
         self.search.as_ref().map(|search| search.due)
     }
 
-    /// Asks the next server, unless there is no other one: when the quorum is back
-    /// the server closes all its connections by itself.
+    /// Probes the next server, if there is another one. A single server needs no probe: when its
+    /// quorum is back, it closes all its connections by itself.
     pub(super) fn send_probe(&mut self, now: Instant) {
         let Some(search) = &mut self.search else { return };
         search.pause = (search.pause * 2).min(PROBE_PAUSE_MAX);

@@ -1,4 +1,4 @@
-//! What the client asks of the session.
+//! Requests of the client.
 
 use std::time::Instant;
 
@@ -15,20 +15,20 @@ use crate::error::{ErrorKind, Outcome};
 use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
 use crate::planted::Planted;
 
-/// A transaction of nothing. It needs no permission and leaves no trace but its
-/// zxid; servers log refusals, and there is nothing in it to refuse.
+/// Empty transaction. It needs no permission and leaves no trace but its zxid. Servers log
+/// rejections, and an empty transaction contains nothing to reject.
 const HEARTBEAT: Multi<'static> = Multi::new(&[]);
 
 impl<H: Handles> Session<H> {
-    /// Sends a request, or keeps it until there is a connection.
+    /// Sends a request, or queues it until there is a connection.
     ///
-    /// The answer comes as one [`Output::Reply`]. With `watch`, the request's own
-    /// watch flag must be set; the watch is registered when the server's answer
-    /// says that it was. The ticket is for [`forget`](Self::forget).
+    /// The reply arrives as one [`Output::Reply`]. With `watch`, the request's own watch flag must
+    /// be set. The watch is registered when the server's reply confirms that it was set. The ticket
+    /// is for [`forget`](Self::forget).
     ///
     /// # Errors
-    /// The request was refused, was not applied and gets no output: the session
-    /// is over or closing, the frame is too large, or a limit is reached.
+    /// The request was rejected, was not applied and produces no output. The session is over or
+    /// closing, the frame is too large, a limit is reached, or the server is read-only.
     pub fn submit<R: Request>(
         &mut self,
         now: Instant,
@@ -53,7 +53,7 @@ impl<H: Handles> Session<H> {
         Ok(self.send_or_queue(now, request, to.into(), watch))
     }
 
-    /// Sends a request, or keeps it until there is a connection.
+    /// Sends a request, or queues it until there is a connection.
     pub(super) fn send_or_queue<R: Request>(
         &mut self,
         now: Instant,
@@ -76,28 +76,27 @@ impl<H: Handles> Session<H> {
         ticket
     }
 
-    /// Moves bytes for the connection behind those in `into`: the next part of them if
-    /// they are many. True if there are more, for when these were written; more may also
-    /// come when answers do.
+    /// Moves bytes for the connection behind those in `into`: only the next part, if there are
+    /// many. Returns true if there are more once these are written. Replies may also release more.
     pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
-        // Behind closeSession there are no signs of life that could be held up.
+        // No ping or heartbeat follows closeSession, so there is none to delay.
         let oldest = self.inflight.oldest().filter(|_| !self.is_close_said());
         self.outbound.take(oldest.map(|oldest| oldest.offset), into)
     }
 
-    /// The connection has taken so many of the bytes it was given.
+    /// Reports that the connection has accepted `len` of its bytes.
     pub fn handle_written(&mut self, len: usize) {
         self.outbound.wrote(len);
         self.counters.bytes_sent += u64::try_from(len).unwrap_or(u64::MAX);
     }
 
     pub(super) fn admit_frame(&self, frame_len: usize) -> Result<(), Failure> {
-        // closeSession is the last word, and takes the ephemerals along.
+        // closeSession is the last request, and deletes the ephemeral nodes.
         let end = self.end_begun();
         let refused = if let Some(end) = end {
             ErrorKind::SessionEnded(end)
         } else if frame_len > proto::FRAME_LEN_MAX_SERVER {
-            // The server would close the connection without a word.
+            // The server would close the connection without an answer.
             ErrorKind::TooLarge { len: frame_len, max: proto::FRAME_LEN_MAX_SERVER }
         } else {
             return Ok(());
@@ -147,8 +146,8 @@ impl<H: Handles> Session<H> {
                 self.outbound.set_last_byte(watch.covered_byte());
             }
         }
-        // A transaction that is answered before it would move the zxid past events that
-        // it still has to bring.
+        // A transaction that is answered before this request would move the zxid past events that
+        // this request still has to deliver.
         if matches!(owner, Owner::Rearm) {
             self.outbound.hold();
         }
@@ -157,11 +156,15 @@ impl<H: Handles> Session<H> {
         self.pulse.sent(now);
     }
 
-    /// Everything a new connection starts with, in this order: credentials, so
-    /// that nothing is evaluated without them; watches, so that no request sees
-    /// the state behind an event that is still owed (kazoo #218, go #83); the
-    /// lease; clean-up and what callers asked for meanwhile, in the order in which
-    /// it was asked for: a clean-up is meant for what was made before; the end.
+    /// Sends everything that a new connection starts with, in this order:
+    ///
+    /// 1. Credentials, so that nothing is evaluated without them.
+    /// 2. Watches, so that no request reads the state behind an event that is still pending (kazoo
+    ///    #218, go #83).
+    /// 3. A lease request.
+    /// 4. Clean-up tasks and queued requests, in the order of submission. A clean-up task is meant
+    ///    for nodes that were created before it.
+    /// 5. closeSession.
     pub(super) fn transmit_backlog(&mut self, now: Instant) {
         for index in 0..self.credentials.len() {
             self.send_credential(now, index);
@@ -194,8 +197,8 @@ impl<H: Handles> Session<H> {
         self.say_close(now);
     }
 
-    /// Asks a quorum for an answer that renews the lease, on behalf of a caller. The session's own
-    /// request of that kind is put off by it.
+    /// Requests the agreement of a quorum, which renews the lease, on behalf of a caller. The
+    /// session postpones its own request of that kind.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -211,7 +214,8 @@ impl<H: Handles> Session<H> {
         Ok(ticket)
     }
 
-    /// Sends what a claimed lease needs, and a ping in front of it; see [`super::lease`].
+    /// Sends a request that a claimed lease needs, with an optional ping in front of it; see
+    /// [`super::lease`].
     pub(super) fn send_lease_request(
         &mut self,
         now: Instant,
@@ -219,7 +223,7 @@ impl<H: Handles> Session<H> {
         request: LeaseRequest,
     ) {
         let xid = self.inflight.next_xid();
-        // In one go: what overtakes later would go in front of the ping.
+        // Both in one call: a frame that overtakes later would go in front of the ping.
         let offset = self.outbound.overtake(|out| {
             if let Some(ping) = &ping {
                 proto::encode_request(xid::PING, ping, out);
@@ -241,7 +245,7 @@ impl<H: Handles> Session<H> {
     }
 }
 
-/// True for what a read-only server refuses.
+/// Returns true for requests that a read-only server rejects.
 fn needs_quorum(op: OpCode) -> bool {
     op.is_write() && op != OpCode::CloseSession || op == OpCode::Sync
 }

@@ -1,9 +1,9 @@
-//! The session's random numbers: host order, back-off jitter, contender ids.
+//! Random numbers of the session: host order, back-off jitter, contender ids.
 //!
-//! Seeded at construction and never from the outside world, so that a test that
-//! prints its seed can be replayed. Not for secrets.
+//! The generator is seeded once, at construction, so a test that prints its seed can be replayed.
+//! The numbers are not suitable for secrets.
 
-/// A xoroshiro128++ generator.
+/// Random number generator of the kind xoroshiro128++.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng {
     s0: u64,
@@ -11,7 +11,7 @@ pub(crate) struct Rng {
 }
 
 impl Rng {
-    /// Spreads `seed` over the state; any seed is good, zero included.
+    /// Creates a generator and spreads `seed` over its state. Any seed is valid, including zero.
     pub(crate) fn new(seed: u128) -> Self {
         let bytes = seed.to_le_bytes();
         let (low, high) = bytes.split_at(8);
@@ -34,14 +34,14 @@ impl Rng {
         result
     }
 
-    /// A number below `bound`, or 0 when `bound` is 0.
+    /// Returns a number below `bound`, or 0 when `bound` is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         // The modulo bias is below 2^-40 for every bound this crate uses.
         self.next().checked_rem(bound).unwrap_or(0)
     }
 
-    /// A version-4 UUID as 36 lower-case characters, the form Curator requires
-    /// of the id in a protected node's name.
+    /// Returns a version-4 UUID as 36 lower-case characters, the form that Curator requires of the
+    /// id in a protected node's name.
     pub(crate) fn uuid(&mut self) -> String {
         let high = (self.next() & !0xf000) | 0x4000;
         let low = (self.next() & (u64::MAX >> 2)) | (1 << 63);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_seed_same_numbers_and_other_seed_other_numbers() {
+    fn rng_sequence_depends_only_on_the_seed() {
         let draw = |seed| {
             let mut rng = Rng::new(seed);
             (0..8).map(|_| rng.next()).collect::<Vec<_>>()
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_has_the_shape_curator_parses() {
+    fn uuid_has_the_format_that_curator_parses() {
         let mut rng = Rng::new(1);
         for _ in 0..100 {
             let uuid = rng.uuid();

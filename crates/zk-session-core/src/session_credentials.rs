@@ -1,17 +1,16 @@
-//! What a session can be taken over with.
+//! Credentials to resume a session.
 
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// What a session can be taken over with, by this process or another one:
-/// `Client::detach` gives it out, and
-/// `Config::resume` takes it.
+/// Credentials to resume a session, from this process or another one. `Client::detach` returns
+/// them, and `Config::resume` accepts them.
 ///
-/// The password is a secret: whoever has it can have the session, and all its locks.
-/// It is never printed, `Debug` included; [`password`](Self::password) is for writing
-/// it where only the right process reads it.
+/// The password is a secret: anyone who has it can take over the session and all its locks. It is
+/// never printed, not even by `Debug`. Use [`password`](Self::password) to write it to a place that
+/// only the right process can read.
 ///
 /// ```
 /// use zk_session_core::SessionCredentials;
@@ -31,7 +30,7 @@ pub struct SessionCredentials {
 }
 
 impl SessionCredentials {
-    /// Credentials from their parts, as they were written down.
+    /// Creates credentials from their stored parts.
     #[must_use]
     pub fn new(session_id: i64, password: impl Into<Vec<u8>>, last_zxid: i64) -> Self {
         Self::of(session_id, password.into().into(), last_zxid)
@@ -43,34 +42,34 @@ impl SessionCredentials {
 
     /// Adds the shortest session timeout that the session was granted so far.
     ///
-    /// A new leader counts with the timeout of the session's creation. Without this the lease
-    /// takes the timeout that the next server grants for the shortest.
+    /// A new leader counts with the timeout of the session's creation. Without this value the lease
+    /// assumes that the timeout granted by the next server is the shortest.
     #[must_use]
     pub fn with_shortest_timeout(mut self, timeout: Duration) -> Self {
         self.shortest_timeout = (timeout > Duration::ZERO).then_some(timeout);
         self
     }
 
-    /// The shortest session timeout that the session was granted so far, if it is known.
+    /// Returns the shortest session timeout that the session was granted so far, if it is known.
     #[must_use]
     pub fn shortest_timeout(&self) -> Option<Duration> {
         self.shortest_timeout
     }
 
-    /// The session's id.
+    /// Returns the session's id.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.session_id
     }
 
-    /// The session's password: a secret.
+    /// Returns the session's password, which is a secret.
     #[must_use]
     pub fn password(&self) -> &[u8] {
         &self.password
     }
 
-    /// The last transaction that the session has seen: whoever resumes it talks to no
-    /// server that is behind it. 0 asks for no such thing.
+    /// Returns the zxid of the last transaction that the session has seen. A server that is behind
+    /// it refuses the resumed session. With 0 every server accepts it.
     #[must_use]
     pub fn last_zxid(&self) -> i64 {
         self.last_zxid

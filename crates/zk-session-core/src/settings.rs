@@ -1,44 +1,44 @@
-//! What a session is made with.
+//! Settings of a session.
 
 use std::time::Duration;
 
 use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_MIN, WATCHES_MAX};
 use crate::{Host, LeaseAssumptions, SessionCredentials};
 
-/// The longest session timeout that the protocol has room for, 24 days.
+/// Longest session timeout that the protocol can express, 24 days.
 pub const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
 
-/// The settings of a [`Session`](super::Session), all decided before it exists.
+/// Settings of a [`Session`](super::Session), fixed before it is created.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The servers; must not be empty. Tried in an order drawn from the seed.
+    /// The servers; must not be empty. The session tries them in an order drawn from the seed.
     pub hosts: Vec<Host>,
-    /// The session timeout to ask for; the server clamps it.
+    /// Session timeout to request. The server clamps it.
     pub session_timeout: Duration,
-    /// What the lease assumes about servers and clocks.
+    /// Assumptions of the lease about servers and clocks.
     pub lease_assumptions: LeaseAssumptions,
-    /// How long a caller waits for an answer who does not say so; for ever, that is
-    /// until the session ends, if `None`.
+    /// Time limit of a reply whose caller sets no deadline. With `None` the caller waits until the
+    /// session ends.
     pub request_timeout: Option<Duration>,
-    /// How long a first connection is tried for while all servers refuse it; without bound if
-    /// `None`.
+    /// Time after which [`Output::Refused`](super::Output::Refused) reports that all servers refuse
+    /// a first connection. With `None`, it is reported only if no server is a ZooKeeper server.
     pub refused_timeout: Option<Duration>,
-    /// The most watches, of all kinds together.
+    /// Maximum number of watches, of all kinds together.
     pub watches_max: usize,
-    /// Whether a server without a quorum is better than none.
+    /// Whether the session may connect to a server without a quorum.
     pub allow_read_only: bool,
-    /// The session to take over, if not a new one.
+    /// Session to resume, instead of a new one.
     pub resume: Option<SessionCredentials>,
-    /// The longest frame accepted from a server, in bytes.
+    /// Longest frame accepted from a server, in bytes.
     pub frame_len_max: usize,
-    /// How long closing may take.
+    /// Time limit of closing the session.
     pub close_timeout: Duration,
-    /// Where the session's random numbers come from.
+    /// Seed of the session's random numbers.
     pub seed: u128,
 }
 
 impl Settings {
-    /// The defaults, and seed 0.
+    /// Creates the default settings, with seed 0.
     #[must_use]
     pub fn new(hosts: Vec<Host>, session_timeout: Duration) -> Self {
         Self {
@@ -56,8 +56,8 @@ impl Settings {
         }
     }
 
-    /// Durations are added to instants: none may be longer than the protocol's
-    /// longest timeout, which is 24 days. Closing takes as long as it takes to say so.
+    /// Limits the durations. They are added to instants, so none may exceed the protocol's longest
+    /// timeout of 24 days. Closing gets at least the time that the request to close needs.
     pub(super) fn clamp(&mut self) {
         self.session_timeout = self.session_timeout.min(TIMEOUT_MAX);
         self.close_timeout = self.close_timeout.clamp(CLOSE_TIMEOUT_MIN, TIMEOUT_MAX);

@@ -1,4 +1,4 @@
-//! A session in numbers.
+//! Statistics of a session.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,49 +6,50 @@ use std::time::{Duration, Instant};
 use super::{Handles, Session};
 use crate::Host;
 
-/// A snapshot of a session. Counters begin with the client and never go back.
+/// Snapshot of the statistics of a session. Counters begin with the client and never decrease.
+///
 /// `Debug` prints the session's id in hexadecimal.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The session's id; 0 if there is none yet.
+    /// Id of the session; 0 if there is none yet.
     pub session_id: i64,
-    /// The server that requests flow to, if they do.
+    /// Server to which requests are sent, while connected.
     pub connected_to: Option<Host>,
-    /// Requests that were sent and are not answered, the session's own included.
+    /// Number of requests that were sent and are not answered, including the session's own.
     pub in_flight: usize,
-    /// Requests that wait for a connection.
+    /// Number of requests that wait for a connection.
     pub queued: usize,
-    /// Their bytes.
+    /// Bytes of the requests that wait for a connection.
     pub queued_bytes: usize,
-    /// Bytes of requests sent that the connection has not taken yet.
+    /// Bytes of sent requests that the connection has not accepted yet.
     pub unwritten_bytes: usize,
-    /// Guaranteed deletes that no server has answered yet.
+    /// Number of guaranteed deletes that no server has answered yet.
     pub clean_up_pending: usize,
-    /// Frames made for a server, handshakes and pings included.
+    /// Number of frames encoded for servers, including handshakes and pings.
     pub frames_sent: u64,
-    /// Bytes that connections have taken.
+    /// Number of bytes that connections have accepted.
     pub bytes_sent: u64,
-    /// Frames that came from servers.
+    /// Number of frames received from servers.
     pub frames_received: u64,
-    /// Their bytes.
+    /// Bytes of the frames received from servers.
     pub bytes_received: u64,
-    /// How often a connection was lost that had been up.
+    /// Number of established connections that were lost.
     pub connections_lost: u64,
-    /// How long the last answered ping took: the way to the server and back.
+    /// Round-trip time of the last answered ping, to the server and back.
     pub ping_round_trip: Option<Duration>,
-    /// How long the last answered request of the lease took: to the leader and back, or a round of
-    /// the quorum.
+    /// Round-trip time of the last answered lease request, to the leader and back or including a
+    /// round of the quorum.
     pub heartbeat_round_trip: Option<Duration>,
-    /// One-shot watches that have not fired.
+    /// Number of one-shot watches that have not fired.
     pub one_shot_watches: usize,
-    /// Streams of events of a node and all below it.
+    /// Number of persistent watches of a node and all its descendants.
     pub recursive_watches: usize,
-    /// Streams of events of a node and its list of children.
+    /// Number of persistent watches of a node and its list of children.
     pub persistent_watches: usize,
-    /// How long the lease is still valid if nothing more arrives; `None` if it is not valid.
+    /// Time for which the lease stays valid if nothing more arrives; `None` if it is not valid.
     pub lease_left: Option<Duration>,
-    /// What the lease rests on, to tell why it ended.
+    /// Evidence for the lease, which explains why it ended.
     pub lease: LeaseStats,
 }
 
@@ -78,21 +79,21 @@ impl fmt::Debug for Stats {
     }
 }
 
-/// What a lease rests on. All times are ages: how long ago it was.
+/// Evidence for a lease. All values are ages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseStats {
-    /// The time from which the session timeout counts, by what is proven.
+    /// Age of the time from which the session timeout counts, by the evidence so far.
     pub proven: Option<Duration>,
-    /// The last request that only a leader answers was sent, and was answered.
+    /// Time since the last answered request that only a leader answers was sent.
     pub leader_answered: Option<Duration>,
-    /// The last request that a quorum agreed to was sent, and was answered.
+    /// Time since the last answered request that a quorum agreed to was sent.
     pub quorum_answered: Option<Duration>,
-    /// The oldest request without an answer was sent.
+    /// Time since the oldest unanswered request was sent.
     pub oldest_unanswered: Option<Duration>,
 }
 
-/// What is counted as it happens.
+/// Counters, updated when something happens.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) bytes_sent: u64,
@@ -104,13 +105,13 @@ pub(super) struct Counters {
 }
 
 impl<H: Handles> Session<H> {
-    /// How often a connection was lost that had been up.
+    /// Returns the number of established connections that were lost.
     #[must_use]
     pub fn connections_lost(&self) -> u64 {
         self.counters.connections_lost
     }
 
-    /// The session in numbers, at this moment.
+    /// Returns a snapshot of the session's statistics at `now`.
     #[must_use]
     pub fn stats(&self, now: Instant) -> Stats {
         let [one_shot_watches, recursive_watches, persistent_watches] = self.watches.counts();

@@ -1,5 +1,4 @@
-//! What is due when. Every deadline follows from the state, so none can be left
-//! armed by mistake.
+//! Deadlines of the session. Each follows from the state, so none can stay armed by mistake.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,24 +13,24 @@ use crate::SessionEnd;
 use crate::limits::{PATIENCE_MAX, PING_INTERVAL_MAX, PINGS_MAX};
 use crate::planted::Planted;
 
-/// When something was last sent and heard.
+/// Times at which something was last sent and received.
 #[derive(Debug)]
 pub(super) struct Pulse {
     sent: Instant,
     heard: Instant,
-    /// The first thing sent since anything was heard.
+    /// Send time of the first packet since anything was received.
     unheard: Option<Instant>,
     up: Instant,
-    /// When anything was last acknowledged, pings and handshakes included.
+    /// Time of the last acknowledgement, including answers to pings and handshakes.
     acked: Option<Instant>,
-    /// When the oldest request of those in flight was last answered.
+    /// Time at which the oldest request in flight was last answered.
     moved_on: Instant,
-    /// How long answers take, of the slow ones among the last: it falls by an eighth with each.
+    /// Round-trip time of the slower recent replies: it falls by an eighth with each reply.
     round_trip: Option<Duration>,
-    /// The pings that are not answered, oldest first. Each answer is taken for the oldest.
+    /// Send times of the unanswered pings, oldest first. Each answer counts for the oldest.
     pings: VecDeque<Instant>,
-    /// When more of a reply last came that was not the whole of it, and whether the rest
-    /// is still owed.
+    /// When another part of an incomplete reply last arrived, and whether the rest is still
+    /// missing.
     part: Option<Instant>,
     is_in_reply: bool,
 }
@@ -52,9 +51,9 @@ impl Pulse {
         }
     }
 
-    /// Everything that has come was looked at; whether the beginning of a reply is left. That
-    /// of an event proves nothing: a server that sends events without end, and nothing
-    /// else, always ends in a part.
+    /// Notes that all received bytes were processed, and whether the beginning of a reply is left.
+    /// The beginning of an event proves nothing: the input of a server that sends endless events,
+    /// and nothing else, always ends in a part.
     pub(super) fn heard_rest(&mut self, now: Instant, is_reply: bool) {
         self.is_in_reply = is_reply;
         if is_reply {
@@ -67,7 +66,7 @@ impl Pulse {
         self.sent(now);
     }
 
-    /// When the oldest ping was sent that is not answered.
+    /// Returns when the oldest unanswered ping was sent.
     pub(super) fn unanswered_ping(&self) -> Option<Instant> {
         self.pings.front().copied()
     }
@@ -82,12 +81,12 @@ impl Pulse {
         self.unheard = None;
     }
 
-    /// The time that answers to pings take of late, at the most; zero before the first.
+    /// Returns the round-trip time of the slower recent replies; zero before the first reply.
     pub(super) fn round_trip(&self) -> Duration {
         self.round_trip.unwrap_or_default()
     }
 
-    /// A request was answered that was sent at that time, and whether it was the oldest.
+    /// Notes that a request was answered that was sent at `sent`, and whether it was the oldest.
     pub(super) fn answered(&mut self, now: Instant, sent: Instant, was_oldest: bool) {
         self.acked = Some(now);
         if was_oldest {
@@ -100,7 +99,7 @@ impl Pulse {
         self.round_trip = self.round_trip.map(|usual| usual - usual / 8).max(Some(time));
     }
 
-    /// A ping was answered; how long that took.
+    /// Notes that a ping was answered, and returns its round-trip time.
     pub(super) fn ponged(&mut self, now: Instant) -> Option<Duration> {
         (self.heard, self.acked) = (now, Some(now));
         let time = now.saturating_duration_since(self.pings.pop_front()?);
@@ -118,7 +117,7 @@ impl Pulse {
         self.acked.is_some()
     }
 
-    /// For how long the connection has been up.
+    /// Returns how long the connection has been up.
     pub(super) fn up_for(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.up)
     }
@@ -130,15 +129,15 @@ impl Pulse {
 }
 
 impl<H: Handles> Session<H> {
-    /// Begins a turn of the driver. If it comes [much later](crate::limits::PAUSE_NOTICED) than
-    /// [`poll_timeout`](Self::poll_timeout) asked for, this process did not run meanwhile, and what
-    /// ends because of that says so.
+    /// Begins a turn of the driver. A turn that is [much later](crate::limits::PAUSE_NOTICED) than
+    /// [`poll_timeout`](Self::poll_timeout) requested means that this process did not run
+    /// meanwhile. Errors and events that result from the pause report it.
     pub fn handle_turn(&mut self, now: Instant) {
         self.pauses.turn(now);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called, at the
-    /// latest; `None` once the session has ended.
+    /// Returns the latest time at which [`handle_timeout`](Self::handle_timeout) must be called;
+    /// `None` once the session has ended.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let due = self.next_deadline();
         self.pauses.ask_for(due);
@@ -174,7 +173,7 @@ impl<H: Handles> Session<H> {
         Some(always.into_iter().flatten().fold(link, Instant::min))
     }
 
-    /// A deadline has passed. Harmless when none has.
+    /// Handles the deadlines that have passed. The call is harmless if there is none.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.check_lease(now);
         if let Some(end) = self.closing.as_ref().filter(|it| it.until <= now).map(|it| it.end) {
@@ -212,7 +211,8 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Why the connection is closed: the cause, unless this turn is late.
+    /// Returns the cause for which the connection is closed: the given one, unless this turn is
+    /// late.
     fn in_time_or(&self, cause: LossCause) -> LossCause {
         self.pauses.this_turn().map_or(cause, LossCause::ProcessPaused)
     }
@@ -222,8 +222,8 @@ impl<H: Handles> Session<H> {
             self.say_close(now);
         }
         let request = self.lease_request_due().filter(|(due, _)| *due <= now);
-        // In front of a request to the leader, whose commit may be slow, a ping tells whether the
-        // server lives.
+        // The commit of a request to the leader may be slow. The ping in front of it shows whether
+        // the server is alive.
         let is_due = self.ping_due().is_some_and(|due| due <= now);
         let ping = (is_due || self.pulse.unanswered_ping().is_none()).then_some(Ping);
         match request {
@@ -246,51 +246,59 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// A ping is due when nothing was sent for a third of the timeout, so that one may be lost
-    /// before the session is in danger, and sooner while the lease is claimed: pings are the
-    /// touches that the lease's next requests prove. One unanswered ping is enough, unless its answer is held
-    /// up by a long reply, or by a long queue of them: the server does not count what it sends, so
-    /// it must go on receiving something.
+    /// Returns when the next ping is due.
+    ///
+    /// A ping is due when nothing was sent for a third of the timeout, so that one lost ping does
+    /// not endanger the session. It is due sooner while the lease is claimed: pings are the touches
+    /// that the next lease requests prove.
+    ///
+    /// One unanswered ping is enough, unless its answer is delayed by a long reply, or by a long
+    /// queue of replies. The server does not count what it sends, so it must keep receiving
+    /// something.
     fn ping_due(&self) -> Option<Instant> {
-        // The lease goes by the shortest timeout so far, also when a server grants a longer one.
+        // The lease uses the shortest timeout so far, even if a server grants a longer one.
         let shortest = self.lease.shortest_timeout().filter(|_| !self.is_read_only());
         let timeout = shortest.map_or(self.identity.timeout, |it| it.min(self.identity.timeout));
         let interval = self.lease.touch_every().unwrap_or(timeout / 3);
         let interval = interval.min(PING_INTERVAL_MAX);
-        // closeSession is the last word on a connection.
+        // closeSession is the last request on a connection.
         let is_asked = self.pulse.pings.back().copied() > self.pulse.acked;
         let has_many = self.pulse.pings.len() >= PINGS_MAX;
         let silent = (is_asked && !self.pulse.is_in_reply) || has_many || self.is_close_said();
         (!silent).then(|| self.pulse.sent + interval)
     }
 
-    /// The next request that a claimed lease needs.
+    /// Returns the next request that a claimed lease needs, and when it is due.
     fn lease_request_due(&self) -> Option<(Instant, LeaseRequest)> {
         let up = self.pulse.up;
         let (due, request) = self.lease.request_due(up)?;
         if Planted::RenewalStops.is_on() && due > up + self.identity.timeout / 2 {
             return None;
         }
-        // A read-only server has no leader to ask.
+        // A read-only server has no leader.
         let is_wanted = self.closing.is_none() && !self.is_read_only();
         is_wanted.then_some((due, request))
     }
 
-    /// What of the session timeout a server is waited for: however long it lets a session
-    /// live, who waits for an answer must not wait for days.
+    /// Returns the part of the session timeout that counts while the session waits for a server. A
+    /// server may grant a timeout of days, and callers must not wait that long.
     fn patience(&self) -> Duration {
         self.identity.timeout.min(PATIENCE_MAX)
     }
 
-    /// After two thirds of the timeout without a byte the connection is given up:
-    /// a third is left to find another server.
+    /// Returns when the connection is dropped because the server is silent: after two thirds of the
+    /// timeout without a byte. A third is left to find another server.
     ///
-    /// Sooner while the lease is claimed, which ends earlier than the session: an eighth of the
-    /// timeout is left to renew it on another connection. Not where answers are too slow for that,
-    /// not before this connection has renewed the lease, for giving up one after the other wins
-    /// nothing, and only if the server itself has fallen silent. A slow commit silences a session
-    /// too: `CommitProcessor` answers nothing behind a write that is not committed. Its answer may
-    /// come in time, and on another connection the next write would be as slow.
+    /// While the lease is claimed, it is dropped sooner, because the lease ends earlier than the
+    /// session. An eighth of the timeout is left to renew the lease on another connection. There
+    /// are three conditions:
+    ///
+    /// * Replies are fast enough for that.
+    /// * This connection has renewed the lease. Dropping one connection after the other gains
+    ///   nothing.
+    /// * The server itself is silent, not only delayed by a commit. A slow commit silences a
+    ///   session too: `CommitProcessor` answers nothing behind a write that is not committed. Its
+    ///   reply may arrive in time, and on another connection the next write would be as slow.
     fn silence_due(&self) -> Instant {
         let Pulse { heard, unheard, .. } = self.pulse;
         let since_asked = unheard.map_or(heard, |asked| asked + self.patience() / 3);
@@ -305,8 +313,8 @@ impl<H: Handles> Session<H> {
         due.min((asked + timeout / 4).max(end.checked_sub(timeout / 8).unwrap_or(end)))
     }
 
-    /// True if something is unanswered that no commit holds up: a ping or a read with no request to
-    /// the leader before it.
+    /// Returns true if a packet is unanswered that no commit delays: a ping or a read without an
+    /// earlier request to the leader.
     fn is_server_silent(&self) -> bool {
         let oldest = self.inflight.oldest();
         let is_ping_first = |ping: Instant| oldest.is_none_or(|oldest| oldest.at >= ping);
@@ -315,25 +323,29 @@ impl<H: Handles> Session<H> {
         is_read || self.pulse.unanswered_ping().is_some_and(is_ping_first)
     }
 
-    /// A server that was asked nothing, because whoever drives this session stood
-    /// still, is not silent: it is asked first. One that has closeSession is asked nothing
-    /// more, and has been asked, whatever else it has said since.
+    /// Returns true if the server is silent although it has something to answer.
+    ///
+    /// If the driver was stopped, the server received nothing to answer. The session then sends a
+    /// ping first. While the session is closing, the server always counts as having something to
+    /// answer, because nothing more is sent after closeSession.
     fn is_silent(&self, now: Instant) -> bool {
         let unanswered = self.pulse.unheard.is_some() || self.pulse.unanswered_ping().is_some();
         let asked = unanswered || self.closing.is_some();
         asked && self.silence_due() <= now
     }
 
-    /// A server that answers pings and no requests keeps the connection, and with it
-    /// everybody who waits, for ever: it has lost its leader without noticing, or its
-    /// request pipeline has died, or an answer was lost on the way and others go on. When
-    /// the oldest request has had no answer for a whole session timeout the connection is
-    /// given up, also if there is no other server: behind one name there may be many.
+    /// Returns when the connection is dropped because the oldest request was unanswered for a whole
+    /// session timeout, of which at most a minute counts.
     ///
-    /// Not sooner, unless [nothing at all](Self::silence_due) is heard: a slow commit delays
-    /// everything behind it, pings included, and a new connection costs the outcome of
-    /// whatever is under way. Not while the queue in front
-    /// of the request is worked through, however long, or parts of an answer come.
+    /// A server that answers pings and no requests would keep the connection, and all waiting
+    /// callers, forever. It has lost its leader without noticing, or its request pipeline has died,
+    /// or a reply was lost on the way while others arrive. The connection is dropped even if there
+    /// is no other server, because there may be many servers behind one name.
+    ///
+    /// It is not dropped sooner, unless [nothing at all](Self::silence_due) is received. A slow
+    /// commit delays everything behind it, including pings, and a new connection makes the outcome
+    /// of all in-flight requests unknown. It is not dropped while the server works through the
+    /// queue in front of the request, however long, or while parts of a reply arrive.
     fn stall_due(&self) -> Option<Instant> {
         let oldest = self.inflight.oldest().filter(|_| !Planted::LostAnswerAwaited.is_on())?;
         let heard_of =
@@ -341,9 +353,9 @@ impl<H: Handles> Session<H> {
         Some(oldest.at.max(heard_of) + self.patience())
     }
 
-    /// A server that sends events, or whatever else, and has acknowledged nothing for two
-    /// thirds of the timeout, not even a ping, has as good as fallen silent: a third is
-    /// left to find another one, or this one again, before the session is over.
+    /// Returns when the connection is dropped because the server has acknowledged nothing for two
+    /// thirds of the timeout, not even a ping. Events do not count, but a part of a reply does. A
+    /// third is left to find another server, or this one again, before the session is over.
     fn neglect_due(&self) -> Option<Instant> {
         let asked = self.inflight.oldest().map(|oldest| oldest.at);
         let asked = asked.into_iter().chain(self.pulse.unanswered_ping()).min()?;
@@ -351,14 +363,15 @@ impl<H: Handles> Session<H> {
         Some(since + self.patience() * 2 / 3)
     }
 
-    /// A session that nobody has acknowledged for 4/3 of its timeout is over,
-    /// whether or not a server ever comes back to say so (ZOOKEEPER-4508). A
-    /// session that never was cannot expire (ZOOKEEPER-4921), nor can that of a
-    /// read-only server, on which nothing rests.
+    /// Returns when the session counts as expired: after 4/3 of its timeout without an
+    /// acknowledgement, even if no server ever reports the expiry (ZOOKEEPER-4508).
     ///
-    /// It counts from the arrival of the last acknowledgement: what it was for may have
-    /// waited in a long queue. So does a part of a reply, behind which others wait, for
-    /// longer than the timeout if the line is slow.
+    /// A session that was never acknowledged cannot expire (ZOOKEEPER-4921). The session of a
+    /// read-only server cannot expire either, because nothing depends on it.
+    ///
+    /// The time counts from the arrival of the last acknowledgement, because its request may have
+    /// waited in a long queue. The arrival of a part of a reply counts too. Other replies wait
+    /// behind it, on a slow line for longer than the timeout.
     fn expiry_due(&self) -> Option<Instant> {
         if self.identity.session_id == 0 {
             return None;
@@ -366,7 +379,7 @@ impl<H: Handles> Session<H> {
         self.heard_at().map(|at| at + self.identity.timeout * 4 / 3)
     }
 
-    /// When a server last showed that it has the session.
+    /// Returns when a server last showed that it has the session.
     fn heard_at(&self) -> Option<Instant> {
         self.pulse.acked.max(self.pulse.part)
     }

@@ -1,5 +1,5 @@
-//! What the session does about watches: events, answers, new connections, and
-//! making the server forget. The state is in [`super::watches`].
+//! Watches of the session: events, replies, new connections, and removals at the server. The state
+//! is in [`super::watches`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,9 +19,9 @@ use crate::limits::{REMOVAL_DELAY, REMOVALS_AT_ONCE};
 use crate::planted::Planted;
 
 impl<H: Handles> Session<H> {
-    /// Asks for a watch that stays: on one node and the list of its children, or on
-    /// a node and all below it. From the answer on `stream` is told everything, in
-    /// order, and told of a [gap](Notice::Gap) after each reconnect.
+    /// Sets a persistent watch: on one node and the list of its children, or on a node and all its
+    /// descendants. Once the reply has arrived, `stream` receives all events in order, and a
+    /// [gap](Notice::Gap) after each reconnect.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -41,9 +41,9 @@ impl<H: Handles> Session<H> {
         Ok(self.send_or_queue(now, &request, to.into(), Some(watch)))
     }
 
-    /// Drops the watches on this path behind which nobody waits any more. The
-    /// server is told a moment later, unless that has become needless; true if
-    /// that may have moved the [deadline](Self::poll_timeout).
+    /// Drops the abandoned watches on this path. They are removed from the server a moment later,
+    /// unless that has become unnecessary. Returns true if the [deadline](Self::poll_timeout) may
+    /// have moved.
     pub fn prune_watches(&mut self, now: Instant, path: &str) -> bool {
         self.watches.prune(path);
         self.schedule_removals(now)
@@ -78,8 +78,8 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Registers a watch exactly here, between the frames before and behind its
-    /// answer: an event that comes behind is for it.
+    /// Registers a watch exactly between the frames before its reply and those behind it. An event
+    /// behind the reply is for this watch.
     pub(super) fn watch_answered(&mut self, now: Instant, watch: WatchOf<H>, header: &ReplyHeader) {
         let is_exists = matches!(watch.watcher, Watcher::OneShot(WatchKind::Exists, _));
         let verdict = match header.err {
@@ -96,8 +96,8 @@ impl<H: Handles> Session<H> {
         self.schedule_removals(now);
     }
 
-    /// Arms all watches on a new connection, before anything that could see the
-    /// state behind an event that is still owed (kazoo #218, go #83).
+    /// Re-registers all watches on a new connection, before any request that could read the state
+    /// behind a pending event (kazoo #218, go #83).
     pub(super) fn send_rearming(&mut self, now: Instant) {
         if Planted::WatchNotRearmed.is_on() {
             return;
@@ -149,13 +149,13 @@ impl<H: Handles> Session<H> {
         is_new
     }
 
-    /// Makes the server forget what nobody wants, a part at a time: it matters
-    /// little, and others wait for the connection.
+    /// Removes watches that no caller uses from the server, a part at a time. Their removal matters
+    /// little, and other requests wait for the connection.
     pub(super) fn send_removals(&mut self, now: Instant) {
         self.unwatch_at = None;
         for _ in 0..REMOVALS_AT_ONCE {
             if self.closing.is_some() {
-                return; // closeSession was the last word
+                return; // closeSession is the last request
             }
             let Some((path, steps)) = self.watches.next_stale() else {
                 return;
@@ -169,8 +169,8 @@ impl<H: Handles> Session<H> {
 
     fn carry_out(&mut self, now: Instant, path: &Arc<str>, step: &Step) {
         match step {
-            // The server gets this before the removal, and had told of everything that
-            // came before this: nothing falls between.
+            // The server receives this before the removal, and has already sent all earlier events.
+            // So no event is lost in between.
             Step::ArmOneShots => self.arm_one_shots(now, path, self.identity.last_zxid),
             Step::ArmPersistent => {
                 let mode = AddWatchMode::Persistent;

@@ -1,37 +1,36 @@
-//! What a session can prove about the leader's clock for it.
+//! Evidence about the leader's clock for a session.
 //!
 //! The leader expires a session when the session's timeout has passed since the leader last
-//! *touched* it. This module derives a time before which no leader can have done that, from
-//! nothing but the times at which packets were sent and answered. The module documentation
-//! of [`lease`](super) has the servers' side; here is the rule.
+//! *touched* it. This module derives a time before which no leader can have done that, only from
+//! the times at which packets were sent and answered. The module documentation of [`lease`](super)
+//! explains the servers' side. This is the rule.
 //!
 //! Let `s(x)` and `a(x)` be the times at which packet `x` was sent and answered.
 //!
-//! 1. **A follower has received a touch when it answers.** Every ping and every request
-//!    touches the session at the server that the client is connected to
-//!    (`ZooKeeperServer.submitRequestNow`). On a follower or observer that is only an entry in
-//!    its touch table (`LearnerSessionTracker.touchSession`), made by `a(p)` at the latest.
-//! 2. **A later request carries an earlier flush with it.** The follower sends its touch table
-//!    with its answer to each ping of the leader (`Learner.ping`), at most a *flush bound* `d`
-//!    apart. Those answers and the requests that it forwards share one ordered stream. So when
-//!    the leader has answered a request `w` with `s(w) >= a(p) + d`, a flush with the touch of `p`
-//!    was sent between the two and has arrived: the leader's clock is at least `s(p)` plus the
-//!    timeout.
-//! 3. **A reconnect touches at the leader.** The server has the leader validate a session that it
-//!    accepts (`Leader.REVALIDATE`), and that touches it.
-//! 4. **A quorum rules out another leader.** All of this is about one leader, which may have been
-//!    replaced without noticing: it still answers `sync`, and accepts sessions. A server keeps its
-//!    connections only for as long as it keeps its leader. So a write `q` that a quorum agreed to
-//!    proves that the leader of its connection was the only one at `s(q)`. A later one starts every
-//!    session's clock at its own start (`SessionTrackerImpl`), with the timeout of the session's
-//!    creation. Touches on a connection count from the first such write on it.
+//! 1. **A follower has received a touch when it answers.** Every ping and every request touches the
+//!    session at the server that the client is connected to (`ZooKeeperServer.submitRequestNow`).
+//!    On a follower or observer that is only an entry in its touch table
+//!    (`LearnerSessionTracker.touchSession`), made by `a(p)` at the latest.
+//! 2. **A later request carries an earlier flush with it.** The follower sends its touch table with
+//!    its answer to each ping of the leader (`Learner.ping`), at most a *flush bound* `d` apart.
+//!    Those answers and the requests that it forwards share one ordered stream. Suppose the leader
+//!    has answered a request `w` with `s(w) >= a(p) + d`. Then a flush with the touch of `p` was
+//!    sent between the two and has arrived: the leader's clock is at least `s(p)` plus the timeout.
+//! 3. **A reconnect touches at the leader.** A server that accepts a session makes the leader
+//!    validate it (`Leader.REVALIDATE`), and that touches it.
+//! 4. **A quorum rules out another leader.** The first three points are about one leader. It may
+//!    have been replaced without noticing: it still answers `sync`, and accepts sessions. A server
+//!    keeps its connections only for as long as it keeps its leader. So a write `q` that a quorum
+//!    agreed to proves that the leader of its connection was the only one at `s(q)`. A later leader
+//!    starts every session's clock at its own start (`SessionTrackerImpl`), with the timeout of the
+//!    session's creation. Touches on a connection count from the first such write on it.
 //!
 //! So no leader expires the session before
 //! `min(latest proven touch, latest quorum write) + timeout`, with both on the same connection. The
-//! timeout is the shortest that was granted in the session's life: servers may grant different
-//! ones, and a leader counts with the one that came with its last touch. A connect request whose
-//! answer is missing, or was lost, may have made that timeout shorter yet: by half at most, as
-//! [`LeaseAssumptions`](crate::LeaseAssumptions) has it.
+//! timeout is the shortest that was granted in the session's life. Servers may grant different
+//! ones, and a leader counts with the one of its last touch. A connect request whose reply is
+//! missing or was lost may have shortened that timeout further: by half at most, as
+//! [`LeaseAssumptions`](crate::LeaseAssumptions) state.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -39,27 +38,28 @@ use std::time::{Duration, Instant};
 use crate::limits::TOUCHES_PER_TIMEOUT;
 use crate::planted::Planted;
 
-/// See the [module documentation](self).
+/// Evidence for the lease. See the [module documentation](self).
 #[derive(Debug)]
 pub(super) struct Evidence {
     flush_bound: Duration,
-    /// The shortest session timeout granted so far, if the session was ever granted one.
+    /// Shortest session timeout granted so far, if the session was ever granted one.
     timeout: Option<Duration>,
-    /// Answered packets of this connection whose touch is not proven yet, oldest first: both of
+    /// Answered packets of this connection whose touch is not proven yet, oldest first. Both of
     /// their times grow.
     touches: VecDeque<Touch>,
-    /// The latest send time of a packet that the leader of this connection is proven to have counted.
+    /// Latest send time of a packet whose touch the leader of this connection is proven to have
+    /// counted.
     touched_here: Option<Instant>,
     /// Whether a quorum has agreed to anything on this connection.
     is_confirmed: bool,
-    /// The latest of these times that counts.
+    /// Latest `touched_here` on a connection that a quorum has confirmed.
     touched: Option<Instant>,
-    /// The send time of the latest request that a quorum agreed to.
+    /// Send time of the latest request that a quorum agreed to.
     agreed: Option<Instant>,
-    /// When the latest connect request was sent.
+    /// Send time of the latest connect request.
     handshake: Option<Instant>,
-    /// The earliest connect request whose answer was lost, or is missing yet: its server may have
-    /// granted a shorter timeout.
+    /// Send time of the earliest connect request whose reply was lost or has not arrived. Its
+    /// server may have granted a shorter timeout.
     unanswered: Option<Instant>,
 }
 
@@ -70,7 +70,8 @@ struct Touch {
 }
 
 impl Evidence {
-    /// `resumed` is the shortest timeout of a session that another client began.
+    /// Creates the evidence. `resumed` is the shortest timeout of a session that another client
+    /// began.
     pub(super) fn new(resumed: Option<Duration>) -> Self {
         Self {
             flush_bound: Duration::ZERO,
@@ -90,18 +91,18 @@ impl Evidence {
         self.flush_bound = if Planted::NoFlushBound.is_on() { Duration::ZERO } else { bound };
     }
 
-    /// The shortest timeout granted so far.
+    /// Returns the shortest timeout granted so far.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// A connect request leaves.
+    /// Notes that a connect request is sent.
     pub(super) fn handshake_sent(&mut self, now: Instant) {
         self.handshake = Some(now);
         self.unanswered.get_or_insert(now);
     }
 
-    /// The server has accepted the session.
+    /// Notes that the server has accepted the session.
     pub(super) fn handshake_accepted(&mut self, timeout: Duration) {
         self.timeout = Some(match self.timeout {
             Some(before) if Planted::ShorterTimeoutIgnored.is_on() => before,
@@ -110,14 +111,14 @@ impl Evidence {
         });
         self.touched_here = self.handshake;
         self.is_confirmed = Planted::ReconnectIsConfirmed.is_on();
-        // Its own timeout is known now. That the leader which accepted it is the one that the others
-        // have reached takes the word of a quorum.
+        // The timeout of this handshake is known now. An earlier handshake may have reached another
+        // leader, and counts as unanswered until a quorum agrees to a request on this connection.
         self.unanswered = self.unanswered.filter(|_| self.unanswered != self.handshake);
-        // They were earlier, on a connection whose server may never flush them.
+        // These touches are of an earlier connection, whose server may never flush them.
         self.touches.clear();
     }
 
-    /// A packet was answered that touches the session at the server of this connection.
+    /// Notes that a packet was answered that touches the session at the server of this connection.
     pub(super) fn touch_answered(&mut self, sent: Instant, now: Instant) {
         let Some(timeout) = self.timeout else { return };
         let sent = if Planted::LeaseFromAnswer.is_on() { now } else { sent };
@@ -131,7 +132,7 @@ impl Evidence {
         self.touches.push_back(Touch { sent, answered: now });
     }
 
-    /// A request was answered that only a leader answers.
+    /// Notes that a request was answered that only a leader answers.
     pub(super) fn leader_answered(&mut self, sent: Instant) {
         let flushed = sent.checked_sub(self.flush_bound);
         let count = self.touches.iter().take_while(|it| Some(it.answered) <= flushed).count();
@@ -147,7 +148,7 @@ impl Evidence {
         }
     }
 
-    /// A request was answered that a quorum of servers agreed to.
+    /// Notes that a request was answered that a quorum of servers agreed to.
     pub(super) fn quorum_agreed(&mut self, sent: Instant) {
         self.agreed = self.agreed.max(Some(sent));
         self.is_confirmed = true;
@@ -156,12 +157,12 @@ impl Evidence {
         self.leader_answered(sent);
     }
 
-    /// When the latest request was sent that a quorum agreed to.
+    /// Returns the send time of the latest request that a quorum agreed to.
     pub(super) fn agreed(&self) -> Option<Instant> {
         self.agreed
     }
 
-    /// The time from which the session's timeout counts at the earliest, whoever leads.
+    /// Returns the earliest time from which the session's timeout counts, whichever server leads.
     pub(super) fn counts_from(&self) -> Option<Instant> {
         match Planted::NewLeaderIgnored.is_on() {
             true => self.touched,
@@ -169,14 +170,14 @@ impl Evidence {
         }
     }
 
-    /// No leader expires the session before this time.
+    /// Returns a time before which no leader expires the session.
     pub(super) fn expires_after(&self) -> Option<Instant> {
         let counted = self.counts_from()? + self.timeout?;
         let shortened = self.unanswered.zip(self.timeout).map(|(sent, timeout)| sent + timeout / 2);
         Some(shortened.map_or(counted, |it| it.min(counted)))
     }
 
-    /// The earliest time at which a request to the leader can prove another touch.
+    /// Returns the earliest time at which a request to the leader can prove another touch.
     pub(super) fn next_proof(&self) -> Option<Instant> {
         self.touches.front().map(|touch| touch.answered + self.flush_bound)
     }

@@ -1,8 +1,8 @@
-//! The rule of [`evidence`](super::evidence) against a brute-force model of the servers.
+//! Test of the rule of [`evidence`](super::evidence) against a brute-force model of the servers.
 //!
-//! Random schedules of packets, flushes, hangs, leader changes and reconnects. The model knows
-//! every clock; the rule sees only what a client sees. Once the leader has expired the session,
-//! the rule must never have given a later time.
+//! The test plays random schedules of packets, flushes, hangs, leader changes and reconnects. The
+//! model knows every clock. The rule sees only what a client sees. Once the leader has expired the
+//! session, the rule must never have given a later time.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use super::evidence::Evidence;
 use crate::rng::Rng;
 
-/// Schedules per test run; `ZK_LEASE_SCHEDULES` asks for more.
+/// Schedules per test run; `ZK_LEASE_SCHEDULES` sets another number.
 const SCHEDULES: u64 = 20_000;
-/// The session timeout that the client asks for, and the longest gap between two flushes.
+/// Session timeout that the client requests, and the longest gap between two flushes.
 const TIMEOUT: u64 = 96;
 const FLUSH_BOUND: u64 = TIMEOUT / 3;
 /// Servers of the ensemble.
 const SERVERS: usize = 3;
 
 #[test]
-fn no_leader_expires_a_session_before_the_proven_time() {
+fn session_never_expires_before_the_proven_time() {
     let count = std::env::var("ZK_LEASE_SCHEDULES").ok().and_then(|it| it.parse().ok());
     let summary = run(count.unwrap_or(SCHEDULES));
     assert_eq!(summary.unsafe_seed, None, "the seed of a schedule that breaks the rule");
@@ -28,10 +28,10 @@ fn no_leader_expires_a_session_before_the_proven_time() {
     assert!(summary.expired * 2 > summary.schedules, "{} expired", summary.expired);
 }
 
-/// Every ingredient of the rule is needed.
+/// Checks that the rule needs each of its parts.
 #[cfg(zk_planted)]
 #[test]
-fn each_planted_fault_breaks_the_rule() {
+fn each_planted_bug_breaks_the_lease_rule() {
     use crate::planted::Planted;
     for fault in Planted::OF_THE_LEASE {
         Planted::switch(Some(fault));
@@ -67,7 +67,7 @@ fn run(schedules: u64) -> Summary {
     summary
 }
 
-/// What travels between client, server and leader.
+/// Message between client, server and leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Connect,
@@ -79,7 +79,7 @@ enum Message {
     Flush(u64),
 }
 
-/// A packet with the time at which the client sent it.
+/// Packet, with the time at which the client sent it.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     message: Message,
@@ -87,7 +87,7 @@ struct Packet {
     connection: u64,
 }
 
-/// A stream that keeps its order and takes its time.
+/// Stream that keeps its order and delays its packets.
 #[derive(Debug, Default)]
 struct Stream(VecDeque<(u64, Packet)>);
 
@@ -104,9 +104,9 @@ impl Stream {
 
 #[derive(Debug, Default)]
 struct Server {
-    /// The timeout that this server grants.
+    /// Timeout that this server grants.
     grants: u64,
-    /// Which of the leaders it follows, or is.
+    /// Index of the server's leader in `leaders`, which may be the server itself.
     leader: usize,
     is_leader: bool,
     table: Option<u64>,
@@ -118,12 +118,12 @@ struct Server {
     to_client: Stream,
 }
 
-/// A leader's view of the session: expired, or when it will be.
+/// Leader's view of the session: expired, or when it will expire.
 #[derive(Clone, Copy, Debug)]
 struct Leader {
     expires_at: u64,
     has_expired: bool,
-    /// The connection of the last connect request.
+    /// Connection of the last connect request.
     newest: u64,
 }
 
@@ -142,14 +142,15 @@ struct Schedule {
     base: Instant,
     evidence: Evidence,
     servers: Vec<Server>,
-    /// The last one has a quorum. Those before do not know that they were replaced.
+    /// All leaders. The last one has a quorum. The earlier ones have not noticed that they were
+    /// replaced.
     leaders: Vec<Leader>,
-    /// With the timeout of the session's creation.
+    /// Timeout of the session's creation.
     created_with: u64,
     connection: u64,
     at: usize,
     is_open: bool,
-    /// How likely the client and the world are to do something in each step, in thousandths.
+    /// Probability of an action of the client, and of a disturbance, in each step, in thousandths.
     eagerness: u64,
     unrest: u64,
     slowness: u64,
@@ -195,7 +196,7 @@ impl Schedule {
         }
     }
 
-    /// The margin by which the rule was right, if the session expired.
+    /// Returns the margin by which the rule was right, if the session expired.
     fn run(mut self) -> Result<Option<u64>, ()> {
         while self.now < TIMEOUT * 8 && self.expired_at.is_none_or(|at| self.now < at + TIMEOUT) {
             self.now += 1;
@@ -208,7 +209,7 @@ impl Schedule {
             let bound = self.evidence.expires_after();
             let bound = bound.map(|at| u64::try_from((at - self.base).as_millis()).unwrap_or(0));
             self.latest = self.latest.max(bound);
-            // A lease that ends later than the session, whenever it is looked at.
+            // The lease would end later than the session.
             if let (Some(bound), Some(expired_at)) = (bound, self.expired_at)
                 && bound > expired_at
             {
@@ -228,7 +229,7 @@ impl Schedule {
         }
     }
 
-    /// What a server and its leader do in a step.
+    /// Runs one step of a server and its leader.
     fn serve(&mut self, number: usize) {
         let (now, delay) = (self.now, 1 + self.rng.below(self.slowness));
         let is_current = self.servers[number].leader + 1 == self.leaders.len();
@@ -240,7 +241,7 @@ impl Schedule {
                     leader.touch(now, timeout);
                     false
                 }
-                // An assumption: a connect request is not processed behind a later one.
+                // Assumption: a connect request is not processed behind a later one.
                 Message::Connect if packet.connection < leader.newest => false,
                 Message::Connect => {
                     leader.newest = packet.connection;
@@ -257,7 +258,7 @@ impl Schedule {
         if server.hangs_until > now {
             return;
         }
-        // A follower that resumes answers the leader's ping, which has waited, first.
+        // A follower that resumes first answers the leader's ping, which has waited.
         if server.next_flush <= now && !server.is_leader {
             if let Some(timeout) = server.table.take() {
                 let (message, sent, connection) = (Message::Flush(timeout), now, 0);
@@ -282,7 +283,7 @@ impl Schedule {
         }
     }
 
-    /// What the client does in a step.
+    /// Runs one step of the client.
     fn act(&mut self) {
         while let Some(packet) = self.servers[self.at].to_client.receive(self.now) {
             if packet.connection == self.connection {
@@ -343,7 +344,8 @@ impl Schedule {
         self.send(Message::Connect);
     }
 
-    /// A server and one other, or all, get a new leader; who is left does not notice.
+    /// Elects a new leader for all servers, or for all but one. The server that is left out does
+    /// not notice.
     fn elect(&mut self) {
         let (elected, left) = (pick(&mut self.rng, SERVERS), pick(&mut self.rng, SERVERS));
         let has_expired = self.leaders.last().is_some_and(|leader| leader.has_expired);
@@ -355,7 +357,7 @@ impl Schedule {
         }
     }
 
-    /// A server that was left behind finds the leader.
+    /// Connects a server that was left out to the current leader.
     fn rejoin(&mut self) {
         let number = pick(&mut self.rng, SERVERS);
         if self.servers[number].leader + 1 < self.leaders.len() {
@@ -364,7 +366,8 @@ impl Schedule {
         }
     }
 
-    /// A server that changes its leader drops its clients, and all that it had in hand.
+    /// Connects a server to the current leader. The server drops its clients and all pending
+    /// packets.
     fn follow_last(&mut self, number: usize) {
         let server = &mut self.servers[number];
         *server = Server {

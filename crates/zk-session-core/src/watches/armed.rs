@@ -1,11 +1,11 @@
-//! What a server watches on one path for this connection.
+//! Modes in which a server watches one path for this connection.
 
 use proto::{AddWatchMode, WatcherType};
 
 use crate::handles::WatchKind;
 
-/// A set of the modes in which a server watches a path. One-shot watches are in
-/// one of two tables there: data and existence, children.
+/// Set of the modes in which a server watches a path. One-shot watches are in one of two tables
+/// there: data and existence, or children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Armed(u8);
 
@@ -15,14 +15,14 @@ impl Armed {
     pub(super) const CHILD: Self = Self(2);
     pub(super) const PERSISTENT: Self = Self(4);
     pub(super) const RECURSIVE: Self = Self(8);
-    /// Modes that could not be named in a removal: they go with all others on the path.
+    /// Modes that a removal could not name. They are removed with all others on the path.
     pub(super) const LEFTOVER: Self = Self(16);
-    /// A recursive watch whose place a persistent one is about to take.
+    /// A recursive watch that a persistent one is about to replace.
     pub(super) const GOING: Self = Self(32);
     pub(super) const ONE_SHOTS: Self = Self(3);
     pub(super) const STREAMS: Self = Self(12);
 
-    /// What a stream asks for.
+    /// Returns the mode that a persistent watch sets.
     pub(super) fn by(mode: AddWatchMode) -> Self {
         match mode {
             AddWatchMode::PersistentRecursive => Self::RECURSIVE,
@@ -30,7 +30,7 @@ impl Armed {
         }
     }
 
-    /// What a request with the watch flag arms.
+    /// Returns the mode that a request with the watch flag sets.
     pub(super) fn by_one_shot(kind: WatchKind) -> Self {
         match kind {
             WatchKind::Data | WatchKind::Exists => Self::DATA,
@@ -38,11 +38,11 @@ impl Armed {
         }
     }
 
-    /// What makes the server send all that a one-shot watch of this kind waits for.
+    /// Returns the modes in which the server sends all events of a one-shot watch of this kind.
     pub(super) fn covering(kind: WatchKind) -> Self {
         match kind {
             WatchKind::Data | WatchKind::Exists => Self::STREAMS,
-            // A recursive watch hears of children, and not of the list of them.
+            // A recursive watch receives events of the children, but not of the list of children.
             WatchKind::Children => Self::PERSISTENT,
         }
     }
@@ -59,8 +59,8 @@ impl Armed {
         self.0 & any_of.0 != 0
     }
 
-    /// The type that removes just these modes where a path has no other; of
-    /// several modes, all there are on the path.
+    /// Returns the type that removes exactly this mode, if the path has no other. For several
+    /// modes, it removes all modes on the path.
     pub(super) fn watcher_type(self) -> WatcherType {
         match self {
             Self::DATA => WatcherType::Data,

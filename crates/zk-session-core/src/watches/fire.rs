@@ -1,4 +1,4 @@
-//! Who hears of an event.
+//! Recipients of an event.
 
 use proto::{EventType, path};
 
@@ -6,7 +6,7 @@ use super::path_watches::{List, is_recursive};
 use super::{Armed, Watches};
 use crate::handles::Handle;
 
-/// Those who are to be told of one event; the one-shot watches are used up by it.
+/// Recipients of one event. The event uses up the one-shot watches.
 #[derive(Debug)]
 pub(crate) struct Fired<W, S> {
     pub(crate) one_shots: Vec<W>,
@@ -20,9 +20,9 @@ impl<W, S> Default for Fired<W, S> {
 }
 
 impl<W: Handle, S: Handle + Clone> Watches<W, S> {
-    /// Takes out the one-shot watches that an event fires, and finds the streams
-    /// it is for. Nobody is normal: the watch may have been forgotten here while
-    /// the server still had it. An unknown event is for nobody.
+    /// Removes the one-shot watches that an event fires, and finds the persistent watches that
+    /// receive it. An event without recipients is normal: the watch may have been dropped here
+    /// while the server still had it. An unknown event has no recipient.
     pub(crate) fn fire(&mut self, event: EventType, path: &str) -> Fired<W, S> {
         let mut fired = Fired::default();
         let (lists, used): (&[List], _) = match event {
@@ -39,8 +39,8 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         self.on(path, |watches| {
             watches.armed = watches.armed.without(used);
             watches.take(lists, &mut fired.one_shots);
-            // The list of children is news for a recursive stream from nobody
-            // (ZOOKEEPER-4475): it hears of the children themselves.
+            // No server sends the event of the list of children to a recursive watch
+            // (ZOOKEEPER-4475). The watch receives the events of the children themselves.
             let streams = watches.streams().iter();
             let heard = streams.filter(|(mode, _)| of_the_node || !is_recursive(*mode));
             fired.streams.extend(heard.map(|(_, stream)| stream.clone()));
@@ -55,11 +55,13 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         fired
     }
 
-    /// Whom the creation or deletion of a node tells that the children of its
-    /// parent changed, where no word of the server can be relied on: before 3.9.0
-    /// it remembers one mode of watch per path, and with a recursive one there
-    /// sends nothing about the list (ZOOKEEPER-4466). A newer server tells its
-    /// zxid in events, and sends what was armed.
+    /// Returns the recipients of a change of the parent's list of children, which follows from the
+    /// creation or deletion of a node. It is used where the server cannot be relied on to send that
+    /// change.
+    ///
+    /// Before 3.9.0 a server remembers one mode of watch per path. With a recursive watch it sends
+    /// nothing about the list of children (ZOOKEEPER-4466). A newer server puts the zxid of the
+    /// change into its events, and sends the events of all modes set.
     pub(crate) fn fire_parent(&mut self, event: EventType, parent: &str, zxid: i64) -> Fired<W, S> {
         let mut fired = Fired::default();
         if !matches!(event, EventType::NODE_CREATED | EventType::NODE_DELETED) {
@@ -80,7 +82,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         fired
     }
 
-    /// The recursive streams on all ancestors, the nearest first, "/" last.
+    /// Adds the recursive watches on all ancestors, the nearest first, "/" last.
     fn fire_above(&self, path: &str, streams: &mut Vec<S>) {
         let mut at = path;
         while let Some(parent) = path::parent(at) {

@@ -1,15 +1,14 @@
-//! The watches this session holds, by path: who waits, and what the server was
-//! made to watch for them.
+//! Watches of this session by path: their recipients, and the modes set at the server.
 //!
-//! * [`path_watches`]: one path's watches, [`armed`] at the server or not.
-//! * [`fire`]: who hears of an event.
-//! * [`rearm`]: a new connection, whose server knows of no watch.
-//! * [`removal`]: what the server has and nobody wants any more.
+//! * [`path_watches`]: watches on one path, [`armed`] at the server or not.
+//! * [`fire`]: recipients of an event.
+//! * [`rearm`]: re-registration on a new connection, on which the server has no watch.
+//! * [`removal`]: removal of watches that the server has and no caller uses.
 //!
-//! Before 3.9.0 a server remembers one mode of watch per path and connection, and
-//! a one-shot watch replaces a persistent one (ZOOKEEPER-4466). Since there is no
-//! telling the version, no one-shot watch is set at the server where a stream is
-//! that makes it send the same events: it is [covered](Watches::asks).
+//! Before 3.9.0 a server remembers one mode of watch per path and connection, and a one-shot watch
+//! replaces a persistent one (ZOOKEEPER-4466). The client cannot detect the version. So no one-shot
+//! watch is set at the server if a persistent watch makes it send the same events. The one-shot
+//! watch is then [covered](Watches::asks).
 
 mod armed;
 mod fire;
@@ -33,29 +32,29 @@ use super::handles::{Handle, WatchKind};
 #[derive(Debug)]
 pub(super) struct Watches<W, S> {
     paths: BTreeMap<Arc<str>, PathWatches<W, S>>,
-    /// Where the server may have something to forget.
+    /// Paths on which the server may have watches to remove.
     stale: BTreeSet<Arc<str>>,
     one_shots: usize,
     recursive: usize,
     persistent: usize,
-    /// Whether servers know removeWatches, as far as is known; and whether they know
-    /// its types for one mode.
+    /// Whether servers support removeWatches, and whether they support its types for one mode. Both
+    /// are true until a server shows otherwise.
     knows_removal: bool,
     knows_removal_by_mode: bool,
 }
 
-/// A watch that will be registered when its request is answered.
+/// Watch that is registered when its request is answered.
 #[derive(Debug)]
 pub(super) struct PendingWatch<W, S> {
     pub(super) path: Arc<str>,
     pub(super) watcher: Watcher<W, S>,
-    /// Nobody waits for the answer any more, so nobody is to be told of events.
+    /// True if no caller waits for the reply any more, so that no event has a recipient.
     pub(super) is_given_up: bool,
-    /// The server was not asked to set it.
+    /// True if the server is not requested to set this watch, because another one covers it.
     pub(super) is_covered: bool,
 }
 
-/// Who wants to watch.
+/// Recipient of a watch, with its kind or mode.
 #[derive(Debug)]
 pub(super) enum Watcher<W, S> {
     OneShot(WatchKind, W),
@@ -63,7 +62,7 @@ pub(super) enum Watcher<W, S> {
 }
 
 impl<W, S> PendingWatch<W, S> {
-    /// What the server watches once it has done as it was asked.
+    /// Returns the mode that the server sets once it has executed the request.
     fn armed(&self) -> Armed {
         match self.watcher {
             Watcher::OneShot(_, _) if self.is_covered => Armed::NOTHING,
@@ -73,7 +72,7 @@ impl<W, S> PendingWatch<W, S> {
         }
     }
 
-    /// The last byte of the covered request: no watch, or the recursive mode.
+    /// Returns the last byte of the covered request: no watch, or the recursive mode.
     pub(super) fn covered_byte(&self) -> u8 {
         match self.watcher {
             Watcher::OneShot(_, _) => 0,
@@ -82,14 +81,14 @@ impl<W, S> PendingWatch<W, S> {
     }
 }
 
-/// What the answer to a request says about its watch.
+/// Result of a request for its watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is set, on a node that was there.
+    /// The watch is set, on an existing node.
     Found,
-    /// It is set, on a node that was not there.
+    /// The watch is set, on a missing node.
     Absent,
-    /// It is not set.
+    /// The watch is not set.
     Refused,
 }
 
@@ -110,7 +109,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         self.one_shots + self.recursive + self.persistent
     }
 
-    /// How many there are: one-shot, recursive, persistent.
+    /// Returns the numbers of one-shot, recursive and persistent watches.
     pub(super) fn counts(&self) -> [usize; 3] {
         [self.one_shots, self.recursive, self.persistent]
     }
@@ -119,10 +118,11 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         !self.stale.is_empty()
     }
 
-    /// A request that sets a watch is being sent. It is covered, and the server must
-    /// not be asked to set it, if a stream on the path, or one that is about to be
-    /// there, makes it send the same events; for a stream next to a recursive one, it
-    /// must be asked for the recursive one again.
+    /// Notes that a request that sets a watch is sent, and decides whether the watch is covered.
+    ///
+    /// It is covered if a persistent watch on the path, or one that is being set, makes the server
+    /// send the same events. The request must then not set the watch at the server. A persistent
+    /// watch next to a recursive one is covered too, and its request sets the recursive one again.
     pub(super) fn asks(&mut self, watch: &mut PendingWatch<W, S>) {
         let watches = self.paths.entry(Arc::clone(&watch.path)).or_default();
         watches.unanswered += 1;
@@ -136,9 +136,9 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         }
     }
 
-    /// The server has answered a request that was told to [`asks`](Self::asks).
-    /// Nobody registers a watch that nobody waits for. True if what covers it has
-    /// gone meanwhile, so that it must be armed after all.
+    /// Registers a watch whose request was passed to [`asks`](Self::asks) and is answered. A watch
+    /// without a recipient is not registered. Returns true if the watch that covered it is gone, so
+    /// that the server must set it after all.
     pub(super) fn answered(&mut self, watch: PendingWatch<W, S>, verdict: Verdict) -> bool {
         let armed = watch.armed();
         let PendingWatch { path, watcher, is_given_up, is_covered } = watch;
@@ -177,7 +177,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         is_bare
     }
 
-    /// Takes out everybody, for the end of the session.
+    /// Removes all watches and returns their recipients, at the end of the session.
     pub(super) fn drain(&mut self) -> (Vec<W>, Vec<S>) {
         let (mut one_shots, mut streams) = (Vec::new(), Vec::new());
         for watches in std::mem::replace(self, Self::new()).paths.into_values() {
@@ -186,7 +186,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         (one_shots, streams)
     }
 
-    /// Looks at what is on a path, and forgets the path if nothing is left there.
+    /// Calls `look` with the watches on a path, and removes the path if nothing is left there.
     fn on<T>(&mut self, path: &str, look: impl FnOnce(&mut PathWatches<W, S>) -> T) -> Option<T> {
         let watches = self.paths.get_mut(path)?;
         let seen = look(watches);
@@ -196,7 +196,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         Some(seen)
     }
 
-    /// Counts those out who are gone: one-shot watches, recursive and other streams.
+    /// Subtracts dropped watches from the totals: one-shot, recursive and persistent.
     fn forget(&mut self, [one_shots, recursive, persistent]: [usize; 3]) {
         self.one_shots -= one_shots;
         self.recursive -= recursive;

@@ -1,16 +1,16 @@
-//! What there is on one path: who watches it, and what the server was made to watch.
+//! Watches on one path: their recipients, and the modes set at the server.
 
 use proto::AddWatchMode;
 
 use super::Armed;
 use crate::handles::{Handle, WatchKind};
 
-/// The list of the Java client that a one-shot watch is on.
+/// List of the Java client in which a one-shot watch is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum List {
-    /// Set by getData, or by exists on a node that was there.
+    /// Set by getData, or by exists on an existing node.
     Data,
-    /// Set by exists on a node that was not there.
+    /// Set by exists on a missing node.
     Exist,
     /// Set by getChildren.
     Children,
@@ -33,18 +33,18 @@ impl List {
     }
 }
 
-/// The watches on one path. Small, since there may be a hundred thousand: nearly
-/// all of them are a single one-shot watch.
+/// Watches on one path. The type is small, since there may be a hundred thousand paths, and nearly
+/// all of them have a single one-shot watch.
 #[derive(Debug)]
 pub(super) struct PathWatches<W, S> {
     first: Option<(List, W)>,
     more: Option<Box<More<W, S>>>,
-    /// What this connection's server watches. May be more than anybody wants: a
-    /// watch whose owner is gone, until the server is told.
+    /// Modes set at the server of this connection. It may have more than callers use: an abandoned
+    /// watch stays until the server removes it.
     pub(super) armed: Armed,
-    /// What requests of streams that are on their way will have armed.
+    /// Modes that unanswered requests for persistent watches will have set.
     pub(super) asked: Armed,
-    /// Requests on their way that set a watch here.
+    /// Number of unanswered requests that set a watch here.
     pub(super) unanswered: u32,
 }
 
@@ -95,20 +95,20 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         self.streams().iter().any(|(one, _)| *one == mode)
     }
 
-    /// What somebody wants watched.
+    /// Returns the modes that callers use.
     pub(super) fn wanted(&self) -> Armed {
         let one_shots = self.lists().map(List::armed);
         let streams = self.streams().iter().map(|(mode, _)| Armed::by(*mode));
         one_shots.chain(streams).fold(Armed::NOTHING, Armed::with)
     }
 
-    /// Nobody watches, nothing is watched and nothing is on its way.
+    /// Returns true if the path has no watch, no mode at the server and no unanswered request.
     pub(super) fn is_over(&self) -> bool {
         let nobody = self.first.is_none() && self.more.is_none();
         nobody && self.armed == Armed::NOTHING && self.unanswered == 0
     }
 
-    /// Takes out the one-shot watches on these lists.
+    /// Removes the one-shot watches on these lists.
     pub(super) fn take(&mut self, lists: &[List], into: &mut Vec<W>) {
         let taken = |one: &mut (List, W)| lists.contains(&one.0);
         into.extend(self.first.take_if(taken).map(|(_, handle)| handle));
@@ -118,8 +118,8 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         self.shrink();
     }
 
-    /// Drops whom nobody waits behind; how many one-shot watches and recursive
-    /// and other streams that were.
+    /// Drops the abandoned watches. Returns the numbers of one-shot, recursive and other persistent
+    /// watches dropped.
     pub(super) fn prune(&mut self) -> [usize; 3] {
         let mut gone = [0; 3];
         if self.first.take_if(|(_, handle)| handle.is_abandoned()).is_some() {
@@ -139,7 +139,7 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         gone
     }
 
-    /// Takes out everybody, for the end of the session.
+    /// Removes all watches, at the end of the session.
     pub(super) fn drain(self, one_shots: &mut Vec<W>, streams: &mut Vec<S>) {
         one_shots.extend(self.first.map(|(_, handle)| handle));
         if let Some(more) = self.more {

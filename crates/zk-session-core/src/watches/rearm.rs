@@ -1,4 +1,4 @@
-//! What is asked of a new server to get all watches back.
+//! Re-registration of all watches at a new server.
 
 use proto::{AddWatchMode, RequestHeader, SetWatches, SetWatches2};
 
@@ -8,27 +8,27 @@ use crate::handles::Handle;
 use crate::limits::REARM_CHUNK_BYTES;
 use crate::planted::Planted;
 
-/// A request that arms watches again.
+/// Request that re-registers watches.
 #[derive(Debug)]
 pub(crate) enum Rearm<'a> {
-    /// Known to every server.
+    /// setWatches, supported by every server.
     OneShots(SetWatches<'a>),
-    /// Known since 3.6.0, as are the watches it is needed for. An older server
-    /// closes the connection over it.
+    /// setWatches2, supported since 3.6.0 like the watches that need it. An older server closes the
+    /// connection over it.
     All(SetWatches2<'a>),
 }
 
-/// The length of the frame that arms a watch on this path and nothing else: header,
-/// zxid, five lists, the path. Longer than that of the request that sets it, so a watch
-/// may have to be refused whose request would fit.
+/// Returns the length of the frame that re-registers a watch on this path and nothing else: header,
+/// zxid, five lists, the path. It is longer than the request that sets the watch, so a watch may
+/// have to be rejected although its request would fit.
 pub(crate) fn rearm_len(path: &str) -> usize {
     RequestHeader::LEN + 8 + 5 * 4 + 4 + path.len()
 }
 
 impl<W: Handle, S: Handle + Clone> Watches<W, S> {
-    /// The server of the last connection has forgotten everything; what is wanted
-    /// is about to be armed at the next. The streams, which missed what happened
-    /// meanwhile (ZOOKEEPER-4698).
+    /// Prepares the watches for a new connection. The server of the last one has forgotten all
+    /// watches, and those in use are about to be set at the next. Returns the persistent watches,
+    /// which missed the events in between (ZOOKEEPER-4698).
     pub(crate) fn reconnected(&mut self) -> Vec<S> {
         let mut streams = Vec::new();
         let mut gone = [0; 3];
@@ -46,11 +46,11 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         streams
     }
 
-    /// The requests that re-arm every watch on a new connection, each below the
-    /// frame limit, whatever the number of watches.
+    /// Returns the requests that re-register every watch on a new connection. Each is below the
+    /// frame limit, for any number of watches.
     ///
-    /// The lists of one path are in the order of setWatches2, by which an old server
-    /// that remembers one mode per path ends with the one that sees most.
+    /// The lists of one path are in the order of setWatches2. An old server that remembers one mode
+    /// per path then ends with the mode that receives most events.
     pub(crate) fn rearm(&self, relative_zxid: i64) -> impl Iterator<Item = Rearm<'_>> {
         let places = self.paths.iter().flat_map(|(path, watches)| {
             let places = lists(watches).into_iter().enumerate();
@@ -70,9 +70,9 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         })
     }
 
-    /// The request that arms the one-shot watches on one path, or tells of what
-    /// happened to the node after `relative_zxid`; several if it is so long that its
-    /// lists do not fit into one frame.
+    /// Returns the requests that set the one-shot watches on one path, and fire them if the node
+    /// changed after `relative_zxid`. There is one request, or several if the path is so long that
+    /// its lists do not fit into one frame.
     pub(crate) fn rearm_one_shots(&self, path: &str, relative_zxid: i64) -> Vec<SetWatches<'_>> {
         let Some((path, watches)) = self.paths.get_key_value(path) else { return Vec::new() };
         let lists = lists(watches).into_iter().enumerate();
@@ -88,7 +88,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     }
 }
 
-/// Which lists of setWatches2 the path is on.
+/// Returns the lists of setWatches2 that contain the path.
 fn lists<W: Handle, S: Handle>(watches: &PathWatches<W, S>) -> [bool; 5] {
     let [data, exist, child] = [List::Data, List::Exist, List::Children];
     let recursive = AddWatchMode::PersistentRecursive;

@@ -1,8 +1,8 @@
-//! Watches that the server still has and nobody wants any more.
+//! Watches that the server still has and no caller uses.
 //!
-//! They are not removed at once but a moment later: the commonest reason for a
-//! watch to be dropped is that its node is about to go, which removes it for
-//! nothing. What goes with a connection needs no removal either.
+//! They are removed a moment later, not at once. Most watches are dropped because their node is
+//! about to be deleted, and the deletion removes them without a request. Watches of a lost
+//! connection need no removal either.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use super::{Armed, Watches};
 use crate::handles::Handle;
 use crate::limits::PRUNED_AT_ONCE;
 
-/// A step to make the server forget what nobody wants.
+/// Step of the removal of unused watches from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Arm what a stream saw for the one-shot watches on its path.
+    /// Set the one-shot watches on a path that a persistent watch has covered.
     ArmOneShots,
-    /// Arm what a recursive stream saw for the other streams on its path.
+    /// Set the persistent watches on a path that a recursive one has covered.
     ArmPersistent,
-    /// removeWatches with this type, which takes these modes away.
+    /// Send removeWatches with this type, which removes these modes.
     Remove(WatcherType, Armed),
 }
 
 impl<W: Handle, S: Handle + Clone> Watches<W, S> {
-    /// Drops the watches on a path behind which nobody waits any more; true if
-    /// the server should come to know.
+    /// Drops the abandoned watches on a path. Returns true if the server now has watches to remove
+    /// there.
     pub(crate) fn prune(&mut self, path: &str) -> bool {
-        // Each look goes through all on the path: when very many are dropped one after the
-        // other there is one look for all of them, later.
+        // Each search visits all watches on the path. When very many are dropped one after the
+        // other, one later search finds all of them.
         let long = self.paths.get_key_value(path).filter(|(_, it)| it.len() > PRUNED_AT_ONCE);
         if let Some((path, _)) = long {
             return self.stale.insert(Arc::clone(path));
@@ -43,12 +43,13 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         self.forget(gone.unwrap_or_default());
     }
 
-    /// Remembers the path if the server watches more there than anybody wants.
+    /// Marks the path if the server has more modes set there than callers use. Returns true if it
+    /// does.
     pub(super) fn note_stale(&mut self, path: &str) -> bool {
         let Some((path, watches)) = self.paths.get_key_value(path) else {
             return false;
         };
-        // A request on its way may be for what is stale; its answer looks again.
+        // An unanswered request may need the unused mode. Its reply repeats this check.
         let is_stale = watches.armed.without(watches.wanted()) != Armed::NOTHING;
         let is_stale = is_stale && watches.unanswered == 0 && self.knows_removal;
         if is_stale {
@@ -57,9 +58,9 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         is_stale
     }
 
-    /// The next path at which the server has something to forget, and the steps
-    /// there. They count as done: the server takes requests in their order, so
-    /// whatever is armed from now on stays.
+    /// Returns the next path on which the server has watches to remove, and the steps to do so. The
+    /// steps count as done: the server executes requests in order, so whatever is set from now on
+    /// stays.
     pub(crate) fn next_stale(&mut self) -> Option<(Arc<str>, Vec<Step>)> {
         while let Some(path) = self.stale.pop_first() {
             self.prune_now(&path);
@@ -81,19 +82,20 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         None
     }
 
-    /// The server has answered a removal. There being no such watch is as good.
+    /// Handles the reply to a removal. A watch that the server does not have counts as removed.
     pub(crate) fn removal_answered(&mut self, path: &str, kind: WatcherType, code: ErrorCode) {
         self.on(path, |watches| watches.armed = watches.armed.without(Armed::GOING));
         match code {
-            // Before 3.9.0 a mode cannot be named: it stays until all on its path may go.
+            // Before 3.9.0 a mode cannot be named. It stays until all modes on its path may be
+            // removed.
             ErrorCode::MARSHALLING_ERROR if names_a_mode(kind) => {
                 self.knows_removal_by_mode = false;
-                // Whom it was kept for may have gone meanwhile.
+                // The watches for which the path was kept may be gone by now.
                 let watches = self.paths.entry(path.into()).or_default();
                 watches.armed = watches.armed.with(Armed::LEFTOVER);
                 self.note_stale(path);
             }
-            // It closes the connection over it, too, so this must not come again.
+            // The server also closes the connection over it, so no removal may be sent again.
             ErrorCode::UNIMPLEMENTED | ErrorCode::MARSHALLING_ERROR => self.knows_removal = false,
             _ => {}
         }
@@ -129,15 +131,15 @@ fn plan(wanted: Armed, armed: Armed, knows_types: bool) -> Vec<Step> {
     } else if !armed.has(Armed::STREAMS) && stale != Armed::NOTHING {
         steps.push(Step::Remove(stale.watcher_type(), stale));
     }
-    // Next to a stream a one-shot watch is left to fire: before 3.9.0 its removal
-    // takes the stream's watch along.
+    // A one-shot watch next to a persistent one is left to fire: before 3.9.0 its removal also
+    // removes the persistent one.
     steps
 }
 
 fn after(armed: Armed, wanted: Armed, step: &Step) -> Armed {
     match step {
         Step::ArmOneShots => armed.with(wanted),
-        // Until the server has done it, it sends what a recursive watch is for.
+        // Until the server has executed the request, it sends the events of a recursive watch.
         Step::ArmPersistent => armed.with(Armed::PERSISTENT).with(Armed::GOING),
         Step::Remove(_, modes) => armed.without(*modes),
     }
