@@ -78,7 +78,7 @@ fn server_outlives_the_thread_that_started_it() {
 
 /// Runs itself in a child process, which a signal terminates while its server runs.
 #[test]
-fn a_server_dies_with_a_killed_test_process() {
+fn server_dies_with_its_killed_test_process() {
     if let Some(report) = std::env::var_os(CHILD) {
         let zk = Standalone::start().unwrap();
         fs::write(report, zk.pid().unwrap().to_string()).unwrap();
@@ -89,7 +89,7 @@ fn a_server_dies_with_a_killed_test_process() {
     };
     let report = std::env::temp_dir().join(format!("zk-killed-{}", std::process::id()));
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_server_dies_with_a_killed_test_process", "--nocapture"])
+        .args(["--exact", "server_dies_with_its_killed_test_process", "--nocapture"])
         .env(CHILD, &report)
         .output()
         .unwrap();
@@ -172,6 +172,6 @@ fn reconfigured_server_reads_new_settings_after_restart() {
 /// Longer than any of the waits takes on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Environment variable with the file to which the child of `a_server_dies_with_a_killed_test_process`
+/// Environment variable with the file to which the child of `server_dies_with_its_killed_test_process`
 /// reports.
 const CHILD: &str = "ZK_HARNESS_CHILD_REPORT";
