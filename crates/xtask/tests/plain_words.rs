@@ -129,7 +129,7 @@ fn why_hard(sentence: &str) -> Option<&'static str> {
     }
     let is_vague =
         |be: &&str| VAGUE.iter().any(|participle| joined.contains(&format!(" {be} {participle} ")));
-    if TO_BE.iter().any(|be| is_vague(be)) {
+    if TO_BE.iter().any(is_vague) {
         return Some("vague verb");
     }
     let is_headless = |at: usize| {
