@@ -67,6 +67,11 @@ async fn write(seat: &mut Seat, guard: WriteGuard, attempt: Attempt) -> bool {
         return read_beside(seat, guard, reading, attempt).await;
     }
     let Some(guard) = Arc::into_inner(guard) else { return false };
+    if is_immediate && seat.rng.chance(0.1) {
+        // The node is gone when the server checks it, and the guard has not heard of it.
+        seat.world.oracle().operate_on(guard.node());
+        drop(seat.client.delete(guard.node(), None));
+    }
     let patience = if way == 1 { seat.rng.below(6) } else { u64::MAX };
     let future = Some(Box::pin(guard.downgrade()));
     let downgraded = Impatient { future, patience }.await;
