@@ -35,9 +35,9 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use zk_benches::{LIST_LENGTHS, children_reply, curator_names};
-use zk_proto::{ChildList, ChildrenReply, Decode, KeyRule};
+use zk_proto::{ChildList, ChildrenReply, Decode, SequenceOrder};
 
-const MUTEX: KeyRule<'static> = KeyRule::new(&["lock-"]);
+const MUTEX: SequenceOrder<'static> = SequenceOrder::new(&["lock-"]);
 
 fn child_list(c: &mut Criterion) {
     let mut group = c.benchmark_group("child_list");

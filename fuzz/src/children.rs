@@ -4,7 +4,7 @@
 //! and the bytes that the shape needs. Otherwise the rest is an encoded list of arbitrary bytes.
 
 use bytes::Bytes;
-use zk_proto::{ChildList, Decode, Key, KeyRule, Rank};
+use zk_proto::{ChildList, Decode, SequenceKey, SequenceOrder, Rank};
 
 use crate::Input;
 use crate::memory::bounded;
@@ -139,7 +139,7 @@ fn is_a_list_of(names: &[Vec<u8>]) {
 }
 
 fn is_in_order(names: &[Vec<u8>], lock_names: &[&str]) {
-    let rule = KeyRule::new(lock_names);
+    let rule = SequenceOrder::new(lock_names);
     let list = ChildList::from_names(names);
     let text = |name: &[u8]| naive_key(name, lock_names);
 
@@ -158,12 +158,12 @@ fn is_in_order(names: &[Vec<u8>], lock_names: &[&str]) {
     let contending: Vec<bool> = expected.iter().map(contends).collect();
     for name in names {
         match rule.key(name) {
-            Key::Number(number) => assert_eq!(format!("{number:010}").into_bytes(), text(name)),
-            Key::Text(key) => assert_eq!(key, text(name)),
+            SequenceKey::Number(number) => assert_eq!(format!("{number:010}").into_bytes(), text(name)),
+            SequenceKey::Text(key) => assert_eq!(key, text(name)),
         }
         assert_eq!(rule.is_contender(name), may_contend(name, lock_names));
     }
-    let has_text = names.iter().any(|name| matches!(rule.key(name), Key::Text(_)));
+    let has_text = names.iter().any(|name| matches!(rule.key(name), SequenceKey::Text(_)));
     for own in names.iter().step_by(names.len() / RANKED + 1) {
         let rank = list.rank(own, rule);
         let has_others = rank.is_some_and(|rank| rank.has_others);

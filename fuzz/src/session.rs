@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use zk_proto::{
     AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
-    ErrorCode, Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL, OpCode, ReplyHeader,
+    ErrorCode, Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL_UNSAFE, OpCode, ReplyHeader,
     RequestHeader, WatcherEvent, encode_record, encode_reply, split_frame, xid,
 };
 use zk_session_core::{Handle, Handles, Output, Session, Settings, WatchKind};
-use zk_session_core::{ErrorKind, Host, LossCause};
+use zk_session_core::{ErrorKind, Host, DisconnectReason};
 
 use crate::Input;
 use crate::build::Build;
@@ -33,7 +33,7 @@ pub fn run(data: &[u8]) {
     }
     world.session.abort();
     world.settle();
-    assert!(world.session.ended().is_some());
+    assert!(world.session.end_reason().is_some());
     assert_eq!(world.session.poll_timeout(), None);
     let waits = world.waiting.values().find(|request| !request.to.abandoned);
     assert!(waits.is_none(), "{waits:?} is not told");
@@ -188,7 +188,7 @@ impl World {
         let path = path.into();
         let accepted = match kind {
             0 => {
-                let (mode, acl) = (CreateMode::EphemeralSequential, OPEN_ACL.into());
+                let (mode, acl) = (CreateMode::EphemeralSequential, OPEN_ACL_UNSAFE.into());
                 self.session.submit(now, &Create2 { path, data: None, acl, mode }, to, watch)
             }
             1 => self.session.submit(now, &Delete { path, version: -1 }, to, watch),
@@ -238,7 +238,7 @@ impl World {
     fn lose(&mut self) {
         if self.peer.open {
             self.peer = Peer::default();
-            self.session.handle_disconnected(self.now, LossCause::ClosedByServer);
+            self.session.handle_disconnected(self.now, DisconnectReason::ClosedByServer);
         }
     }
 
@@ -324,7 +324,7 @@ impl World {
         }
         if let Some((_, until)) = self.session.lease(self.now) {
             assert!(until > self.now && until <= self.now + self.session.session_timeout());
-            assert_eq!(self.session.ended(), None);
+            assert_eq!(self.session.end_reason(), None);
         }
     }
 

@@ -97,7 +97,7 @@ async fn acquisition_timed_out_at_any_time_leaves_no_node() {
     contenders(&holder, PATH, 1).await;
     guard.release().await.unwrap();
     expect_free(&client, PATH).await;
-    assert!(client.is_connected() && client.ended().is_none());
+    assert!(client.is_connected() && client.end_reason().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +162,7 @@ async fn releases_and_cancels_during_downtime_take_effect_later() {
     let names = contenders(&other, waiting, 1).await;
     assert!(holder.node().ends_with(&names[0]));
     // All of this happened within the same two sessions.
-    assert_eq!((client.ended(), other.ended()), (None, None));
+    assert_eq!((client.end_reason(), other.end_reason()), (None, None));
     lock(&client, released).try_acquire().await.unwrap().expect("free").release().await.unwrap();
     holder.release().await.unwrap();
 }

@@ -220,7 +220,7 @@ async fn revocation_reaches_readers_and_writers_across_clients() {
     curator.tell("writer", &format!("acquire-revocable write {PATH}"));
     contenders(&client, PATH, 3).await;
     curator.ok("revoker", &format!("revoke {}", reading.node()));
-    reading.revocation().await.unwrap();
+    reading.revocation_requested().await.unwrap();
     let theirs = lock.read().participants().await.unwrap();
     assert!(revoke(&client, &theirs[1].path).await.unwrap());
     assert_eq!(curator.answer("reader"), ["revoked"]);
@@ -237,10 +237,10 @@ async fn revocation_reaches_readers_and_writers_across_clients() {
     curator.ok("writer", "release");
     let writing = lock.write().acquire().await.unwrap();
     curator.ok("revoker", &format!("revoke {}", writing.node()));
-    writing.revocation().await.unwrap();
+    writing.revocation_requested().await.unwrap();
     let reading = writing.downgrade().await.unwrap();
     curator.ok("revoker", &format!("revoke {}", reading.node()));
-    reading.revocation().await.unwrap();
+    reading.revocation_requested().await.unwrap();
 }
 
 /// Curator does not support revocation of permits (CURATOR-650), but any client may request it.
@@ -253,7 +253,7 @@ async fn permit_revocation_reaches_us_and_leaves_curator_holding() {
     assert_eq!(curator.ok("a", "lease-data"), ["127.0.0.1"]);
     let last = ours.nodes().last().unwrap().to_owned();
     curator.ok("revoker", &format!("revoke {last}"));
-    ours.revocation().await.unwrap();
+    ours.revocation_requested().await.unwrap();
     assert!(ours.is_held(), "to be asked is not to lose");
     let node = format!("{PATH}/leases/{}", theirs[0]);
     assert!(revoke(&client, &node).await.unwrap());

@@ -145,7 +145,7 @@ async fn revocation_reaches_holder_across_clients() {
     curator.tell("holder", &format!("acquire-revocable mutex {PATH}"));
     contenders(&client, PATH, 2).await;
     curator.ok("revoker", &format!("revoke {}", guard.node()));
-    guard.revocation().await.unwrap();
+    guard.revocation_requested().await.unwrap();
     assert!(guard.is_held(), "to be asked is not to lose");
     guard.release().await.unwrap();
 

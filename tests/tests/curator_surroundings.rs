@@ -56,7 +56,7 @@ async fn curators_namespace_equals_our_chroot() {
         let guard = waiting.await.unwrap();
         assert!(guard.node().starts_with("/deep/lock/_c_"), "{}", guard.node());
         curator.ok("c", &format!("revoke {}", guard.node()));
-        guard.revocation().await.unwrap();
+        guard.revocation_requested().await.unwrap();
         guard.release().await.unwrap();
         assert_eq!(curator.answer("b"), ["ok"]);
         curator.ok("b", "release");

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use zk_recipes::Mutex;
 use zk_recipes::session::{
-    Config, CreateMode, ErrorKind, Fault, LossCause, Outcome, RetryOn, SessionCredentials,
+    Config, CreateMode, DisconnectReason, ErrorKind, Fault, Outcome, RetryOn, SessionCredentials,
     SessionEnd, SessionEvent,
 };
 use zk_tests::{Settings, connect, ensemble, example, or_skip, poll, zookeeper};
@@ -174,7 +174,7 @@ async fn wrong_password_is_rejected_and_owner_keeps_session() {
             Err(error) => assert!(error.retry_on() == RetryOn::SameSession, "{error}"),
         }
     };
-    assert_eq!((stat.ephemeral_owner, client.ended()), (session_id, None));
+    assert_eq!((stat.ephemeral_owner, client.end_reason()), (session_id, None));
     client.close().await;
 }
 
@@ -188,7 +188,7 @@ async fn update_servers_moves_session_to_new_server() {
     let mut events = client.events();
 
     client.update_servers(&address(1)).unwrap();
-    let suspended = SessionEvent::Suspended { session_id, cause: LossCause::Rebalanced };
+    let suspended = SessionEvent::Suspended { session_id, cause: DisconnectReason::Rebalanced };
     assert_eq!(next(&mut events).await, suspended);
     match next(&mut events).await {
         SessionEvent::Reconnected { session_id: id, host, .. } => {

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::session::{Client, CreateMode, LossCause, SessionEnd, SessionEvent};
+use zk_recipes::session::{Client, CreateMode, DisconnectReason, SessionEnd, SessionEvent};
 use zk_tests::{
     Settings, connect, ensemble_in_namespaces, eventually, now, pass, zookeeper, zookeeper_with,
 };
@@ -35,7 +35,7 @@ async fn session_does_not_resume_at_lagging_follower() {
     let mut events = client.events();
     let handshakes = client.stats().frames_sent;
     client.update_servers(&lagging_address).unwrap();
-    let moved = SessionEvent::Suspended { session_id, cause: LossCause::Rebalanced };
+    let moved = SessionEvent::Suspended { session_id, cause: DisconnectReason::Rebalanced };
     assert_eq!(next(&mut events).await, moved);
     let asked = async || (client.stats().frames_sent >= handshakes + REFUSALS).then_some(());
     eventually(LIMIT, asked).await.expect("it stopped asking");
@@ -68,7 +68,7 @@ async fn session_ends_when_all_servers_lost_their_data() {
     let mut events = client.events();
     let (began, session_id) = (now(), client.session_id());
     client.update_servers(&wiped.connect_string()).unwrap();
-    let moved = SessionEvent::Suspended { session_id, cause: LossCause::Rebalanced };
+    let moved = SessionEvent::Suspended { session_id, cause: DisconnectReason::Rebalanced };
     assert_eq!(next(&mut events).await, moved);
     let cause = SessionEnd::ExpiredLocally { paused: None };
     assert_eq!(next(&mut events).await, SessionEvent::Expired { session_id, cause });

@@ -25,9 +25,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use zk_benches::{LIST_LENGTHS, curator_names};
-use zk_session::{Client, KeyRule};
+use zk_session::{Client, SequenceOrder};
 
-const MUTEX: KeyRule<'static> = KeyRule::new(&["lock-"]);
+const MUTEX: SequenceOrder<'static> = SequenceOrder::new(&["lock-"]);
 const CONTESTANTS: [&str; 5] =
     ["raw", "this", "this, ranked", "zookeeper-client 0.11.2", "zookeeper-async 5.0.0"];
 

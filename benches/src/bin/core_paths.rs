@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use zk_benches::{children_reply, curator_names};
 use zk_proto::{
-    ChildList, ChildrenReply, ConnectResponse, Create2, CreateMode, Decode, Exists, KeyRule,
-    OPEN_ACL, ReplyHeader, Stat, encode_record, encode_reply, encode_request,
+    ChildList, ChildrenReply, ConnectResponse, Create2, CreateMode, Decode, Exists,
+    OPEN_ACL_UNSAFE, ReplyHeader, SequenceOrder, Stat, encode_record, encode_reply, encode_request,
 };
 use zk_recipes::Mutex;
 use zk_recipes::session::{Client, Config, Connector, Host};
@@ -82,7 +82,7 @@ fn create_request() -> Create2<'static> {
     Create2 {
         path: "/locks/stock/_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-".into(),
         data: Some(b"10.0.0.1"[..].into()),
-        acl: OPEN_ACL.into(),
+        acl: OPEN_ACL_UNSAFE.into(),
         mode: CreateMode::EphemeralSequential,
     }
 }
@@ -98,7 +98,7 @@ fn rank(len: u32) -> Result<impl FnMut(), Failure> {
     let names = curator_names(len);
     let own = names[names.len() / 2].clone();
     let list: ChildList = ChildrenReply::from_frame(&children_reply(&names))?.children;
-    let rule = KeyRule::named("lock-");
+    let rule = SequenceOrder::named("lock-");
     Ok(move || {
         black_box(list.rank(own.as_bytes(), rule));
     })
@@ -167,7 +167,7 @@ where
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = runtime.block_on(async {
         let config = Config::new("server:1")?.seed(1).session_timeout(Duration::from_secs(30));
-        Ok::<_, Failure>(config.connect_through(InMemory(TestServer::in_memory())).await?)
+        Ok::<_, Failure>(config.connect_with(InMemory(TestServer::in_memory())).await?)
     })?;
     runtime.block_on(path(client.clone(), WARM_UP))?;
     let mut outcome = Ok(());

@@ -44,7 +44,8 @@ fn is_not_connected(refused: &Refused) -> bool {
 /// Waits until the client is connected or its session has ended.
 async fn connected(client: &Client) {
     let mut events = client.events();
-    while !client.is_connected() && client.ended().is_none() && events.next().await.is_some() {}
+    while !client.is_connected() && client.end_reason().is_none() && events.next().await.is_some() {
+    }
 }
 
 pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failure> {

@@ -24,7 +24,7 @@ const GOODBYE: Duration = Duration::from_millis(500);
 const PATIENCE_MIN: Duration = Duration::from_secs(10);
 
 /// The longest limit of silence, for any session timeout of the servers.
-const PATIENCE_MAX: Duration = Duration::from_secs(120);
+const IDLE_LIMIT_MAX: Duration = Duration::from_secs(120);
 
 /// The shortest silence that proves something. A command with less time than this may have had no
 /// time to receive a reply.
@@ -61,7 +61,8 @@ struct Open {
 
 impl Sessions {
     pub(crate) fn new(config: Config, servers: &str) -> Self {
-        let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).within(CONNECT_TIMEOUT);
+        let policy =
+            RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).with_timeout(CONNECT_TIMEOUT);
         Self {
             config: config.next_session_policy(policy),
             servers: servers.to_owned(),
@@ -95,7 +96,7 @@ impl Sessions {
         };
         // A request without a reply fails after this time, even if other requests are answered.
         // Requests that may be repeated are retried.
-        let client = client.within(patience(&client));
+        let client = client.with_timeout(patience(&client));
         self.fruitless_since.get_or_insert_with(clock);
         self.current = Some(Open { client: client.clone(), answered: false });
         Ok(client)
@@ -114,7 +115,7 @@ impl Sessions {
     /// twice.
     pub(crate) fn retry(client: &Client) -> Retry {
         let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX);
-        client.retry(policy.within(patience(client)))
+        client.retry(policy.with_timeout(patience(client)))
     }
 
     /// Records that a request was answered in the current session.
@@ -171,7 +172,7 @@ impl Sessions {
         while clock() - heard < patience {
             sleep(pause).await;
             // The lease shows replies from before this call.
-            if self.listen() || client.within(pause).sync("/").await.is_ok() {
+            if self.listen() || client.with_timeout(pause).sync("/").await.is_ok() {
                 self.was_answered();
                 heard = clock();
             }
@@ -194,7 +195,7 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Returns how long all requests may remain unanswered.
 fn patience(client: &Client) -> Duration {
-    (2 * client.session_timeout()).clamp(PATIENCE_MIN, PATIENCE_MAX)
+    (2 * client.session_timeout()).clamp(PATIENCE_MIN, IDLE_LIMIT_MAX)
 }
 
 #[allow(clippy::disallowed_methods, reason = "deadlines over several sessions")]

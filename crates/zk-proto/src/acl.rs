@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// ACL that grants all permissions to everybody: ZooKeeper's `OPEN_ACL_UNSAFE`.
-pub const OPEN_ACL: &[Acl] = &[Acl::open()];
+pub const OPEN_ACL_UNSAFE: &[Acl] = &[Acl::open()];
 
 /// Entry of a node's access control list.
 ///

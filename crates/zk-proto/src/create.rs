@@ -11,12 +11,12 @@
 //!
 //! ```
 //! use bytes::BytesMut;
-//! use zk_proto::{Create2, CreateMode, Decode, Encode, OPEN_ACL};
+//! use zk_proto::{Create2, CreateMode, Decode, Encode, OPEN_ACL_UNSAFE};
 //!
 //! let request = Create2 {
 //!     path: "/locks/lock-".into(),
 //!     data: Some(b"10.0.0.1"[..].into()),
-//!     acl: OPEN_ACL.into(),
+//!     acl: OPEN_ACL_UNSAFE.into(),
 //!     mode: CreateMode::EphemeralSequential,
 //! };
 //! let mut out = BytesMut::new();

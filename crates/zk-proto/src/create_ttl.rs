@@ -8,12 +8,12 @@
 //!
 //! ```
 //! use bytes::BytesMut;
-//! use zk_proto::{CreateTtl, Decode, Encode, OPEN_ACL};
+//! use zk_proto::{CreateTtl, Decode, Encode, OPEN_ACL_UNSAFE};
 //!
 //! let request = CreateTtl {
 //!     path: "/cache/entry".into(),
 //!     data: None,
-//!     acl: OPEN_ACL.into(),
+//!     acl: OPEN_ACL_UNSAFE.into(),
 //!     sequential: false,
 //!     ttl_ms: 60_000,
 //! };

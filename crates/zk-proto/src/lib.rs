@@ -64,6 +64,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod abbreviated;
 pub mod acl;
 pub mod add_watch;
 pub mod auth;
@@ -93,7 +94,6 @@ pub mod sasl;
 pub mod session;
 pub mod set_watches;
 mod sha1;
-pub mod shown;
 pub mod stat;
 pub mod sync;
 pub mod watch;
@@ -101,11 +101,12 @@ pub mod who_am_i;
 pub mod wire;
 pub mod xid;
 
-pub use acl::{Acl, OPEN_ACL, Perms, credential_id, digest_id};
+pub use abbreviated::{ABBREVIATED_LEN_MAX, Abbreviated};
+pub use acl::{Acl, OPEN_ACL_UNSAFE, Perms, credential_id, digest_id};
 pub use add_watch::{AddWatch, AddWatchReply, CheckWatches, RemoveWatches, WatchesRequest};
 pub use auth::AuthPacket;
 pub use child_list::{ChildIter, ChildList};
-pub use child_order::{Key, KeyRule, Rank, SortedChildren, is_lock_name};
+pub use child_order::{Rank, SequenceKey, SequenceOrder, SortedChildren, is_lock_name};
 pub use children::{ChildrenReply, GetChildren, GetChildren2};
 pub use code::ErrorCode;
 pub use connect::{ConnectReply, ConnectRequest, ConnectResponse};
@@ -134,7 +135,6 @@ pub use request::Request;
 pub use sasl::{Sasl, SaslReply};
 pub use session::{CloseSession, Ping};
 pub use set_watches::{SetWatches, SetWatches2};
-pub use shown::{SHOWN_MAX, Shown};
 pub use stat::Stat;
 pub use sync::{Sync, SyncReply};
 pub use watch::{AddWatchMode, EventType, KeeperState, WatcherEvent, WatcherType};

@@ -16,7 +16,7 @@
 
 use std::{error::Error, fmt};
 
-use crate::shown::Shown;
+use crate::abbreviated::Abbreviated;
 
 /// Checks a path by the rules of the server's `validatePath`, which the Java client shares.
 ///
@@ -70,16 +70,16 @@ pub struct PathError {
     pub kind: PathErrorKind,
     /// The offset in the path, in bytes, of the illegal character or of the illegal component.
     pub offset: usize,
-    /// The path as printed in messages, see [`Shown`].
+    /// The path as printed in messages, see [`Abbreviated`].
     path: Box<str>,
 }
 
 impl PathError {
     fn new(path: &str, (kind, offset): (PathErrorKind, usize)) -> Self {
-        Self { kind, offset, path: Shown(path).to_string().into() }
+        Self { kind, offset, path: Abbreviated(path).to_string().into() }
     }
 
-    /// Returns the path on one line, shortened to [`SHOWN_MAX`](crate::SHOWN_MAX) characters.
+    /// Returns the path on one line, shortened to [`ABBREVIATED_LEN_MAX`](crate::ABBREVIATED_LEN_MAX) characters.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path

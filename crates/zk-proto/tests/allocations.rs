@@ -4,11 +4,11 @@ use allocation_counter::measure;
 use bytes::BytesMut;
 use zk_proto::{
     AuthPacket, Check, ChildList, ChildrenReply, Create2, CreateMode, Decode, Encode, GetChildren2,
-    GetData, KeyRule, Multi, MultiReply, MultiResult, OPEN_ACL, Ping, SetData, SetWatches2, Stat,
-    encode_request, xid,
+    GetData, Multi, MultiReply, MultiResult, OPEN_ACL_UNSAFE, Ping, SequenceOrder, SetData,
+    SetWatches2, Stat, encode_request, xid,
 };
 
-const MUTEX: KeyRule<'static> = KeyRule::new(&["lock-"]);
+const MUTEX: SequenceOrder<'static> = SequenceOrder::new(&["lock-"]);
 
 fn reply(len: u32, foreign: bool) -> (bytes::Bytes, String) {
     // The stride has no common factor with the modulus, so every number occurs once.
@@ -89,7 +89,7 @@ fn request_encoding_into_a_grown_buffer_allocates_nothing() {
     let create = Create2 {
         path: "/locks/_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-".into(),
         data: Some(b"10.0.0.1"[..].into()),
-        acl: OPEN_ACL.into(),
+        acl: OPEN_ACL_UNSAFE.into(),
         mode: CreateMode::EphemeralSequential,
     };
     let list = GetChildren2 { path: "/locks".into(), watch: false };

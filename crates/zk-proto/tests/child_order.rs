@@ -1,46 +1,46 @@
 //! Tests of the order of contenders, against a naive implementation and against Curator's rules.
 
 use proptest::prelude::*;
-use zk_proto::{ChildList, Key, KeyRule, Rank, is_lock_name};
+use zk_proto::{ChildList, Rank, SequenceKey, SequenceOrder, is_lock_name};
 
-const MUTEX: KeyRule<'_> = KeyRule::new(&["lock-"]);
-const READ_WRITE: KeyRule<'_> = KeyRule::new(&["__READ__", "__WRIT__"]);
+const MUTEX: SequenceOrder<'_> = SequenceOrder::new(&["lock-"]);
+const READ_WRITE: SequenceOrder<'_> = SequenceOrder::new(&["__READ__", "__WRIT__"]);
 
-fn sorted(names: &[&str], rule: KeyRule<'_>) -> Vec<String> {
+fn sorted(names: &[&str], rule: SequenceOrder<'_>) -> Vec<String> {
     let list = ChildList::from_names(names);
     list.sorted(rule).iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
 #[test]
 fn key_is_the_text_after_the_last_lock_name() {
-    assert_eq!(MUTEX.key(b"_c_uuid-lock-0000000042"), Key::Number(42));
-    assert_eq!(MUTEX.key(b"lock-lock-0000000007"), Key::Number(7));
-    assert_eq!(MUTEX.key(b"lock-1-lock-x"), Key::Text(b"x"));
-    assert_eq!(MUTEX.key(b"lock-"), Key::Text(b""));
-    assert_eq!(MUTEX.key(b"0000000003"), Key::Number(3));
-    assert_eq!(MUTEX.key(b"zzz"), Key::Text(b"zzz"));
-    assert_eq!(MUTEX.key(b""), Key::Text(b""));
-    assert_eq!(MUTEX.key(b"lock-42"), Key::Text(b"42"));
+    assert_eq!(MUTEX.key(b"_c_uuid-lock-0000000042"), SequenceKey::Number(42));
+    assert_eq!(MUTEX.key(b"lock-lock-0000000007"), SequenceKey::Number(7));
+    assert_eq!(MUTEX.key(b"lock-1-lock-x"), SequenceKey::Text(b"x"));
+    assert_eq!(MUTEX.key(b"lock-"), SequenceKey::Text(b""));
+    assert_eq!(MUTEX.key(b"0000000003"), SequenceKey::Number(3));
+    assert_eq!(MUTEX.key(b"zzz"), SequenceKey::Text(b"zzz"));
+    assert_eq!(MUTEX.key(b""), SequenceKey::Text(b""));
+    assert_eq!(MUTEX.key(b"lock-42"), SequenceKey::Text(b"42"));
 }
 
 #[test]
 fn key_of_a_read_write_lock_follows_both_lock_names() {
-    assert_eq!(READ_WRITE.key(b"_c_a-__READ__0000000001"), Key::Number(1));
-    assert_eq!(READ_WRITE.key(b"_c_a-__WRIT__0000000001"), Key::Number(1));
-    assert_eq!(READ_WRITE.key(b"__WRIT__a__READ__b"), Key::Text(b"b"));
-    assert_eq!(READ_WRITE.key(b"__READ__a__WRIT__b"), Key::Text(b"b"));
-    assert_eq!(READ_WRITE.key(b"__WRIT__b__READ__a__WRIT__c__READ__d"), Key::Text(b"d"));
-    assert_eq!(READ_WRITE.key(b"__READ__x__WRIT__y__WRIT__z"), Key::Text(b"z"));
+    assert_eq!(READ_WRITE.key(b"_c_a-__READ__0000000001"), SequenceKey::Number(1));
+    assert_eq!(READ_WRITE.key(b"_c_a-__WRIT__0000000001"), SequenceKey::Number(1));
+    assert_eq!(READ_WRITE.key(b"__WRIT__a__READ__b"), SequenceKey::Text(b"b"));
+    assert_eq!(READ_WRITE.key(b"__READ__a__WRIT__b"), SequenceKey::Text(b"b"));
+    assert_eq!(READ_WRITE.key(b"__WRIT__b__READ__a__WRIT__c__READ__d"), SequenceKey::Text(b"d"));
+    assert_eq!(READ_WRITE.key(b"__READ__x__WRIT__y__WRIT__z"), SequenceKey::Text(b"z"));
 }
 
 #[test]
 fn overlapping_lock_names_are_keyed_as_by_curator() {
     let key = b"WRIT__0000000001";
-    assert_eq!(READ_WRITE.key(b"_c_a-__READ__WRIT__0000000001"), Key::Text(key));
-    assert_eq!(READ_WRITE.key(b"__READ__WRIT__0000000001"), Key::Text(key));
+    assert_eq!(READ_WRITE.key(b"_c_a-__READ__WRIT__0000000001"), SequenceKey::Text(key));
+    assert_eq!(READ_WRITE.key(b"__READ__WRIT__0000000001"), SequenceKey::Text(key));
     // In the opposite order, the second lock name is searched for first.
-    assert_eq!(READ_WRITE.key(b"__WRIT__READ__0000000001"), Key::Number(1));
-    assert_eq!(READ_WRITE.key(b"x__WRIT__0000000001"), Key::Number(1));
+    assert_eq!(READ_WRITE.key(b"__WRIT__READ__0000000001"), SequenceKey::Number(1));
+    assert_eq!(READ_WRITE.key(b"x__WRIT__0000000001"), SequenceKey::Number(1));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn unlisted_node_has_no_rank() {
 fn all_named_is_true_with_at_most_two_ahead() {
     let names = ["lock-0000000001", "lock-0000000002", "lock-0000000003", "lock-0000000004"];
     let list = ChildList::from_names(names);
-    let named = |name: &str| list.rank(name.as_bytes(), MUTEX).unwrap().all_named();
+    let named = |name: &str| list.rank(name.as_bytes(), MUTEX).unwrap().at_most_two_ahead();
     assert_eq!(names.map(named), [true, true, true, false]);
 }
 
@@ -163,7 +163,7 @@ proptest! {
         let mut expected = names.clone();
         expected.sort_by_key(|name| curator_key(name, lock_names)); // stable, as Java's is
         let list = ChildList::from_names(&names);
-        let rule = KeyRule::new(lock_names);
+        let rule = SequenceOrder::new(lock_names);
         let sorted = list.sorted(rule);
         prop_assert_eq!(sorted.len(), names.len());
         prop_assert!(sorted.iter().eq(expected.iter().map(String::as_bytes)));
@@ -213,9 +213,12 @@ proptest! {
 fn lock_name_of_digits_only_is_rejected() {
     for name in ["", "1", "0123456789"] {
         assert!(!is_lock_name(name));
-        let rule = std::panic::catch_unwind(|| KeyRule::new(&[name]).key(b"x"));
+        let rule = std::panic::catch_unwind(|| SequenceOrder::new(&[name]).key(b"x"));
         assert!(rule.is_err(), "{name:?}");
-        assert!(std::panic::catch_unwind(|| KeyRule::named(name).key(b"x")).is_err(), "{name:?}");
+        assert!(
+            std::panic::catch_unwind(|| SequenceOrder::named(name).key(b"x")).is_err(),
+            "{name:?}"
+        );
     }
     assert!(is_lock_name("lock-") && is_lock_name("7x"));
 }
@@ -223,10 +226,10 @@ fn lock_name_of_digits_only_is_rejected() {
 #[test]
 fn rule_accepts_a_lock_name_computed_at_run_time() {
     for name in ["lock-", "job 7 of many-"] {
-        let rule = KeyRule::named(name);
-        assert_eq!(rule, KeyRule::new(&[name]));
+        let rule = SequenceOrder::named(name);
+        assert_eq!(rule, SequenceOrder::new(&[name]));
         let child = format!("_c_x-{name}0000000042");
-        assert_eq!(rule.key(child.as_bytes()), Key::Number(42));
+        assert_eq!(rule.key(child.as_bytes()), SequenceKey::Number(42));
         assert!(rule.is_contender(child.as_bytes()) && !rule.is_contender(b"0000000042"));
     }
 }

@@ -107,7 +107,7 @@ fn create2_request_matches_the_definition() {
     let request = Create2 {
         path: "/l/x-".into(),
         data: Some(b"hi"[..].into()),
-        acl: OPEN_ACL.into(),
+        acl: OPEN_ACL_UNSAFE.into(),
         mode: CreateMode::EphemeralSequential,
     };
     let mut out = BytesMut::new();

@@ -13,7 +13,7 @@ use zk_proto::*;
 #[test]
 fn recorded_transactions_decode() {
     let exchange = exchange("multi", "every kind");
-    let acl = || OPEN_ACL.into();
+    let acl = || OPEN_ACL_UNSAFE.into();
     let ops: [MultiOp<'_>; 6] = [
         Create { path: "/g/m".into(), data: data("1"), acl: acl(), mode: CreateMode::Persistent }
             .into(),

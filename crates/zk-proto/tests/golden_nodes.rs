@@ -30,7 +30,7 @@ fn recorded_creates_decode() {
         ("then closeSession", "/h", data("x"), CreateMode::Persistent, "/h"),
     ] {
         let exchange = exchange("create", part);
-        let expected = Create { path: path.into(), data, acl: OPEN_ACL.into(), mode };
+        let expected = Create { path: path.into(), data, acl: OPEN_ACL_UNSAFE.into(), mode };
         assert_eq!(Create::from_frame(&request(&exchange, OpCode::Create)), Ok(expected));
         let (_, body) = ReplyHeader::split(&exchange.frames[1].payload()).unwrap();
         assert_eq!(CreatePathReply::from_frame(&body).unwrap().path, created);
@@ -39,7 +39,7 @@ fn recorded_creates_decode() {
 
 #[test]
 fn recorded_creates_with_a_stat_decode() {
-    let acl = || OPEN_ACL.into();
+    let acl = || OPEN_ACL_UNSAFE.into();
     let mode = CreateMode::Ephemeral;
     let (zxid, reply) = reply_to!(
         "create2",
@@ -149,7 +149,7 @@ fn recorded_lists_decode() {
 #[test]
 fn recorded_acl_operations_decode() {
     let (_, open) = reply_to!("getACL", "getACL(/g,", GetAcl { path: "/g".into() });
-    assert_eq!(open.acl, OPEN_ACL);
+    assert_eq!(open.acl, OPEN_ACL_UNSAFE);
 
     let network = Acl::ip(Perms::READ | Perms::WRITE, "10.0.0.0/8");
     let acl = [Acl::auth(Perms::ALL), Acl::world(Perms::READ), network.clone()];

@@ -114,7 +114,7 @@ fn unknown_create_flags_are_reported() {
     let request = Create2 {
         path: "/a".into(),
         data: None,
-        acl: OPEN_ACL.into(),
+        acl: OPEN_ACL_UNSAFE.into(),
         mode: CreateMode::Persistent,
     };
     let mut bytes = BytesMut::from(&encoded(&request)[..]);
@@ -133,7 +133,7 @@ fn create_ttl_rejects_flags_of_other_modes() {
     let request = CreateTtl {
         path: "/a".into(),
         data: None,
-        acl: OPEN_ACL.into(),
+        acl: OPEN_ACL_UNSAFE.into(),
         sequential: false,
         ttl_ms: -1,
     };

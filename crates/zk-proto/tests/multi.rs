@@ -115,26 +115,31 @@ fn smallest_entries_take_bounded_memory() {
 #[test]
 fn borrowed_and_owned_operations_are_equal() {
     let ops: [MultiOp<'_>; 7] = [
-        Create { path: "/1".into(), data: None, acl: OPEN_ACL.into(), mode: CreateMode::Container }
-            .into(),
+        Create {
+            path: "/1".into(),
+            data: None,
+            acl: OPEN_ACL_UNSAFE.into(),
+            mode: CreateMode::Container,
+        }
+        .into(),
         Create2 {
             path: "/2".into(),
             data: None,
-            acl: OPEN_ACL.into(),
+            acl: OPEN_ACL_UNSAFE.into(),
             mode: CreateMode::Ephemeral,
         }
         .into(),
         CreateContainer {
             path: "/3".into(),
             data: None,
-            acl: OPEN_ACL.into(),
+            acl: OPEN_ACL_UNSAFE.into(),
             mode: CreateMode::Container,
         }
         .into(),
         CreateTtl {
             path: "/4".into(),
             data: None,
-            acl: OPEN_ACL.into(),
+            acl: OPEN_ACL_UNSAFE.into(),
             sequential: true,
             ttl_ms: 5,
         }

@@ -1,9 +1,8 @@
 //! Tests of the server's path rules, at their boundaries.
 
 use zk_proto::{
-    PathError,
+    ABBREVIATED_LEN_MAX, PathError,
     PathErrorKind::{self, *},
-    SHOWN_MAX,
     path::{file_name, parent},
     validate_path, validate_sequential_path,
 };
@@ -100,7 +99,7 @@ fn path_error_shows_the_path_in_one_line() {
 fn path_error_shortens_a_long_path() {
     let path = format!("/{}//{}", "ä".repeat(10_000), "z".repeat(10_000));
     let error = validate_path(&path).unwrap_err();
-    assert_eq!(error.path().chars().count(), SHOWN_MAX);
+    assert_eq!(error.path().chars().count(), ABBREVIATED_LEN_MAX);
     assert!(error.path().starts_with("/ää") && error.path().ends_with("zz"), "{error}");
     assert!(error.to_string().contains("z\" has an empty component (at byte 20002)"), "{error}");
 }

@@ -18,7 +18,7 @@ fn sent<R: Request>(request: &R) -> (i32, Option<&str>) {
 
 #[test]
 fn requests_have_their_opcode_and_path() {
-    let (acl, data, mode) = (|| OPEN_ACL.into(), None, CreateMode::Persistent);
+    let (acl, data, mode) = (|| OPEN_ACL_UNSAFE.into(), None, CreateMode::Persistent);
     let path = || "/a".into();
     let about = Some("/a");
     for (sent, expected) in [

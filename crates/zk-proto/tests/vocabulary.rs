@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use zk_proto::{
-    Acl, AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OPEN_ACL, OpCode, Perms,
-    ReplyHeader, SetWatches, SetWatches2, Stat, WatcherType, digest_id, validate_path,
+    Acl, AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OPEN_ACL_UNSAFE, OpCode,
+    Perms, ReplyHeader, SetWatches, SetWatches2, Stat, WatcherType, digest_id, validate_path,
 };
 
 #[test]
@@ -214,7 +214,7 @@ fn acl_constructors_set_scheme_and_id() {
     ] {
         assert_eq!((acl.perms, &*acl.scheme, &*acl.id), (Perms::READ, scheme, id));
     }
-    assert_eq!(OPEN_ACL, [Acl::world(Perms::ALL)]);
+    assert_eq!(OPEN_ACL_UNSAFE, [Acl::world(Perms::ALL)]);
 }
 
 /// The hash covers the whole credential; the name ends at its first colon.

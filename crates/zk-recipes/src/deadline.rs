@@ -56,7 +56,7 @@ pub(crate) async fn while_connected<T>(
 }
 
 fn no_connection(client: &Client, path: &str) -> LockError {
-    match client.ended() {
+    match client.end_reason() {
         Some(end) => Error::not_applied(ErrorKind::SessionEnded(end)).into(),
         None => LockError::NotConnected { path: path.to_owned() },
     }

@@ -99,7 +99,7 @@ pub enum LockError {
     },
     /// Other clients deleted the node of a waiter again and again. A call that waits for the
     /// revocation of a node returns this error after one deletion.
-    Vanished {
+    NodeDeleted {
         /// The path of the lock, or of the node.
         path: String,
     },
@@ -156,7 +156,7 @@ impl LockError {
                 _ => error.retry_on(),
             },
             Self::Lost(_)
-            | Self::Vanished { .. }
+            | Self::NodeDeleted { .. }
             | Self::RevocationRequested { .. }
             | Self::NotConnected { .. } => RetryOn::SameSession,
             Self::SequenceExhausted { .. }
@@ -212,7 +212,7 @@ impl fmt::Display for LockError {
                     _ => "",
                 }
             ),
-            Self::Vanished { path } => {
+            Self::NodeDeleted { path } => {
                 write!(f, "{path}: the nodes of this contender were deleted by somebody")
             }
             Self::SequenceExhausted { node } => write!(

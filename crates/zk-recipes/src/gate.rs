@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_session::{Belief, Client};
+use zk_session::{Client, LeaseTerm};
 
 use crate::deadline::{at_once, in_time, while_connected};
 use crate::error::LockError;
@@ -29,7 +29,7 @@ impl Gate {
         Self { client: client.clone(), kind: Arc::new(kind), owner: None }
     }
 
-    pub(crate) fn owned_by(mut self, owner: &Owner) -> Self {
+    pub(crate) fn with_owner(mut self, owner: &Owner) -> Self {
         self.owner = Some(owner.clone());
         self
     }
@@ -119,7 +119,7 @@ impl Gate {
         &self,
         entrance: Option<Entrance>,
         turn: Turn,
-        belief: Belief,
+        belief: LeaseTerm,
     ) -> Result<Guard, LockError> {
         let hold = Hold::new(turn.into_contender(), belief)?;
         Ok(admit(entrance, self.side(), hold))

@@ -225,16 +225,16 @@ impl Guard {
     ///
     /// # Errors
     /// As [`run`](Self::run); [`LockError::RevocationRequested`] on a revocation request; the error
-    /// with which [`revocation`](Self::revocation) failed.
+    /// with which [`revocation`](Self::revocation_requested) failed.
     ///
     /// # Cancel safety
     /// Same as `work`.
     pub async fn run_until_revoked<W: Future>(&self, work: W) -> Result<W::Output, LockError> {
         let revoked = async {
-            match self.revocation().await {
+            match self.revocation_requested().await {
                 Ok(()) => LockError::RevocationRequested { node: self.node().to_owned() },
                 // `run` reports this loss, with the guard's own reason.
-                Err(LockError::Vanished { .. }) => std::future::pending().await,
+                Err(LockError::NodeDeleted { .. }) => std::future::pending().await,
                 Err(error) => error,
             }
         };
@@ -257,7 +257,9 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
-    pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+    pub fn revocation_requested(
+        &self,
+    ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
         asked_again(self.hold.client(), &self.hold.node().path, &self.heard)
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use zk_session::{
-    Belief, Client, Error, ErrorCode, ErrorKind, EventType, LeaseClaim, Multi, Watch,
+    Client, Error, ErrorCode, ErrorKind, EventType, LeaseTerm, Multi, SessionLease, Watch,
 };
 
 use crate::error::{LockError, LossReason};
@@ -26,8 +26,8 @@ use crate::queue::contender::{Contender, Node, is_final};
 pub(crate) struct Hold {
     contender: Contender,
     node: Node,
-    claim: LeaseClaim,
-    belief: Belief,
+    claim: SessionLease,
+    belief: LeaseTerm,
     /// Sets `fate` when the node is deleted.
     _node_watch: NodeWatch,
     token: FencingToken,
@@ -40,10 +40,10 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// `contender` must have been granted the lock.
-    pub(crate) fn new(mut contender: Contender, belief: Belief) -> Result<Self, LockError> {
+    pub(crate) fn new(mut contender: Contender, belief: LeaseTerm) -> Result<Self, LockError> {
         let Some(node) = contender.node().cloned() else {
             // A contender that was granted the lock has a node.
-            return Err(LockError::Vanished { path: contender.kind().path.clone() });
+            return Err(LockError::NodeDeleted { path: contender.kind().path.clone() });
         };
         let (token, claim) = (FencingToken::of(&node), contender.client().claim_lease());
         let fate = Arc::default();
@@ -132,11 +132,11 @@ impl Hold {
         &self.node
     }
 
-    pub(crate) fn belief(&self) -> Belief {
+    pub(crate) fn belief(&self) -> LeaseTerm {
         self.belief
     }
 
-    pub(crate) fn claim(&self) -> &LeaseClaim {
+    pub(crate) fn claim(&self) -> &SessionLease {
         &self.claim
     }
 
@@ -229,7 +229,7 @@ impl Drop for NodeWatch {
 /// watch would have to be set again after each revocation request.
 pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>) {
     // No caller waits for these replies, so the handle's request timeout does not apply.
-    let client = client.within(Duration::MAX);
+    let client = client.with_timeout(Duration::MAX);
     let mut attempts = Attempts::default();
     loop {
         let event = match armed.take() {

@@ -10,7 +10,7 @@
 //! | `InterProcessSemaphoreV2` | [`Semaphore`], [`Lease`] |
 //! | `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] |
 //! | `InterProcessMultiLock` | [`MultiLock`] |
-//! | `Revoker`, `Revocable` | [`revoke`], [`Guard::revocation`] |
+//! | `Revoker`, `Revocable` | [`revoke`], [`Guard::revocation_requested`] |
 //!
 //! # What a lock promises, and what not
 //!
@@ -89,7 +89,7 @@ pub use rwlock::{ReadLock, RwLock, WriteGuard, WriteLock};
 pub use semaphore::{Lease, Semaphore};
 pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};
-pub use shared_value::{SharedValue, Versioned};
+pub use shared_value::{SharedValue, VersionedValue};
 pub use waiting::{Place, Waiting};
 
 /// The session layer, with the client that every lock needs.

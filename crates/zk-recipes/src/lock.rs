@@ -63,7 +63,7 @@ pub trait Held: fmt::Debug + Send + Sync {
     /// Waits until the lock is lost and returns the reason; see [`Guard::lost`].
     fn lost_boxed(&self) -> Boxed<'static, LossReason>;
 
-    /// Waits until another client requests the revocation of the lock; see [`Guard::revocation`].
+    /// Waits until another client requests the revocation of the lock; see [`Guard::revocation_requested`].
     fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>>;
 
     /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].
@@ -92,7 +92,7 @@ impl Held for Guard {
     }
 
     fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>> {
-        Box::pin(self.revocation())
+        Box::pin(self.revocation_requested())
     }
 
     fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>> {
@@ -122,7 +122,7 @@ impl Held for WriteGuard {
     }
 
     fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>> {
-        Box::pin(self.revocation())
+        Box::pin(self.revocation_requested())
     }
 
     fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>> {
@@ -152,7 +152,7 @@ impl Held for Lease {
     }
 
     fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>> {
-        Box::pin(self.revocation())
+        Box::pin(self.revocation_requested())
     }
 
     fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>> {

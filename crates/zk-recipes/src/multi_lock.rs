@@ -275,14 +275,16 @@ impl MultiGuard {
     }
 
     /// Waits until another client requests the revocation of any of the locks; see
-    /// [`Guard::revocation`](crate::Guard::revocation).
+    /// [`Guard::revocation_requested`](crate::Guard::revocation_requested).
     ///
     /// # Errors
     /// Fails if one of the nodes is gone, if a session has ended, or if a request fails.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
-    pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+    pub fn revocation_requested(
+        &self,
+    ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
         let asked: Vec<_> = self.held.iter().map(|(_, held)| held.revocation_boxed()).collect();
         async move {
             match asked.is_empty() {

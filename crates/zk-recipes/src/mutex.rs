@@ -32,7 +32,7 @@ const LOCK_NAME: &str = "lock-";
 /// * **Fair**: first come, first served, in the order in which the server created the nodes,
 ///   across all processes. No contender overtakes another.
 /// * **Not re-entrant** by default: a task deadlocks if it acquires a lock that it already holds.
-///   With [`owned_by`](Self::owned_by) the lock is re-entrant.
+///   With [`with_owner`](Self::with_owner) the lock is re-entrant.
 /// * Each holder's token is larger than the tokens of all earlier holders.
 /// * A path with nodes of a [`RwLock`](crate::RwLock) or a [`Semaphore`](crate::Semaphore) is
 ///   rejected ([`LockError::ForeignNode`]): the two locks would not exclude each other.
@@ -155,8 +155,8 @@ impl Mutex {
     /// Makes the lock re-entrant for `owner`: an owner that holds the lock acquires it again
     /// without queueing.
     #[must_use]
-    pub fn owned_by(mut self, owner: &Owner) -> Self {
-        self.gate = self.gate.owned_by(owner);
+    pub fn with_owner(mut self, owner: &Owner) -> Self {
+        self.gate = self.gate.with_owner(owner);
         self
     }
 

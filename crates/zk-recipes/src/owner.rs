@@ -18,7 +18,7 @@ use crate::queue::kind::Kind;
 /// An identity for re-entrant locking. Curator uses the thread; here the caller passes an owner,
 /// for example one for each task, request or job. Clones are the same owner.
 ///
-/// [`Mutex::owned_by`](crate::Mutex::owned_by) and [`RwLock::owned_by`](crate::RwLock::owned_by)
+/// [`Mutex::with_owner`](crate::Mutex::with_owner) and [`RwLock::with_owner`](crate::RwLock::with_owner)
 /// return handles that lock on behalf of an owner. Re-acquiring a lock that the owner holds needs
 /// no request. This works through any handle of the same lock and the same session. The last of the
 /// guards releases the lock.
@@ -52,7 +52,7 @@ use crate::queue::kind::Kind;
 ///     guard.release().await
 /// }
 ///
-/// let stock = Mutex::new(&client, "/locks/stock")?.owned_by(&Owner::new());
+/// let stock = Mutex::new(&client, "/locks/stock")?.with_owner(&Owner::new());
 /// let guard = stock.acquire().await?;
 /// book(&stock).await?; // asks no server
 /// book(&stock).await?;
@@ -285,7 +285,7 @@ pub(crate) fn admit(entrance: Option<Entrance>, side: Side, hold: Hold) -> Guard
 async fn end_of(client: &Client) -> Error {
     let mut events = client.events();
     loop {
-        while client.ended().is_none() && events.next().await.is_some() {}
+        while client.end_reason().is_none() && events.next().await.is_some() {}
         if let Err(error) = client.claim_lease().renew().await {
             return error;
         }

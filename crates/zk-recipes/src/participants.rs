@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zk_session::{Client, Error, ErrorCode, KeyRule, NodeData, Pending};
+use zk_session::{Client, Error, ErrorCode, NodeData, Pending, SequenceOrder};
 
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
@@ -44,7 +44,7 @@ impl fmt::Debug for Participant {
 pub(crate) async fn participants(
     client: &Client,
     path: &str,
-    rule: KeyRule<'_>,
+    rule: SequenceOrder<'_>,
 ) -> Result<Vec<Participant>, LockError> {
     listed(client, path, rule, |name| rule.is_contender(name)).await
 }
@@ -54,7 +54,7 @@ pub(crate) async fn participants(
 pub(crate) async fn participants_named(
     client: &Client,
     path: &str,
-    rule: KeyRule<'_>,
+    rule: SequenceOrder<'_>,
     text: &str,
 ) -> Result<Vec<Participant>, LockError> {
     listed(client, path, rule, |name| contains(name, text)).await
@@ -63,7 +63,7 @@ pub(crate) async fn participants_named(
 async fn listed(
     client: &Client,
     path: &str,
-    rule: KeyRule<'_>,
+    rule: SequenceOrder<'_>,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<Participant>, LockError> {
     let children = match read(client, || client.get_children(path)).await {
@@ -100,7 +100,7 @@ async fn listed(
 pub(crate) async fn participant(
     client: &Client,
     path: &str,
-    rule: KeyRule<'_>,
+    rule: SequenceOrder<'_>,
 ) -> Result<Option<Participant>, LockError> {
     let answer = read(client, || client.get_data(path)).await;
     seen(path.to_owned(), sequence(name::of(path), rule), answer)

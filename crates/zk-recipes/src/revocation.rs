@@ -34,7 +34,7 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 ///
 /// # Errors
 /// Fails if a request fails in a way that a retry does not help, for example with `NoAuth`. Also
-/// fails if a request has no reply within the time that [`Client::within`] sets. In that case the
+/// fails if a request has no reply within the time that [`Client::with_timeout`] sets. In that case the
 /// request may have been applied, and repeating it does no harm.
 ///
 /// # Cancel safety
@@ -54,10 +54,10 @@ pub async fn revoke(client: &Client, node: &str) -> Result<bool, LockError> {
 
 /// Waits until another client requests the revocation of this node, which belongs to a guard or a
 /// permit. Requests from before the call count too. See
-/// [`Guard::revocation`](crate::Guard::revocation).
+/// [`Guard::revocation_requested`](crate::Guard::revocation_requested).
 ///
 /// # Errors
-/// Fails with [`LockError::Vanished`] if the node is gone. Also fails if the session has ended, or
+/// Fails with [`LockError::NodeDeleted`] if the node is gone. Also fails if the session has ended, or
 /// if a request fails.
 ///
 /// # Cancel safety
@@ -100,11 +100,11 @@ async fn asked(client: Client, node: String, heard: i64) -> Result<i64, LockErro
             Ok((_, watch)) => {
                 (looks, attempts) = (true, Attempts::default());
                 if watch.await?.event_type == EventType::NODE_DELETED {
-                    return Err(LockError::Vanished { path: node });
+                    return Err(LockError::NodeDeleted { path: node });
                 }
             }
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
-                return Err(LockError::Vanished { path: node });
+                return Err(LockError::NodeDeleted { path: node });
             }
             Err(error) => attempts.again(&client, error).await?,
         }

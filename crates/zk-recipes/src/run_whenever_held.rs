@@ -201,14 +201,16 @@ impl HeldLock {
     }
 
     /// Waits until another client requests the revocation of the lock; see
-    /// [`Guard::revocation`](crate::Guard::revocation).
+    /// [`Guard::revocation_requested`](crate::Guard::revocation_requested).
     ///
     /// # Errors
     /// Fails if the node is gone, if the session has ended, or if a request fails.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
-    pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+    pub fn revocation_requested(
+        &self,
+    ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
         let asked = self.lock().as_ref().map(|held| held.revocation_boxed());
         async move {
             match asked {

@@ -154,6 +154,6 @@ impl SemaphoreMutex {
 
     fn guard(&self, lease: Lease) -> Result<Guard, LockError> {
         // A lease has one guard for each permit, and this lease has one permit.
-        lease.into_guard().ok_or_else(|| LockError::Vanished { path: self.path().to_owned() })
+        lease.into_guard().ok_or_else(|| LockError::NodeDeleted { path: self.path().to_owned() })
     }
 }

@@ -3,7 +3,7 @@
 use zk_session::{Client, PathError};
 
 use crate::error::LockError;
-use crate::shared_value::{SharedValue, Versioned};
+use crate::shared_value::{SharedValue, VersionedValue};
 
 /// A shared number: Curator's `SharedCount`, on the same node. It is a [`SharedValue`] of four
 /// bytes, a signed integer in network byte order.
@@ -16,7 +16,7 @@ pub struct SharedCount {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionedCount {
     count: i32,
-    value: Versioned,
+    value: VersionedValue,
 }
 
 impl VersionedCount {
@@ -26,7 +26,7 @@ impl VersionedCount {
         self.count
     }
 
-    /// Returns the number of the transaction that set the count; see [`Versioned::zxid`].
+    /// Returns the number of the transaction that set the count; see [`VersionedValue::zxid`].
     #[must_use]
     pub fn zxid(&self) -> i64 {
         self.value.zxid()
@@ -92,7 +92,7 @@ impl SharedCount {
         Ok(value.map(|value| VersionedCount { count, value }))
     }
 
-    fn count(&self, value: Versioned) -> Result<VersionedCount, LockError> {
+    fn count(&self, value: VersionedValue) -> Result<VersionedCount, LockError> {
         match <[u8; 4]>::try_from(value.value().as_ref()) {
             Ok(bytes) => Ok(VersionedCount { count: i32::from_be_bytes(bytes), value }),
             Err(_) => Err(LockError::NotACount { path: self.path().to_owned() }),

@@ -17,7 +17,7 @@
 //! ```
 
 use bytes::Bytes;
-use zk_session::{Client, CreateMode, Error, ErrorCode, OPEN_ACL, PathError, Stat};
+use zk_session::{Client, CreateMode, Error, ErrorCode, OPEN_ACL_UNSAFE, PathError, Stat};
 
 use crate::error::LockError;
 use crate::planted::Planted;
@@ -38,12 +38,12 @@ pub struct SharedValue {
 
 /// A value with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Versioned {
+pub struct VersionedValue {
     value: Bytes,
     stat: Stat,
 }
 
-impl Versioned {
+impl VersionedValue {
     /// Returns the value.
     #[must_use]
     pub fn value(&self) -> &Bytes {
@@ -83,7 +83,7 @@ impl SharedValue {
     ///
     /// # Cancel safety
     /// Dropping the future may leave the node created, and changes nothing else.
-    pub async fn get(&self) -> Result<Versioned, LockError> {
+    pub async fn get(&self) -> Result<VersionedValue, LockError> {
         let mut attempts = Attempts::default();
         loop {
             match self.client.get_data(&self.path).await {
@@ -101,7 +101,7 @@ impl SharedValue {
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
-    pub async fn changed(&self, before: &Versioned) -> Result<Versioned, LockError> {
+    pub async fn changed(&self, before: &VersionedValue) -> Result<VersionedValue, LockError> {
         let mut looks = !Planted::ChangeBeforeWatchUnseen.is_on();
         let mut attempts = Attempts::default();
         loop {
@@ -128,12 +128,12 @@ impl SharedValue {
     ///
     /// # Cancel safety
     /// The value may or may not be set when the future is dropped.
-    pub async fn set(&self, value: impl Into<Bytes>) -> Result<Versioned, LockError> {
+    pub async fn set(&self, value: impl Into<Bytes>) -> Result<VersionedValue, LockError> {
         let value = value.into();
         let mut attempts = Attempts::default();
         loop {
             match self.client.set_data(&self.path, &value, None).await {
-                Ok(stat) => return Ok(Versioned { value, stat }),
+                Ok(stat) => return Ok(VersionedValue { value, stat }),
                 Err(error) => self.make_if_missing(&mut attempts, error).await?,
             }
         }
@@ -159,9 +159,9 @@ impl SharedValue {
     /// The value may or may not be set when the future is dropped.
     pub async fn try_set(
         &self,
-        before: &Versioned,
+        before: &VersionedValue,
         value: impl Into<Bytes>,
-    ) -> Result<Option<Versioned>, LockError> {
+    ) -> Result<Option<VersionedValue>, LockError> {
         let (value, version) = (value.into(), before.stat.version);
         if version == -1 {
             return Ok(None);
@@ -173,7 +173,7 @@ impl SharedValue {
                 Ok(stat) if stat.czxid != before.stat.czxid => {
                     return Err(LockError::NodeRecreated { path: self.path.clone() });
                 }
-                Ok(stat) => return Ok(Some(Versioned { value, stat })),
+                Ok(stat) => return Ok(Some(VersionedValue { value, stat })),
                 Err(error) => match error.code() {
                     Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE) => return Ok(None),
                     _ => attempts.again(&self.client, error).await?,
@@ -197,7 +197,7 @@ impl SharedValue {
             Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
                 match parents::above(&self.path) {
-                    Some(parent) => Ok(parents::make(&self.client, parent, OPEN_ACL).await?),
+                    Some(parent) => Ok(parents::make(&self.client, parent, OPEN_ACL_UNSAFE).await?),
                     None => Err(error.into()), // the chroot is missing
                 }
             }
@@ -207,6 +207,6 @@ impl SharedValue {
     }
 }
 
-fn versioned(data: Option<Bytes>, stat: Stat) -> Versioned {
-    Versioned { value: data.unwrap_or_default(), stat }
+fn versioned(data: Option<Bytes>, stat: Stat) -> VersionedValue {
+    VersionedValue { value: data.unwrap_or_default(), stat }
 }

@@ -10,7 +10,7 @@ use super::deadlines::{Place, Ticket};
 use super::handles::{Handle, Owner, Waiter};
 use super::{Failure, Handles, Output, Reply, Session};
 use crate::error::{ErrorKind, Outcome, PASSING_CODES};
-use crate::limits::{CHORES_MAX, QUEUED_BYTES_MAX};
+use crate::limits::{CLEANUPS_MAX, QUEUED_BYTES_MAX};
 use crate::{SessionEnd, SessionEvent};
 
 impl<H: Handles> Session<H> {
@@ -22,7 +22,7 @@ impl<H: Handles> Session<H> {
     /// is sent as [`SessionEvent::CleanUpFailed`] if there is no handle, or if it is abandoned. A
     /// deadline ends the waiting only.
     ///
-    /// Beyond [`CHORES_MAX`] the node is deleted later, and no caller receives the reply. With a
+    /// Beyond [`CLEANUPS_MAX`] the node is deleted later, and no caller receives the reply. With a
     /// handle the call fails with [`ErrorKind::LimitReached`] and [`Outcome::Unknown`]. Beyond
     /// [`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX) the session is closed.
     ///
@@ -150,7 +150,7 @@ impl<H: Handles> Session<H> {
     ) {
         self.carry_on(now, number, code, &reply);
         self.take_from_backlog(now);
-        self.say_close(now);
+        self.send_close(now);
     }
 
     fn carry_on(&mut self, now: Instant, number: Ticket, code: proto::ErrorCode, reply: &Reply) {
@@ -235,8 +235,8 @@ impl<H: Handles> Session<H> {
 
 /// Returns the name of the limit that leaves no room for another task, if one does.
 fn fits<R>(chores: &Chores<R>, chore: &Chore) -> Result<(), &'static str> {
-    if chores.len() >= CHORES_MAX {
-        Err("CHORES_MAX")
+    if chores.len() >= CLEANUPS_MAX {
+        Err("CLEANUPS_MAX")
     } else if chores.bytes() + chore.path().len() > QUEUED_BYTES_MAX {
         Err("QUEUED_BYTES_MAX")
     } else {

@@ -39,7 +39,7 @@ impl<H: Handles> Session<H> {
     }
 
     pub(super) fn close_as(&mut self, now: Instant, end: SessionEnd) {
-        if self.closing.is_some() || self.ended().is_some() {
+        if self.closing.is_some() || self.end_reason().is_some() {
             return;
         }
         let timeout = self.settings.close_timeout;
@@ -47,7 +47,7 @@ impl<H: Handles> Session<H> {
         if self.identity.session_id == 0 && matches!(self.link, Link::Waiting { .. }) {
             self.end(end); // no server has the session
         } else {
-            self.say_close(now);
+            self.send_close(now);
         }
     }
 
@@ -58,7 +58,7 @@ impl<H: Handles> Session<H> {
         if let Some(closing) = &mut self.closing {
             closing.patience = now;
         }
-        self.say_close(now);
+        self.send_close(now);
     }
 
     /// Ends the session for this client and leaves it alive for the holder of its
@@ -68,7 +68,7 @@ impl<H: Handles> Session<H> {
     /// has reported what the socket accepted. Requests without a reply by then fail, including
     /// clean-up.
     pub fn detach(&mut self, now: Instant) {
-        if self.closing.is_none() && self.ended().is_none() {
+        if self.closing.is_none() && self.end_reason().is_none() {
             self.begin_to_close(SessionEnd::Detached, now, now);
         }
     }
@@ -103,11 +103,11 @@ impl<H: Handles> Session<H> {
     /// Returns the reason of the end, also if the end has only begun.
     #[must_use]
     pub fn end_begun(&self) -> Option<SessionEnd> {
-        self.ended().or_else(|| self.closing_as())
+        self.end_reason().or_else(|| self.closing_as())
     }
 
     /// Sends closeSession while connected, unless clean-up has to continue first.
-    pub(super) fn say_close(&mut self, now: Instant) {
+    pub(super) fn send_close(&mut self, now: Instant) {
         let is_up = self.is_connected();
         let waits = self.chores.go_on() && !self.is_read_only();
         let Some(closing) = &mut self.closing else { return };

@@ -10,7 +10,7 @@ impl<H: Handles> Session<H> {
     /// Ends the session permanently. The outputs are the replies first, then the watches, then the
     /// one terminal event.
     pub(super) fn end(&mut self, end: SessionEnd) {
-        if self.ended().is_some() {
+        if self.end_reason().is_some() {
             return;
         }
         if !matches!(self.link, Link::Waiting { .. }) {

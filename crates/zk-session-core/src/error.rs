@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use proto::{DecodeError, ErrorCode, PathError, Shown};
+use proto::{Abbreviated, DecodeError, ErrorCode, PathError};
 
 use crate::LeaseImpossible;
-use crate::loss_cause::LossCause;
+use crate::disconnect_reason::DisconnectReason;
 
 /// Effect of a failed request on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,13 +119,13 @@ pub enum ErrorKind {
     },
     /// The connection ended before the reply arrived. The session may still be alive.
     /// [`Error::outcome`] shows whether the request may have been applied.
-    ConnectionLost(LossCause),
+    ConnectionLost(DisconnectReason),
     /// The session is over.
     SessionEnded(SessionEnd),
     /// No session was established in the time given to `Config::connect`.
-    NoSession(LossCause),
+    NoSession(DisconnectReason),
     /// The reply did not arrive within the time limit of `Config::request_timeout` or
-    /// `Client::within`. A request that still waited for a connection is cancelled. A request that
+    /// `Client::with_timeout`. A request that still waited for a connection is cancelled. A request that
     /// was sent may still be applied.
     TimedOut,
     /// The connection is to a read-only server, which `Config::allow_read_only` permits. Such a
@@ -242,12 +242,12 @@ impl Error {
         match self.kind() {
             ErrorKind::Server(_) | ErrorKind::RolledBack { .. } => Fault::Server,
             ErrorKind::ConnectionLost(cause) | ErrorKind::NoSession(cause) => match cause {
-                LossCause::FrameTooLarge
-                | LossCause::Garbled(_)
-                | LossCause::NotZooKeeper(_)
-                | LossCause::UnknownXid(_)
-                | LossCause::OutOfOrder(_)
-                | LossCause::WrongSession => Fault::Peer,
+                DisconnectReason::FrameTooLarge
+                | DisconnectReason::ProtocolError(_)
+                | DisconnectReason::NotZooKeeper(_)
+                | DisconnectReason::UnknownXid(_)
+                | DisconnectReason::OutOfOrder(_)
+                | DisconnectReason::WrongSession => Fault::Peer,
                 _ => Fault::Network,
             },
             ErrorKind::TimedOut | ErrorKind::NotReadOnly => Fault::Network,
@@ -282,7 +282,7 @@ impl Error {
             // A session keeps its credentials until it ends, so this limit stays reached.
             ErrorKind::LimitReached(limit) if *limit != "CREDENTIALS_MAX" => RetryOn::SameSession,
             // Another attempt reaches the same peer, or presents the same credentials.
-            ErrorKind::NoSession(LossCause::NotZooKeeper(_))
+            ErrorKind::NoSession(DisconnectReason::NotZooKeeper(_))
             | ErrorKind::SessionEnded(SessionEnd::AuthFailed) => RetryOn::Never,
             ErrorKind::NoSession(_) | ErrorKind::SessionEnded(_) => RetryOn::NewSession,
             _ => RetryOn::Never,
@@ -322,7 +322,7 @@ impl fmt::Display for Error {
         match (&self.inner.context, self.kind()) {
             // The path error contains the path.
             (Some((operation, _)), ErrorKind::InvalidPath(_)) => write!(f, "{operation}: ")?,
-            (Some((operation, path)), _) => write!(f, "{operation} {}: ", Shown(path))?,
+            (Some((operation, path)), _) => write!(f, "{operation} {}: ", Abbreviated(path))?,
             (None, _) => {}
         }
         match self.kind() {
@@ -333,12 +333,12 @@ impl fmt::Display for Error {
                 }
             }
             ErrorKind::RolledBack { index, operation, path, code } => {
-                let path = Shown(path);
+                let path = Abbreviated(path);
                 write!(f, "operation [{index}], {operation} {path}: {code}; nothing was applied")?;
             }
             ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
             ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
-            ErrorKind::NoSession(LossCause::ClosedByServer) => f.write_str(
+            ErrorKind::NoSession(DisconnectReason::ClosedByServer) => f.write_str(
                 "no session: the server closed the connection before it gave one; \
                  is this its client port, without TLS?",
             )?,
@@ -360,7 +360,7 @@ impl fmt::Display for Error {
             ErrorKind::LimitReached(limit @ "WATCHES_MAX") => {
                 write!(f, "too many watches on one session ({limit})")?;
             }
-            ErrorKind::LimitReached(limit @ "CHORES_MAX") => {
+            ErrorKind::LimitReached(limit @ "CLEANUPS_MAX") => {
                 write!(
                     f,
                     "too many nodes still to be removed ({limit}); this one is, in its turn"
@@ -445,7 +445,7 @@ mod tests {
         let ended = |end| on(ErrorKind::SessionEnded(end));
         assert_eq!(ended(SessionEnd::Expired), RetryOn::NewSession);
         assert_eq!(ended(SessionEnd::AuthFailed), RetryOn::Never);
-        let refused = LossCause::Unreachable(std::io::ErrorKind::ConnectionRefused);
+        let refused = DisconnectReason::Unreachable(std::io::ErrorKind::ConnectionRefused);
         assert_eq!(on(ErrorKind::NoSession(refused)), RetryOn::NewSession);
     }
 
@@ -454,7 +454,7 @@ mod tests {
         let told = |limit| Error::not_applied(ErrorKind::LimitReached(limit)).to_string();
         assert!(told("WATCHES_MAX").starts_with("too many watches"));
         assert!(told("CREDENTIALS_MAX").starts_with("too many credentials"));
-        assert!(told("CHORES_MAX").contains("removed"));
+        assert!(told("CLEANUPS_MAX").contains("removed"));
         assert!(told("REQUESTS_MAX").ends_with("slow down"));
         let large = Error::not_applied(ErrorKind::AnswerTooLarge { len: 12, max: 10 });
         let text = "an answer of 12 bytes; this client takes at most 10 (frame_len_max)";

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use proto::{ErrorCode, Shown};
+use proto::{Abbreviated, ErrorCode};
 
-use crate::{Host, LossCause, SessionEnd};
+use crate::{DisconnectReason, Host, SessionEnd};
 
 /// Change in the life of a session. Events are sent in the order in which they happened.
 ///
@@ -48,7 +48,7 @@ pub enum SessionEvent {
         /// Id of the session.
         session_id: i64,
         /// Reason why the connection ended.
-        cause: LossCause,
+        cause: DisconnectReason,
     },
     /// The same session is connected again, with its nodes and its watches.
     Reconnected {
@@ -93,7 +93,7 @@ pub enum SessionEvent {
         /// accepts.
         code: ErrorCode,
     },
-    /// Nodes wait to be deleted, because [`CHORES_MAX`](crate::limits::CHORES_MAX) deletions, or
+    /// Nodes wait to be deleted, because [`CLEANUPS_MAX`](crate::limits::CLEANUPS_MAX) deletions, or
     /// [`QUEUED_BYTES_MAX`](crate::limits::QUEUED_BYTES_MAX) bytes of their paths, are pending. The
     /// session deletes them when earlier deletions complete.
     ///
@@ -175,7 +175,7 @@ impl fmt::Display for SessionEvent {
                 write!(f, "session {session_id:#x} ended: {}", SessionEnd::Detached)
             }
             Self::CleanUpFailed { path, code } => {
-                write!(f, "cannot remove {}: {code}", Shown(path))
+                write!(f, "cannot remove {}: {code}", Abbreviated(path))
             }
             Self::CleanUpBacklog { nodes } => {
                 write!(f, "{nodes} nodes wait to be deleted, behind the deletions that are pending")
@@ -188,7 +188,7 @@ impl fmt::Display for SessionEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LossCause;
+    use crate::DisconnectReason;
 
     #[test]
     fn events_print_names_and_hexadecimal_ids() {
@@ -203,7 +203,7 @@ mod tests {
             connected.to_string(),
             "session 0x1000000001 connected to zk1:2181, session timeout 6s"
         );
-        let cause = LossCause::Refused(ErrorCode::NO_AUTH);
+        let cause = DisconnectReason::Refused(ErrorCode::NO_AUTH);
         let suspended = SessionEvent::Suspended { session_id: 16, cause };
         assert_eq!(
             format!("{suspended:?}"),

@@ -8,7 +8,7 @@ use proto::{EventType, OpCode, WatcherType};
 
 use super::Failure;
 use super::watches::PendingWatch;
-use crate::{Host, LossCause, SessionEnd, SessionEvent};
+use crate::{DisconnectReason, Host, SessionEnd, SessionEvent};
 
 /// Handles that the driver passes in and the session returns, one for each reply and one for each
 /// watch. The driver uses oneshot senders, a test uses numbers.
@@ -118,7 +118,7 @@ pub enum Output<H: Handles> {
     /// attempt at each failed at once and
     /// [`Settings::refused_timeout`](super::Settings::refused_timeout) has passed. The value is the
     /// cause of the last failure. Attempts continue.
-    Refused(LossCause),
+    Refused(DisconnectReason),
     /// A change in the life of the session.
     Event(SessionEvent),
     /// The state of the lease changed.

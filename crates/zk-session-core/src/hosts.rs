@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::rng::Rng;
-use crate::LossCause;
+use crate::DisconnectReason;
 use crate::connect_string::Host;
-use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, BEHIND_SKIP};
+use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, HOST_COOLDOWN};
 use crate::planted::Planted;
 
 /// Servers in an order drawn once, and the back-off between attempts. The random order keeps a
@@ -93,7 +93,7 @@ impl Hosts {
 
     /// Records how the connection to the current server, or the attempt at it, ended. `has_served`
     /// is true if the connection was up for a while.
-    pub(super) fn lost(&mut self, was_up: bool, has_served: bool, cause: LossCause) {
+    pub(super) fn lost(&mut self, was_up: bool, has_served: bool, cause: DisconnectReason) {
         if has_served {
             self.failures = 0;
         }
@@ -102,17 +102,19 @@ impl Hosts {
         }
         let entry = &mut self.hosts[self.current];
         entry.refusal = match cause {
-            LossCause::NotZooKeeper(_) => Refusal::Foreign,
+            DisconnectReason::NotZooKeeper(_) => Refusal::Foreign,
             cause if cause.is_refusal() => Refusal::Unreachable,
             _ => Refusal::None,
         };
         match cause {
             // The server is not at fault, or was not tried yet.
-            LossCause::Rebalanced | LossCause::ProcessPaused(_) => {}
-            LossCause::ReadOnly if was_up => {}
+            DisconnectReason::Rebalanced | DisconnectReason::ProcessPaused(_) => {}
+            DisconnectReason::ReadOnly if was_up => {}
             // A server that hangs is likely to keep hanging, and each attempt at it takes a part of
             // the session's time.
-            LossCause::Silent | LossCause::Stalled => entry.is_doubtful = true,
+            DisconnectReason::IdleTimeout | DisconnectReason::RequestTimeout => {
+                entry.is_doubtful = true
+            }
             _ => entry.is_doubtful = !has_served,
         }
     }
@@ -179,7 +181,7 @@ impl Hosts {
     /// behind what the session has seen, does not serve yet, or has lost its quorum. Each of these
     /// takes a while to pass.
     pub(super) fn skip_current(&mut self, now: Instant) {
-        self.hosts[self.current].skip_until = Some(now + BEHIND_SKIP);
+        self.hosts[self.current].skip_until = Some(now + HOST_COOLDOWN);
     }
 
     /// Selects the next server, and returns the pause before the attempt.
@@ -334,7 +336,7 @@ mod tests {
         assert!(pauses.iter().all(|pause| *pause < BACKOFF_MAX));
         let mean = pauses[20..].iter().sum::<Duration>() / 180;
         assert!(mean > BACKOFF_MAX / 3, "{mean:?}: drawn over the whole step");
-        hosts.lost(true, true, LossCause::ClosedByServer);
+        hosts.lost(true, true, DisconnectReason::ClosedByServer);
         assert!(hosts.failed(now, &mut rng) < BACKOFF_STEP);
     }
 
@@ -353,8 +355,8 @@ mod tests {
                 *hosts.current() == behind
             })
         };
-        assert!(!came(now + BEHIND_SKIP - Duration::from_millis(1)));
-        assert!(came(now + BEHIND_SKIP));
+        assert!(!came(now + HOST_COOLDOWN - Duration::from_millis(1)));
+        assert!(came(now + HOST_COOLDOWN));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use proto::{ErrorCode, FrameError, OpCode, ReplyHeader, xid};
 use super::handles::{Owner, Sent};
 use super::link::Link;
 use super::{Handles, Identity, Output, Reply, Session};
-use crate::LossCause;
+use crate::DisconnectReason;
 use crate::error::{ErrorKind, Outcome};
 use crate::limits::HANDSHAKE_LEN_MAX;
 use crate::planted::Planted;
@@ -46,7 +46,7 @@ impl<H: Handles> Session<H> {
                 }
             };
             if let Err(cause) = result {
-                if matches!(cause, LossCause::OutOfOrder(_)) {
+                if matches!(cause, DisconnectReason::OutOfOrder(_)) {
                     self.see_rest(buffer);
                 }
                 self.drop_link(now, cause);
@@ -67,19 +67,19 @@ impl<H: Handles> Session<H> {
     }
 
     /// Returns the cause for an invalid frame length: the peer may not be a ZooKeeper server.
-    fn unfit_frame(&self, buffer: &[u8]) -> LossCause {
+    fn unfit_frame(&self, buffer: &[u8]) -> DisconnectReason {
         let is_first = matches!(self.link, Link::Handshaking { .. });
         let protocol = PeerProtocol::of(buffer).filter(|_| is_first);
-        protocol.map_or(LossCause::FrameTooLarge, LossCause::NotZooKeeper)
+        protocol.map_or(DisconnectReason::FrameTooLarge, DisconnectReason::NotZooKeeper)
     }
 
-    fn frame(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
+    fn frame(&mut self, now: Instant, frame: &Bytes) -> Result<(), DisconnectReason> {
         self.counters.frames_received += 1;
         self.counters.bytes_received += u64::try_from(4 + frame.len()).unwrap_or(u64::MAX);
         if matches!(self.link, Link::Handshaking { .. }) {
             return self.handshake(now, frame);
         }
-        let (header, body) = ReplyHeader::split(frame).map_err(LossCause::Garbled)?;
+        let (header, body) = ReplyHeader::split(frame).map_err(DisconnectReason::ProtocolError)?;
         match header.xid {
             xid::NOTIFICATION => {
                 if Planted::ZxidFromNotifications.is_on() {
@@ -102,16 +102,16 @@ impl<H: Handles> Session<H> {
             }
             xid => {
                 let was_oldest = self.inflight.is_oldest(xid);
-                let is_in_turn = header.err.is_ok() || is_quorums_word(header.err);
+                let is_in_turn = header.err.is_ok() || is_quorum_reply(header.err);
                 if !was_oldest && is_in_turn && self.has_overtaken(xid) {
                     self.has_seen(header.zxid);
-                    return Err(LossCause::OutOfOrder(xid));
+                    return Err(DisconnectReason::OutOfOrder(xid));
                 }
                 let is_arming = |sent: &Sent<H>| matches!(sent.owner, Owner::Rearm);
                 if was_oldest || !self.inflight.before(xid).any(is_arming) {
                     self.identity.last_zxid = header.zxid.max(self.identity.last_zxid);
                 }
-                let sent = self.answered_by(xid).ok_or(LossCause::UnknownXid(xid))?;
+                let sent = self.answered_by(xid).ok_or(DisconnectReason::UnknownXid(xid))?;
                 self.pulse.answered(now, sent.at, was_oldest);
                 self.pauses.heard();
                 self.reply(now, sent, &header, body)
@@ -191,7 +191,7 @@ impl<H: Handles> Session<H> {
         sent: Sent<H>,
         header: &ReplyHeader,
         body: Bytes,
-    ) -> Result<(), LossCause> {
+    ) -> Result<(), DisconnectReason> {
         // Only ordinary replies advance the zxid. A notification may carry that of a transaction of
         // which more events follow, and a rejection carries -1.
         self.has_seen(header.zxid);
@@ -217,7 +217,9 @@ impl<H: Handles> Session<H> {
             }
             Owner::Chore(number) => self.chore_answered(now, number, header.err, reply),
             // Watches that could not be re-registered would never fire.
-            Owner::Rearm if !header.err.is_ok() => return Err(LossCause::Refused(header.err)),
+            Owner::Rearm if !header.err.is_ok() => {
+                return Err(DisconnectReason::Refused(header.err));
+            }
             Owner::Removal(path, kind) => self.removal_answered(now, &path, kind, header.err),
             Owner::Heartbeat => {
                 self.counters.heartbeat_round_trip = Some(now.saturating_duration_since(sent.at));
@@ -235,10 +237,10 @@ impl<H: Handles> Session<H> {
         if matches!(sent.owner, Owner::Credential(_)) {
             return;
         }
-        if header.err.is_ok() || is_quorums_word(header.err) {
+        if header.err.is_ok() || is_quorum_reply(header.err) {
             self.lease.touch_answered(sent.at, now);
         }
-        if sent.op.is_write() && header.zxid > 0 && is_quorums_word(header.err) {
+        if sent.op.is_write() && header.zxid > 0 && is_quorum_reply(header.err) {
             self.lease.quorum_agreed(sent.at, now);
         } else if sent.op == OpCode::Sync && header.err.is_ok() {
             self.lease.leader_answered(sent.at, now);
@@ -264,7 +266,7 @@ pub(super) fn answer(code: ErrorCode, reply: Reply) -> Result<Reply, super::Fail
 /// Returns true for replies to a write that only a leader can send. A leader lets its followers
 /// agree to a rejection as to a success. A follower may reject a write by itself, for its load, its
 /// mode or its view of an ACL.
-fn is_quorums_word(code: ErrorCode) -> bool {
+fn is_quorum_reply(code: ErrorCode) -> bool {
     [
         ErrorCode::OK,
         ErrorCode::NO_NODE,

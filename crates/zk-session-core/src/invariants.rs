@@ -2,7 +2,7 @@
 
 use super::link::Link;
 use super::{Handles, Session};
-use crate::limits::{CHORES_MAX, CREDENTIALS_MAX, REQUESTS_MAX};
+use crate::limits::{CLEANUPS_MAX, CREDENTIALS_MAX, REQUESTS_MAX};
 
 impl<H: Handles> Session<H> {
     /// Checks the whole state, after the outputs were drained.
@@ -21,13 +21,13 @@ impl<H: Handles> Session<H> {
             }
         }
         assert!(self.queue.len() <= REQUESTS_MAX);
-        assert!(self.chores.len() <= CHORES_MAX);
+        assert!(self.chores.len() <= CLEANUPS_MAX);
         let is_busy = self.chores.len() > 0;
         assert!(self.chores.backlog() == 0 || is_busy, "nothing waits in line for nothing");
         assert!(self.credentials.len() <= CREDENTIALS_MAX);
         assert_eq!(
             self.next_deadline().is_none(),
-            self.ended().is_some(),
+            self.end_reason().is_some(),
             "a deadline till the end"
         );
         self.check_lease_is_covered();
@@ -53,7 +53,7 @@ impl<H: Handles> Session<H> {
             return;
         };
         assert!(until <= proven + self.identity.timeout, "a lease beyond the timeout");
-        if self.ended().is_some() || self.closing.is_some() {
+        if self.end_reason().is_some() || self.closing.is_some() {
             assert_eq!(self.lease(proven), None, "no lease is valid once the end has begun");
         }
     }

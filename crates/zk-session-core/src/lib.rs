@@ -61,6 +61,7 @@ mod closing;
 mod connect_string;
 mod credentials;
 mod deadlines;
+mod disconnect_reason;
 mod end;
 mod error;
 mod event;
@@ -72,7 +73,6 @@ mod invariants;
 mod lease;
 mod lease_assumptions;
 mod link;
-mod loss_cause;
 mod outbound;
 mod pauses;
 mod planted;
@@ -93,6 +93,7 @@ use bytes::Bytes;
 
 pub use self::connect_string::{ConnectString, Host};
 pub use self::deadlines::{Forgotten, Ticket};
+pub use self::disconnect_reason::{DisconnectReason, PeerProtocol};
 pub use self::error::{
     Error, ErrorKind, Fault, NotRunning, Outcome, PASSING_CODES, RetryOn, SessionEnd,
 };
@@ -101,7 +102,6 @@ pub use self::handles::{
     Handle, Handles, Notice, Output, Reply, Standing, Waiter, WatchKind, WatchedEvent,
 };
 pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
-pub use self::loss_cause::{LossCause, PeerProtocol};
 #[cfg(zk_planted)]
 pub use self::planted::Planted;
 pub use self::session_credentials::SessionCredentials;
@@ -155,7 +155,7 @@ pub struct Session<H: Handles> {
     lapsed_in: Option<Duration>,
     /// Time at which the connection is dropped to move to another server.
     move_at: Option<Instant>,
-    last_loss: Option<LossCause>,
+    last_disconnect: Option<DisconnectReason>,
     /// Search for a read-write server, set while the connection is to a read-only server.
     search: Option<Search>,
     counters: Counters,
@@ -223,7 +223,7 @@ impl<H: Handles> Session<H> {
             pauses: Pauses::new(now),
             lapsed_in: None,
             move_at: None,
-            last_loss: None,
+            last_disconnect: None,
             search: None,
             counters: Counters::default(),
             outputs: VecDeque::new(),
@@ -280,7 +280,7 @@ impl<H: Handles> Session<H> {
 
     /// Returns how the session ended, if it did.
     #[must_use]
-    pub fn ended(&self) -> Option<SessionEnd> {
+    pub fn end_reason(&self) -> Option<SessionEnd> {
         match self.link {
             Link::Ended(end) => Some(end),
             _ => None,
@@ -301,18 +301,18 @@ impl<H: Handles> Session<H> {
     /// Returns why the last connection or attempt failed. Returns `None` while connected, and
     /// before the first failure.
     #[must_use]
-    pub fn last_loss(&self) -> Option<LossCause> {
-        self.last_loss
+    pub fn last_disconnect(&self) -> Option<DisconnectReason> {
+        self.last_disconnect
     }
 
     /// Generates a random id for a protected node, in Curator's format.
-    pub fn draw_uuid(&mut self) -> String {
+    pub fn random_uuid(&mut self) -> String {
         self.rng.uuid()
     }
 
     /// Returns a random number below `bound`, or 0 if `bound` is 0. Callers use it to stay out of
     /// step with other clients.
-    pub fn draw_below(&mut self, bound: u64) -> u64 {
+    pub fn random_below(&mut self, bound: u64) -> u64 {
         self.rng.below(bound)
     }
 
@@ -345,7 +345,7 @@ impl<H: Handles> Session<H> {
     pub fn lease(&self, now: Instant) -> Option<(u64, Instant)> {
         // Once closeSession is sent, the server may delete the nodes at any moment, however late
         // its reply arrives.
-        let is_over = self.ended().is_some() || self.closing.is_some();
+        let is_over = self.end_reason().is_some() || self.closing.is_some();
         if is_over || !self.lease.is_valid(now) {
             return None;
         }
@@ -382,7 +382,7 @@ impl<H: Handles> Session<H> {
     /// Returns the state on which the validity of a guard depends.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        let (closing, ended) = (self.closing_as(), self.ended());
+        let (closing, ended) = (self.closing_as(), self.end_reason());
         Standing { term: self.lease.term(), closing, ended, paused: self.lapsed_in }
     }
 

@@ -30,7 +30,7 @@ pub const REMOVALS_AT_ONCE: usize = 1_000;
 /// Maximum number of pending clean-up tasks: one for every possible request. Further tasks wait in
 /// a backlog, and no caller receives their replies; see
 /// [`SessionEvent::CleanUpBacklog`](crate::SessionEvent::CleanUpBacklog).
-pub const CHORES_MAX: usize = REQUESTS_MAX;
+pub const CLEANUPS_MAX: usize = REQUESTS_MAX;
 
 /// Maximum size of the backlog of clean-up tasks in bytes of memory: about 500,000 lock nodes. A
 /// session that exceeds it is closed, which deletes its ephemeral nodes. If the session stayed
@@ -47,7 +47,7 @@ pub const REARM_CHUNK_BYTES: usize = 128 * 1024;
 /// Bytes of requests that are handed to the connection at a time, plus one request. Pings and
 /// heartbeats overtake all requests behind them. On a line so slow that these bytes take a second,
 /// a ping is sent a second late.
-pub const HANDED_OVER_BYTES: usize = 128 * 1024;
+pub const WRITE_CHUNK_BYTES: usize = 128 * 1024;
 
 /// Bytes of unanswered requests that are on their way to the server or wait there, plus one
 /// request. More are sent when the oldest are answered. Requests that begin a connection do not
@@ -55,7 +55,7 @@ pub const HANDED_OVER_BYTES: usize = 128 * 1024;
 ///
 /// A socket buffers megabytes. On a line, or at a server, that accepts 200 kB/s, a lease of 4.5 s
 /// was lost behind them although the ensemble was healthy.
-pub const UNANSWERED_BYTES: usize = 256 * 1024;
+pub const INFLIGHT_BYTES_MAX: usize = 256 * 1024;
 
 /// Minimum time that one server gets to accept a connection, and again to answer the handshake.
 /// Java divides the session timeout by the number of hosts. With nine hosts that leaves no time for
@@ -82,7 +82,7 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// Time for which a server is skipped that accepted the connection but not the session, because it
 /// is behind what the session has seen, or not serving. It is long enough for the server to catch
 /// up, and short against any lease.
-pub const BEHIND_SKIP: Duration = Duration::from_secs(1);
+pub const HOST_COOLDOWN: Duration = Duration::from_secs(1);
 
 /// First pause of the search for a read-write server, while connected to a read-only one. The pause
 /// doubles, as in the Java client.
@@ -102,7 +102,7 @@ pub const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum session timeout that counts when the session decides whether a server is alive. A server
 /// may grant a timeout of weeks, and pings are sent every [ten seconds](PING_INTERVAL_MAX).
-pub const PATIENCE_MAX: Duration = Duration::from_secs(60);
+pub const IDLE_LIMIT_MAX: Duration = Duration::from_secs(60);
 
 /// Delay from which a late turn of the driver counts as a pause of the process. A runtime under
 /// load is late by hundredths of a second, and no lease outlives many times this delay.

@@ -9,7 +9,7 @@ use super::handles::{Owner, Sent};
 use super::hosts::{Hosts, Rebalance};
 use super::read_only::Search;
 use super::{Failure, Handles, Output, Password, Session};
-use crate::LossCause;
+use crate::DisconnectReason;
 use crate::error::{ErrorKind, Outcome};
 use crate::limits::{BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
 use crate::planted::Planted;
@@ -57,7 +57,7 @@ impl<H: Handles> Session<H> {
     }
 
     /// Reports that the connection ended, or could not be opened.
-    pub fn handle_disconnected(&mut self, now: Instant, cause: LossCause) {
+    pub fn handle_disconnected(&mut self, now: Instant, cause: DisconnectReason) {
         self.check_lease(now);
         if !matches!(self.link, Link::Waiting { .. } | Link::Ended(_)) {
             self.lost(now, cause);
@@ -69,7 +69,7 @@ impl<H: Handles> Session<H> {
     /// do with any lost connection.
     pub fn update_servers(&mut self, now: Instant, hosts: Vec<Host>) {
         self.check_lease(now);
-        if hosts.is_empty() || self.ended().is_some() {
+        if hosts.is_empty() || self.end_reason().is_some() {
             return;
         }
         let serving = self.hosts.serving().clone();
@@ -87,18 +87,18 @@ impl<H: Handles> Session<H> {
                 }
                 // This server has received no request yet, and its answer is not one of the next
                 // server.
-                _ => self.drop_link(now, LossCause::Rebalanced),
+                _ => self.drop_link(now, DisconnectReason::Rebalanced),
             }
         }
     }
 
     /// Drops the connection from the client's side.
-    pub(super) fn drop_link(&mut self, now: Instant, cause: LossCause) {
+    pub(super) fn drop_link(&mut self, now: Instant, cause: DisconnectReason) {
         self.outputs.push_back(Output::Disconnect);
         self.lost(now, cause);
     }
 
-    fn lost(&mut self, now: Instant, cause: LossCause) {
+    fn lost(&mut self, now: Instant, cause: DisconnectReason) {
         let was_up = self.is_connected();
         let cause = self.explained(cause);
         let resuming =
@@ -116,11 +116,11 @@ impl<H: Handles> Session<H> {
         self.pulse.link_lost();
         self.close_is_unsaid();
         self.search = None;
-        self.last_loss = Some(cause);
+        self.last_disconnect = Some(cause);
         let pause = match cause {
-            LossCause::Rebalanced => Hosts::pause_to_move(&mut self.rng),
+            DisconnectReason::Rebalanced => Hosts::pause_to_move(&mut self.rng),
             // A read-write server was found. The refusal of a read-only server precedes `Link::Up`.
-            LossCause::ReadOnly if was_up => Hosts::pause_to_move(&mut self.rng),
+            DisconnectReason::ReadOnly if was_up => Hosts::pause_to_move(&mut self.rng),
             _ => {
                 if matches!(self.link, Link::Handshaking { .. }) {
                     self.hosts.skip_current(now);
@@ -144,13 +144,16 @@ impl<H: Handles> Session<H> {
     /// Returns why a server closes the connection during the handshake of a first session and sends
     /// nothing. It may not serve yet, or its port may be for TLS: Netty closes a plaintext
     /// connection like that. So the server is probed for TLS, once.
-    fn explained(&mut self, cause: LossCause) -> LossCause {
+    fn explained(&mut self, cause: DisconnectReason) -> DisconnectReason {
         let is_greeting = matches!(self.link, Link::Handshaking { .. });
-        if cause != LossCause::ClosedByServer || !is_greeting || self.identity.session_id != 0 {
+        if cause != DisconnectReason::ClosedByServer
+            || !is_greeting
+            || self.identity.session_id != 0
+        {
             return cause;
         }
         if self.hosts.speaks_tls() {
-            return LossCause::NotZooKeeper(PeerProtocol::Tls);
+            return DisconnectReason::NotZooKeeper(PeerProtocol::Tls);
         }
         if let Some(host) = self.hosts.is_to_be_asked_for_tls() {
             self.outputs.push_back(Output::ProbeTls(host));
@@ -160,16 +163,16 @@ impl<H: Handles> Session<H> {
 
     /// Reports whether the port of a server is for TLS only, as requested by [`Output::ProbeTls`].
     pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, speaks_tls: bool) {
-        let is_news = speaks_tls && self.ended().is_none() && !self.is_established();
+        let is_news = speaks_tls && self.end_reason().is_none() && !self.is_established();
         if is_news && self.hosts.set_speaks_tls(host) {
-            let cause = LossCause::NotZooKeeper(PeerProtocol::Tls);
-            self.last_loss = Some(cause);
+            let cause = DisconnectReason::NotZooKeeper(PeerProtocol::Tls);
+            self.last_disconnect = Some(cause);
             self.tell_refusal(now, cause);
         }
     }
 
     /// Reports with [`Output::Refused`] that no server accepts a first session.
-    fn tell_refusal(&mut self, next_attempt: Instant, cause: LossCause) {
+    fn tell_refusal(&mut self, next_attempt: Instant, cause: DisconnectReason) {
         if !self.is_established() && self.is_refused(next_attempt) {
             self.outputs.push_back(Output::Refused(cause));
         }
@@ -214,8 +217,12 @@ impl<H: Handles> Session<H> {
     }
 
     /// Handles the first frame of a connection.
-    pub(super) fn handshake(&mut self, now: Instant, frame: &Bytes) -> Result<(), LossCause> {
-        match ConnectReply::parse(frame).map_err(LossCause::Garbled)? {
+    pub(super) fn handshake(
+        &mut self,
+        now: Instant,
+        frame: &Bytes,
+    ) -> Result<(), DisconnectReason> {
+        match ConnectReply::parse(frame).map_err(DisconnectReason::ProtocolError)? {
             ConnectReply::Accepted(response) => self.accepted(now, response),
             ConnectReply::Rejected if self.identity.session_id != 0 => {
                 // If the session is closing, the server has closed it. Only the reply to
@@ -224,18 +231,22 @@ impl<H: Handles> Session<H> {
                 Ok(())
             }
             // A session that does not exist yet cannot have expired.
-            ConnectReply::Rejected => Err(LossCause::Refused(ErrorCode::SESSION_EXPIRED)),
-            ConnectReply::Refused(code) => Err(LossCause::Refused(code)),
+            ConnectReply::Rejected => Err(DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED)),
+            ConnectReply::Refused(code) => Err(DisconnectReason::Refused(code)),
         }
     }
 
-    fn accepted(&mut self, now: Instant, response: ConnectResponse) -> Result<(), LossCause> {
+    fn accepted(
+        &mut self,
+        now: Instant,
+        response: ConnectResponse,
+    ) -> Result<(), DisconnectReason> {
         let known = self.identity.session_id;
         let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
         if response.read_only == Some(true) {
             // A read-only server cannot have this session, if there is one, despite its answer.
             if known != 0 || !self.settings.allow_read_only {
-                return Err(LossCause::ReadOnly);
+                return Err(DisconnectReason::ReadOnly);
             }
             self.identity.timeout = timeout;
             self.search = Some(Search::new(now));
@@ -248,7 +259,7 @@ impl<H: Handles> Session<H> {
             return Ok(());
         }
         if response.session_id == 0 || (known != 0 && response.session_id != known) {
-            return Err(LossCause::WrongSession);
+            return Err(DisconnectReason::WrongSession);
         }
         self.identity.session_id = response.session_id;
         // A copy, because the frame keeps the whole buffer it arrived in, for sixteen bytes.
@@ -267,7 +278,7 @@ impl<H: Handles> Session<H> {
     fn up(&mut self, now: Instant, event: SessionEvent) {
         self.pulse.link_up(now);
         self.pauses.heard();
-        self.last_loss = None;
+        self.last_disconnect = None;
         self.hosts.connected(&mut self.rng);
         self.link = Link::Up;
         self.event(event);

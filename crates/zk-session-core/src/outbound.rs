@@ -8,15 +8,15 @@ use proto::OpCode;
 
 use super::deadlines::{Due, Ticket};
 use super::handles::{Handle, Handles, WatchOf};
-use crate::limits::{HANDED_OVER_BYTES, UNANSWERED_BYTES};
+use crate::limits::{INFLIGHT_BYTES_MAX, WRITE_CHUNK_BYTES};
 
 /// Bytes of the current connection that the driver has not taken yet, and the position of its
 /// socket. A request of which not one byte was written was certainly not applied.
 ///
 /// Pings and heartbeats overtake everything that waits here. No lease, and no session, may be lost
 /// behind megabytes of the client's own requests. So the driver receives [a
-/// part](HANDED_OVER_BYTES) at a time, and overtaking frames go in front of the next part. The
-/// [bytes on their way](UNANSWERED_BYTES) are limited, because a socket, the network and the server
+/// part](WRITE_CHUNK_BYTES) at a time, and overtaking frames go in front of the next part. The
+/// [bytes on their way](INFLIGHT_BYTES_MAX) are limited, because a socket, the network and the server
 /// buffer megabytes that nothing can overtake.
 ///
 /// Positions do not count the bytes of overtaking frames.
@@ -111,8 +111,8 @@ impl Outbound {
         let handed = self.encoded - wide(self.buffer.len());
         let under_way = unanswered.map_or(0, |offset| handed.saturating_sub(offset));
         let under_way = usize::try_from(under_way).unwrap_or(usize::MAX);
-        let room = UNANSWERED_BYTES.saturating_sub(under_way);
-        let at_once = HANDED_OVER_BYTES.min(room);
+        let room = INFLIGHT_BYTES_MAX.saturating_sub(under_way);
+        let at_once = WRITE_CHUNK_BYTES.min(room);
         if self.urgent.is_empty() && into.is_empty() && self.buffer.len() <= at_once {
             std::mem::swap(&mut self.buffer, into);
             return false;
@@ -138,7 +138,7 @@ impl Outbound {
     fn hand_over(&mut self, up_to: usize, room: usize, into: &mut BytesMut) -> usize {
         let mut len = 0;
         let up_to = up_to.min(self.buffer.len()).min(room);
-        while len < up_to && into.len() + len < HANDED_OVER_BYTES {
+        while len < up_to && into.len() + len < WRITE_CHUNK_BYTES {
             let prefix = self.buffer[len..].first_chunk().map_or(0, |it| u32::from_be_bytes(*it));
             len = len.saturating_add(4).saturating_add(usize::try_from(prefix).unwrap_or(0));
         }
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn urgent_frame_overtakes_waiting_frames_that_are_not_held() {
         let (mut out, mut into) = (Outbound::new(), BytesMut::new());
-        let long = HANDED_OVER_BYTES / 2 + 1;
+        let long = WRITE_CHUNK_BYTES / 2 + 1;
         for name in *b"abcd" {
             append(&mut out, name, long);
         }
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn written_requests_are_detected_behind_overtaking_frames() {
         let (mut out, mut into) = (Outbound::new(), BytesMut::new());
-        let long = HANDED_OVER_BYTES;
+        let long = WRITE_CHUNK_BYTES;
         let offsets = [append(&mut out, b'a', long), append(&mut out, b'b', 10)];
         out.take(None, &mut into);
         overtake(&mut out, b'!');

@@ -12,8 +12,8 @@
 use std::time::{Duration, Instant};
 
 use super::{Handles, Output, Session};
+use crate::DisconnectReason;
 use crate::Host;
-use crate::LossCause;
 use crate::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN, PROBE_TIMEOUT};
 
 /// Search for a read-write server, while the connection is to a read-only one.
@@ -48,7 +48,7 @@ impl<H: Handles> Session<H> {
         }
         search.due = now + search.pause;
         if is_read_write && self.hosts.prefer(host) {
-            self.drop_link(now, LossCause::ReadOnly);
+            self.drop_link(now, DisconnectReason::ReadOnly);
         }
     }
 

@@ -194,7 +194,7 @@ impl<H: Handles> Session<H> {
             self.send_rearming(now);
         }
         self.send_all_chores(now);
-        self.say_close(now);
+        self.send_close(now);
     }
 
     /// Requests the agreement of a quorum, which renews the lease, on behalf of a caller. The

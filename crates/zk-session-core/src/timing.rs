@@ -8,9 +8,9 @@ use proto::{OpCode, Ping, xid};
 use super::lease::LeaseRequest;
 use super::link::Link;
 use super::{Handles, Output, Session};
-use crate::LossCause;
+use crate::DisconnectReason;
 use crate::SessionEnd;
-use crate::limits::{PATIENCE_MAX, PING_INTERVAL_MAX, PINGS_MAX};
+use crate::limits::{IDLE_LIMIT_MAX, PING_INTERVAL_MAX, PINGS_MAX};
 use crate::planted::Planted;
 
 /// Times at which something was last sent and received.
@@ -155,7 +155,7 @@ impl<H: Handles> Session<H> {
                     self.chores.retry_at(),
                     self.unwatch_at,
                     self.stall_due(),
-                    self.neglect_due(),
+                    self.ack_timeout_due(),
                     self.probe_due(),
                 ];
                 up.into_iter().flatten().fold(self.silence_due(), Instant::min)
@@ -183,8 +183,8 @@ impl<H: Handles> Session<H> {
             self.end(self.closing_as().unwrap_or(SessionEnd::ExpiredLocally { paused }));
         }
         self.expire_requests(now);
-        if self.ended().is_none() && self.move_at.take_if(|at| *at <= now).is_some() {
-            self.drop_link(now, LossCause::Rebalanced);
+        if self.end_reason().is_none() && self.move_at.take_if(|at| *at <= now).is_some() {
+            self.drop_link(now, DisconnectReason::Rebalanced);
         }
         match self.link {
             Link::Waiting { until } if until <= now => {
@@ -193,18 +193,18 @@ impl<H: Handles> Session<H> {
                 self.outputs.push_back(Output::Connect(host));
             }
             Link::Connecting { deadline } | Link::Handshaking { deadline } if deadline <= now => {
-                self.drop_link(now, self.in_time_or(LossCause::Silent));
+                self.drop_link(now, self.in_time_or(DisconnectReason::IdleTimeout));
             }
             Link::Up if self.is_silent(now) => {
-                self.drop_link(now, self.in_time_or(LossCause::Silent));
+                self.drop_link(now, self.in_time_or(DisconnectReason::IdleTimeout));
             }
             Link::Up
-                if [self.stall_due(), self.neglect_due()]
+                if [self.stall_due(), self.ack_timeout_due()]
                     .into_iter()
                     .flatten()
                     .any(|due| due <= now) =>
             {
-                self.drop_link(now, self.in_time_or(LossCause::Stalled));
+                self.drop_link(now, self.in_time_or(DisconnectReason::RequestTimeout));
             }
             Link::Up => self.keep_alive(now),
             _ => {}
@@ -213,13 +213,13 @@ impl<H: Handles> Session<H> {
 
     /// Returns the cause for which the connection is closed: the given one, unless this turn is
     /// late.
-    fn in_time_or(&self, cause: LossCause) -> LossCause {
-        self.pauses.this_turn().map_or(cause, LossCause::ProcessPaused)
+    fn in_time_or(&self, cause: DisconnectReason) -> DisconnectReason {
+        self.pauses.this_turn().map_or(cause, DisconnectReason::ProcessPaused)
     }
 
     fn keep_alive(&mut self, now: Instant) {
         if self.close_due().is_some_and(|due| due <= now) {
-            self.say_close(now);
+            self.send_close(now);
         }
         let request = self.lease_request_due().filter(|(due, _)| *due <= now);
         // The commit of a request to the leader may be slow. The ping in front of it shows whether
@@ -283,7 +283,7 @@ impl<H: Handles> Session<H> {
     /// Returns the part of the session timeout that counts while the session waits for a server. A
     /// server may grant a timeout of days, and callers must not wait that long.
     fn patience(&self) -> Duration {
-        self.identity.timeout.min(PATIENCE_MAX)
+        self.identity.timeout.min(IDLE_LIMIT_MAX)
     }
 
     /// Returns when the connection is dropped because the server is silent: after two thirds of the
@@ -356,7 +356,7 @@ impl<H: Handles> Session<H> {
     /// Returns when the connection is dropped because the server has acknowledged nothing for two
     /// thirds of the timeout, not even a ping. Events do not count, but a part of a reply does. A
     /// third is left to find another server, or this one again, before the session is over.
-    fn neglect_due(&self) -> Option<Instant> {
+    fn ack_timeout_due(&self) -> Option<Instant> {
         let asked = self.inflight.oldest().map(|oldest| oldest.at);
         let asked = asked.into_iter().chain(self.pulse.unanswered_ping()).min()?;
         let since = self.pulse.acked.max(self.pulse.part).max(Some(asked))?;

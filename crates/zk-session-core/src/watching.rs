@@ -14,7 +14,7 @@ use super::deadlines::Ticket;
 use super::handles::{Owner, Waiter, WatchOf};
 use super::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
 use super::{Failure, Handles, Notice, Output, Session, WatchKind, WatchedEvent};
-use crate::LossCause;
+use crate::DisconnectReason;
 use crate::limits::{REMOVAL_DELAY, REMOVALS_AT_ONCE};
 use crate::planted::Planted;
 
@@ -54,8 +54,8 @@ impl<H: Handles> Session<H> {
         now: Instant,
         zxid: i64,
         body: &Bytes,
-    ) -> Result<(), LossCause> {
-        let event = WatcherEvent::from_frame(body).map_err(LossCause::Garbled)?;
+    ) -> Result<(), DisconnectReason> {
+        let event = WatcherEvent::from_frame(body).map_err(DisconnectReason::ProtocolError)?;
         let WatcherEvent { event_type, path, .. } = event;
         let fired = self.watches.fire(event_type, &path);
         self.tell(fired, &WatchedEvent { event_type, path: path.clone() });

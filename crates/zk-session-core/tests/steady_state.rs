@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use proto::{
-    ConnectResponse, Create2, CreateMode, Delete, Exists, GetChildren2, OPEN_ACL, ReplyHeader,
-    Request, SetData, Stat, encode_record, encode_reply,
+    ConnectResponse, Create2, CreateMode, Delete, Exists, GetChildren2, OPEN_ACL_UNSAFE,
+    ReplyHeader, Request, SetData, Stat, encode_record, encode_reply,
 };
 use zk_session_core::Host;
 use zk_session_core::{Handle, Handles, Session, Settings};
@@ -48,7 +48,7 @@ fn ask_all(session: &mut Session<Nobody>, now: Instant, wire: &mut BytesMut) {
     let create = Create2 {
         path: "/locks/_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-".into(),
         data: Some(b"10.0.0.1"[..].into()),
-        acl: OPEN_ACL.into(),
+        acl: OPEN_ACL_UNSAFE.into(),
         mode: CreateMode::EphemeralSequential,
     };
     ask(session, now, &create);

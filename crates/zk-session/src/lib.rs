@@ -9,7 +9,7 @@
 //! * The crate `zk-session-core` is the session itself, as a state machine without IO and without a
 //!   clock. The driver behind [`Client`] runs it on tokio; tests run it on virtual time.
 //!
-//! Other clients do not have the **lease** ([`LeaseClaim`]): the time until which no leader can
+//! Other clients do not have the **lease** ([`SessionLease`]): the time until which no leader can
 //! have removed the session's ephemeral nodes. An open connection does not prove that the nodes
 //! exist, and the absence of an event does not prove it either. [`LeaseAssumptions`] lists the
 //! assumptions behind the lease.
@@ -42,22 +42,22 @@ mod client;
 mod driver;
 
 pub use client::{
-    Batch, Belief, Children, Client, Config, Created, EnsembleConfig, LeaseClaim, LeaseLoss,
-    Member, Multi, MultiOutcome, MultiRead, NewNode, NodeAcl, NodeData, Parents, Pending,
-    PendingStream, PendingWatch, ReadOutcome, Retry, RetryPolicy, SessionChange, SessionChanges,
-    SessionEvents, SessionManager, Watch, WatchNews, WatchStream, WatchedEvent,
+    Batch, Children, Client, Config, CreateBuilder, Created, EnsembleConfig, LeaseLoss, LeaseTerm,
+    Member, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData, ParentMode, Pending, PendingStream,
+    PendingWatch, ReadOutcome, Retry, RetryPolicy, SessionChange, SessionChanges, SessionEvents,
+    SessionLease, SessionManager, Watch, WatchNews, WatchStream, WatchedEvent,
 };
 pub use driver::{Connector, DedicatedThread, Tcp};
 #[doc(inline)]
 pub use zk_session_core::{
-    ConnectString, Error, ErrorKind, Fault, Host, LeaseAssumptions, LeaseImpossible, LeaseStats,
-    LeaseTimes, LossCause, Outcome, PeerProtocol, RetryOn, SessionCredentials, SessionEnd,
-    SessionEvent, Stats,
+    ConnectString, DisconnectReason, Error, ErrorKind, Fault, Host, LeaseAssumptions,
+    LeaseImpossible, LeaseStats, LeaseTimes, Outcome, PeerProtocol, RetryOn, SessionCredentials,
+    SessionEnd, SessionEvent, Stats,
 };
 
 // Types of the protocol that appear in the client's operations.
 pub use proto::{
-    Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType, Key, KeyRule,
-    OPEN_ACL, PathError, PathErrorKind, Perms, Rank, Shown, SortedChildren, Stat, is_lock_name,
-    validate_path,
+    Abbreviated, Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType,
+    OPEN_ACL_UNSAFE, PathError, PathErrorKind, Perms, Rank, SequenceKey, SequenceOrder,
+    SortedChildren, Stat, is_lock_name, validate_path,
 };

@@ -22,7 +22,7 @@ pub const RETRY_PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Head start of one address of a server over the next address. RFC 8305 recommends 250 ms. Even
 /// the shortest attempt then tries several addresses.
-pub const ADDRESS_HEAD_START: Duration = Duration::from_millis(250);
+pub const HAPPY_EYEBALLS_DELAY: Duration = Duration::from_millis(250);
 
 /// Addresses of one host name that one attempt tries. The choice is random.
 pub const ADDRESSES_MAX: usize = 8;

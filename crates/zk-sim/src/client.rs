@@ -37,7 +37,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
         };
         let takes_read_only = !world.plan.locks && rng.chance(world.plan.session.read_only);
         let config = config.allow_read_only(takes_read_only);
-        let (client, driver) = config.session_timeout(plan.asked).seed(seed).open_undriven(network);
+        let (client, driver) = config.session_timeout(plan.asked).seed(seed).into_parts(network);
         let process = Process::new(rng.fork(), world.plan.jitter);
         world.oracle().reborn(slot);
         let driver = process.spawn(driver);

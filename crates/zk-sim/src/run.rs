@@ -151,7 +151,7 @@ async fn exam(
     client: Client,
     (time, is_keeper): (Duration, bool),
 ) {
-    if client.ended().is_some() {
+    if client.end_reason().is_some() {
         return;
     }
     let patience = world.plan.patience();

@@ -7,8 +7,8 @@ use std::error::Error;
 use bytes::BytesMut;
 use proto::{
     ConnectRequest, Create2, CreateMode, CreateReply, DataReply, Decode, Exists,
-    FRAME_LEN_MAX_CLIENT, GetData, OPEN_ACL, ReplyHeader, Stat, encode_record, encode_request,
-    split_frame,
+    FRAME_LEN_MAX_CLIENT, GetData, OPEN_ACL_UNSAFE, ReplyHeader, Stat, encode_record,
+    encode_request, split_frame,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
@@ -55,7 +55,7 @@ async fn mix(stream: &mut MemoryStream) -> Result<usize, Box<dyn Error>> {
             let create = Create2 {
                 path: path.as_str().into(),
                 data: Some(path.as_bytes().into()),
-                acl: OPEN_ACL.into(),
+                acl: OPEN_ACL_UNSAFE.into(),
                 mode: CreateMode::Persistent,
             };
             encode_request(xid + 1, &create, &mut out);

@@ -50,7 +50,7 @@ async fn billing_stops_when_its_session_expires() {
 
 async fn connect(server: &TestServer) -> Client {
     let config = Config::new("server-0:1").unwrap();
-    config.connect_through(InMemory(server.clone())).await.unwrap()
+    config.connect_with(InMemory(server.clone())).await.unwrap()
 }
 
 /// How the client gets to a server without a socket, which a stopped clock asks for.

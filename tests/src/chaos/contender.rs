@@ -113,7 +113,7 @@ impl Contender {
             else {
                 return Ok(());
             };
-            while let Some(end) = self.client.ended() {
+            while let Some(end) = self.client.end_reason() {
                 self.note(format!("session ended: {end}"));
                 match connect(&self.config, None).await {
                     Ok(client) => self.client = client,

@@ -11,7 +11,7 @@ mod peer;
 
 use std::time::Duration;
 
-use zk_recipes::session::{Client, Config, Error, ErrorKind, LossCause, SessionEnd};
+use zk_recipes::session::{Client, Config, DisconnectReason, Error, ErrorKind, SessionEnd};
 use zk_tests::{Running, Zk, now, poll};
 
 use self::peer::{Answer, Hello, Peer};
@@ -69,8 +69,12 @@ async fn client_leaves_server_that_answers_only_pings() {
     let limit = SESSION_TIMEOUT + ALLOWANCE;
     let asked = tokio::time::timeout(limit, client.get_children("/")).await;
     let error = asked.expect("nobody waits for ever").unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::ConnectionLost(LossCause::Stalled), "{error}");
-    assert_eq!(client.ended(), None);
+    assert_eq!(
+        *error.kind(),
+        ErrorKind::ConnectionLost(DisconnectReason::RequestTimeout),
+        "{error}"
+    );
+    assert_eq!(client.end_reason(), None);
     let closed = tokio::time::timeout(CLOSE_TIMEOUT + ALLOWANCE, client.close()).await;
     closed.expect("closing takes no longer than it may");
 }

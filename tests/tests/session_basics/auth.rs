@@ -46,7 +46,7 @@ async fn unknown_auth_scheme_ends_session() {
     assert_eq!(told, Some(SessionEvent::AuthFailed { session_id }));
     assert_eq!(events.next().await, None);
     assert_eq!(client.get_data("/").await.unwrap_err().kind(), &over);
-    assert_eq!(client.ended(), Some(SessionEnd::AuthFailed));
+    assert_eq!(client.end_reason(), Some(SessionEnd::AuthFailed));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_recipes::session::{
     Acl, Client, ClientInfo, Config, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome,
-    Outcome, Parents, Perms, ReadOutcome, RetryOn,
+    Outcome, ParentMode, Perms, ReadOutcome, RetryOn,
 };
 use zk_tests::{Settings, connect, or_skip, shared_zookeeper, zookeeper_with};
 
@@ -113,18 +113,22 @@ async fn transaction_is_applied_completely_or_not_at_all() {
 async fn server_removes_expired_ttl_nodes_and_empty_containers() {
     let Some(server) = zookeeper_with(&Settings::default().container_check_ms(100)) else { return };
     let client = connect(&server.connect_string(), Duration::from_secs(20)).await;
-    let container = client.new_node("/c-").container().sequential().create().await.unwrap().path;
+    let container =
+        client.create_builder("/c-").container().sequential().create().await.unwrap().path;
     let child = format!("{container}/a/b");
-    let new = client.new_node(&child).ttl(Duration::from_millis(50)).parents(Parents::Containers);
+    let new = client
+        .create_builder(&child)
+        .ttl(Duration::from_millis(50))
+        .parents(ParentMode::Containers);
     let protected = new.sequential().protected().create().await.unwrap();
     assert!(protected.path.starts_with(&format!("{container}/a/_c_")), "{}", protected.path);
     // The TTL node expires, and then the containers are removed because they have no child.
     let (_, gone) = client.get_children_and_watch("/").await.unwrap();
     gone.await.unwrap();
     assert_eq!(client.exists(&container).await.unwrap(), None);
-    let endless = client.new_node("/t").ttl(Duration::from_secs(1 << 40)).create().await;
+    let endless = client.create_builder("/t").ttl(Duration::from_secs(1 << 40)).create().await;
     assert_eq!(refusal(endless), Some(ErrorCode::BAD_ARGUMENTS));
-    let none = client.new_node("/t").ttl(Duration::ZERO).create().await;
+    let none = client.create_builder("/t").ttl(Duration::ZERO).create().await;
     assert_eq!(refusal(none), Some(ErrorCode::BAD_ARGUMENTS));
 }
 
@@ -136,7 +140,7 @@ async fn server_rejects_disabled_operations_and_exceeded_quota() {
         .config("enforceQuota", "true");
     let Some(server) = zookeeper_with(&settings) else { return };
     let client = connect(&server.connect_string(), Duration::from_secs(20)).await;
-    let ttl = client.new_node("/t").ttl(Duration::from_secs(9)).create().await;
+    let ttl = client.create_builder("/t").ttl(Duration::from_secs(9)).create().await;
     assert_eq!(refusal(ttl), Some(ErrorCode::UNIMPLEMENTED));
     let error = client.reconfig(&[], &[1], None).await;
     assert_eq!(refusal(error), Some(ErrorCode::UNIMPLEMENTED), "it runs alone");

@@ -126,7 +126,7 @@ async fn expect_expired(
 async fn expect_over(client: &Client, watch: zk_recipes::session::Watch, cause: SessionEnd) {
     let over = ErrorKind::SessionEnded(cause);
     assert_eq!(watch.await.unwrap_err().kind(), &over);
-    assert_eq!(client.ended(), Some(cause));
+    assert_eq!(client.end_reason(), Some(cause));
     let error = client.exists("/e").await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&over, Outcome::NotApplied));
     assert!(error.retry_on() != RetryOn::SameSession);

@@ -1,13 +1,13 @@
 //! Curator's order of the children of a lock, computed without copying a name.
 //!
 //! Curator orders children by the part of the name after the lock name, normally a sequence number of ten
-//! digits. A [`KeyRule`] extracts that part. Then [`ChildList::rank`] finds one contender's position in a
+//! digits. A [`SequenceOrder`] extracts that part. Then [`ChildList::rank`] finds one contender's position in a
 //! single pass over the frame. [`ChildList::sorted`] sorts all children, as one number each.
 //!
 //! ```
-//! use zk_proto::{ChildList, KeyRule};
+//! use zk_proto::{ChildList, SequenceOrder};
 //!
-//! const MUTEX: KeyRule<'_> = KeyRule::new(&["lock-"]);
+//! const MUTEX: SequenceOrder<'_> = SequenceOrder::new(&["lock-"]);
 //! let names = ["_c_b-lock-0000000002", "_c_a-lock-0000000010", "_c_c-lock-0000000001"];
 //! let list = ChildList::from_names(names);
 //!
@@ -37,7 +37,7 @@ pub use sort::SortedChildren;
 use digits::{DIGITS, parse, write};
 use suffix::Suffixes;
 
-/// Returns whether a [`KeyRule`] accepts this lock name: it must contain a character that is not a digit.
+/// Returns whether a [`SequenceOrder`] accepts this lock name: it must contain a character that is not a digit.
 #[must_use]
 pub const fn is_lock_name(name: &str) -> bool {
     let mut at = 0;
@@ -61,7 +61,7 @@ const PROTECTED: &[u8] = b"_c_";
 /// A mutex has one lock name, `lock-`. A read-write lock has two of the same length, `__READ__` and
 /// `__WRIT__`, and both of its sides use both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyRule<'a> {
+pub struct SequenceOrder<'a> {
     lock_names: LockNames<'a>,
     suffixes: Option<Suffixes>,
 }
@@ -73,7 +73,7 @@ enum LockNames<'a> {
     All(&'a [&'a str]),
 }
 
-impl<'a> KeyRule<'a> {
+impl<'a> SequenceOrder<'a> {
     /// Creates a rule. No lock name may contain another one. If there are several, none may contain a dash.
     ///
     /// # Panics
@@ -113,17 +113,17 @@ impl<'a> KeyRule<'a> {
 
     /// Returns the sort key of a name.
     #[must_use]
-    pub fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
+    pub fn key<'n>(&self, name: &'n [u8]) -> SequenceKey<'n> {
         self.find(name).0
     }
 
     /// Returns the sort key of a name and, for a text key, its offset in the name.
-    fn find<'n>(&self, name: &'n [u8]) -> (Key<'n>, usize) {
+    fn find<'n>(&self, name: &'n [u8]) -> (SequenceKey<'n>, usize) {
         if let Some(number) = self.number(name) {
-            return (Key::Number(number), 0);
+            return (SequenceKey::Number(number), 0);
         }
         let start = self.text_start(name);
-        (Key::of_text(name.get(start..).unwrap_or_default()), start)
+        (SequenceKey::of_text(name.get(start..).unwrap_or_default()), start)
     }
 
     /// Returns whether the name can belong to a contender: it contains a lock name, or has the prefix of
@@ -188,7 +188,7 @@ fn last(name: &[u8], wanted: &[u8]) -> Option<usize> {
 
 /// Sort key of a child. Keys are ordered as text, as in Curator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key<'a> {
+pub enum SequenceKey<'a> {
     /// Ten digits, as a server appends them. Their order as text is that of their numbers.
     Number(u32),
     /// Any other text: a name of a foreign node, or the number of a server whose counter exceeds 31 bits,
@@ -196,7 +196,7 @@ pub enum Key<'a> {
     Text(&'a [u8]),
 }
 
-impl<'a> Key<'a> {
+impl<'a> SequenceKey<'a> {
     fn of_text(text: &'a [u8]) -> Self {
         match text.first_chunk::<DIGITS>().filter(|_| text.len() == DIGITS).and_then(parse) {
             Some(number) => Self::Number(number),
@@ -205,18 +205,18 @@ impl<'a> Key<'a> {
     }
 }
 
-impl Ord for Key<'_> {
+impl Ord for SequenceKey<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         match (*self, *other) {
-            (Key::Number(a), Key::Number(b)) => a.cmp(&b),
-            (Key::Text(a), Key::Text(b)) => a.cmp(b),
-            (Key::Number(a), Key::Text(b)) => write(a)[..].cmp(b),
-            (Key::Text(a), Key::Number(b)) => a.cmp(&write(b)[..]),
+            (SequenceKey::Number(a), SequenceKey::Number(b)) => a.cmp(&b),
+            (SequenceKey::Text(a), SequenceKey::Text(b)) => a.cmp(b),
+            (SequenceKey::Number(a), SequenceKey::Text(b)) => write(a)[..].cmp(b),
+            (SequenceKey::Text(a), SequenceKey::Number(b)) => a.cmp(&write(b)[..]),
         }
     }
 }
 
-impl PartialOrd for Key<'_> {
+impl PartialOrd for SequenceKey<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Key, KeyRule};
+use super::{SequenceKey, SequenceOrder};
 use crate::child_list::ChildList;
 
 impl ChildList {
@@ -14,9 +14,9 @@ impl ChildList {
     /// The order is that of [`rank`](Self::rank), except that `wanted` alone decides which names count.
     ///
     /// ```
-    /// use zk_proto::{ChildList, KeyRule};
+    /// use zk_proto::{ChildList, SequenceOrder};
     ///
-    /// let rule = KeyRule::new(&["__READ__", "__WRIT__"]);
+    /// let rule = SequenceOrder::new(&["__READ__", "__WRIT__"]);
     /// let names = ["a__WRIT__0000000001", "b__READ__0000000002", "c__READ__0000000003"];
     /// let list = ChildList::from_names(names);
     /// let writer = |name: &[u8]| name.windows(8).any(|part| part == b"__WRIT__");
@@ -28,27 +28,27 @@ impl ChildList {
     pub fn nearest_ahead(
         &self,
         own: &[u8],
-        rule: KeyRule<'_>,
+        rule: SequenceOrder<'_>,
         wanted: impl Fn(&[u8]) -> bool,
     ) -> Option<Option<&[u8]>> {
         let own_key = rule.key(own);
         // As in `rank`, nearly every name costs only two comparisons of numbers.
         let own_number = match own_key {
-            Key::Number(number) => number,
-            Key::Text(_) => 0,
+            SequenceKey::Number(number) => number,
+            SequenceKey::Text(_) => 0,
         };
-        let mut nearest: Option<(Key<'_>, &[u8])> = None;
+        let mut nearest: Option<(SequenceKey<'_>, &[u8])> = None;
         let mut floor = 0; // the nearest number is at least this one
         let mut present = false;
         for name in self {
             let number = rule.number(name);
             if let Some(number) = number
                 && number != own_number
-                && matches!(own_key, Key::Number(_))
+                && matches!(own_key, SequenceKey::Number(_))
             {
                 // True if floor <= number < own_number, as one branch.
                 let is_nearer = number.wrapping_sub(floor) < own_number.wrapping_sub(floor);
-                let key = Key::Number(number);
+                let key = SequenceKey::Number(number);
                 if is_nearer && nearest.is_none_or(|(other, _)| key >= other) && wanted(name) {
                     (nearest, floor) = (Some((key, name)), number);
                 }
@@ -76,7 +76,7 @@ impl ChildList {
 mod tests {
     use super::*;
 
-    const RULE: KeyRule<'static> = KeyRule::new(&["__READ__", "__WRIT__"]);
+    const RULE: SequenceOrder<'static> = SequenceOrder::new(&["__READ__", "__WRIT__"]);
 
     fn is_writer(name: &[u8]) -> bool {
         name.windows(8).any(|part| part == b"__WRIT__")

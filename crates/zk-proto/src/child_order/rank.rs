@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Key, KeyRule};
+use super::{SequenceKey, SequenceOrder};
 use crate::child_list::ChildList;
 
 /// Position of a contender among the others.
@@ -23,24 +23,24 @@ impl Rank<'_> {
     /// Returns whether `predecessor` and `second` are all contenders ahead. In that case no request is needed
     /// after both are deleted.
     #[must_use]
-    pub fn all_named(&self) -> bool {
+    pub fn at_most_two_ahead(&self) -> bool {
         self.position <= 2
     }
 }
 
 impl ChildList {
     /// Returns the position of `own`, or `None` if it is not in the list. Names that no contender can have
-    /// are skipped; see [`KeyRule::is_contender`].
+    /// are skipped; see [`SequenceOrder::is_contender`].
     ///
     /// Of children with equal keys, the first in the server's list is ahead, as in Curator.
     #[must_use]
-    pub fn rank(&self, own: &[u8], rule: KeyRule<'_>) -> Option<Rank<'_>> {
+    pub fn rank(&self, own: &[u8], rule: SequenceOrder<'_>) -> Option<Rank<'_>> {
         let own_key = rule.key(own);
         // Nearly every name ends in a number, and nearly none is among the two nearest. Such a name costs
         // only two comparisons of numbers.
         let own_number = match own_key {
-            Key::Number(number) => number,
-            Key::Text(_) => 0,
+            SequenceKey::Number(number) => number,
+            SequenceKey::Text(_) => 0,
         };
         let mut ahead = Ahead::default();
         let mut present = false;
@@ -48,14 +48,14 @@ impl ChildList {
             let number = rule.number(name);
             if let Some(number) = number
                 && number != own_number
-                && matches!(own_key, Key::Number(_))
+                && matches!(own_key, SequenceKey::Number(_))
             {
                 ahead.count += usize::from(number < own_number);
                 // True if floor <= number < own_number, as one branch that is nearly never taken. In an
                 // unordered list, a branch on `number < own_number` is mispredicted half the time, which
                 // costs more than the rest of the loop.
                 if number.wrapping_sub(ahead.floor) < own_number.wrapping_sub(ahead.floor) {
-                    ahead.note(Key::Number(number), name);
+                    ahead.note(SequenceKey::Number(number), name);
                 }
                 continue;
             }
@@ -85,8 +85,8 @@ impl ChildList {
 #[derive(Default)]
 struct Ahead<'a> {
     count: usize,
-    nearest: Option<(Key<'a>, &'a [u8])>,
-    second: Option<(Key<'a>, &'a [u8])>,
+    nearest: Option<(SequenceKey<'a>, &'a [u8])>,
+    second: Option<(SequenceKey<'a>, &'a [u8])>,
     /// Lower bound for the numbers of the two nearest.
     floor: u32,
     /// Whether a name has no number.
@@ -94,13 +94,13 @@ struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    fn note(&mut self, key: Key<'a>, name: &'a [u8]) {
+    fn note(&mut self, key: SequenceKey<'a>, name: &'a [u8]) {
         if self.nearest.is_none_or(|(nearest, _)| key >= nearest) {
             self.second = self.nearest.replace((key, name));
         } else if self.second.is_none_or(|(second, _)| key >= second) {
             self.second = Some((key, name));
         }
-        if let Some((Key::Number(number), _)) = self.second {
+        if let Some((SequenceKey::Number(number), _)) = self.second {
             self.floor = number;
         }
     }

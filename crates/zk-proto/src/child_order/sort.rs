@@ -1,6 +1,6 @@
 //! Sorting of all children, as one number each.
 
-use super::{Key, KeyRule};
+use super::{SequenceKey, SequenceOrder};
 use crate::child_list::ChildList;
 
 /// Children of a list in Curator's order.
@@ -39,15 +39,15 @@ impl Other {
 impl ChildList {
     /// Sorts all children as Curator does, including foreign ones.
     #[must_use]
-    pub fn sorted<'a>(&'a self, rule: KeyRule<'a>) -> SortedChildren<'a> {
+    pub fn sorted<'a>(&'a self, rule: SequenceOrder<'a>) -> SortedChildren<'a> {
         let mut numbered = Vec::with_capacity(self.len());
         let mut others = Vec::new();
         for (place, name) in self.places() {
             match rule.find(name) {
-                (Key::Number(number), _) => {
+                (SequenceKey::Number(number), _) => {
                     numbered.push(u64::from(number) << 32 | u64::from(place));
                 }
-                (Key::Text(_), start) => {
+                (SequenceKey::Text(_), start) => {
                     if others.is_empty() {
                         others.reserve_exact(self.len() - numbered.len());
                     }
@@ -82,7 +82,9 @@ impl<'a> SortedChildren<'a> {
         let (mut numbered, mut others) = (numbered.iter().peekable(), others.iter().peekable());
         std::iter::from_fn(move || {
             let place = match (numbered.peek(), others.peek()) {
-                (Some(word), Some(other)) if number(**word) > Key::Text(other.key(list)) => {
+                (Some(word), Some(other))
+                    if number(**word) > SequenceKey::Text(other.key(list)) =>
+                {
                     others.next().map(|other| other.place)
                 }
                 (None, _) => others.next().map(|other| other.place),
@@ -93,8 +95,8 @@ impl<'a> SortedChildren<'a> {
     }
 }
 
-fn number(word: u64) -> Key<'static> {
-    Key::Number(low(word >> 32))
+fn number(word: u64) -> SequenceKey<'static> {
+    SequenceKey::Number(low(word >> 32))
 }
 
 fn low(word: u64) -> u32 {

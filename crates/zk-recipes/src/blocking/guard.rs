@@ -52,7 +52,7 @@ impl<G: Release> Guard<G> {
     /// # Panics
     /// Panics in a task of a runtime.
     #[must_use]
-    pub fn wait_lost(&self, timeout: Duration) -> Option<LossReason> {
+    pub fn wait_for_loss(&self, timeout: Duration) -> Option<LossReason> {
         let lost = self.lost();
         self.client.block_on(async { tokio::time::timeout(timeout, lost).await.ok() })
     }

@@ -1,6 +1,6 @@
 //! Which contenders ahead block a waiter.
 
-use zk_session::{ChildList, KeyRule};
+use zk_session::{ChildList, SequenceOrder};
 
 use super::name::contains;
 use crate::planted::Planted;
@@ -28,7 +28,7 @@ impl Admission {
     }
 
     /// Returns true if a contender of this name, when it is ahead, blocks the waiter.
-    pub(crate) fn counts(self, name: &[u8], rule: KeyRule<'_>) -> bool {
+    pub(crate) fn counts(self, name: &[u8], rule: SequenceOrder<'_>) -> bool {
         match self {
             Self::FirstForGood | Self::First => rule.is_contender(name),
             Self::Behind(text) => contains(name, text),
@@ -41,12 +41,12 @@ impl Admission {
         self,
         names: &'a ChildList,
         own: &[u8],
-        rule: KeyRule<'_>,
+        rule: SequenceOrder<'_>,
     ) -> Option<InTheWay<'a>> {
         match self {
             Self::FirstForGood => names.rank(own, rule).map(|rank| InTheWay {
                 nearest: [rank.predecessor, rank.second],
-                all_named: rank.all_named(),
+                at_most_two_ahead: rank.at_most_two_ahead(),
                 is_next: rank.position == 1,
                 may_have_others: rank.has_others,
             }),
@@ -83,7 +83,7 @@ pub(crate) struct InTheWay<'a> {
     /// The names, nearest first.
     pub(crate) nearest: [Option<&'a [u8]>; 2],
     /// `nearest` is complete, and no contender can be placed ahead of the waiter.
-    pub(crate) all_named: bool,
+    pub(crate) at_most_two_ahead: bool,
     /// The waiter is first once the nearest contender leaves, unless another one is placed ahead.
     pub(crate) is_next: bool,
     /// The list may contain names of other recipes.
@@ -92,7 +92,7 @@ pub(crate) struct InTheWay<'a> {
 
 impl<'a> InTheWay<'a> {
     fn one(nearest: Option<&'a [u8]>, is_next: bool) -> Self {
-        Self { nearest: [nearest, None], all_named: false, is_next, may_have_others: true }
+        Self { nearest: [nearest, None], at_most_two_ahead: false, is_next, may_have_others: true }
     }
 }
 
@@ -100,7 +100,7 @@ impl<'a> InTheWay<'a> {
 mod tests {
     use super::*;
 
-    const RULE: KeyRule<'static> = KeyRule::new(&["__READ__", "__WRIT__"]);
+    const RULE: SequenceOrder<'static> = SequenceOrder::new(&["__READ__", "__WRIT__"]);
 
     #[test]
     fn admission_selects_nearest_blockers_by_kind() {
@@ -109,7 +109,7 @@ mod tests {
         let own = names[2].as_bytes();
         let nearest = |admission: Admission| {
             let in_the_way = admission.in_the_way(&list, own, RULE).unwrap();
-            (in_the_way.nearest, in_the_way.all_named)
+            (in_the_way.nearest, in_the_way.at_most_two_ahead)
         };
         let [first, second] = [Some(names[0].as_bytes()), Some(names[1].as_bytes())];
         assert_eq!(nearest(Admission::First), ([second, None], false));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::task::unconstrained;
 use zk_session::{
-    Children, Client, CreateMode, Created, ErrorCode, LeaseClaim, Outcome, Pending, Watch,
+    Children, Client, CreateMode, Created, ErrorCode, Outcome, Pending, SessionLease, Watch,
 };
 
 use super::admission::Admission;
@@ -30,7 +30,7 @@ pub(crate) struct Contender {
     protection: String,
     /// Set once the contender is next. Until then nothing depends on the lease, and renewing it
     /// would cost the ensemble writes for each waiter.
-    claim: Option<LeaseClaim>,
+    claim: Option<SessionLease>,
     state: State,
     /// The watch on the own node from the time in the queue.
     watch: Option<Watch>,
@@ -65,7 +65,7 @@ pub(crate) struct Node {
 
 impl Contender {
     pub(crate) fn new(client: &Client, kind: &Arc<Kind>) -> Self {
-        let id = planted::id_for_life(kind).unwrap_or_else(|| client.draw_uuid());
+        let id = planted::id_for_life(kind).unwrap_or_else(|| client.random_uuid());
         Self {
             client: client.clone(),
             kind: kind.clone(),
@@ -104,7 +104,7 @@ impl Contender {
     }
 
     /// Returns the claim on the session's lease, and creates it on first use.
-    pub(crate) fn claim(&mut self) -> &LeaseClaim {
+    pub(crate) fn claim(&mut self) -> &SessionLease {
         self.claim.get_or_insert_with(|| self.client.claim_lease())
     }
 
@@ -247,7 +247,7 @@ impl Contender {
         let is_own = stat.ephemeral_owner == self.client.session_id();
         if !is_own && !Planted::AdoptDeadSessionsNode.is_on() {
             self.state = State::Out; // this session must not delete it
-            return Err(LockError::Vanished { path });
+            return Err(LockError::NodeDeleted { path });
         }
         match number {
             Some(number) if number < SEQUENCE_END => Ok(()),
@@ -260,7 +260,7 @@ impl Contender {
     pub(crate) fn restart(&mut self) {
         self.clean_up();
         self.claim = None; // it is no longer next
-        self.protection = protection(&self.client.draw_uuid());
+        self.protection = protection(&self.client.random_uuid());
     }
 
     /// Deletes the node and waits until the server has confirmed it. Returns false if another
@@ -314,7 +314,7 @@ impl<'a> Creating<'a> {
 
 impl Drop for Creating<'_> {
     fn drop(&mut self) {
-        if self.asked.take_back() {
+        if self.asked.cancel() {
             *self.state = State::Out;
         }
     }

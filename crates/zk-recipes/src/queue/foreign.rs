@@ -19,7 +19,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use zk_session::{ChildList, Children, Client, Error, ErrorCode, Key};
+use zk_session::{ChildList, Children, Client, Error, ErrorCode, SequenceKey};
 
 use super::attempts::Attempts;
 use super::kind::Kind;
@@ -86,7 +86,7 @@ pub(crate) fn refuse_in_queue(
     names: &ChildList,
 ) -> Result<Leases, LockError> {
     // The lock name of a mutex may end like the lock name of another recipe.
-    let is_own = |name: &[u8]| matches!(kind.rule().key(name), Key::Number(_));
+    let is_own = |name: &[u8]| matches!(kind.rule().key(name), SequenceKey::Number(_));
     let mut leases = Leases::None;
     for name in names {
         if name == LEASES.as_bytes() {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use zk_session::{Acl, KeyRule, OPEN_ACL};
+use zk_session::{Acl, OPEN_ACL_UNSAFE, SequenceOrder};
 
 use super::admission::Admission;
 use super::foreign::Recipe;
@@ -15,7 +15,7 @@ pub(crate) struct Kind {
     /// Text before the sequence number in the names of these nodes.
     pub(crate) lock_name: Cow<'static, str>,
     /// Order of the queue, if the queue has contenders with other lock names.
-    pub(crate) rule: Option<KeyRule<'static>>,
+    pub(crate) rule: Option<SequenceOrder<'static>>,
     /// The contenders that these nodes wait for.
     pub(crate) admission: Admission,
     /// Data of the nodes; `None` for the client's local address, as in Curator.
@@ -36,12 +36,12 @@ impl Kind {
         Self { path, lock_name: lock_name.into(), rule: None, admission, data, acl, exclusive }
     }
 
-    pub(crate) fn rule(&self) -> KeyRule<'_> {
-        self.rule.unwrap_or_else(|| KeyRule::named(&self.lock_name))
+    pub(crate) fn rule(&self) -> SequenceOrder<'_> {
+        self.rule.unwrap_or_else(|| SequenceOrder::named(&self.lock_name))
     }
 
     pub(crate) fn acl(&self) -> &[Acl] {
-        self.acl.as_deref().unwrap_or(OPEN_ACL)
+        self.acl.as_deref().unwrap_or(OPEN_ACL_UNSAFE)
     }
 
     pub(crate) fn set_data(&mut self, data: impl Into<Vec<u8>>) {

@@ -1,7 +1,7 @@
 //! The path of a queue. Its nodes are containers, which the server removes some time after the last
 //! contender has left.
 
-use zk_session::{Acl, Client, Error, Parents};
+use zk_session::{Acl, Client, Error, ParentMode};
 
 use super::attempts::Attempts;
 
@@ -10,7 +10,7 @@ use super::attempts::Attempts;
 pub(crate) async fn make(client: &Client, path: &str, acl: &[Acl]) -> Result<(), Error> {
     let mut attempts = Attempts::default();
     loop {
-        match client.make_path_with_acl(path, Parents::Containers, acl).await {
+        match client.ensure_path_with_acl(path, ParentMode::Containers, acl).await {
             Ok(()) => return Ok(()),
             // Repeating the creation does no harm.
             Err(error) => attempts.again_if_unknown(client, error).await?,

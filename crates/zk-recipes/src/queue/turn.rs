@@ -14,7 +14,7 @@
 //! The future of a step may be dropped at any await, and the step repeated: a step stores a result
 //! only when it is final.
 
-use zk_session::{Belief, ChildList, Children, ErrorCode};
+use zk_session::{ChildList, Children, ErrorCode, LeaseTerm};
 
 use super::attempts::Attempts;
 use super::contender::{Contender, Presence};
@@ -68,7 +68,7 @@ impl Turn {
     }
 
     /// Queues, and waits until the contender is first and its session lease is valid.
-    pub(crate) async fn come(&mut self) -> Result<Belief, LockError> {
+    pub(crate) async fn come(&mut self) -> Result<LeaseTerm, LockError> {
         loop {
             self.doubt();
             while !self.is_first() {
@@ -82,7 +82,7 @@ impl Turn {
     }
 
     /// Queues and lists once; returns `None` if another contender blocks this one.
-    pub(crate) async fn look_once(&mut self) -> Result<Option<Belief>, LockError> {
+    pub(crate) async fn look_once(&mut self) -> Result<Option<LeaseTerm>, LockError> {
         self.enter().await?;
         self.step().await?;
         if self.is_first() && had_to_renew(&mut self.contender).await? {
@@ -202,7 +202,7 @@ impl Turn {
             self.vigil.next_gone().await?;
         }
         let blind = Planted::CancelIsRelease.is_on() && !self.vigil.watches(&ahead.named[0]);
-        if !ahead.all_named && !blind {
+        if !ahead.at_most_two_ahead && !blind {
             self.stage = Stage::In(None);
             return Ok(());
         }
@@ -248,7 +248,7 @@ impl Turn {
         self.contender.restart();
         match self.restarts < RESTARTS_MAX {
             true => Ok(()),
-            false => Err(LockError::Vanished { path: self.contender.kind().path.clone() }),
+            false => Err(LockError::NodeDeleted { path: self.contender.kind().path.clone() }),
         }
     }
 
@@ -275,7 +275,7 @@ struct Ahead {
     /// Paths of the nearest contenders, nearest first.
     named: Vec<String>,
     /// `named` is complete, and no contender can be placed ahead.
-    all_named: bool,
+    at_most_two_ahead: bool,
     /// The waiter is first once the nearest contender leaves.
     is_next: bool,
     /// The list may contain names of other recipes.
@@ -289,12 +289,17 @@ impl Ahead {
         if Planted::SortByName.is_on() {
             let named = planted::name_before(names, own).into_iter();
             let named = named.map(|name| parents::child(&kind.path, &name)).collect();
-            return Some(Self { named, all_named: false, is_next: false, may_have_others: false });
+            return Some(Self {
+                named,
+                at_most_two_ahead: false,
+                is_next: false,
+                may_have_others: false,
+            });
         }
         let in_the_way = kind.admission.in_the_way(names, own.as_bytes(), kind.rule())?;
         Some(Self {
             named: in_the_way.nearest.into_iter().flatten().map(|name| path(kind, name)).collect(),
-            all_named: in_the_way.all_named || Planted::LooksAheadBlindly.is_on(),
+            at_most_two_ahead: in_the_way.at_most_two_ahead || Planted::LooksAheadBlindly.is_on(),
             is_next: in_the_way.is_next,
             may_have_others: in_the_way.may_have_others,
         })
@@ -343,7 +348,7 @@ pub(crate) async fn had_to_renew(contender: &mut Contender) -> Result<bool, Lock
 /// Binds the future guard to the lease. This needs no request if the contender has just created its
 /// node, or was next for some time. A contender that was granted the lock right after its
 /// predecessor, after a long wait, renews the lease first.
-pub(crate) async fn renewed(contender: &mut Contender) -> Result<Belief, LockError> {
+pub(crate) async fn renewed(contender: &mut Contender) -> Result<LeaseTerm, LockError> {
     let mut attempts = Attempts::default();
     loop {
         match contender.claim().renew().await {

@@ -4,7 +4,7 @@ mod downgrade;
 mod sides;
 mod write_guard;
 
-use zk_session::{Acl, Client, KeyRule, PathError};
+use zk_session::{Acl, Client, PathError, SequenceOrder};
 
 use crate::error::LockError;
 use crate::owner::Owner;
@@ -25,7 +25,7 @@ const READ: &str = "__READ__";
 const WRITE: &str = "__WRIT__";
 
 /// Order of readers and writers: by the number, not by the text before it.
-const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
+const RULE: SequenceOrder<'static> = SequenceOrder::new(&[READ, WRITE]);
 
 /// A fair read-write lock: Curator's `InterProcessReadWriteLock`, on the same nodes.
 ///
@@ -38,7 +38,7 @@ const RULE: KeyRule<'static> = KeyRule::new(&[READ, WRITE]);
 /// * A writer holds its lock alone; see [`Guard`](crate::Guard) for locks of sessions that end.
 /// * A writer can become a reader, and no other writer holds the lock in between:
 ///   [`WriteGuard::downgrade`].
-/// * With [`owned_by`](Self::owned_by) both sides are re-entrant. Without an owner neither side is:
+/// * With [`with_owner`](Self::with_owner) both sides are re-entrant. Without an owner neither side is:
 ///   a task deadlocks if it holds the lock and acquires it again. A writer that also reads calls
 ///   [`WriteGuard::read`].
 /// * A path with nodes of a [`Mutex`](crate::Mutex) or a semaphore is rejected:
@@ -185,11 +185,11 @@ impl RwLock {
     /// read, after one round trip, as with [`WriteGuard::read`]. A reading owner that requests the
     /// write lock fails with [`LockError::WouldDeadlock`].
     #[must_use]
-    pub fn owned_by(self, owner: &Owner) -> Self {
+    pub fn with_owner(self, owner: &Owner) -> Self {
         Self {
             client: self.client,
-            read: self.read.owned_by(owner),
-            write: self.write.owned_by(owner),
+            read: self.read.with_owner(owner),
+            write: self.write.with_owner(owner),
         }
     }
 

@@ -51,10 +51,10 @@ impl ReadLock {
         self
     }
 
-    /// Makes this side re-entrant for `owner`; see [`RwLock::owned_by`](super::RwLock::owned_by).
+    /// Makes this side re-entrant for `owner`; see [`RwLock::with_owner`](super::RwLock::with_owner).
     #[must_use]
-    pub fn owned_by(mut self, owner: &Owner) -> Self {
-        self.gate = self.gate.owned_by(owner);
+    pub fn with_owner(mut self, owner: &Owner) -> Self {
+        self.gate = self.gate.with_owner(owner);
         self
     }
 
@@ -179,10 +179,10 @@ impl WriteLock {
         self
     }
 
-    /// Makes this side re-entrant for `owner`; see [`RwLock::owned_by`](super::RwLock::owned_by).
+    /// Makes this side re-entrant for `owner`; see [`RwLock::with_owner`](super::RwLock::with_owner).
     #[must_use]
-    pub fn owned_by(mut self, owner: &Owner) -> Self {
-        self.gate = self.gate.owned_by(owner);
+    pub fn with_owner(mut self, owner: &Owner) -> Self {
+        self.gate = self.gate.with_owner(owner);
         self
     }
 

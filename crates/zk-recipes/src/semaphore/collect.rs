@@ -66,7 +66,7 @@ pub(super) async fn wait(
             Turn::Lost => restarts += 1,
         }
     }
-    Err(LockError::Vanished { path: kinds.turns.path.clone() })
+    Err(LockError::NodeDeleted { path: kinds.turns.path.clone() })
 }
 
 /// Acquires the permits if they are free now. This needs no turn: a permit that the head of the

@@ -124,15 +124,18 @@ impl Lease {
     }
 
     /// Waits until another client requests the revocation of any of the permits; see
-    /// [`Guard::revocation`].
+    /// [`Guard::revocation_requested`].
     ///
     /// # Errors
     /// Fails if one of the nodes is gone, if the session has ended, or if a request fails.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
-    pub fn revocation(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let asked: Vec<_> = self.guards.iter().map(|guard| Box::pin(guard.revocation())).collect();
+    pub fn revocation_requested(
+        &self,
+    ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        let asked: Vec<_> =
+            self.guards.iter().map(|guard| Box::pin(guard.revocation_requested())).collect();
         async move { select_all(asked).await.0 }
     }
 

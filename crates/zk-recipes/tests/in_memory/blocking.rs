@@ -86,9 +86,9 @@ fn blocking_guard_waits_for_its_loss() {
     let server = server_on_a_thread();
     let client = Client::connect_with(config_of(&server)).unwrap();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
-    assert_eq!(guard.wait_lost(NO_TIME), None);
+    assert_eq!(guard.wait_for_loss(NO_TIME), None);
     server.expire(client.as_async().session_id());
-    let reason = guard.wait_lost(LONG);
+    let reason = guard.wait_for_loss(LONG);
     assert_eq!(reason, Some(LossReason::SessionEnded(SessionEnd::Expired)));
     assert_eq!(client.wait_for_end(), SessionEnd::Expired);
     // Calls on a session that has ended return an error at once.
@@ -129,7 +129,7 @@ fn blocking_manager_opens_the_next_session() {
         let client = sessions.open_client().unwrap();
         let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
         server.expire(client.as_async().session_id());
-        assert!(guard.wait_lost(LONG).is_some());
+        assert!(guard.wait_for_loss(LONG).is_some());
         let _ = client.wait_for_end();
     }
     sessions.close();

@@ -112,7 +112,7 @@ async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) ->
     settle().await;
     let gate = Steps::default();
     let stepped = Stepped { server: server.clone(), steps: gate.clone() };
-    let client = config(3).connect_through(stepped).await.unwrap();
+    let client = config(3).connect_with(stepped).await.unwrap();
     let lost = match trouble {
         Trouble::AnswerLost(op) => {
             Some(server.on(op).session(client.session_id()).apply_then_drop_reply())
@@ -153,7 +153,7 @@ async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) ->
     for folder in ["/m", "/rw", "/s/locks", "/s/leases", "/sm/locks", "/sm/leases"] {
         assert_eq!(children(&server, folder), [""; 0], "{what}: {folder}");
     }
-    assert!(client.ended().is_none(), "{what}: by the session, and not by its end");
+    assert!(client.end_reason().is_none(), "{what}: by the session, and not by its end");
     Ended { is_done, has_struck }
 }
 
@@ -188,11 +188,11 @@ dropped_at_every_step! {
         let guard = mutex(&client).acquire().await.unwrap();
         drop(guard.check().await);
         drop(tokio::time::timeout(SOON, guard.lost()).await);
-        drop(tokio::time::timeout(SOON, guard.revocation()).await);
+        drop(tokio::time::timeout(SOON, guard.revocation_requested()).await);
     }
 
     an_owner_that_comes_in_again: |client| {
-        let lock = mutex(&client).owned_by(&Owner::new());
+        let lock = mutex(&client).with_owner(&Owner::new());
         let first = lock.acquire().await.unwrap();
         let again = lock.acquire().await;
         drop(first);
@@ -200,7 +200,7 @@ dropped_at_every_step! {
     }
 
     an_owner_that_reads_what_it_writes: |client| {
-        let lock = rw(&client).owned_by(&Owner::new());
+        let lock = rw(&client).with_owner(&Owner::new());
         let writer = lock.write().acquire().await.unwrap();
         let reader = lock.read().acquire().await;
         drop(writer.release().await);

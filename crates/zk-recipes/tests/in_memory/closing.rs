@@ -86,7 +86,7 @@ async fn mutex_waiter_fails_when_its_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn mutex_waiter_with_owner_fails_when_its_session_ends() {
     let owner = zk_recipes::Owner::new();
-    all_are_told(|client| vec![Arc::new(Mutex::new(client, "/lock").unwrap().owned_by(&owner))])
+    all_are_told(|client| vec![Arc::new(Mutex::new(client, "/lock").unwrap().with_owner(&owner))])
         .await;
 }
 

@@ -117,7 +117,7 @@ async fn waiters_are_granted_in_order_after_a_reconnect() {
     }
     settle().await;
     let late = queue(&one, 1, 1).await;
-    assert!(one.ended().is_none() && !one.is_connected());
+    assert!(one.end_reason().is_none() && !one.is_connected());
     server.accept_connects(0);
     tokio::time::sleep(T / 4).await; // reason: for the next attempt to connect
     assert!(lease.is_held(), "the session lives");
@@ -164,12 +164,12 @@ async fn reader_of_another_owner_waits_for_the_writer() {
     let client = client(&server, 1).await;
     let lock = RwLock::new(&client, PATH).unwrap();
     let (owner, other) = (Owner::new(), Owner::new());
-    let writing = lock.clone().owned_by(&owner).write().acquire().await.unwrap();
+    let writing = lock.clone().with_owner(&owner).write().acquire().await.unwrap();
     let within = Duration::from_secs(10);
-    for stranger in [&lock, &lock.clone().owned_by(&other)] {
+    for stranger in [&lock, &lock.clone().with_owner(&other)] {
         assert!(stranger.read().acquire_timeout(within).await.unwrap().is_none());
     }
-    let own = lock.clone().owned_by(&owner).read().acquire_timeout(within).await.unwrap();
+    let own = lock.clone().with_owner(&owner).read().acquire_timeout(within).await.unwrap();
     assert!(own.is_some_and(|reading| reading.is_held()));
     writing.release().await.unwrap();
 }
@@ -183,7 +183,7 @@ async fn downgraded_writers_exclude_the_next_writer() {
     let mut tasks = Vec::new();
     for seed in 0..5 {
         let lock = RwLock::new(&client(&server, seed).await, PATH).unwrap();
-        let lock = lock.owned_by(&Owner::new());
+        let lock = lock.with_owner(&Owner::new());
         let inside = inside.clone();
         tasks.push(tokio::spawn(async move {
             for _ in 0..10 {

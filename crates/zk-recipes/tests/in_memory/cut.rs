@@ -222,5 +222,5 @@ async fn session_expiry_fails_all_waiters_and_leaves_no_node() {
     // The event of the node's deletion arrives before the end of the session.
     assert_eq!(lost.await, LossReason::NodeDeleted);
     settle().await;
-    assert_eq!(holder.ended(), Some(SessionEnd::Expired));
+    assert_eq!(holder.end_reason(), Some(SessionEnd::Expired));
 }

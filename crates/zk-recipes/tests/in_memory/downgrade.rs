@@ -253,7 +253,7 @@ async fn downgrade_does_not_adopt_a_node_of_another_session() {
     let lost = server.on(Op::Multi).session(one.session_id()).drop_before_applying();
     let refused = writing.downgrade().await.unwrap_err();
     assert_eq!(lost.count(), 1);
-    assert_eq!(refused, LockError::Vanished { path });
+    assert_eq!(refused, LockError::NodeDeleted { path });
     settle().await;
     assert_eq!(children(&server, PATH), [name], "nor is it deleted");
 }

@@ -113,7 +113,7 @@ fn runtime_that_ends_before_the_client_closes_its_session() {
     let runtime = current_thread();
     let (client, guard) = runtime.block_on(locked(config_of(&server)));
     drop(runtime);
-    assert!(!guard.is_held() && client.ended().is_some());
+    assert!(!guard.is_held() && client.end_reason().is_some());
     wait_until("the session is closed", || has_no_session(&server));
 }
 

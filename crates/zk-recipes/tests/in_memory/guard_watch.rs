@@ -52,10 +52,10 @@ impl Held {
     }
 
     /// Waits for a revocation request.
-    async fn revocation(&self) {
+    async fn revocation_requested(&self) {
         match self {
-            Self::Guard(guard) => guard.revocation().await.unwrap(),
-            Self::Lease(lease) => lease.revocation().await.unwrap(),
+            Self::Guard(guard) => guard.revocation_requested().await.unwrap(),
+            Self::Lease(lease) => lease.revocation_requested().await.unwrap(),
         }
     }
 
@@ -140,7 +140,7 @@ async fn guard_fails_once_the_deletion_event_has_arrived() {
                     let held = kind.held(&one, &other, waits).await;
                     if declines_a_request {
                         assert!(revoke(&other, held.node()).await.unwrap(), "{case}");
-                        held.revocation().await;
+                        held.revocation_requested().await;
                         settle().await;
                     }
                     assert!(held.is_held() && held.token().is_ok(), "{case}");
@@ -367,7 +367,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
     let server = TestServer::in_memory();
     let holder = client(&server, 1).await;
     let _held = Mutex::new(&holder, "/l").unwrap().acquire().await.unwrap();
-    let full = config(2).watches_max(0).connect_through(InMemory(server.clone())).await.unwrap();
+    let full = config(2).watches_max(0).connect_with(InMemory(server.clone())).await.unwrap();
     let began = now();
     let error = Mutex::new(&full, "/l").unwrap().acquire().await.unwrap_err();
     let LockError::Client(error) = error else { panic!("{error}") };
@@ -382,7 +382,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
 async fn holder_without_watches_sees_deletion_and_lease_end() {
     let server = TestServer::in_memory();
     let other = client(&server, 1).await;
-    let full = config(2).watches_max(0).connect_through(InMemory(server.clone())).await.unwrap();
+    let full = config(2).watches_max(0).connect_with(InMemory(server.clone())).await.unwrap();
     let lock = Mutex::new(&full, "/l").unwrap();
 
     let guard = lock.acquire().await.unwrap();

@@ -25,7 +25,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use zk_recipes::session::{Client, CreateMode, Parents};
+use zk_recipes::session::{Client, CreateMode, ParentMode};
 use zk_recipes::{Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_testing::TestServer;
 
@@ -69,7 +69,7 @@ where
     let (others, (own, record)) = (client(&server, 1).await, recorded_client(&server, 2).await);
     // The only permit of the semaphore is held until all nodes ahead are deleted.
     let permit = Semaphore::new(&others, "/q", 1).unwrap().acquire().await.unwrap();
-    others.make_path(folder, Parents::Persistent).await.unwrap();
+    others.ensure_path(folder, ParentMode::Persistent).await.unwrap();
     let mut nodes = Vec::new();
     for n in 0..ahead {
         let path = format!("{folder}/_c_{n:036}-{}", lock_name(n));

@@ -80,7 +80,7 @@ pub(crate) fn config(seed: u128) -> Config {
 }
 
 pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
-    config(seed).connect_through(InMemory(server.clone())).await.unwrap()
+    config(seed).connect_with(InMemory(server.clone())).await.unwrap()
 }
 
 /// Returns the names of a node's children, sorted by the text after their last hyphen.

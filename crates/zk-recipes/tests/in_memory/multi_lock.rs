@@ -126,7 +126,7 @@ async fn canonical_order_prevents_the_deadlock_of_opposite_orders() {
 async fn canonical_order_acquires_the_write_side_first() {
     let server = TestServer::in_memory();
     let (client, owner) = (client(&server, 1).await, Owner::new());
-    let both = RwLock::new(&client, "/rw").unwrap().owned_by(&owner);
+    let both = RwLock::new(&client, "/rw").unwrap().with_owner(&owner);
     let (read, write): (Arc<dyn Lock>, Arc<dyn Lock>) =
         (Arc::new(both.read().clone()), Arc::new(both.write().clone()));
     for given in [[read.clone(), write.clone()], [write, read]] {
@@ -221,7 +221,7 @@ async fn multi_guard_is_lost_with_any_of_its_locks() {
     assert_eq!(failures(&guard.release().await.unwrap_err()).len(), 1);
 
     let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
-    let asked = tokio::spawn(guard.revocation());
+    let asked = tokio::spawn(guard.revocation_requested());
     assert_eq!(zk_recipes::revoke(&vandal, guard.nodes()[2]).await, Ok(true));
     assert_eq!(asked.await.unwrap(), Ok(()));
     guard.release().await.unwrap();

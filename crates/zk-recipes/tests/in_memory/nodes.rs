@@ -88,8 +88,8 @@ async fn owner_does_not_reenter_under_another_lock_name() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let (owner, plain) = (Owner::new(), Mutex::new(&client, "/lock").unwrap());
-    let named = plain.clone().with_lock_name("other-").unwrap().owned_by(&owner);
-    let guard = plain.owned_by(&owner).acquire().await.unwrap();
+    let named = plain.clone().with_lock_name("other-").unwrap().with_owner(&owner);
+    let guard = plain.with_owner(&owner).acquire().await.unwrap();
     let other = named.try_acquire().await.unwrap();
     assert!(other.is_none_or(|other| other.node() != guard.node()));
 }
@@ -154,7 +154,7 @@ async fn acl_excludes_clients_without_the_secret() {
     let server = TestServer::in_memory();
     let known = async |seed| {
         let config = config(seed).auth("digest", "ours:secret");
-        config.connect_through(InMemory(server.clone())).await.unwrap()
+        config.connect_with(InMemory(server.clone())).await.unwrap()
     };
     let (one, other, stranger) = (known(1).await, known(2).await, client(&server, 3).await);
     let list = vec![Acl::digest(Perms::ALL, "ours", "secret")];

@@ -94,7 +94,7 @@ async fn k4_unlock_completes_when_the_connection_breaks() {
         while contenders(&server) > 0 {
             settle().await;
         }
-        assert!(client.ended().is_none(), "{how:?}: by the session, not by its end");
+        assert!(client.end_reason().is_none(), "{how:?}: by the session, not by its end");
     }
 }
 
@@ -253,7 +253,7 @@ async fn a7_failed_unlock_errors_and_short_timeout_keeps_connection() {
     let server = TestServer::in_memory();
     let client = config(1)
         .session_timeout(Duration::from_millis(900))
-        .connect_through(crate::InMemory(server.clone()))
+        .connect_with(crate::InMemory(server.clone()))
         .await
         .unwrap();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();

@@ -18,7 +18,7 @@ const PATH: &str = "/lock";
 const NOTHING: [[i32; 0]; 0] = [];
 
 fn mutex(client: &Client, owner: &Owner) -> Mutex {
-    Mutex::new(client, PATH).unwrap().owned_by(owner)
+    Mutex::new(client, PATH).unwrap().with_owner(owner)
 }
 
 fn lost(reason: LossReason) -> LockError {
@@ -98,18 +98,18 @@ async fn owner_reenters_through_any_handle_of_the_same_lock() {
     client.create("/apps", b"", zk_recipes::session::CreateMode::Persistent).await.unwrap();
     let owner = Owner::new();
     let lock = |client: &Client, path: &str| Mutex::new(client, path).unwrap();
-    let guard = lock(&client, "/apps/lock").owned_by(&owner).acquire().await.unwrap();
+    let guard = lock(&client, "/apps/lock").with_owner(&owner).acquire().await.unwrap();
     let within = client.chroot("/apps").unwrap();
-    let again = lock(&within, "/lock").owned_by(&owner.clone()).try_acquire().await.unwrap();
+    let again = lock(&within, "/lock").with_owner(&owner.clone()).try_acquire().await.unwrap();
     let again = again.expect("it is the same lock");
     assert_eq!(again.token(), guard.token());
 
-    let of_another = lock(&client, "/apps/lock").owned_by(&Owner::new());
+    let of_another = lock(&client, "/apps/lock").with_owner(&Owner::new());
     assert!(of_another.try_acquire().await.unwrap().is_none());
-    let other_path = lock(&client, "/lock").owned_by(&owner).try_acquire().await.unwrap();
+    let other_path = lock(&client, "/lock").with_owner(&owner).try_acquire().await.unwrap();
     assert_ne!(other_path.expect("it is free").token(), guard.token());
     let other_kind = RwLock::new(&client, "/apps/lock").unwrap().allow_foreign_nodes();
-    let other_kind = other_kind.owned_by(&owner);
+    let other_kind = other_kind.with_owner(&owner);
     let other_kind = other_kind.write().try_acquire().await.unwrap();
     assert!(other_kind.is_none_or(|writing| writing.node() != guard.node()));
 }
@@ -160,7 +160,7 @@ async fn owner_does_not_reenter_a_lost_lock() {
 async fn owner_does_not_reenter_after_the_lease_deadline() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
-    let lock = RwLock::new(&one, PATH).unwrap().owned_by(&Owner::new());
+    let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
     let guard = lock.write().acquire().await.unwrap();
     server.refuse_connects(0);
     server.connection_of(one.session_id()).cut(Cut::Rst);
@@ -240,7 +240,7 @@ async fn writer_fails_with_would_deadlock_once_its_owner_reads() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let writing = RwLock::new(&other, PATH).unwrap().write().acquire().await.unwrap();
-    let lock = RwLock::new(&one, PATH).unwrap().owned_by(&Owner::new());
+    let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
     let reader = tokio::spawn({
         let lock = lock.clone();
         async move { lock.read().acquire().await }
@@ -273,7 +273,7 @@ async fn closing_the_client_fails_all_waiters_of_an_owner() {
 async fn owner_can_acquire_after_an_acquisition_dropped_at_any_poll() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
-    let lock = RwLock::new(&one, PATH).unwrap().owned_by(&Owner::new());
+    let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
     let mut completed = 0;
     for polls in 0..8 {
         completed += usize::from(polled(polls, lock.write().acquire()).await.is_some());
@@ -296,7 +296,7 @@ async fn owner_debug_lists_only_the_paths_it_holds() {
     let owner = Owner::new();
     let mut guards = Vec::new();
     for n in 0..3 {
-        let lock = Mutex::new(&one, &format!("/locks/{n}")).unwrap().owned_by(&owner);
+        let lock = Mutex::new(&one, &format!("/locks/{n}")).unwrap().with_owner(&owner);
         guards.push(lock.acquire().await.unwrap());
     }
     assert_eq!(format!("{owner:?}").matches("/locks/").count(), 3);
@@ -311,7 +311,7 @@ async fn multi_lock_of_one_owner_may_list_a_lock_twice() {
     let server = TestServer::in_memory();
     let (one, record) = recorded_client(&server, 1).await;
     let owner = Owner::new();
-    let rw = RwLock::new(&one, "/rw").unwrap().owned_by(&owner);
+    let rw = RwLock::new(&one, "/rw").unwrap().with_owner(&owner);
     let handle = || -> Arc<dyn Lock> { Arc::new(mutex(&one, &owner)) };
     let (read, write): (Arc<dyn Lock>, Arc<dyn Lock>) =
         (Arc::new(rw.read().clone()), Arc::new(rw.write().clone()));
@@ -347,7 +347,7 @@ async fn tasks_of_three_owners_exclude_each_other_over_reconnects() {
         for number in 0..3u64 {
             let (one, owner) = (client(&server, u128::from(number) + 1).await, Owner::new());
             for task in 0..4 {
-                let lock = RwLock::new(&one, PATH).unwrap().owned_by(&owner);
+                let lock = RwLock::new(&one, PATH).unwrap().with_owner(&owner);
                 let random = Random::new(seed * 100 + number * 10 + task);
                 tasks.push(tokio::spawn(come_and_go(lock, number, random, inside.clone())));
             }

@@ -16,14 +16,14 @@ async fn revocation_reports_requests_made_before_the_call() {
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     assert!(revoke(&other, guard.node()).await.unwrap());
-    let both_listen = (guard.revocation(), guard.revocation());
+    let both_listen = (guard.revocation_requested(), guard.revocation_requested());
     both_listen.0.await.unwrap();
     both_listen.1.await.unwrap();
     assert!(guard.is_held(), "to be asked is not to lose");
     guard.release().await.unwrap();
 
     let guard = lock.acquire().await.unwrap();
-    let (told, asked) = tokio::join!(guard.revocation(), revoke(&other, guard.node()));
+    let (told, asked) = tokio::join!(guard.revocation_requested(), revoke(&other, guard.node()));
     told.unwrap();
     assert!(asked.unwrap());
 }
@@ -34,12 +34,12 @@ async fn other_data_on_the_node_is_no_revocation_request() {
     let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     other.set_data(guard.node(), b"__REVOKE_", None).await.unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(60), guard.revocation()).await;
+    let told = tokio::time::timeout(Duration::from_secs(60), guard.revocation_requested()).await;
     assert!(told.is_err());
     let node = guard.node().to_owned();
-    let told = guard.revocation();
+    let told = guard.revocation_requested();
     guard.release().await.unwrap();
-    assert_eq!(told.await, Err(LockError::Vanished { path: node.clone() }));
+    assert_eq!(told.await, Err(LockError::NodeDeleted { path: node.clone() }));
     assert!(!revoke(&other, &node).await.unwrap(), "there is nobody to ask");
 }
 

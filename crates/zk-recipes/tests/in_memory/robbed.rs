@@ -92,7 +92,7 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
         let one = client(&server, 1).await;
         let steps = Steps::default();
         let connector = Stepped { server: server.clone(), steps: steps.clone() };
-        let other = config(2).connect_through(connector).await.unwrap();
+        let other = config(2).connect_with(connector).await.unwrap();
         let (held, [robbed, next]) = three(&server, &one, &other).await;
         let names = children(&server, PATH);
         let path = |index: usize| format!("{PATH}/{}", names[index]);
@@ -127,7 +127,7 @@ async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
         let _held = mutex(&one).acquire().await.unwrap();
-        let lock = mutex(&other).owned_by(&Owner::new());
+        let lock = mutex(&other).with_owner(&Owner::new());
         let place = lock.enqueue().await.unwrap();
         let waiting = tokio::spawn({
             let lock = lock.clone();
@@ -152,7 +152,7 @@ async fn every_recipe_works_in_the_root() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let forever = Duration::MAX;
-    let lock = Mutex::new(&one, "/").unwrap().owned_by(&Owner::new());
+    let lock = Mutex::new(&one, "/").unwrap().with_owner(&Owner::new());
     let guard = lock.acquire_timeout(forever).await.unwrap().unwrap();
     let again = lock.acquire().await.unwrap();
     assert!(guard.node().starts_with("/_c_"));

@@ -17,7 +17,7 @@ use zk_testing::{MemoryStream, Op, TestServer};
 use crate::{InMemory, T, children, client, config, settle};
 
 async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
-    SessionManager::connect_through(config(seed), InMemory(server.clone())).await.unwrap()
+    SessionManager::connect_with(config(seed), InMemory(server.clone())).await.unwrap()
 }
 
 /// Outcome of work that never finishes.
@@ -102,7 +102,7 @@ async fn work_is_dropped_before_another_can_hold_the_lock() {
     let server = TestServer::ensemble(3);
     let other = client(&server, 2).await; // at the leader
     let follower = Follower(server.clone());
-    let sessions = SessionManager::connect_through(config(1), follower).await.unwrap();
+    let sessions = SessionManager::connect_with(config(1), follower).await.unwrap();
     let (mut holders, interruptions, _running) = run(sessions);
     let held = holders.recv().await.unwrap();
     server.stall(1);

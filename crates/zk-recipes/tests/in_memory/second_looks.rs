@@ -159,7 +159,7 @@ async fn cleanup_deletes_a_node_that_a_lagging_server_hides() {
         let server = TestServer::ensemble(3);
         let at = Arc::new(AtomicUsize::new(0));
         let connector = To(server.clone(), at.clone());
-        let one = config(1).connect_through(connector).await.unwrap();
+        let one = config(1).connect_with(connector).await.unwrap();
         let lock = mutex(&one);
         lock.acquire().await.unwrap().release().await.unwrap();
         settle().await;
@@ -201,11 +201,11 @@ async fn revocation_waits_for_a_new_request_after_it_has_returned() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let guard = mutex(&one).acquire().await.unwrap();
-    let (first, second) = (guard.revocation(), guard.revocation());
+    let (first, second) = (guard.revocation_requested(), guard.revocation_requested());
     assert!(revoke(&other, guard.node()).await.unwrap());
     first.await.unwrap();
     second.await.unwrap();
-    let again = guard.revocation();
+    let again = guard.revocation_requested();
     let mut again = std::pin::pin!(again);
     tokio::time::timeout(T, &mut again).await.unwrap_err();
     assert!(revoke(&other, guard.node()).await.unwrap());

@@ -221,7 +221,7 @@ async fn lease_reports_revocation_and_stops_work_after_its_loss() {
     assert_eq!(lease.run(async { 7 }).await, Ok(7));
     lease.multi().set_data("/book", b"2", None).send().await.unwrap();
     let nodes: Vec<String> = lease.nodes().map(str::to_owned).collect();
-    let asked = tokio::spawn(lease.revocation());
+    let asked = tokio::spawn(lease.revocation_requested());
     assert_eq!(zk_recipes::revoke(&other, &nodes[1]).await, Ok(true));
     assert_eq!(asked.await.unwrap(), Ok(()));
     assert!(lease.is_held(), "to be asked is not to lose it");
@@ -319,7 +319,7 @@ async fn session_expiry_frees_permits_and_queue_position() {
     // The event of a node's deletion arrives before the end of the session.
     assert_eq!(lost.await, LossReason::NodeDeleted);
     settle().await;
-    assert_eq!(holder.ended(), Some(SessionEnd::Expired));
+    assert_eq!(holder.end_reason(), Some(SessionEnd::Expired));
     assert_eq!(lease.release().await, Err(LockError::Lost(LossReason::NodeDeleted)));
     third.await.unwrap().unwrap().release().await.unwrap();
     expect_nothing_left(&server, "expired").await;
@@ -564,7 +564,7 @@ async fn work(server: TestServer, seed: u64, id: u32, world: Arc<World>) -> u32 
         let session_seed = u128::from(seed) << 64 | u128::from(id) << 32 | sessions;
         let client = client(&server, session_seed).await;
         let semaphore = semaphore(&client, LIMIT);
-        while rounds < ROUNDS && client.ended().is_none() {
+        while rounds < ROUNDS && client.end_reason().is_none() {
             rounds += 1;
             let permits = 1 + random.below(LIMIT);
             let acquired = match random.below(4) {

@@ -37,7 +37,7 @@ where
     drop(lock.acquire().await.unwrap());
     drop(Semaphore::new(&client, "/s", 2).unwrap().acquire().await.unwrap());
     settle().await;
-    let (operation,) = prepare(client.within(SHORT)).await;
+    let (operation,) = prepare(client.with_timeout(SHORT)).await;
     drop(server.on_any_request().always().delay(ROUND_TRIP));
     let (start, before) = (now(), client.stats().frames_sent);
     let ended = tokio::time::timeout(60 * T, operation).await;
@@ -76,7 +76,7 @@ bounded! {
     }
     waiter_fails_after_bounded_tries: |client| {
         let slow = Mutex::new(&client, "/m").unwrap();
-        let held = Mutex::new(&client.within(T), "/m").unwrap().acquire().await.unwrap();
+        let held = Mutex::new(&client.with_timeout(T), "/m").unwrap().acquire().await.unwrap();
         let mut waiting = slow.enqueue().await.unwrap();
         Box::pin(async move {
             let looked = waiting.look().await.map(drop);
@@ -118,7 +118,7 @@ bounded! {
     }
     revocation_of_a_guard_fails_after_bounded_tries: |client| {
         let guard = Mutex::new(&client, "/m").unwrap().acquire().await.unwrap();
-        Box::pin(async move { guard.revocation().await })
+        Box::pin(async move { guard.revocation_requested().await })
     }
     revocation_of_a_node_fails_after_bounded_tries: |client| {
         Box::pin(async move { revocation(&client, "/m").await })
@@ -143,7 +143,7 @@ bounded! {
 async fn guard_with_a_short_request_timeout_sees_its_deletion() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let guard = Mutex::new(&one.within(SHORT), "/m").unwrap().acquire().await.unwrap();
+    let guard = Mutex::new(&one.with_timeout(SHORT), "/m").unwrap().acquire().await.unwrap();
     drop(server.on_any_request().always().delay(ROUND_TRIP));
     let before = one.stats().frames_sent;
     // reason: virtual time, in which the guard sets its watch and the lease is kept renewed
@@ -168,7 +168,7 @@ async fn short_request_timeout_waits_out_a_disconnect_or_stall() {
             }
         }
         let waiting = tokio::spawn({
-            let lock = Mutex::new(&client.within(SHORT), "/m").unwrap();
+            let lock = Mutex::new(&client.with_timeout(SHORT), "/m").unwrap();
             async move { lock.acquire().await }
         });
         // reason: virtual time of the fault

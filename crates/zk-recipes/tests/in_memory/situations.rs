@@ -16,7 +16,7 @@ use crate::{client, settle, settle_node_watches};
 const NOTHING: [[i32; 0]; 0] = [];
 
 fn own(client: &Client) -> RwLock {
-    rw(client).owned_by(&Owner::new())
+    rw(client).with_owner(&Owner::new())
 }
 
 #[tokio::test(start_paused = true)]

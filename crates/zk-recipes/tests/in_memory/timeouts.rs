@@ -67,7 +67,7 @@ impl Kind {
             let semaphore = Semaphore::new(&client, "/s", 3).unwrap();
             match self {
                 Self::Mutex => told!(mutex.acquire_timeout(timeout)),
-                Self::OwnedMutex => told!(mutex.owned_by(&Owner::new()).acquire_timeout(timeout)),
+                Self::OwnedMutex => told!(mutex.with_owner(&Owner::new()).acquire_timeout(timeout)),
                 Self::Reader => told!(rw.read().acquire_timeout(timeout)),
                 Self::Writer => told!(rw.write().acquire_timeout(timeout)),
                 Self::SemaphoreMutex => {
@@ -328,7 +328,7 @@ async fn try_acquire_does_not_wait_for_a_connection() {
         }
     }
     // Re-acquiring a lock that its owner holds needs no connection.
-    let owned = lock.owned_by(&Owner::new());
+    let owned = lock.with_owner(&Owner::new());
     let guard = owned.acquire().await.unwrap();
     server.refuse_connects(0);
     server.connection_of(client.session_id()).cut(Cut::Rst);

@@ -334,7 +334,7 @@ async fn reader_counts_writers_ahead_and_writer_counts_all() {
 async fn owner_that_holds_the_lock_does_not_queue() {
     let server = TestServer::in_memory();
     let (client, record) = recorded_client(&server, 1).await;
-    let lock = RwLock::new(&client, "/rw").unwrap().owned_by(&Owner::new());
+    let lock = RwLock::new(&client, "/rw").unwrap().with_owner(&Owner::new());
     let writing = lock.write().acquire().await.unwrap();
     settle().await;
     record.take();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_recipes::session::{Client, CreateMode, Parents, RetryOn};
+use zk_recipes::session::{Client, CreateMode, ParentMode, RetryOn};
 use zk_recipes::{
     Held, Lock, LockError, MultiLock, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex,
 };
@@ -162,7 +162,7 @@ async fn two_recipes_never_hold_one_path_together() {
                     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
                     let locks = [first.lock(&one, false), second.lock(&other, false)];
                     if is_used {
-                        one.make_path(PATH, Parents::Persistent).await.unwrap();
+                        one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
                     }
                     // Each answer to the first client is delayed, so the second one acquires in
                     // between.
@@ -202,7 +202,7 @@ async fn foreign_nodes_are_recognized_by_their_names() {
             for kind in Kind::ALL {
                 let server = TestServer::in_memory();
                 let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-                one.make_path(PATH, Parents::Persistent).await.unwrap();
+                one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
                 let node = format!("{PATH}/{prefix}{name}");
                 one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
                 let lock = kind.lock(&other, false);
@@ -252,8 +252,8 @@ async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
     settle().await;
     server.reap_containers();
 
-    one.make_path(&format!("{PATH}/locks/of-an-app"), Parents::Persistent).await.unwrap();
-    one.make_path(&format!("{leases}/of-a-landlord"), Parents::Persistent).await.unwrap();
+    one.ensure_path(&format!("{PATH}/locks/of-an-app"), ParentMode::Persistent).await.unwrap();
+    one.ensure_path(&format!("{leases}/of-a-landlord"), ParentMode::Persistent).await.unwrap();
     mutex.acquire().await.expect("it is somebody else's").release().await.unwrap();
 }
 
@@ -334,7 +334,7 @@ async fn foreign_node_check_costs_what_the_documentation_says() {
     record.take();
     mutex.acquire().await.unwrap().release().await.unwrap();
     assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![DELETE]], "no request");
-    client.make_path(&format!("{PATH}/leases/x"), Parents::Persistent).await.unwrap();
+    client.ensure_path(&format!("{PATH}/leases/x"), ParentMode::Persistent).await.unwrap();
     record.take();
     mutex.acquire().await.unwrap().release().await.unwrap();
     let look = vec![GET_CHILDREN2];

@@ -56,7 +56,7 @@ fn refused_credentials_end_the_session() {
     world.take(OpCode::Create2);
     let frame = world.take(OpCode::Auth);
     world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
-    assert_eq!(world.session.ended(), Some(SessionEnd::AuthFailed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
     assert_eq!(*world.failure(auth), (ended(SessionEnd::AuthFailed), Outcome::NotApplied));
     assert_eq!(world.outcome(write), Outcome::Unknown);
     let last = world.events().pop().unwrap();

@@ -7,8 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proto::{ErrorCode, OpCode};
 use zk_session_core::WatchKind;
-use zk_session_core::limits::{BACKOFF_MAX, BEHIND_SKIP};
-use zk_session_core::{ErrorKind, Host, LossCause, Outcome, SessionEvent};
+use zk_session_core::limits::{BACKOFF_MAX, HOST_COOLDOWN};
+use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEvent};
 
 use crate::harness::{Servers, T, World, acceptance, ms};
 
@@ -153,7 +153,7 @@ fn server_behind_the_session_is_skipped_for_a_while() {
     world.open();
     let behind = world.attempts().last().unwrap().1.clone();
     world.cut(); // it is behind the session's zxid and closes without a reply
-    let until = world.now() + BEHIND_SKIP;
+    let until = world.now() + HOST_COOLDOWN;
     world.servers = Servers::Refuse;
     world.advance(ms(60_000));
     let attempts = world.attempts();
@@ -179,7 +179,7 @@ proptest! {
             [Servers::Refuse, Servers::Close, Servers::Greet, Servers::Silent, Servers::Serve];
         for (act, time) in acts {
             world.servers = all[act];
-            if world.session.ended().is_some() {
+            if world.session.end_reason().is_some() {
                 break;
             }
             world.advance(ms(time));
@@ -224,7 +224,7 @@ fn new_server_list_moves_the_session_only_when_needed() {
     world.bring_up();
     assert!(world.now() <= moved + ms(20));
     assert!(world.attempts()[1].1.port() >= 7);
-    let lost = ErrorKind::ConnectionLost(LossCause::Rebalanced);
+    let lost = ErrorKind::ConnectionLost(DisconnectReason::Rebalanced);
     assert_eq!(*world.failure(write), (lost, Outcome::Unknown));
     assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
     world.cut();
@@ -289,8 +289,8 @@ fn last_server_that_served_is_tried_first() {
     }
 }
 
-fn unreachable() -> LossCause {
-    LossCause::Unreachable(std::io::ErrorKind::ConnectionRefused)
+fn unreachable() -> DisconnectReason {
+    DisconnectReason::Unreachable(std::io::ErrorKind::ConnectionRefused)
 }
 
 #[test]

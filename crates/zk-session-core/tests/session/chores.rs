@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat};
-use zk_session_core::limits::{BACKLOG_BYTES_MAX, CHORES_MAX, QUEUED_BYTES_MAX};
-use zk_session_core::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
+use zk_session_core::limits::{BACKLOG_BYTES_MAX, CLEANUPS_MAX, QUEUED_BYTES_MAX};
+use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ended, ms};
 
@@ -133,7 +133,7 @@ fn sweep_with_an_oversized_list_is_not_repeated() {
     world.answer(&sync, 9, ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     world.deliver(&[&1001_i32.to_be_bytes()[..], &list.xid.to_be_bytes()].concat());
-    assert_eq!(world.cause(), LossCause::FrameTooLarge);
+    assert_eq!(world.cause(), DisconnectReason::FrameTooLarge);
     let code = ErrorCode::MARSHALLING_ERROR;
     let failed = SessionEvent::CleanUpFailed { path: "/p".to_owned(), code };
     assert!(world.events().contains(&failed));
@@ -269,12 +269,12 @@ fn sweep_backlog_takes_long_lists_and_skips_oversized_names() {
     world.answer(&sync, 9, ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     let too_long = format!("_c_1{}", "x".repeat(2 << 20));
-    let many = (0..CHORES_MAX + 10).map(|n| format!("_c_1{n}"));
+    let many = (0..CLEANUPS_MAX + 10).map(|n| format!("_c_1{n}"));
     let names: Vec<String> = many.chain([too_long]).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     world.answer(&list, 9, ErrorCode::OK, &children(&names));
     let stats = world.session.stats(world.instant());
-    assert_eq!(stats.clean_up_pending, CHORES_MAX + 10);
+    assert_eq!(stats.clean_up_pending, CLEANUPS_MAX + 10);
     assert!(world.frames.iter().all(|frame| frame.path().len() < 64));
 }
 
@@ -333,14 +333,14 @@ fn clean_up_beyond_its_byte_limits_ends_the_session() {
     assert_eq!(closed, (ended(SessionEnd::CleanUpOverflow), Outcome::NotApplied));
     world.settle();
     world.advance(T * 2);
-    assert_eq!(world.session.ended(), Some(SessionEnd::CleanUpOverflow));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::CleanUpOverflow));
     world.finish();
 }
 
 #[test]
 fn deletes_beyond_the_task_limit_run_from_the_backlog() {
     let extra = 500;
-    let nodes: Vec<String> = (0..CHORES_MAX + extra).map(|n| format!("/n{n}")).collect();
+    let nodes: Vec<String> = (0..CLEANUPS_MAX + extra).map(|n| format!("/n{n}")).collect();
     let paths: Vec<&str> = nodes.iter().map(String::as_str).collect();
     let mut world = World::served(&paths);
     world.servers = Servers::Refuse;
@@ -349,7 +349,7 @@ fn deletes_beyond_the_task_limit_run_from_the_backlog() {
         world.session.delete_guaranteed(world.instant(), path, None).unwrap();
     }
     world.settle();
-    assert_eq!(world.session.stats(world.instant()).clean_up_pending, CHORES_MAX + extra);
+    assert_eq!(world.session.stats(world.instant()).clean_up_pending, CLEANUPS_MAX + extra);
     world.servers = Servers::Serve;
     world.advance(T / 3);
     assert_eq!(world.server.nodes.len(), 1, "the root");

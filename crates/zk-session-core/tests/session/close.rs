@@ -17,9 +17,9 @@ fn close_completes_after_earlier_requests_are_answered() {
     assert_eq!(world.ops(), []);
     world.serve(&first);
     assert!(world.is_ok(create));
-    assert_eq!(world.session.ended(), None);
+    assert_eq!(world.session.end_reason(), None);
     world.answer(&last, 9, ErrorCode::OK, &());
-    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     assert!(matches!(world.events().pop(), Some(SessionEvent::Closed { .. })));
     world.finish();
 }
@@ -64,7 +64,7 @@ fn multi_step_clean_up_is_sent_before_close() {
     let last = world.take(OpCode::CloseSession);
     world.answer(&delete, 9, ErrorCode::OK, &());
     world.answer(&last, 9, ErrorCode::OK, &());
-    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     world.finish();
 }
 
@@ -86,7 +86,7 @@ fn clean_up_delays_close_for_at_most_half_the_close_timeout() {
     world.advance(ms(1200));
     assert_eq!(world.ops(), [OpCode::CloseSession]);
     world.advance_to(ms(6000));
-    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     world.finish();
 }
 
@@ -147,7 +147,7 @@ fn close_during_the_first_handshake_waits_for_its_reply() {
     let queued = world.create("/a");
     world.open();
     world.close();
-    assert_eq!(world.session.ended(), None, "the server may have made it already");
+    assert_eq!(world.session.end_reason(), None, "the server may have made it already");
     world.respond(&crate::harness::acceptance(6000));
     assert_eq!(world.ops(), [OpCode::Create2, OpCode::CloseSession]);
     assert_eq!(world.reply(queued), None);
@@ -157,7 +157,7 @@ fn close_during_the_first_handshake_waits_for_its_reply() {
     lost.open();
     lost.close();
     lost.cut();
-    assert_eq!(lost.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(lost.session.end_reason(), Some(SessionEnd::Closed));
     lost.finish();
 }
 
@@ -169,12 +169,12 @@ fn close_while_disconnected_reconnects_to_send_the_request() {
     let queued = world.create("/a");
     world.close();
     world.advance(ms(500));
-    assert_eq!(world.session.ended(), None);
+    assert_eq!(world.session.end_reason(), None);
     world.servers = Servers::Serve;
     world.advance(ms(1400));
     assert!(world.is_ok(queued), "asked for before the end");
     assert!(world.server.closed);
-    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     world.finish();
 }
 
@@ -188,9 +188,9 @@ fn close_while_disconnected_ends_at_the_close_timeout() {
         world.advance(ms(100));
         world.close();
         world.advance(ms(1999));
-        assert_eq!(world.session.ended(), None, "{servers:?}");
+        assert_eq!(world.session.end_reason(), None, "{servers:?}");
         world.advance(ms(1));
-        assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+        assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
         assert_eq!(world.outcome(queued), Outcome::NotApplied);
         world.finish();
     }
@@ -202,7 +202,7 @@ fn close_ends_at_the_close_timeout_without_a_reply() {
     let write = world.create("/a");
     world.close();
     world.advance(ms(2000));
-    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     assert_eq!(world.outcome(write), Outcome::Unknown);
     world.finish();
 }
@@ -214,7 +214,7 @@ fn close_succeeds_when_the_reconnect_finds_no_session() {
     world.cut();
     world.open();
     world.respond(&rejection());
-    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     assert!(matches!(world.events().pop(), Some(SessionEvent::Closed { .. })));
     world.finish();
 }
@@ -237,6 +237,6 @@ fn expiry_during_close_ends_the_session_as_closed() {
     world.cut();
     world.close();
     world.advance(ms(20_000));
-    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     world.finish();
 }

@@ -54,7 +54,7 @@ fn talk(world: &mut World, after: After) -> BTreeMap<&'static str, u32> {
     world.tick();
     for step in steps {
         for (name, ask) in step {
-            if world.session.ended().is_none() {
+            if world.session.end_reason().is_none() {
                 asked.insert(*name, ask(world));
             }
         }
@@ -81,7 +81,7 @@ fn talk(world: &mut World, after: After) -> BTreeMap<&'static str, u32> {
 }
 
 fn check(world: World, asked: &BTreeMap<&'static str, u32>, cut: Cut) {
-    let end = world.session.ended().unwrap();
+    let end = world.session.end_reason().unwrap();
     assert!(matches!(end, SessionEnd::Closed | SessionEnd::Expired), "{cut:?}");
     let created = world.server.applied.contains("create /n/new");
     let deleted = world.server.applied.contains("delete /n/new");
@@ -128,7 +128,7 @@ fn lengths() -> (usize, usize) {
     assert!(world.fired(asked[1]).is_some() && world.fired(asked[2]).is_some());
     let lengths = (before.0 - world.to_server, before.1 - world.to_client);
     world.close();
-    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     world.finish();
     (lengths.0 + 12, lengths.1 + 20)
 }

@@ -2,7 +2,7 @@
 
 use proto::{ErrorCode, OpCode, Stat};
 use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
-use zk_session_core::{ErrorKind, LossCause, Outcome, SessionEvent};
+use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEvent};
 use zk_session_core::{Waiter, WatchKind};
 
 use crate::harness::{Servers, T, World, create, get, ms};
@@ -164,10 +164,10 @@ fn server_that_answers_only_pings_is_left_for_another() {
     world.advance(ms(1));
     assert_eq!(
         *world.failure(n),
-        (ErrorKind::ConnectionLost(LossCause::Stalled), Outcome::Unknown)
+        (ErrorKind::ConnectionLost(DisconnectReason::RequestTimeout), Outcome::Unknown)
     );
     let suspended = |event: &SessionEvent| {
-        matches!(event, SessionEvent::Suspended { cause: LossCause::Stalled, .. })
+        matches!(event, SessionEvent::Suspended { cause: DisconnectReason::RequestTimeout, .. })
     };
     assert!(world.events().iter().any(suspended));
     world.open();
@@ -193,7 +193,7 @@ fn unanswered_request_fails_though_throttled_replies_arrive() {
     assert!(world.now() < asked + T + ms(600));
     assert_eq!(
         *world.failure(lost),
-        (ErrorKind::ConnectionLost(LossCause::Stalled), Outcome::Unknown),
+        (ErrorKind::ConnectionLost(DisconnectReason::RequestTimeout), Outcome::Unknown),
         "also if there is no other server: a new connection tells what became of it"
     );
     world.finish();

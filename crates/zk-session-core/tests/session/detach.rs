@@ -2,7 +2,7 @@
 
 use proto::OpCode;
 use zk_session_core::{
-    ErrorKind, LossCause, Outcome, SessionCredentials, SessionEnd, SessionEvent,
+    DisconnectReason, ErrorKind, Outcome, SessionCredentials, SessionEnd, SessionEvent,
 };
 
 use crate::harness::{ID, PASSWORD, Servers, T, World, acceptance, ended, ms, rejection};
@@ -31,7 +31,7 @@ fn detach_ends_the_client_and_leaves_the_session_open() {
     let refused = world.try_submit(&crate::harness::get("/n", false), None).unwrap_err();
     assert_eq!(refused.1, Outcome::NotApplied);
     world.tick();
-    assert_eq!(world.session.ended(), Some(SessionEnd::Detached));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
     assert_eq!(*world.failure(open), (ended(SessionEnd::Detached), Outcome::Unknown));
     assert!(world.reply(late).is_some());
     let last = SessionEvent::Detached { session_id: ID };
@@ -63,7 +63,7 @@ fn handshake_that_completes_during_detach_sends_no_close() {
     world.session.detach(world.instant());
     world.respond(&acceptance(6000));
     world.tick();
-    assert_eq!(world.session.ended(), Some(SessionEnd::Detached));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
     assert!(world.times(OpCode::CloseSession).is_empty());
     world.finish();
 }
@@ -91,7 +91,7 @@ fn expired_session_cannot_be_resumed() {
     let mut world = resuming();
     world.open();
     world.respond(&rejection());
-    assert_eq!(world.session.ended(), Some(SessionEnd::Expired));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Expired));
     assert_eq!(world.session.credentials(), None);
     world.finish();
 }
@@ -101,10 +101,10 @@ fn resumed_session_does_not_expire_before_first_contact() {
     let mut world = resuming();
     world.servers = Servers::Refuse;
     world.advance(T * 10);
-    assert_eq!(world.session.ended(), None, "its last sign of life is not known here");
+    assert_eq!(world.session.end_reason(), None, "its last sign of life is not known here");
     world.session.detach(world.instant());
     world.tick();
-    assert_eq!(world.session.ended(), Some(SessionEnd::Detached));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
     world.finish();
 }
 
@@ -115,7 +115,7 @@ fn detach_after_close_returns_no_credentials() {
     world.session.detach(world.instant());
     assert_eq!(world.session.credentials(), None);
     world.advance(ms(3000));
-    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     world.finish();
 }
 
@@ -134,7 +134,10 @@ fn password_is_hidden_in_debug_output() {
             assert!(printed.contains("hidden"), "{printed}");
             assert!(!printed.contains(text) && !printed.contains(bytes), "{printed}");
         }
-        assert!(matches!(world.session.last_loss(), None | Some(LossCause::ClosedByServer)));
+        assert!(matches!(
+            world.session.last_disconnect(),
+            None | Some(DisconnectReason::ClosedByServer)
+        ));
         world.finish();
     }
     assert!(matches!(ended(SessionEnd::Detached), ErrorKind::SessionEnded(_)));

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use proto::OpCode;
 use zk_session_core::WatchKind;
-use zk_session_core::{ErrorKind, LossCause, Outcome};
+use zk_session_core::{DisconnectReason, ErrorKind, Outcome};
 
 use crate::harness::{World, ms};
 
@@ -53,7 +53,7 @@ fn lost_reads_report_not_applied() {
     ];
     world.cut();
     for read in reads {
-        let kind = ErrorKind::ConnectionLost(LossCause::ClosedByServer);
+        let kind = ErrorKind::ConnectionLost(DisconnectReason::ClosedByServer);
         assert_eq!(*world.failure(read), (kind, Outcome::NotApplied));
     }
     world.finish();

@@ -1,7 +1,7 @@
 //! Local expiry: the client's own clock ends a session that no server has answered for too long.
 
 use proto::{ErrorCode, OpCode};
-use zk_session_core::{LossCause, Outcome, SessionEnd, SessionEvent};
+use zk_session_core::{DisconnectReason, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, acceptance, ended, ms};
 
@@ -17,11 +17,11 @@ fn session_expires_locally_after_four_thirds_of_the_timeout() {
         world.cut();
         let queued = world.get("/b");
         world.advance_to(LIMIT - ms(1));
-        assert_eq!(world.session.ended(), None, "{servers:?}");
+        assert_eq!(world.session.end_reason(), None, "{servers:?}");
         assert_eq!(world.reply(queued), None);
         world.advance(ms(1));
         assert_eq!(
-            world.session.ended(),
+            world.session.end_reason(),
             Some(SessionEnd::ExpiredLocally { paused: None }),
             "{servers:?}"
         );
@@ -48,9 +48,9 @@ fn local_expiry_counts_from_the_last_reply() {
     world.servers = Servers::Refuse;
     world.cut();
     world.advance_to(ms(1900) + LIMIT - ms(1));
-    assert_eq!(world.session.ended(), None);
+    assert_eq!(world.session.end_reason(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
 
@@ -63,9 +63,9 @@ fn local_expiry_counts_from_the_handshake_reply() {
     world.servers = Servers::Refuse;
     world.cut();
     world.advance_to(ms(900) + LIMIT - ms(1));
-    assert_eq!(world.session.ended(), None);
+    assert_eq!(world.session.end_reason(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
 
@@ -80,11 +80,11 @@ fn connection_without_replies_is_closed_before_expiry() {
     assert!(world.session.is_connected());
     world.servers = Servers::Refuse;
     world.advance(ms(1)); // two thirds of the timeout after the ping
-    assert_eq!(world.cause(), LossCause::Stalled);
+    assert_eq!(world.cause(), DisconnectReason::RequestTimeout);
     world.advance_to(LIMIT - ms(1));
-    assert_eq!(world.session.ended(), None);
+    assert_eq!(world.session.end_reason(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
 
@@ -107,7 +107,7 @@ fn session_that_was_never_created_does_not_expire() {
         world.servers = servers;
         let waiting = world.get("/");
         world.advance(T * 100);
-        assert_eq!(world.session.ended(), None);
+        assert_eq!(world.session.end_reason(), None);
         assert_eq!(world.reply(waiting), None);
         world.servers = Servers::Serve;
         world.advance(T * 2);
@@ -127,7 +127,7 @@ fn session_survives_a_long_queue_at_a_slow_server() {
     let (mut answered, mut heard) = (0, world.now());
     while answered < 1000 {
         world.advance(ms(20));
-        assert_eq!(world.session.ended(), None, "{answered} answers");
+        assert_eq!(world.session.end_reason(), None, "{answered} answers");
         let frame = world.frames.pop_front().unwrap();
         match frame.op {
             OpCode::Ping => world.deliver(&crate::harness::pong()),

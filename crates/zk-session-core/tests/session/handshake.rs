@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use proto::{ErrorCode, OpCode, ReplyHeader};
 use zk_session_core::limits::{CONNECT_TIMEOUT_MIN, HANDSHAKE_LEN_MAX};
-use zk_session_core::{LossCause, SessionEnd, SessionEvent};
+use zk_session_core::{DisconnectReason, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, Wire, World, acceptance, ended, ms, rejection};
 
@@ -64,7 +64,7 @@ fn rejected_session_expires_and_fails_queued_requests() {
     let queued = world.create("/b");
     world.open();
     world.respond(&rejection());
-    assert_eq!(world.session.ended(), Some(SessionEnd::Expired));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Expired));
     assert_eq!(world.failure(queued).0, ended(SessionEnd::Expired));
     assert!(world.failure(sent).0 != ended(SessionEnd::Expired));
     let last = world.events().pop();
@@ -79,8 +79,8 @@ fn new_session_is_requested_again_after_a_rejection() {
     for _ in 0..5 {
         world.open();
         world.respond(&rejection());
-        assert_eq!(world.session.ended(), None);
-        assert_eq!(world.cause(), LossCause::Refused(ErrorCode::SESSION_EXPIRED));
+        assert_eq!(world.session.end_reason(), None);
+        assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED));
         assert_eq!(world.wire, Wire::Down);
     }
     assert_eq!(world.events(), []);
@@ -98,7 +98,7 @@ fn handshake_reply_of_16_bytes_is_read_as_a_refusal() {
     let mut out = BytesMut::new();
     proto::encode_record(&header, &mut out);
     world.deliver(&out);
-    assert_eq!(world.cause(), LossCause::Refused(ErrorCode::NOT_READ_ONLY));
+    assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::NOT_READ_ONLY));
     world.bring_up();
     world.finish();
 }
@@ -110,7 +110,7 @@ fn read_only_server_is_rejected_and_its_session_discarded() {
     let mut response = acceptance(6000);
     response.read_only = Some(true);
     world.respond(&response);
-    assert_eq!(world.cause(), LossCause::ReadOnly);
+    assert_eq!(world.cause(), DisconnectReason::ReadOnly);
     assert_eq!(world.session.session_id(), 0);
     world.open();
     assert_eq!(world.last_connect().session_id, 0);
@@ -126,13 +126,13 @@ fn handshake_reply_with_another_session_id_is_rejected() {
     let mut response = acceptance(6000);
     response.session_id = id + 1;
     world.respond(&response);
-    assert_eq!(world.cause(), LossCause::WrongSession);
+    assert_eq!(world.cause(), DisconnectReason::WrongSession);
     assert_eq!(world.session.session_id(), id);
 
     world.open();
     response.session_id = 0;
     world.respond(&response);
-    assert_eq!(world.cause(), LossCause::WrongSession);
+    assert_eq!(world.cause(), DisconnectReason::WrongSession);
     world.finish();
 }
 
@@ -170,7 +170,7 @@ fn silent_server_is_left_after_its_share_of_the_timeout() {
     assert_eq!(world.attempts().len(), 1);
     world.advance(ms(100));
     assert_eq!(world.attempts().len(), 2, "a third of the timeout for each of three");
-    assert_eq!(world.cause(), LossCause::Silent);
+    assert_eq!(world.cause(), DisconnectReason::IdleTimeout);
     world.finish();
 }
 
@@ -199,7 +199,10 @@ fn invalid_first_frame_closes_the_connection() {
         let mut world = World::new();
         world.open();
         world.deliver(bytes);
-        assert!(matches!(world.cause(), LossCause::Garbled(_) | LossCause::FrameTooLarge));
+        assert!(matches!(
+            world.cause(),
+            DisconnectReason::ProtocolError(_) | DisconnectReason::FrameTooLarge
+        ));
         assert!(!world.session.is_connected());
         world.finish();
     }
@@ -214,7 +217,7 @@ fn oversized_handshake_reply_is_rejected_and_discarded() {
         response.password = vec![1; len].into();
         world.respond(&response);
         assert!(!world.session.is_connected());
-        assert_eq!(world.session.last_loss(), Some(LossCause::FrameTooLarge));
+        assert_eq!(world.session.last_disconnect(), Some(DisconnectReason::FrameTooLarge));
     }
     world.open();
     assert_eq!(world.last_connect().password[..], [0; 16]);

@@ -152,7 +152,7 @@ fn perform(world: &mut World, act: &Act) {
             None
         }
         Act::Open => {
-            if world.session.ended().is_none() && world.wire != Wire::Open {
+            if world.session.end_reason().is_none() && world.wire != Wire::Open {
                 world.open();
             }
             None
@@ -165,7 +165,7 @@ fn perform(world: &mut World, act: &Act) {
 
 /// Submits a request, so that the session waits for an answer.
 fn ask(world: &mut World, turn: usize) {
-    if world.session.ended().is_some() {
+    if world.session.end_reason().is_some() {
         return;
     }
     match turn % 9 {
@@ -270,7 +270,7 @@ fn garbled_event_closes_the_connection_and_keeps_the_watch() {
     let mut out = BytesMut::new();
     server::reply(&mut out, xid::NOTIFICATION, -1, ErrorCode::OK, &());
     world.deliver(&out);
-    assert!(matches!(world.cause(), zk_session_core::LossCause::Garbled(_)));
+    assert!(matches!(world.cause(), zk_session_core::DisconnectReason::ProtocolError(_)));
     world.bring_up();
     world.notify(EventType::NODE_DELETED, "/a");
     assert!(world.fired(watch).is_some());
@@ -298,7 +298,7 @@ fn session_with_a_one_millisecond_timeout_ends_without_looping() {
     world.respond(&acceptance(1));
     world.servers = Servers::Greet;
     world.advance(T);
-    assert!(world.session.ended().is_some());
+    assert!(world.session.end_reason().is_some());
     assert!(world.seen.len() < 100, "{}", world.seen.len());
     world.finish();
 }

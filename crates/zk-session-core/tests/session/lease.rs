@@ -451,7 +451,7 @@ fn lease_lapses_before_buffered_replies_are_read() {
     world.answer(&create, 11, ErrorCode::OK, &());
     assert!(world.is_ok(write));
     world.tick();
-    assert_eq!(world.session.ended(), None, "whether it is, a server has to say");
+    assert_eq!(world.session.end_reason(), None, "whether it is, a server has to say");
     assert_eq!(world.lease(), None);
     world.finish();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto::{AddWatchMode, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, SetData, SetWatches2};
 use zk_session_core::WatchKind;
 use zk_session_core::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
-use zk_session_core::{ErrorKind, LeaseAssumptions, LossCause, Outcome};
+use zk_session_core::{DisconnectReason, ErrorKind, LeaseAssumptions, Outcome};
 
 use crate::harness::{Servers, T, World, get, ms};
 
@@ -108,7 +108,7 @@ fn frame_longer_than_the_client_limit_closes_the_connection() {
     world.bring_up();
     let read = world.get("/a");
     world.deliver(&1001_i32.to_be_bytes());
-    let kind = ErrorKind::ConnectionLost(LossCause::FrameTooLarge);
+    let kind = ErrorKind::ConnectionLost(DisconnectReason::FrameTooLarge);
     assert_eq!(*world.failure(read), (kind, Outcome::NotApplied));
     assert!(world.incoming.is_empty());
     world.finish();
@@ -126,7 +126,7 @@ fn oversized_reply_fails_only_its_own_request_as_too_large() {
     world.deliver(&[&1001_i32.to_be_bytes()[..], &frame.xid.to_be_bytes()].concat());
     let too_large = ErrorKind::AnswerTooLarge { len: 1001, max: 1000 };
     assert_eq!(*world.failure(large), (too_large.clone(), Outcome::NotApplied));
-    let lost = ErrorKind::ConnectionLost(LossCause::FrameTooLarge);
+    let lost = ErrorKind::ConnectionLost(DisconnectReason::FrameTooLarge);
     assert_eq!(*world.failure(read), (lost.clone(), Outcome::NotApplied));
     assert_eq!(*world.failure(write), (lost.clone(), Outcome::Unknown));
 
@@ -198,6 +198,6 @@ fn maximum_durations_are_clamped_without_overflow() {
     world.advance(ms(1000));
     world.close();
     world.advance(ms(100));
-    assert_eq!(world.session.ended(), None);
+    assert_eq!(world.session.end_reason(), None);
     world.finish();
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use proto::{ConnectResponse, EventType};
-use zk_session_core::{Host, LossCause};
+use zk_session_core::{DisconnectReason, Host};
 
 use crate::harness::{T, Wire, World, acceptance, ms, pong};
 
@@ -26,7 +26,7 @@ fn asked_now(world: &World) -> u16 {
 fn up_at_the_only_one_that_served() -> World {
     let mut world = hosts(2, 1);
     world.tick();
-    world.cut_for(LossCause::Unreachable(io::ErrorKind::ConnectionRefused));
+    world.cut_for(DisconnectReason::Unreachable(io::ErrorKind::ConnectionRefused));
     world.bring_up();
     for _ in 0..2 {
         world.advance(ms(1000));
@@ -47,7 +47,8 @@ fn stalled_or_silent_server_is_left_for_the_other() {
                 world.deliver(&pong());
             }
         }
-        let cause = if silent { LossCause::Silent } else { LossCause::Stalled };
+        let cause =
+            if silent { DisconnectReason::IdleTimeout } else { DisconnectReason::RequestTimeout };
         assert_eq!(world.cause(), cause);
         while world.wire != Wire::Asked {
             world.advance_to_deadline();
@@ -86,7 +87,7 @@ fn server_that_sends_only_events_is_left_for_the_other() {
     while world.wire != Wire::Asked {
         world.advance_to_deadline();
     }
-    assert_eq!(world.session.ended(), None);
+    assert_eq!(world.session.end_reason(), None);
     assert_ne!(ports(&world)[0], asked_now(&world));
 }
 
@@ -114,7 +115,7 @@ fn healthy_server_is_found_beside_read_only_and_silent_ones() {
             while world.wire != Wire::Asked {
                 world.advance_to_deadline();
             }
-            assert_eq!(world.session.ended(), None, "{seed}: {:?}", world.attempts());
+            assert_eq!(world.session.end_reason(), None, "{seed}: {:?}", world.attempts());
             match asked_now(&world) {
                 port if port == hole => drop(world.advance_to_deadline()),
                 port if port != well => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_session_core::limits::PAUSE_NOTICED;
-use zk_session_core::{Host, LossCause, SessionEnd, SessionEvent};
+use zk_session_core::{DisconnectReason, Host, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ms};
 
@@ -19,7 +19,7 @@ fn expiry_during_a_pause_reports_the_pause() {
     world.freeze(T * 3);
     world.tick();
     let end = SessionEnd::ExpiredLocally { paused: Some(paused) };
-    assert_eq!(world.session.ended(), Some(end));
+    assert_eq!(world.session.end_reason(), Some(end));
     assert!(end.to_string().starts_with("this process did not run for 16.0 s "), "{end}");
     world.finish();
 }
@@ -32,7 +32,10 @@ fn expiry_reports_an_earlier_pause_until_the_server_answers() {
     world.servers = Servers::Refuse;
     world.cut();
     world.advance(T / 3);
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: Some(paused) }));
+    assert_eq!(
+        world.session.end_reason(),
+        Some(SessionEnd::ExpiredLocally { paused: Some(paused) })
+    );
     world.finish();
 
     let mut world = World::served(&[]);
@@ -43,7 +46,7 @@ fn expiry_reports_an_earlier_pause_until_the_server_answers() {
     world.servers = Servers::Refuse;
     world.cut();
     world.advance(T * 2);
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
 
@@ -56,15 +59,15 @@ fn expiry_long_after_a_short_pause_reports_no_pause() {
     world.freeze(due - world.now() + PAUSE_NOTICED);
     world.tick();
     world.advance(T * 2);
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
 
 #[test]
 fn attempt_cut_short_by_a_pause_reports_the_pause() {
     for (late, cause) in [
-        (PAUSE_NOTICED - ms(1), LossCause::Silent),
-        (PAUSE_NOTICED, LossCause::ProcessPaused(PAUSE_NOTICED)),
+        (PAUSE_NOTICED - ms(1), DisconnectReason::IdleTimeout),
+        (PAUSE_NOTICED, DisconnectReason::ProcessPaused(PAUSE_NOTICED)),
     ] {
         let mut world = World::with(|settings| settings.hosts.push(Host::new("b", 1)));
         world.open();
@@ -74,7 +77,7 @@ fn attempt_cut_short_by_a_pause_reports_the_pause() {
         assert_eq!(world.cause(), cause);
         world.finish();
     }
-    let text = LossCause::ProcessPaused(ms(3_250)).to_string();
+    let text = DisconnectReason::ProcessPaused(ms(3_250)).to_string();
     assert!(text.starts_with("this process did not run for 3.2 s "), "{text}");
 }
 
@@ -123,6 +126,6 @@ fn late_lease_claim_is_not_reported_as_a_pause() {
     world.servers = Servers::Refuse;
     world.cut();
     world.advance(T * 2);
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }

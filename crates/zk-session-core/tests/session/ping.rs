@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use proto::{DataReply, ErrorCode, EventType, OpCode, SetData, Stat};
 use zk_session_core::WatchKind;
-use zk_session_core::limits::UNANSWERED_BYTES;
-use zk_session_core::{Host, LossCause, SessionEnd};
+use zk_session_core::limits::INFLIGHT_BYTES_MAX;
+use zk_session_core::{DisconnectReason, Host, SessionEnd};
 
 use crate::harness::{Servers, T, World, acceptance, ms, pong};
 use crate::server;
@@ -82,7 +82,7 @@ fn connection_closes_two_thirds_of_timeout_after_last_byte() {
     assert!(world.session.is_connected());
     assert_eq!(world.advance_to_deadline(), last + T * 2 / 3);
     assert!(!world.session.is_connected());
-    assert_eq!(world.cause(), LossCause::Silent);
+    assert_eq!(world.cause(), DisconnectReason::IdleTimeout);
     world.finish();
 }
 
@@ -102,7 +102,7 @@ fn idle_server_is_pinged_before_its_connection_is_closed() {
     assert!(world.session.is_connected(), "asked again");
     let asked = world.now();
     assert_eq!(world.advance_to_deadline(), asked + T / 3);
-    assert_eq!(world.cause(), LossCause::Silent);
+    assert_eq!(world.cause(), DisconnectReason::IdleTimeout);
     world.finish();
 }
 
@@ -136,7 +136,7 @@ fn slowly_arriving_reply_keeps_the_connection() {
         world.advance(T / 3);
         assert!(*world.times(OpCode::Ping).last().unwrap() >= long_ago, "and it goes on");
         world.advance(T);
-        assert_eq!(world.cause(), LossCause::Silent, "until there is silence");
+        assert_eq!(world.cause(), DisconnectReason::IdleTimeout, "until there is silence");
         world.finish();
     }
 }
@@ -219,9 +219,9 @@ fn session_expires_when_a_started_reply_never_completes() {
     world.deliver(&[100_i32.to_be_bytes(), xid.to_be_bytes()].concat());
     world.servers = Servers::Refuse;
     world.advance(T * 4 / 3 - ms(1));
-    assert_eq!(world.session.ended(), None);
+    assert_eq!(world.session.end_reason(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.ended(), Some(SessionEnd::ExpiredLocally { paused: None }));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
 
@@ -241,7 +241,7 @@ fn endless_events_do_not_keep_an_unanswering_connection() {
             let read: Vec<u8> = flood.by_ref().take(part).collect();
             world.deliver(&read);
         }
-        assert_eq!(world.cause(), LossCause::Stalled);
+        assert_eq!(world.cause(), DisconnectReason::RequestTimeout);
         assert!(world.now() - began <= T);
         world.finish();
     }
@@ -254,7 +254,7 @@ fn sent_requests_alone_do_not_keep_the_connection() {
         world.get("/a");
         world.advance(ms(100));
     }
-    assert_eq!(world.cause(), LossCause::Silent);
+    assert_eq!(world.cause(), DisconnectReason::IdleTimeout);
     world.finish();
 }
 
@@ -276,7 +276,7 @@ fn bytes_in_flight_are_bounded_to_let_pings_through() {
         };
         world.submit(&request, None);
     }
-    let bound = u64::try_from(UNANSWERED_BYTES + 2 * one).unwrap();
+    let bound = u64::try_from(INFLIGHT_BYTES_MAX + 2 * one).unwrap();
     assert!(sent(&world) - before < bound, "{}", sent(&world));
     world.advance(T / 3);
     assert!(world.times(OpCode::Ping).len() + world.times(OpCode::Sync).len() > 2);
@@ -302,7 +302,7 @@ fn silence_limit_is_capped_with_a_long_granted_timeout() {
     world.advance(ms(39_999));
     assert!(world.session.is_connected());
     world.advance(ms(1));
-    assert_eq!(world.cause(), LossCause::Silent);
+    assert_eq!(world.cause(), DisconnectReason::IdleTimeout);
     assert!(world.reply(n).is_some());
     world.finish();
 }

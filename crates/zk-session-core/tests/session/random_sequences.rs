@@ -90,7 +90,7 @@ struct Run {
 impl Run {
     fn act(&mut self, step: &Step) {
         let world = &mut self.world;
-        let open = world.session.ended().is_none();
+        let open = world.session.end_reason().is_none();
         match step.clone() {
             Step::Advance(by) => world.advance(ms(by)),
             Step::Freeze(by) => world.freeze(ms(by)),

@@ -2,7 +2,7 @@
 
 use proto::{AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SetWatches2};
 use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
-use zk_session_core::{ErrorKind, Host, LossCause, Outcome, SessionEvent};
+use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEvent};
 use zk_session_core::{Notice, WatchKind};
 
 use crate::harness::{ID, Seen, T, World, acceptance, ms};
@@ -92,7 +92,7 @@ fn read_only_session_is_not_presented_and_does_not_expire() {
     world.cut();
     world.servers = crate::harness::Servers::Refuse;
     world.advance(T * 5);
-    assert!(world.session.ended().is_none());
+    assert!(world.session.end_reason().is_none());
     world.servers = crate::harness::Servers::Scripted;
     world.open();
     assert_eq!(world.last_connect().session_id, 0);
@@ -112,7 +112,7 @@ fn existing_session_rejects_a_read_only_server() {
     world.open();
     world.respond(&read_only());
     assert!(!world.session.is_connected());
-    assert_eq!((world.cause(), world.session.session_id()), (LossCause::ReadOnly, ID));
+    assert_eq!((world.cause(), world.session.session_id()), (DisconnectReason::ReadOnly, ID));
     world.finish();
 }
 
@@ -151,7 +151,7 @@ fn probes_slow_down_and_the_first_writable_server_is_used() {
     world.settle();
     world.bring_up();
     assert_eq!(world.attempts().last().unwrap().1, host);
-    let suspended = SessionEvent::Suspended { session_id: 0, cause: LossCause::ReadOnly };
+    let suspended = SessionEvent::Suspended { session_id: 0, cause: DisconnectReason::ReadOnly };
     assert!(world.events().contains(&suspended));
     let count = probes(&world).len();
     world.advance(T);
@@ -197,7 +197,7 @@ fn probes_are_not_sent_without_other_servers() {
     world.close();
     let frame = world.take(OpCode::CloseSession);
     world.answer(&frame, 9, ErrorCode::OK, &());
-    assert!(world.session.ended().is_some());
+    assert!(world.session.end_reason().is_some());
     world.finish();
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proto::{ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, SetWatches};
 use zk_session_core::WatchKind;
-use zk_session_core::{LossCause, Outcome};
+use zk_session_core::{DisconnectReason, Outcome};
 
 use crate::harness::{Seen, Servers, World, ms};
 
@@ -186,7 +186,7 @@ fn server_that_rejects_set_watches_is_left() {
     world.bring_up();
     let frame = world.take(OpCode::SetWatches);
     world.answer(&frame, 60, ErrorCode::MARSHALLING_ERROR, &());
-    assert_eq!(world.cause(), LossCause::Refused(ErrorCode::MARSHALLING_ERROR));
+    assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::MARSHALLING_ERROR));
     world.bring_up();
     world.take(OpCode::SetWatches);
     world.notify(EventType::NODE_DELETED, "/a");

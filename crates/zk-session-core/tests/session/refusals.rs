@@ -3,13 +3,13 @@
 use std::io;
 use std::time::Duration;
 
-use zk_session_core::{Host, LossCause, PeerProtocol};
+use zk_session_core::{DisconnectReason, Host, PeerProtocol};
 
 use crate::harness::{Seen, T, World, ms};
 
-const REFUSED: LossCause = LossCause::Unreachable(io::ErrorKind::ConnectionRefused);
-const TLS: LossCause = LossCause::NotZooKeeper(PeerProtocol::Tls);
-const HTTP: LossCause = LossCause::NotZooKeeper(PeerProtocol::Http);
+const REFUSED: DisconnectReason = DisconnectReason::Unreachable(io::ErrorKind::ConnectionRefused);
+const TLS: DisconnectReason = DisconnectReason::NotZooKeeper(PeerProtocol::Tls);
+const HTTP: DisconnectReason = DisconnectReason::NotZooKeeper(PeerProtocol::Http);
 /// TLS alert `unexpected_message`.
 const TLS_ALERT: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 10];
 
@@ -20,7 +20,7 @@ fn world(servers: u16, refused_timeout: Option<Duration>) -> World {
     })
 }
 
-fn refused(world: &World) -> Vec<(Duration, LossCause)> {
+fn refused(world: &World) -> Vec<(Duration, DisconnectReason)> {
     let refusal = |(at, seen): &(Duration, Seen)| match seen {
         Seen::Refused(cause) => Some((*at, *cause)),
         _ => None,
@@ -29,7 +29,7 @@ fn refused(world: &World) -> Vec<(Duration, LossCause)> {
 }
 
 /// Advances to the next connection attempt and lets it fail.
-fn fail(world: &mut World, cause: LossCause) {
+fn fail(world: &mut World, cause: DisconnectReason) {
     world.advance_to_deadline();
     world.cut_for(cause);
 }
@@ -39,15 +39,15 @@ fn foreign_protocol_is_detected_by_its_first_bytes() {
     for (bytes, cause) in [
         (&TLS_ALERT[..], TLS),
         (b"HTTP/1.1 400 Bad Request\r\n", HTTP),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", LossCause::NotZooKeeper(PeerProtocol::Ssh)),
-        (b"-ERR unknown", LossCause::NotZooKeeper(PeerProtocol::Text(*b"-ERR"))),
-        (&[0x7f, 0, 0, 0], LossCause::FrameTooLarge),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", DisconnectReason::NotZooKeeper(PeerProtocol::Ssh)),
+        (b"-ERR unknown", DisconnectReason::NotZooKeeper(PeerProtocol::Text(*b"-ERR"))),
+        (&[0x7f, 0, 0, 0], DisconnectReason::FrameTooLarge),
     ] {
         let mut world = world(1, None);
         world.open();
         world.deliver(bytes);
         assert_eq!(world.cause(), cause);
-        let is_foreign = matches!(cause, LossCause::NotZooKeeper(_));
+        let is_foreign = matches!(cause, DisconnectReason::NotZooKeeper(_));
         assert_eq!(
             refused(&world),
             is_foreign.then_some((ms(0), cause)).into_iter().collect::<Vec<_>>()
@@ -60,7 +60,7 @@ fn foreign_protocol_is_detected_by_its_first_bytes() {
 fn tls_bytes_after_the_handshake_are_a_frame_too_large() {
     let mut world = World::up();
     world.deliver(&TLS_ALERT);
-    assert_eq!(world.cause(), LossCause::FrameTooLarge);
+    assert_eq!(world.cause(), DisconnectReason::FrameTooLarge);
     assert_eq!(refused(&world), []);
     world.finish();
 }
@@ -127,9 +127,9 @@ fn refusal_is_reported_after_one_round_with_zero_timeout() {
 #[test]
 fn server_that_fails_without_refusing_is_retried() {
     for cause in [
-        LossCause::Silent,
-        LossCause::ClosedByServer,
-        LossCause::Unreachable(io::ErrorKind::TimedOut),
+        DisconnectReason::IdleTimeout,
+        DisconnectReason::ClosedByServer,
+        DisconnectReason::Unreachable(io::ErrorKind::TimedOut),
     ] {
         let mut world = world(2, Some(ms(100)));
         for _ in 0..20 {
@@ -164,7 +164,7 @@ fn server_that_closes_at_once_is_probed_for_tls_once() {
         world.open();
         world.cut();
         assert_eq!(probes(&world), attempt.min(2));
-        assert_eq!(world.cause(), LossCause::ClosedByServer);
+        assert_eq!(world.cause(), DisconnectReason::ClosedByServer);
     }
     for port in 0..2 {
         assert_eq!(refused(&world), []);
@@ -189,7 +189,7 @@ fn server_that_closes_at_once_without_tls_is_retried() {
         world.cut();
     }
     assert_eq!(refused(&world), []);
-    assert_eq!(world.cause(), LossCause::ClosedByServer);
+    assert_eq!(world.cause(), DisconnectReason::ClosedByServer);
     world.finish();
 }
 

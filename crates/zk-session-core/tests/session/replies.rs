@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat};
 use zk_session_core::WatchKind;
-use zk_session_core::{ErrorKind, LossCause, Outcome, SessionEnd, SessionEvent};
+use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{ID, Seen, World, acceptance, ended};
 use crate::server;
@@ -51,7 +51,7 @@ fn out_of_order_reply_is_dropped_and_closes_the_connection() {
         world.take(OpCode::Create2);
         let second = world.take(OpCode::SetData);
         world.answer(&second, 9, code, &());
-        assert_eq!(world.cause(), LossCause::OutOfOrder(second.xid));
+        assert_eq!(world.cause(), DisconnectReason::OutOfOrder(second.xid));
         assert_eq!([world.outcome(lost), world.outcome(set)], [Outcome::Unknown; 2]);
         world.open();
         assert_eq!(world.last_connect().last_zxid_seen, 9, "time does not go back");
@@ -91,7 +91,7 @@ fn unknown_xid_closes_the_connection_not_the_session() {
         let mut out = BytesMut::new();
         server::reply(&mut out, xid, 9, ErrorCode::OK, &());
         world.deliver(&out);
-        let cause = LossCause::UnknownXid(xid);
+        let cause = DisconnectReason::UnknownXid(xid);
         let lost = (ErrorKind::ConnectionLost(cause), Outcome::NotApplied);
         assert_eq!(*world.failure(read), lost, "{xid}");
         world.bring_up();
@@ -107,7 +107,7 @@ fn duplicate_reply_closes_the_connection_as_unknown_xid() {
     world.answer(&frame, 9, ErrorCode::OK, &());
     world.answer(&frame, 9, ErrorCode::OK, &());
     assert!(world.is_ok(read));
-    assert_eq!(world.cause(), LossCause::UnknownXid(1));
+    assert_eq!(world.cause(), DisconnectReason::UnknownXid(1));
     world.finish();
 }
 
@@ -130,7 +130,7 @@ fn session_expired_reply_ends_the_session() {
     world.answer(&frame, 9, ErrorCode::SESSION_EXPIRED, &());
     assert_eq!(world.failure(read).0, ended(SessionEnd::Expired));
     assert_eq!(world.outcome(write), Outcome::Unknown);
-    assert_eq!(world.session.ended(), Some(SessionEnd::Expired));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Expired));
     world.finish();
 }
 
@@ -145,7 +145,7 @@ fn moved_session_is_resumed_at_the_next_handshake() {
     world.answer(&frame, 0, ErrorCode::SESSION_MOVED, &());
     let moved = ErrorKind::Server(ErrorCode::SESSION_MOVED);
     assert_eq!(*world.failure(refused), (moved, Outcome::NotApplied));
-    assert!(world.session.ended().is_none());
+    assert!(world.session.end_reason().is_none());
     world.cut();
     assert_eq!(world.outcome(lost), Outcome::Unknown);
     world.bring_up();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use proto::{ErrorCode, EventType, KeeperState, OpCode, WatcherEvent};
-use zk_session_core::{LossCause, SessionEvent};
+use zk_session_core::{DisconnectReason, SessionEvent};
 
 use crate::harness::{ID, PASSWORD, World, acceptance, ms};
 use crate::server;
@@ -14,7 +14,7 @@ fn reconnect_presents_session_id_password_and_own_timeout() {
     let mut world = World::new();
     world.open();
     world.respond(&acceptance(4000));
-    world.cut_for(LossCause::Io(std::io::ErrorKind::ConnectionReset));
+    world.cut_for(DisconnectReason::Io(std::io::ErrorKind::ConnectionReset));
     world.open();
     let request = world.last_connect();
     assert_eq!(request.session_id, ID);
@@ -34,7 +34,7 @@ fn reconnect_presents_session_id_password_and_own_timeout() {
             SessionEvent::Reconnected { session_id: ID, timeout, .. },
         ] if timeout == Duration::from_secs(5)
     ));
-    assert_eq!(world.session.last_loss(), None);
+    assert_eq!(world.session.last_disconnect(), None);
     world.cut();
     world.open();
     assert_eq!(world.last_connect().password, b"another"[..]);

@@ -202,5 +202,5 @@ fn stream_ends_with_the_session_exactly_once() {
 fn reconnect_in_vain(world: &mut World) {
     world.cut();
     world.advance(ms(1500));
-    assert!(world.session.ended().is_some());
+    assert!(world.session.end_reason().is_some());
 }

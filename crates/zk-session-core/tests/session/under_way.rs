@@ -31,7 +31,7 @@ fn delayed_heartbeat_is_not_taken_for_a_skipped_reply() {
     world.auth("late");
     world.room = usize::MAX;
     world.settle();
-    assert!(world.session.is_connected(), "{:?}", world.session.last_loss());
+    assert!(world.session.is_connected(), "{:?}", world.session.last_disconnect());
     assert!(world.is_ok(get));
 }
 
@@ -54,14 +54,14 @@ fn close_request_does_not_wait_for_earlier_replies() {
         world.create(&format!("/ephemeral-of-some-service/{n}"));
     }
     world.close();
-    while world.session.ended().is_none() {
+    while world.session.end_reason().is_none() {
         world.advance(ms(1)); // the server reads everything and answers 1,000 requests a second
         if let Some(frame) = world.frames.pop_front() {
             world.serve(&frame);
         }
     }
     assert_eq!(world.times(OpCode::CloseSession).len(), 1);
-    assert_eq!(world.session.ended(), Some(SessionEnd::Closed));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
 }
 
 /// The driver calls `poll_transmit` again only if the last call returned true.
@@ -143,6 +143,6 @@ fn detach_without_a_session_ends_as_detached() {
     world.tick();
     world.session.detach(world.instant());
     world.cut();
-    assert_eq!(world.session.ended(), Some(SessionEnd::Detached));
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
     assert!(world.now() < T);
 }

@@ -15,7 +15,7 @@ use crate::limits::{NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
 use crate::{Host, LeaseAssumptions, SessionCredentials};
 use zk_session_core::ConnectString;
 use zk_session_core::Settings;
-use zk_session_core::{Error, ErrorKind, LossCause};
+use zk_session_core::{DisconnectReason, Error, ErrorKind};
 
 /// Settings of a client, and the methods that open its session.
 ///
@@ -129,7 +129,7 @@ impl Config {
 
     /// Sets how long a request waits for its reply.
     ///
-    /// By default it waits until the session ends. See [`Client::within`] for the effect of the
+    /// By default it waits until the session ends. See [`Client::with_timeout`] for the effect of the
     /// timeout, and for a timeout of single requests.
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
@@ -234,7 +234,7 @@ impl Config {
     ///
     /// # Errors
     /// * [`ErrorKind::NoSession`], with the last cause, if no server opens a session in time. If no
-    ///   server [is a ZooKeeper server](crate::LossCause::NotZooKeeper), it is returned at once.
+    ///   server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), it is returned at once.
     /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials, or the session to
     ///   [resume](Self::resume) is over.
     /// * [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if the credentials cannot be
@@ -248,7 +248,7 @@ impl Config {
     /// Dropping the future closes a session that was opened meanwhile. A session to be
     /// [resumed](Self::resume) is not closed, and the caller may try again.
     pub async fn connect(self) -> Result<Client, Error> {
-        self.connect_through(Tcp).await
+        self.connect_with(Tcp).await
     }
 
     /// Opens a session over the connections of the given connector; otherwise like
@@ -256,7 +256,7 @@ impl Config {
     ///
     /// # Errors
     /// Returns the errors of [`connect`](Self::connect).
-    pub async fn connect_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
+    pub async fn connect_with<C: Connector>(self, connector: C) -> Result<Client, Error> {
         let thread = self.thread()?;
         self.connect_on(thread, connector).await
     }
@@ -312,7 +312,7 @@ impl Config {
         let connected = async {
             // An event before the subscription is not received, but the state of the core shows it.
             while !client.shared().lock().is_established() {
-                if let Some(end) = client.ended() {
+                if let Some(end) = client.end_reason() {
                     return Err(ErrorKind::SessionEnded(end));
                 }
                 events.next().await;
@@ -337,7 +337,11 @@ impl Config {
             }
             Ok(Err(kind)) => kind,
             Err(_) => {
-                let cause = client.shared().lock().last_loss().unwrap_or(LossCause::Silent);
+                let cause = client
+                    .shared()
+                    .lock()
+                    .last_disconnect()
+                    .unwrap_or(DisconnectReason::IdleTimeout);
                 ErrorKind::NoSession(cause)
             }
         };
@@ -365,7 +369,7 @@ impl Config {
     /// The driver moves the bytes. The caller can run it on another runtime, at another priority,
     /// or, in a simulation, not at all for a while. It completes when the session has ended.
     /// Dropping it ends the client. It needs tokio's clock.
-    pub fn open_undriven<C: Connector>(
+    pub fn into_parts<C: Connector>(
         mut self,
         connector: C,
     ) -> (Client, impl Future<Output = ()> + Send + 'static) {

@@ -53,27 +53,27 @@ impl fmt::Display for LeaseLoss {
 /// also takes a `sync` every eighth of the timeout and a ping every sixteenth. Other requests
 /// replace these. An unclaimed lease costs nothing.
 #[derive(Debug)]
-pub struct LeaseClaim {
+pub struct SessionLease {
     client: Client,
 }
 
-impl LeaseClaim {
+impl SessionLease {
     pub(super) fn new(client: Client) -> Self {
         client.shared().lock().claim_lease();
         client.shared().wake();
         Self { client }
     }
 
-    /// Returns the current term of the lease, as a [`Belief`] for a lock to depend on.
+    /// Returns the current term of the lease, as a [`LeaseTerm`] for a lock to depend on.
     ///
     /// Returns `None` if the lease is not valid, or ends before it can be renewed:
     /// [`renew`](Self::renew) it then.
     #[must_use]
-    pub fn bind(&self) -> Option<Belief> {
+    pub fn bind(&self) -> Option<LeaseTerm> {
         observe();
         let session = self.client.shared().number();
         let term = self.client.shared().lock().term_to_bind(now())?;
-        Some(Belief { session, term })
+        Some(LeaseTerm { session, term })
     }
 
     /// Renews the lease unless it is valid, and returns its term like [`bind`](Self::bind).
@@ -89,7 +89,7 @@ impl LeaseClaim {
     ///
     /// # Cancel safety
     /// Dropping the future only stops the wait.
-    pub async fn renew(&self) -> Result<Belief, Error> {
+    pub async fn renew(&self) -> Result<LeaseTerm, Error> {
         let shared = self.client.shared();
         let timeout = self.client.session_timeout();
         loop {
@@ -121,14 +121,14 @@ impl LeaseClaim {
     ///
     /// Returns `None` if the term has ended, or belongs to another session than this claim.
     #[must_use]
-    pub fn valid_until(&self, belief: Belief) -> Option<Instant> {
+    pub fn valid_until(&self, belief: LeaseTerm) -> Option<Instant> {
         self.term(belief).map(|term| term.until)
     }
 
     /// Returns how long the term lasts, unless further answers of the ensemble extend it; zero if
     /// it has ended.
     #[must_use]
-    pub fn remaining(&self, belief: Belief) -> Duration {
+    pub fn remaining(&self, belief: LeaseTerm) -> Duration {
         self.term(belief).map_or(Duration::ZERO, |term| term.until - term.now)
     }
 
@@ -138,24 +138,24 @@ impl LeaseClaim {
     /// The session timeout counts from that time at the earliest. Returns `None` if the term has
     /// ended.
     #[must_use]
-    pub fn proven_at(&self, belief: Belief) -> Option<Instant> {
+    pub fn proven_at(&self, belief: LeaseTerm) -> Option<Instant> {
         self.term(belief)?.proven_at
     }
 
     /// Returns the term, if it has not ended.
-    fn term(&self, belief: Belief) -> Option<Term> {
+    fn term(&self, belief: LeaseTerm) -> Option<Term> {
         observe();
         let shared = self.client.shared();
         let session = shared.lock();
         let now = now();
         let (term, until) = session.lease(now)?;
-        let is_same = belief == Belief { session: shared.number(), term };
+        let is_same = belief == LeaseTerm { session: shared.number(), term };
         is_same.then(|| Term { now, until, proven_at: session.lease_proven_at() })
     }
 
     /// Reads the clock, and returns true if the term is valid now.
     #[must_use]
-    pub fn holds(&self, belief: Belief) -> bool {
+    pub fn holds(&self, belief: LeaseTerm) -> bool {
         self.valid_until(belief).is_some()
     }
 
@@ -170,12 +170,12 @@ impl LeaseClaim {
     ///
     /// # Cancel safety
     /// This method is cancel safe. Dropping the future has no effect.
-    pub fn lost(&self, belief: Belief) -> impl Future<Output = LeaseLoss> + Send + use<> {
+    pub fn lost(&self, belief: LeaseTerm) -> impl Future<Output = LeaseLoss> + Send + use<> {
         lost(self.client.shared().clone(), belief)
     }
 }
 
-impl Drop for LeaseClaim {
+impl Drop for SessionLease {
     fn drop(&mut self) {
         self.client.shared().lock().unclaim_lease();
     }
@@ -193,7 +193,7 @@ struct Term {
 /// While the term is valid, no leader can have expired the session. Once the term has ended, no
 /// later term and no other session makes it valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Belief {
+pub struct LeaseTerm {
     /// Number of the client, which has one session in its life.
     session: u64,
     term: u64,
@@ -202,7 +202,7 @@ pub struct Belief {
 /// The driver reports a lease that has ended. A caller must not depend on the report: the driver's
 /// task may be stuck behind a task that blocks its thread, because tokio wakes a task on the thread
 /// that woke it. So this function also watches the clock.
-async fn lost(shared: Arc<Shared>, belief: Belief) -> LeaseLoss {
+async fn lost(shared: Arc<Shared>, belief: LeaseTerm) -> LeaseLoss {
     let mut standing = shared.standing();
     if belief.session != shared.number() {
         return LeaseLoss::DeadlinePassed; // this session has no other information

@@ -1,11 +1,11 @@
 //! The typed client, which applications use.
 
 mod config;
+mod create_builder;
 mod events;
 mod lease;
 mod multi;
 mod multi_read;
-mod new_node;
 mod operations;
 mod pending;
 mod retry;
@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::config::Config;
+pub use self::create_builder::{CreateBuilder, ParentMode};
 pub use self::events::SessionEvents;
-pub use self::lease::{Belief, LeaseClaim, LeaseLoss};
+pub use self::lease::{LeaseLoss, LeaseTerm, SessionLease};
 pub use self::multi::{Multi, MultiOutcome};
 pub use self::multi_read::{MultiRead, ReadOutcome};
-pub use self::new_node::{NewNode, Parents};
 pub use self::operations::{Children, Created, EnsembleConfig, Member, NodeAcl, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch, WatchedEvent};
 pub use self::retry::Retry;
@@ -221,8 +221,8 @@ impl Client {
 
     /// Returns how the session ended, or `None` if it has not ended.
     #[must_use]
-    pub fn ended(&self) -> Option<SessionEnd> {
-        self.shared().lock().ended()
+    pub fn end_reason(&self) -> Option<SessionEnd> {
+        self.shared().lock().end_reason()
     }
 
     /// Waits until the session has ended, and returns how it ended.
@@ -250,7 +250,7 @@ impl Client {
     #[must_use]
     pub fn events(&self) -> SessionEvents {
         let session = self.shared().lock(); // the session cannot end in between
-        SessionEvents::new(self.shared().subscribe(), session.ended().is_some())
+        SessionEvents::new(self.shared().subscribe(), session.end_reason().is_some())
     }
 
     /// Returns a handle to the same session whose requests wait at most `timeout` for their
@@ -268,12 +268,12 @@ impl Client {
     /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
     /// use std::time::Duration;
     ///
-    /// let node = client.within(Duration::from_millis(500)).get_data("/config").await?;
+    /// let node = client.with_timeout(Duration::from_millis(500)).get_data("/config").await?;
     /// # drop(node); Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn within(&self, timeout: Duration) -> Self {
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
         Self { within: Some(timeout.min(TIMEOUT_MAX)), ..self.clone() }
     }
 
@@ -349,8 +349,8 @@ impl Client {
     /// Recipes claim the lease while one of their nodes stands for something, for example a held
     /// lock.
     #[must_use]
-    pub fn claim_lease(&self) -> LeaseClaim {
-        LeaseClaim::new(self.clone())
+    pub fn claim_lease(&self) -> SessionLease {
+        SessionLease::new(self.clone())
     }
 
     /// Spawns a future on the runtime of the session's driver, wherever the caller runs.
@@ -385,8 +385,8 @@ impl Client {
     /// Recipes put it into the name of a node, to find the node again when the reply to its
     /// creation is lost.
     #[must_use]
-    pub fn draw_uuid(&self) -> String {
-        self.shared().lock().draw_uuid()
+    pub fn random_uuid(&self) -> String {
+        self.shared().lock().random_uuid()
     }
 
     /// Replaces the list of servers with the servers of a connect string.
@@ -394,7 +394,7 @@ impl Client {
     /// The session stays on its server, with two exceptions. It moves if its server is not in the
     /// new list. It may also move if the list has grown, to balance the load (ZOOKEEPER-1355): if
     /// all clients get the same list, the right share of them moves. A move costs the connection.
-    /// Requests in flight fail with [`LossCause::Rebalanced`](crate::LossCause::Rebalanced); the
+    /// Requests in flight fail with [`DisconnectReason::Rebalanced`](crate::DisconnectReason::Rebalanced); the
     /// session keeps its nodes and its watches.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto::{
     Acl, Check, Create2, CreateContainer, CreateMode, CreateTtl, Delete, MultiOp, MultiResult,
-    OPEN_ACL, SetData, Stat,
+    OPEN_ACL_UNSAFE, SetData, Stat,
 };
 
 use super::Client;
@@ -82,7 +82,7 @@ impl Client {
 impl<'a> Multi<'a> {
     /// Adds an operation that creates a node, which every client may read, change and delete.
     pub fn create(self, path: &str, data: &'a [u8], mode: CreateMode) -> Self {
-        self.create_with_acl(path, data, mode, OPEN_ACL)
+        self.create_with_acl(path, data, mode, OPEN_ACL_UNSAFE)
     }
 
     /// Adds an operation that creates a node with an access control list.
@@ -108,7 +108,7 @@ impl<'a> Multi<'a> {
     /// [`Client::create_with_ttl`].
     pub fn create_with_ttl(self, path: &str, data: &'a [u8], ttl: Duration) -> Self {
         let full = self.client.full(path).into_owned().into();
-        let (data, acl, ttl_ms) = (Some(data.into()), OPEN_ACL.into(), ttl_ms(ttl));
+        let (data, acl, ttl_ms) = (Some(data.into()), OPEN_ACL_UNSAFE.into(), ttl_ms(ttl));
         let op = CreateTtl { path: full, data, acl, sequential: false, ttl_ms };
         self.with(path, check(path), op.into())
     }

@@ -97,7 +97,7 @@ impl Waiting {
 
 impl Waiting {
     /// Withdraws the request; returns true if it had not been sent.
-    fn take_back(&mut self) -> bool {
+    fn cancel(&mut self) -> bool {
         let Some(ticket) = self.ticket.take() else { return false };
         self.receiver.close();
         let handles = self.shared.lock().forget(ticket);
@@ -107,7 +107,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.take_back();
+        self.cancel();
     }
 }
 
@@ -123,9 +123,9 @@ impl<T> Pending<T> {
     /// Withdraws the request if it is still waiting for a connection, as dropping the future does.
     ///
     /// Returns true if the request will never be sent. The future must not be polled again.
-    pub fn take_back(&mut self) -> bool {
+    pub fn cancel(&mut self) -> bool {
         match std::mem::replace(&mut self.state, State::Done) {
-            State::Sent(mut waiting) => waiting.take_back(),
+            State::Sent(mut waiting) => waiting.cancel(),
             State::Refused(_) => true,
             State::Done => false,
         }

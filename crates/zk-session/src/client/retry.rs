@@ -44,7 +44,7 @@ impl Client {
     /// use zk_session::RetryPolicy;
     ///
     /// let (first, cap) = (Duration::from_millis(20), Duration::from_secs(1));
-    /// let retry = client.retry(RetryPolicy::exponential(first, cap).within(10 * cap));
+    /// let retry = client.retry(RetryPolicy::exponential(first, cap).with_timeout(10 * cap));
     /// let node = retry.get_data("/config").await?;
     /// retry.set_data("/config", b"new", node.stat.version).await?;
     /// // Anything else, as long as the closure makes one request.
@@ -126,7 +126,7 @@ impl Retry {
     ///
     /// A node that is not ephemeral does not record its creator, so it is never taken for that of a
     /// lost attempt. The error is then `NodeExists` with an unknown outcome. To find such a node
-    /// again, create it with [`NewNode::protected`](super::NewNode::protected).
+    /// again, create it with [`CreateBuilder::protected`](super::CreateBuilder::protected).
     ///
     /// A sequential node is not retried after a lost reply, because that could create two nodes.
     ///
@@ -266,7 +266,7 @@ impl<'a> Attempts<'a> {
         };
         let left = bound.saturating_sub(now().saturating_duration_since(self.began));
         let own = client.within.or_else(|| client.shared().lock().request_timeout());
-        client.within(own.map_or(left, |own| own.min(left)))
+        client.with_timeout(own.map_or(left, |own| own.min(left)))
     }
 
     /// Handles a failed attempt: waits before the next one, or returns the final error.
@@ -284,7 +284,7 @@ impl<'a> Attempts<'a> {
         self.made = self.made.saturating_add(1);
         let Self { retry: Retry { client, policy }, .. } = self;
         let elapsed = now().saturating_duration_since(self.began);
-        let draw = |bound| client.shared().lock().draw_below(bound);
+        let draw = |bound| client.shared().lock().random_below(bound);
         match policy.pause(self.made, elapsed, draw).filter(|_| may_pass) {
             Some(pause) => {
                 // Wait for the pause or for the end of the session. After the end, the next attempt

@@ -15,8 +15,8 @@ use crate::limits::RETRY_PAUSE_MIN;
 ///
 /// let second = Duration::from_secs(1);
 /// let patient = RetryPolicy::exponential(second / 50, second); // and never gives up
-/// let bounded = patient.attempts(10).within(60 * second);
-/// let steady = RetryPolicy::fixed(second).within(10 * second);
+/// let bounded = patient.attempts(10).with_timeout(60 * second);
+/// let steady = RetryPolicy::fixed(second).with_timeout(10 * second);
 /// # let _ = (bounded, steady, RetryPolicy::none());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +69,9 @@ impl RetryPolicy {
     /// Limits the time since the start of the first attempt.
     ///
     /// The limit also bounds the attempts: each attempt waits no longer than the remaining time
-    /// ([`Client::within`](crate::Client::within)).
+    /// ([`Client::with_timeout`](crate::Client::with_timeout)).
     #[must_use]
-    pub const fn within(self, timeout: Duration) -> Self {
+    pub const fn with_timeout(self, timeout: Duration) -> Self {
         Self { within: Some(timeout), ..self }
     }
 
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn within_rejects_pause_that_would_end_too_late() {
-        let policy = RetryPolicy::fixed(10 * MS).within(35 * MS);
+        let policy = RetryPolicy::fixed(10 * MS).with_timeout(35 * MS);
         assert_eq!(pauses(policy, 9, |_| 0), [10, 10, 10]);
-        assert_eq!(pauses(policy.within(Duration::ZERO), 9, |_| 0), [0; 0]);
+        assert_eq!(pauses(policy.with_timeout(Duration::ZERO), 9, |_| 0), [0; 0]);
     }
 
     #[test]

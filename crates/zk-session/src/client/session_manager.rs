@@ -170,7 +170,7 @@ impl SessionManager {
     /// # Cancel safety
     /// As [`Config::connect`].
     pub async fn connect(config: Config) -> Result<Self, Error> {
-        Self::connect_through(config, Tcp).await
+        Self::connect_with(config, Tcp).await
     }
 
     /// Opens the first session over the connections of the given connector; otherwise like
@@ -178,7 +178,7 @@ impl SessionManager {
     ///
     /// # Errors
     /// Returns the errors of [`connect`](Self::connect).
-    pub async fn connect_through<C>(config: Config, connector: C) -> Result<Self, Error>
+    pub async fn connect_with<C>(config: Config, connector: C) -> Result<Self, Error>
     where
         C: Connector + Clone + Sync,
     {
@@ -381,7 +381,7 @@ impl<C: Connector + Clone> Opener<C> {
     /// Retries until the policy ends.
     async fn open(&mut self, manager: &Weak<Inner>, last: &Client) -> Result<Client, Error> {
         let policy: RetryPolicy = self.config.next_session();
-        let draw = |bound| last.shared().lock().draw_below(bound);
+        let draw = |bound| last.shared().lock().random_below(bound);
         let begun = now();
         // Pause if servers end every session at once, instead of opening sessions in a tight loop.
         let is_short = begun - self.opened_at < NEXT_SESSION_PAUSE_MAX;

@@ -15,7 +15,7 @@ use super::shared::Channels;
 use super::transport::Connector;
 use crate::Host;
 use crate::limits::{READ_CHUNK, WORK_PER_POLL, WRITE_BUFFER_KEPT};
-use zk_session_core::LossCause;
+use zk_session_core::DisconnectReason;
 use zk_session_core::Session;
 
 /// See the [module documentation](self).
@@ -45,7 +45,7 @@ pub(super) enum Progress {
     None,
     Connected,
     Received,
-    Lost(LossCause),
+    Lost(DisconnectReason),
 }
 
 impl<C: Connector> Link<C> {
@@ -87,7 +87,7 @@ impl<C: Connector> Link<C> {
         self.last_reads += 1;
         match progress {
             Progress::Received if self.last_reads <= WORK_PER_POLL => progress,
-            _ => Progress::Lost(LossCause::Io(error.kind())),
+            _ => Progress::Lost(DisconnectReason::Io(error.kind())),
         }
     }
 
@@ -100,7 +100,9 @@ impl<C: Connector> Link<C> {
                     self.stream = Stream::Open(stream);
                     Poll::Ready(Progress::Connected)
                 }
-                Err(error) => Poll::Ready(Progress::Lost(LossCause::Unreachable(error.kind()))),
+                Err(error) => {
+                    Poll::Ready(Progress::Lost(DisconnectReason::Unreachable(error.kind())))
+                }
             },
             Stream::Open(stream) => {
                 // The core decides, from the length that the server sends, how many of these bytes
@@ -111,9 +113,9 @@ impl<C: Connector> Link<C> {
                     self.incoming = BytesMut::new(); // an idle session keeps no buffer
                 }
                 match ready!(read) {
-                    Ok(0) => Poll::Ready(Progress::Lost(LossCause::ClosedByServer)),
+                    Ok(0) => Poll::Ready(Progress::Lost(DisconnectReason::ClosedByServer)),
                     Ok(_) => Poll::Ready(Progress::Received),
-                    Err(error) => Poll::Ready(Progress::Lost(LossCause::Io(error.kind()))),
+                    Err(error) => Poll::Ready(Progress::Lost(DisconnectReason::Io(error.kind()))),
                 }
             }
         }

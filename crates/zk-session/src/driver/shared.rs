@@ -14,7 +14,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use super::clock::now;
 use super::notices::NoticeSender;
 use crate::limits::EVENTS_KEPT;
-use crate::{LossCause, SessionEnd, SessionEvent};
+use crate::{DisconnectReason, SessionEnd, SessionEvent};
 use zk_session_core::{Failure, Handle, Handles, Reply, Session, Settings, Standing, WatchedEvent};
 
 /// Channels of the driver: replies and the events of one-shot watches use oneshot channels.
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     events: broadcast::Sender<SessionEvent>,
     standing: watch::Sender<Standing>,
     /// Why no server opens a session.
-    refused: watch::Sender<Option<LossCause>>,
+    refused: watch::Sender<Option<DisconnectReason>>,
     local_address: Mutex<Option<IpAddr>>,
     /// The runtime of the driver, once the driver has run.
     runtime: OnceLock<runtime::Handle>,
@@ -147,15 +147,15 @@ impl Shared {
         self.standing.send_replace(standing);
     }
 
-    pub(super) fn set_refused(&self, cause: LossCause) {
+    pub(super) fn set_refused(&self, cause: DisconnectReason) {
         self.refused.send_replace(Some(cause));
     }
 
     /// Waits until every server has refused the connection; returns the cause of the last refusal.
-    pub(crate) async fn refused(&self) -> LossCause {
+    pub(crate) async fn refused(&self) -> DisconnectReason {
         let mut refused = self.refused.subscribe();
         let told = refused.wait_for(Option::is_some).await.ok().and_then(|cause| *cause);
-        told.unwrap_or(LossCause::Silent) // the sender is in `self`
+        told.unwrap_or(DisconnectReason::IdleTimeout) // the sender is in `self`
     }
 
     /// Sets the runtime on which the driver runs.
@@ -186,7 +186,7 @@ impl Shared {
         let shared = driver.map(|_| Arc::clone(self));
         async move {
             let mut sleep = pin!(sleep);
-            let is_over = || shared.as_ref().is_some_and(|it| it.lock().ended().is_some());
+            let is_over = || shared.as_ref().is_some_and(|it| it.lock().end_reason().is_some());
             poll_fn(|cx| if is_over() { Poll::Ready(()) } else { sleep.as_mut().poll(cx) }).await;
         }
     }

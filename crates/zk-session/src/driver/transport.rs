@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::Host;
-use crate::limits::{ADDRESS_HEAD_START, ADDRESSES_MAX};
+use crate::limits::{ADDRESSES_MAX, HAPPY_EYEBALLS_DELAY};
 
 /// Opens connections to servers.
 ///
@@ -63,7 +63,7 @@ pub trait Connector: Send + 'static {
 /// Plain TCP, with `TCP_NODELAY` because a lock hand-off sends small frames.
 ///
 /// The name is resolved at every attempt. If it has several addresses, each has a head start of
-/// [`ADDRESS_HEAD_START`] over the next one, IPv6 and IPv4 in turn. The first connection wins. An
+/// [`HAPPY_EYEBALLS_DELAY`] over the next one, IPv6 and IPv4 in turn. The first connection wins. An
 /// address that drops packets therefore delays the attempt and does not fail it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tcp;
@@ -133,7 +133,7 @@ where
         let others = left.len() > 0;
         let head_start = async {
             match others {
-                true => tokio::time::sleep(ADDRESS_HEAD_START).await,
+                true => tokio::time::sleep(HAPPY_EYEBALLS_DELAY).await,
                 false => pending().await,
             }
         };
@@ -175,7 +175,7 @@ mod tests {
                 }
             };
             let addresses = (0..8).map(v4).collect();
-            let limit = ADDRESS_HEAD_START * u32::from(holes) + Duration::from_millis(5);
+            let limit = HAPPY_EYEBALLS_DELAY * u32::from(holes) + Duration::from_millis(5);
             let won = tokio::time::timeout(limit, race(addresses, dial)).await;
             assert_eq!(won.expect("in time").unwrap(), v4(holes + 1));
             assert_eq!(*dialled.borrow(), holes + 2, "the rest was not needed");

@@ -58,7 +58,7 @@ impl Ensemble {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        self.config("a").connect_through(self.clone()).await.unwrap()
+        self.config("a").connect_with(self.clone()).await.unwrap()
     }
 
     pub(crate) fn ops(&self) -> Vec<OpCode> {

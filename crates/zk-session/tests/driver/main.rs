@@ -29,8 +29,8 @@ use proto::{ErrorCode, OpCode, SetWatches, split_frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::Notify;
 use zk_session::{
-    Client, Config, Connector, CreateMode, ErrorKind, EventType, Fault, Host, LeaseLoss, LossCause,
-    Outcome, RetryOn, SessionEnd, SessionEvent,
+    Client, Config, Connector, CreateMode, DisconnectReason, ErrorKind, EventType, Fault, Host,
+    LeaseLoss, Outcome, RetryOn, SessionEnd, SessionEvent,
 };
 
 use crate::ensemble::*;
@@ -72,7 +72,7 @@ async fn operations_succeed_and_close_ends_the_session() {
     let mut events = client.events();
     client.close().await;
     assert!(ensemble.state().server.closed);
-    assert_eq!(client.ended(), Some(SessionEnd::Closed));
+    assert_eq!(client.end_reason(), Some(SessionEnd::Closed));
     assert_eq!(events.next().await, Some(SessionEvent::Closed { session_id: ID }));
     assert_eq!(events.next().await, None);
     let error = client.get_data("/n").await.unwrap_err();
@@ -104,7 +104,7 @@ async fn large_reply_is_read_completely() {
 async fn reply_over_frame_limit_fails_and_closes_the_connection() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a").frame_len_max(10_000);
-    let client = config.connect_through(ensemble.clone()).await.unwrap();
+    let client = config.connect_with(ensemble.clone()).await.unwrap();
     client.set_data("/n", &[7; 20_000], None).await.unwrap();
     let error = client.get_data("/n").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::AnswerTooLarge { len: 20_000.., max: 10_000 }));
@@ -172,7 +172,7 @@ async fn connection_lost_within_a_reply_fails_pending_requests() {
         let read = client.get_data("/n");
         drop(batch);
         let (write, read) = (write.await.unwrap_err(), read.await.unwrap_err());
-        let lost = ErrorKind::ConnectionLost(LossCause::ClosedByServer);
+        let lost = ErrorKind::ConnectionLost(DisconnectReason::ClosedByServer);
         assert_eq!((write.kind(), write.outcome()), (&lost, Outcome::Unknown));
         assert_eq!((read.kind(), read.outcome()), (&lost, Outcome::NotApplied));
         assert!(
@@ -190,19 +190,19 @@ async fn connect_fails_when_its_timeout_has_passed() {
     let ensemble = Ensemble::new(&[]);
     let attempt = |ensemble: &Ensemble| {
         let config = ensemble.config("a,b").connect_timeout(Duration::from_secs(7));
-        config.connect_through(ensemble.clone())
+        config.connect_with(ensemble.clone())
     };
     ensemble.state().refuses = true;
     let began = now();
     let error = attempt(&ensemble).await.unwrap_err();
-    let cause = LossCause::Unreachable(io::ErrorKind::ConnectionRefused);
+    let cause = DisconnectReason::Unreachable(io::ErrorKind::ConnectionRefused);
     assert_eq!(*error.kind(), ErrorKind::NoSession(cause));
     assert_eq!((error.fault(), error.outcome()), (Fault::Network, Outcome::NotApplied));
     assert_eq!(now() - began, Duration::from_secs(7));
 
     ensemble.state().hangs = true;
     let error = attempt(&ensemble).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::NoSession(LossCause::Silent));
+    assert_eq!(*error.kind(), ErrorKind::NoSession(DisconnectReason::IdleTimeout));
     let connections = ensemble.state().connections;
     tokio::time::advance(T * 10).await;
     tokio::task::yield_now().await;
@@ -267,7 +267,7 @@ async fn dropped_connect_closes_its_session() {
     let ensemble = Ensemble::new(&[]);
     let config = ensemble.config("a").auth("digest", "user:password");
     ensemble.state().unanswered.insert(OpCode::Auth.code());
-    let connect = config.connect_through(ensemble.clone());
+    let connect = config.connect_with(ensemble.clone());
     let error = tokio::time::timeout(Duration::from_secs(1), connect).await;
     assert!(error.is_err(), "the credentials are not answered");
     ensemble.until(|state| state.server.closed).await;
@@ -279,7 +279,7 @@ async fn connect_fails_when_credentials_are_rejected() {
     let ensemble = Ensemble::new(&[]);
     ensemble.state().refuses_auth = true;
     let config = ensemble.config("a").auth("digest", "user:wrong");
-    let error = config.connect_through(ensemble.clone()).await.unwrap_err();
+    let error = config.connect_with(ensemble.clone()).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
     assert!(!format!("{error:?} {error}").contains("wrong"));
     assert_eq!(ensemble.state().connections, 1);
@@ -336,7 +336,7 @@ async fn requests_submitted_together_are_sent_in_one_write() {
 async fn chroot_is_added_to_requests_and_removed_from_replies() {
     let ensemble = Ensemble::new(&["/app", "/app/n", "/apple"]);
     let config = ensemble.config("a:1,b:2/app");
-    let client = config.connect_through(ensemble.clone()).await.unwrap();
+    let client = config.connect_with(ensemble.clone()).await.unwrap();
     let created = client.create("/n/a", b"", CreateMode::Ephemeral).await.unwrap();
     assert_eq!(created.path, "/n/a");
     assert!(ensemble.state().server.nodes.contains_key("/app/n/a"));
@@ -368,7 +368,7 @@ async fn invalid_path_is_rejected_without_a_request() {
     for connect_string in ["a", "a/app"] {
         let ensemble = Ensemble::new(&["/app", "/apple"]);
         let config = ensemble.config(connect_string);
-        let client = config.connect_through(ensemble.clone()).await.unwrap();
+        let client = config.connect_with(ensemble.clone()).await.unwrap();
         for path in ["le", "", "/a/", "//", "/a//b", "/.", "/a/../b", "/\0"] {
             let errors = [
                 client.delete(path, None).await.unwrap_err(),
@@ -483,7 +483,7 @@ async fn close_returns_at_its_timeout_without_a_server() {
     client.close().await;
     let after = now() - began;
     assert!(after >= Duration::from_secs(2) && after < Duration::from_millis(2005), "{after:?}");
-    assert_eq!(client.ended(), Some(SessionEnd::Closed));
+    assert_eq!(client.end_reason(), Some(SessionEnd::Closed));
 }
 
 #[test]
@@ -508,11 +508,11 @@ async fn create_fails_if_reply_names_another_node() {
             assert_eq!(error.fault(), Fault::Peer);
             client.delete("/n/a", None).await.ok();
         }
-        let protected = client.new_node("/n/a").ephemeral().sequential().protected().create();
+        let protected = client.create_builder("/n/a").ephemeral().sequential().protected().create();
         assert_eq!(*protected.await.unwrap_err().kind(), ErrorKind::UnfitReply, "{named}");
     }
     ensemble.state().server.misnamed = None;
-    let protected = client.new_node("/n/a-").ephemeral().sequential().protected().create();
+    let protected = client.create_builder("/n/a-").ephemeral().sequential().protected().create();
     assert!(protected.await.unwrap().path.starts_with("/n/_c_"));
     client.close().await;
 }

@@ -88,7 +88,7 @@ fn idle_session_memory_is_bounded_after_a_burst() {
         for seed in 0..SESSIONS {
             let config =
                 Config::new("a").unwrap().session_timeout(T).seed(seed.try_into().unwrap());
-            let client = runtime.block_on(config.connect_through(Echoes)).unwrap();
+            let client = runtime.block_on(config.connect_with(Echoes)).unwrap();
             runtime.block_on(async {
                 let data = vec![7; 200_000];
                 let written: Vec<_> = (0..4).map(|_| client.set_data("/n", &data, None)).collect();
@@ -118,7 +118,7 @@ fn small_node_data_does_not_keep_the_read_buffer() {
         .build()
         .unwrap();
     let config = Config::new("a").unwrap().session_timeout(T).seed(1);
-    let client = runtime.block_on(config.connect_through(Echoes)).unwrap();
+    let client = runtime.block_on(config.connect_with(Echoes)).unwrap();
     runtime.block_on(client.set_data("/n", b"0123456789", None)).unwrap();
     let mut kept = Vec::with_capacity(KEPT.try_into().unwrap());
     let held = measure(|| {

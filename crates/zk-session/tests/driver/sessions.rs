@@ -9,7 +9,7 @@ use super::*;
 async fn manager_opens_the_next_session_after_an_expiry() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a");
-    let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
     let mut changes = sessions.changes();
     let first = sessions.client();
     let claim = first.claim_lease();
@@ -26,11 +26,11 @@ async fn manager_opens_the_next_session_after_an_expiry() {
     let asked: Vec<i64> =
         ensemble.state().server.connects.iter().map(|connect| connect.session_id).collect();
     assert_eq!(asked, [0, ID, 0], "a new session, not the old one again");
-    assert_eq!(first.ended(), Some(SessionEnd::Expired), "the old client stays dead");
+    assert_eq!(first.end_reason(), Some(SessionEnd::Expired), "the old client stays dead");
     assert!(!claim.holds(belief) && first.exists("/n").await.is_err());
     assert!(sessions.clone().client().is_same_session(&second));
     second.exists("/n").await.unwrap();
-    assert_ne!(first.draw_uuid(), second.draw_uuid());
+    assert_ne!(first.random_uuid(), second.random_uuid());
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,11 +38,11 @@ async fn manager_opens_the_next_session_after_clean_up_overflow() {
     for is_closed in [false, true] {
         let ensemble = Ensemble::new(&["/n"]);
         let config = ensemble.config("a");
-        let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+        let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
         let first = sessions.client();
         let path = format!("/{}", "x".repeat(1_000_000));
         (0..200).for_each(|_| drop(first.delete_guaranteed(&path)));
-        assert_eq!(first.ended(), None, "it is being closed");
+        assert_eq!(first.end_reason(), None, "it is being closed");
         if is_closed {
             first.close().await;
             let error = sessions.open_client().await.unwrap_err();
@@ -51,7 +51,7 @@ async fn manager_opens_the_next_session_after_clean_up_overflow() {
         }
         let next = sessions.open_client().await.unwrap();
         assert!(!next.is_same_session(&first), "one that declines every request is of no use");
-        assert_eq!(first.ended(), Some(SessionEnd::CleanUpOverflow));
+        assert_eq!(first.end_reason(), Some(SessionEnd::CleanUpOverflow));
         next.exists("/n").await.unwrap();
     }
 }
@@ -61,7 +61,7 @@ async fn manager_stops_when_its_client_is_closed() {
     for by_the_manager in [true, false] {
         let ensemble = Ensemble::new(&["/n"]);
         let config = ensemble.config("a");
-        let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+        let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
         let mut changes = sessions.changes();
         match by_the_manager {
             true => sessions.close().await,
@@ -91,7 +91,7 @@ async fn manager_stops_when_its_client_is_closed() {
 async fn manager_retries_without_end_while_servers_refuse() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a");
-    let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
     let mut changes = sessions.changes();
     ensemble.state().server.expired = true;
     ensemble.state().refuses = true;
@@ -106,7 +106,7 @@ async fn manager_retries_without_end_while_servers_refuse() {
         assert_eq!(attempts, number);
         assert!(pause <= NEXT_SESSION_PAUSE_MAX);
     }
-    assert_eq!(sessions.client().ended(), Some(cause), "the last client is still there");
+    assert_eq!(sessions.client().end_reason(), Some(cause), "the last client is still there");
     ensemble.state().refuses = false;
     sessions.open_client().await.unwrap().exists("/n").await.unwrap();
 }
@@ -115,7 +115,7 @@ async fn manager_retries_without_end_while_servers_refuse() {
 async fn manager_pauses_when_sessions_end_early() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a");
-    let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
     let begun = now();
     for _ in 0..30 {
         let client = sessions.open_client().await.unwrap();
@@ -132,7 +132,7 @@ async fn manager_stops_when_its_attempts_are_used_up() {
     let ensemble = Ensemble::new(&["/n"]);
     let policy = RetryPolicy::fixed(T / 100).attempts(3);
     let config = ensemble.config("a").next_session_policy(policy);
-    let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
     ensemble.state().server.expired = true;
     ensemble.state().refuses = true;
     ensemble.cut();
@@ -149,7 +149,7 @@ fn manager_stops_when_its_runtime_is_shut_down() {
     let first = runtime();
     let sessions = first.block_on(async {
         let config = ensemble.config("a");
-        SessionManager::connect_through(config, ensemble.clone()).await.unwrap()
+        SessionManager::connect_with(config, ensemble.clone()).await.unwrap()
     });
     drop(first);
     let error = runtime().block_on(sessions.open_client()).unwrap_err();
@@ -160,7 +160,7 @@ fn manager_stops_when_its_runtime_is_shut_down() {
 async fn session_closes_when_last_manager_handle_is_dropped() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a");
-    let sessions = SessionManager::connect_through(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
     let (weak, other) = (sessions.client().weak(), sessions.clone());
     drop(sessions);
     other.client().exists("/n").await.unwrap();
@@ -179,7 +179,7 @@ async fn detached_session_is_resumed_by_another_client() {
     assert_eq!(events.next().await, None);
     drop(first);
     let config = ensemble.config("a").resume(credentials);
-    let second = config.connect_through(ensemble.clone()).await.unwrap();
+    let second = config.connect_with(ensemble.clone()).await.unwrap();
     assert_eq!(second.session_id(), ID);
     assert!(!ensemble.state().server.closed);
     second.close().await;
@@ -193,10 +193,10 @@ async fn failed_resume_does_not_close_the_session() {
     ensemble.state().hangs = true;
     let session = SessionCredentials::new(ID, *server::PASSWORD, 7);
     let config = ensemble.config("a").resume(session);
-    let error = config.clone().connect_through(ensemble.clone()).await.unwrap_err();
+    let error = config.clone().connect_with(ensemble.clone()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NoSession(_)), "{error}");
     ensemble.state().hangs = false;
-    let client = config.connect_through(ensemble.clone()).await.unwrap();
+    let client = config.connect_with(ensemble.clone()).await.unwrap();
     let printed = format!("{client:?} {:?}", ensemble.state().server.connects.len());
     assert!(!printed.contains("0123456789abcdef"));
     assert!(!ensemble.ops().contains(&OpCode::CloseSession));

@@ -9,10 +9,10 @@ use zk_session::RetryOn;
 async fn within_replaces_the_request_timeout() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a").request_timeout(Duration::from_secs(2));
-    let client = config.connect_through(ensemble.clone()).await.unwrap();
+    let client = config.connect_with(ensemble.clone()).await.unwrap();
     ensemble.state().unanswered.insert(OpCode::SetData.code());
     let start = now();
-    let short = client.within(Duration::from_millis(300)).set_data("/n", b"", None);
+    let short = client.with_timeout(Duration::from_millis(300)).set_data("/n", b"", None);
     let long = client.set_data("/n", b"", None);
     let error = short.await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::Unknown));
@@ -133,7 +133,7 @@ async fn failed_write_does_not_hide_a_received_reply() {
     let server = Arc::new(Mutex::new(Server::new(6000).with(&["/n"])));
     let connector = LastWords { server: Some(server), ..LastWords::default() };
     let config = Config::new("a").unwrap().session_timeout(T).seed(1);
-    let client = config.connect_through(connector).await.unwrap();
+    let client = config.connect_with(connector).await.unwrap();
     let first = client.set_data("/n", b"one", None);
     for _ in 0..10 {
         tokio::task::yield_now().await; // the first request is written
@@ -141,7 +141,7 @@ async fn failed_write_does_not_hide_a_received_reply() {
     let second = client.set_data("/n", b"two", None);
     first.await.unwrap();
     let error = second.await.unwrap_err();
-    let cause = LossCause::Io(io::ErrorKind::BrokenPipe);
+    let cause = DisconnectReason::Io(io::ErrorKind::BrokenPipe);
     assert_eq!(*error.kind(), ErrorKind::ConnectionLost(cause));
     assert_eq!(error.outcome(), Outcome::NotApplied, "not a byte of it was written");
 }
@@ -153,7 +153,7 @@ async fn guaranteed_delete_continues_after_its_timeout() {
     ensemble.state().unanswered = BTreeSet::from([OpCode::Delete.code()]);
     let second = Duration::from_secs(1);
     let began = now();
-    let error = client.within(second).delete_guaranteed("/n/a").await.unwrap_err();
+    let error = client.with_timeout(second).delete_guaranteed("/n/a").await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::Unknown));
     assert_eq!(now() - began, second);
 

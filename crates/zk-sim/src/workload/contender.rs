@@ -292,7 +292,7 @@ pub(crate) fn judge(seat: &Seat, what: &str, failures: impl Into<Failures>) -> b
             LockError::Lost(_) => (false, what != "acquire" || has_several),
             // A single try does not wait for a connection.
             LockError::NotConnected { .. } => (false, what == "acquire"),
-            LockError::Vanished { .. } => (false, seat.world.oracle().any_operated()),
+            LockError::NodeDeleted { .. } => (false, seat.world.oracle().any_operated()),
             _ => (false, false),
         };
         let mut oracle = seat.world.oracle();

@@ -72,6 +72,6 @@ pub(super) async fn exam(
     match guard {
         Ok(guard) => Ok(Arc::new(guard)),
         Err(error) => Err(first(error.into())
-            .unwrap_or_else(|| LockError::Vanished { path: plan.lock_path.to_owned() })),
+            .unwrap_or_else(|| LockError::NodeDeleted { path: plan.lock_path.to_owned() })),
     }
 }

@@ -19,7 +19,7 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     let mut lock = lock.with_data(attempt.label.clone());
     let is_owned = seat.rng.chance(0.2);
     if is_owned {
-        lock = lock.owned_by(&Owner::new());
+        lock = lock.with_owner(&Owner::new());
     }
     let asking = lock.clone();
     let mut asked = take(seat, &attempt, ask!(asking)).await;

@@ -43,7 +43,7 @@ async fn be_asked(seat: &mut Seat, guard: &Arc<Guard>) -> bool {
     let way = seat.rng.below(4);
     if way == 0 {
         ask_for(seat, asking, &node).await;
-        let told = guard.revocation().await;
+        let told = guard.revocation_requested().await;
         return judge_told(seat, &node, told);
     }
     if way == 1 && !seat.lost_is_watched.swap(true, Ordering::Relaxed) {
@@ -56,7 +56,7 @@ async fn be_asked(seat: &mut Seat, guard: &Arc<Guard>) -> bool {
             Ok(()) => false,
         };
     }
-    let (told, ()) = join(guard.revocation(), ask_for(seat, asking, &node)).await;
+    let (told, ()) = join(guard.revocation_requested(), ask_for(seat, asking, &node)).await;
     judge_told(seat, &node, told)
 }
 
@@ -79,7 +79,7 @@ fn judge_told(seat: &Seat, node: &str, told: Result<(), LockError>) -> bool {
     seat.world.oracle().log(format_args!("{node}: told of being asked for: {told:?}"));
     match told {
         Ok(()) => seat.world.oracle().was_asked(node),
-        Err(LockError::Vanished { .. }) => seat.world.oracle().is_gone(node),
+        Err(LockError::NodeDeleted { .. }) => seat.world.oracle().is_gone(node),
         Err(error) => return judge(seat, "revocation", error),
     }
     false

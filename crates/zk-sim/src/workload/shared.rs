@@ -1,7 +1,7 @@
 //! A [`SharedCount`] that clients increment, and a [`SharedValue`] that they set and watch.
 
 use tokio::time::timeout;
-use zk_recipes::{LockError, SharedCount, SharedValue, Versioned};
+use zk_recipes::{LockError, SharedCount, SharedValue, VersionedValue};
 use zk_session::{Client, Fault, Outcome};
 
 use super::Seat;
@@ -71,13 +71,13 @@ async fn follow(seat: &mut Seat, value: &SharedValue) -> Result<bool, LockError>
     Ok(true)
 }
 
-async fn read(world: &World, value: &SharedValue) -> Result<Versioned, LockError> {
+async fn read(world: &World, value: &SharedValue) -> Result<VersionedValue, LockError> {
     let read = value.get().await?;
     world.oracle().value_read(read.zxid(), read.value());
     Ok(read)
 }
 
-fn must_be_newer(world: &World, before: &Versioned, now: &Versioned) {
+fn must_be_newer(world: &World, before: &VersionedValue, now: &VersionedValue) {
     let mut oracle = world.oracle();
     oracle.value_read(now.zxid(), now.value());
     if now.zxid() <= before.zxid() {

@@ -93,7 +93,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use proto::{Acl, OPEN_ACL};
+use proto::{Acl, OPEN_ACL_UNSAFE};
 
 pub use connection::ConnectionId;
 pub use control::Switch;
@@ -199,7 +199,7 @@ impl Ensemble {
             next_reaping: now + settings.container_check_interval,
             faults: Faults::new(settings.seed),
             observer: None,
-            open: OPEN_ACL.into(),
+            open: OPEN_ACL_UNSAFE.into(),
             settings,
             clock,
             now,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use proto::{Acl, OPEN_ACL, Perms};
+use proto::{Acl, OPEN_ACL_UNSAFE, Perms};
 
 use super::hash::FastMap;
 use super::java_hash::JavaSet;
@@ -30,7 +30,7 @@ pub struct Tree {
 impl Tree {
     /// Creates a tree with the root and ZooKeeper's own nodes.
     pub(crate) fn new() -> Self {
-        let open: Arc<[Acl]> = OPEN_ACL.into();
+        let open: Arc<[Acl]> = OPEN_ACL_UNSAFE.into();
         let mut tree = Self {
             nodes: FastMap::default(),
             ephemerals: FastMap::default(),

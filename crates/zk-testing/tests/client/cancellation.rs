@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use zk_session::{Client, Config, CreateMode, Error, Parents, RetryPolicy, SessionManager};
+use zk_session::{Client, Config, CreateMode, Error, ParentMode, RetryPolicy, SessionManager};
 use zk_testing::{Cut, TestServer};
 
 use crate::in_memory::{InMemory, client_of};
@@ -61,11 +61,13 @@ const ASKED: [(&str, Ask); 17] = [
             retry.create("/n/new", b"", CreateMode::Ephemeral).await.map(drop)
         })
     }),
-    ("make_path", |it| Box::pin(async move { it.make_path("/n/a/b", Parents::Persistent).await })),
+    ("ensure_path", |it| {
+        Box::pin(async move { it.ensure_path("/n/a/b", ParentMode::Persistent).await })
+    }),
     ("protected create", |it| {
         Box::pin(async move {
-            let new = it.new_node("/n/p/x-").ephemeral().sequential().protected();
-            new.parents(Parents::Containers).create().await.map(drop)
+            let new = it.create_builder("/n/p/x-").ephemeral().sequential().protected();
+            new.parents(ParentMode::Containers).create().await.map(drop)
         })
     }),
 ];
@@ -141,7 +143,7 @@ async fn cancelled_connect_leaves_no_session() {
     for polls in 1..POLLS_MAX {
         let server = TestServer::in_memory();
         let config = || Config::new("server-0:1").unwrap().seed(1).auth("digest", "a:b");
-        let mut connecting = Box::pin(config().connect_through(InMemory(server.clone())));
+        let mut connecting = Box::pin(config().connect_with(InMemory(server.clone())));
         let mut client = None;
         let is_done =
             polled(polls, async { connecting.as_mut().await.map(|it| client = Some(it)) });
@@ -174,7 +176,7 @@ async fn dropped_close_future_still_closes_session() {
         .await;
         // reason: as above
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(client.ended().is_some(), "{polls} polls");
+        assert!(client.end_reason().is_some(), "{polls} polls");
         assert_eq!(server.with(|servers| servers.sessions().count()), 0);
     }
 }
@@ -186,7 +188,7 @@ async fn cancelled_open_client_can_be_repeated() {
         let server = TestServer::in_memory();
         let config = Config::new("server-0:1").unwrap().seed(1);
         let connector = InMemory(server.clone());
-        let sessions = SessionManager::connect_through(config, connector).await.unwrap();
+        let sessions = SessionManager::connect_with(config, connector).await.unwrap();
         let old_id = sessions.client().session_id();
         server.expire(old_id);
         sessions.client().wait_for_end().await;

@@ -1,7 +1,7 @@
 //! Tests of handles with a chroot.
 
 use zk_session::{
-    Client, CreateMode, ErrorCode, ErrorKind, EventType, Parents, PathError, SessionEvent,
+    Client, CreateMode, ErrorCode, ErrorKind, EventType, ParentMode, PathError, SessionEvent,
     WatchNews,
 };
 use zk_testing::TestServer;
@@ -118,11 +118,11 @@ async fn make_path_does_not_create_missing_chroot() {
     let outside = client_of(&server, 0).await;
     let inside = outside.chroot("/nowhere").unwrap();
     for path in ["/", "/a/b"] {
-        let error = inside.make_path(path, Parents::Persistent).await.unwrap_err();
+        let error = inside.ensure_path(path, ParentMode::Persistent).await.unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::NO_NODE), "{error}");
     }
     assert_eq!(outside.exists("/nowhere").await.unwrap(), None);
     outside.create("/nowhere", b"", CreateMode::Persistent).await.unwrap();
-    inside.make_path("/", Parents::Persistent).await.unwrap();
-    inside.make_path("/a/b", Parents::Persistent).await.unwrap();
+    inside.ensure_path("/", ParentMode::Persistent).await.unwrap();
+    inside.ensure_path("/a/b", ParentMode::Persistent).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Tests of nodes whose removal is pending while there is no connection.
 
-use zk_session::limits::CHORES_MAX;
+use zk_session::limits::CLEANUPS_MAX;
 use zk_session::{CreateMode, ErrorKind, Outcome, SessionEvent};
 use zk_testing::{Cut, TestServer};
 
@@ -33,14 +33,14 @@ async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
     let (first, last) = nodes.split_at(65_999);
     first.iter().for_each(|path| drop(client.delete_guaranteed(path)));
     let refused = client.delete_guaranteed(&last[0]).await.unwrap_err();
-    assert_eq!(*refused.kind(), ErrorKind::LimitReached("CHORES_MAX"));
+    assert_eq!(*refused.kind(), ErrorKind::LimitReached("CLEANUPS_MAX"));
     assert_eq!(refused.outcome(), Outcome::Unknown, "it is deleted, and nobody is told");
     assert_eq!(client.stats().clean_up_pending, 66_000);
     assert_eq!(events.next().await, Some(SessionEvent::CleanUpBacklog { nodes: 1 }));
 
     server.accept_connects(0);
     assert!(matches!(events.next().await, Some(SessionEvent::Reconnected { .. })));
-    let waiting = 66_000 - CHORES_MAX;
+    let waiting = 66_000 - CLEANUPS_MAX;
     assert_eq!(events.next().await, Some(SessionEvent::CleanUpBacklog { nodes: waiting }));
     while client.stats().clean_up_pending > 0 {
         tokio::task::yield_now().await;

@@ -29,7 +29,7 @@ pub(crate) async fn client_of(server: &TestServer, number: usize) -> Client {
         .unwrap()
         .session_timeout(Duration::from_secs(10))
         .seed(1)
-        .connect_through(InMemory(server.clone()))
+        .connect_with(InMemory(server.clone()))
         .await
         .unwrap()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_session::{
-    Acl, Client, CreateMode, ErrorCode, ErrorKind, Outcome, Parents, Perms, RetryPolicy,
+    Acl, Client, CreateMode, ErrorCode, ErrorKind, Outcome, ParentMode, Perms, RetryPolicy,
 };
 use zk_testing::{Op, TestServer};
 
@@ -20,23 +20,23 @@ async fn names(client: &Client, path: &str) -> Vec<String> {
 async fn new_node_has_requested_mode_and_acl() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
-    let plain = client.new_node("/p").create().await.unwrap();
+    let plain = client.create_builder("/p").create().await.unwrap();
     assert_eq!((plain.path.as_str(), plain.stat.ephemeral_owner), ("/p", 0));
     let readable = [Acl::world(Perms::READ)];
-    let new = client.new_node("/e-").data(b"x").ephemeral().sequential().acl(&readable);
+    let new = client.create_builder("/e-").data(b"x").ephemeral().sequential().acl(&readable);
     let created = new.create().await.unwrap();
     assert_eq!(created.path, "/e-0000000001");
     assert_eq!(created.stat.ephemeral_owner, client.session_id());
     assert_eq!(client.get_acl(&created.path).await.unwrap().acl, readable);
-    let new = client.new_node("/m-").mode(CreateMode::EphemeralSequential);
+    let new = client.create_builder("/m-").mode(CreateMode::EphemeralSequential);
     assert_eq!(new.create().await.unwrap().path, "/m-0000000002");
-    let new = client.new_node("/c-").container().sequential();
+    let new = client.create_builder("/c-").container().sequential();
     let container = new.create().await.unwrap().path;
     assert_eq!(container, "/c-0000000003");
-    let new = client.new_node("/t-").ttl(Duration::from_secs(5)).sequential();
+    let new = client.create_builder("/t-").ttl(Duration::from_secs(5)).sequential();
     assert_eq!(new.create().await.unwrap().path, "/t-0000000004");
 
-    client.new_node(&format!("{container}/a")).create().await.unwrap();
+    client.create_builder(&format!("{container}/a")).create().await.unwrap();
     client.delete(&format!("{container}/a"), None).await.unwrap();
     server.skew_clock(10_000);
     server.reap_containers();
@@ -47,11 +47,17 @@ async fn new_node_has_requested_mode_and_acl() {
 async fn missing_parents_are_created_in_requested_mode() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
-    let error = client.new_node("/a/b/c").create().await.unwrap_err();
+    let error = client.create_builder("/a/b/c").create().await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
-    client.new_node("/a/b/c").parents(Parents::Persistent).create().await.unwrap();
+    client.create_builder("/a/b/c").parents(ParentMode::Persistent).create().await.unwrap();
     let inside = client.chroot("/a").unwrap();
-    inside.new_node("/x/y/z").ephemeral().parents(Parents::Containers).create().await.unwrap();
+    inside
+        .create_builder("/x/y/z")
+        .ephemeral()
+        .parents(ParentMode::Containers)
+        .create()
+        .await
+        .unwrap();
     inside.delete("/x/y/z", None).await.unwrap();
     inside.delete("/b/c", None).await.unwrap();
     server.reap_containers();
@@ -59,16 +65,17 @@ async fn missing_parents_are_created_in_requested_mode() {
     assert_eq!(names(&client, "/a").await, ["b"], "containers go, persistent nodes stay");
 
     let nowhere = client.chroot("/nowhere").unwrap();
-    let error = nowhere.new_node("/x/y").parents(Parents::Persistent).create().await.unwrap_err();
+    let error =
+        nowhere.create_builder("/x/y").parents(ParentMode::Persistent).create().await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NO_NODE), "a chroot is not made up");
     assert_eq!(client.exists("/nowhere").await.unwrap(), None);
-    client.make_path("/a/b/c/d", Parents::Persistent).await.unwrap();
-    client.make_path("/a/b/c/d", Parents::Containers).await.unwrap();
+    client.ensure_path("/a/b/c/d", ParentMode::Persistent).await.unwrap();
+    client.ensure_path("/a/b/c/d", ParentMode::Containers).await.unwrap();
     for op in [Op::Create2, Op::CreateContainer] {
         server.on(op).apply_then_drop_reply();
     }
-    client.make_path("/u/v", Parents::Persistent).await.unwrap();
-    client.make_path("/w/v", Parents::Containers).await.unwrap();
+    client.ensure_path("/u/v", ParentMode::Persistent).await.unwrap();
+    client.ensure_path("/w/v", ParentMode::Containers).await.unwrap();
     assert_eq!(names(&client, "/u").await, ["v"]);
 }
 
@@ -81,7 +88,7 @@ async fn protected_node_is_created_once_despite_lost_replies() {
         let on = server.on(Op::Create2);
         let fault = if is_applied { on.apply_then_drop_reply() } else { on.drop_before_applying() };
         server.on(Op::GetChildren2).apply_then_drop_reply();
-        let new = client.new_node("/q/n-").sequential().protected();
+        let new = client.create_builder("/q/n-").sequential().protected();
         let new = if nth < 2 { new.ephemeral() } else { new };
         let created = new.create().await.unwrap();
         assert_eq!(fault.count(), 1);
@@ -98,15 +105,15 @@ async fn protected_node_can_be_top_level_or_have_missing_parents() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     server.on(Op::Create2).apply_then_drop_reply();
-    let top = client.new_node("/top").protected().create().await.unwrap();
+    let top = client.create_builder("/top").protected().create().await.unwrap();
     assert!(top.path.starts_with("/_c_") && top.path.ends_with("-top"), "{}", top.path);
-    let new = client.new_node("/a/b/").ephemeral().sequential().protected();
+    let new = client.create_builder("/a/b/").ephemeral().sequential().protected();
     let error = new.clone().create().await.unwrap_err();
     assert_eq!((error.code(), error.outcome()), (Some(ErrorCode::NO_NODE), Outcome::NotApplied));
-    let created = new.parents(Parents::Containers).create().await.unwrap();
+    let created = new.parents(ParentMode::Containers).create().await.unwrap();
     assert!(created.path.starts_with("/a/b/_c_"), "{}", created.path);
     assert_eq!(names(&client, "/").await.len(), 3, "the top one was made once");
-    let error = client.new_node("no path").protected().create().await.unwrap_err();
+    let error = client.create_builder("no path").protected().create().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{error}");
 }
 
@@ -118,7 +125,7 @@ async fn dropped_protected_create_leaves_no_node_k3_a2() {
         let client = client_of(&server, 0).await;
         client.create("/q", b"", CreateMode::Persistent).await.unwrap();
         server.on(Op::Create2).apply_then_drop_reply();
-        let new = client.new_node("/q/n-").ephemeral().sequential().protected();
+        let new = client.create_builder("/q/n-").ephemeral().sequential().protected();
         let mut create = Box::pin(new.create());
         let mut left = polls;
         let done = std::future::poll_fn(|cx| {
@@ -151,8 +158,8 @@ async fn timed_out_protected_create_is_deleted() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     server.on(Op::Create2).delay(Duration::from_secs(2));
-    let impatient = client.within(Duration::from_millis(100));
-    let error = impatient.new_node("/n").protected().create().await.unwrap_err();
+    let impatient = client.with_timeout(Duration::from_millis(100));
+    let error = impatient.create_builder("/n").protected().create().await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::Unknown));
     client.sync("/").await.unwrap();
     client.sync("/").await.unwrap();
@@ -166,7 +173,7 @@ async fn protected_create_does_not_adopt_node_of_another_session() {
     let server = TestServer::in_memory();
     let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
     let create = async |client: &Client| {
-        let new = client.new_node("/n-").ephemeral().sequential().protected();
+        let new = client.create_builder("/n-").ephemeral().sequential().protected();
         new.create().await.unwrap()
     };
     let theirs = create(&other).await;

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use proto::{CreateContainer, CreateMode, CreateTtl, EventType, Exists, OPEN_ACL};
+use proto::{CreateContainer, CreateMode, CreateTtl, EventType, Exists, OPEN_ACL_UNSAFE};
 use zk_testing::server::Settings;
 
 use crate::world::{Client, World};
 
 fn container(world: &mut World, client: &Client, path: &str) {
     let mode = CreateMode::Container;
-    let request = CreateContainer { path: path.into(), data: None, acl: OPEN_ACL.into(), mode };
+    let request =
+        CreateContainer { path: path.into(), data: None, acl: OPEN_ACL_UNSAFE.into(), mode };
     world.call(client, &request).unwrap();
 }
 
 fn ttl(world: &mut World, client: &Client, path: &str, ttl_ms: i64) {
-    let (data, acl) = (None, OPEN_ACL.into());
+    let (data, acl) = (None, OPEN_ACL_UNSAFE.into());
     let request = CreateTtl { path: path.into(), data, acl, sequential: false, ttl_ms };
     let stat = world.call(client, &request).unwrap().stat;
     assert_eq!(stat.ephemeral_owner, 0, "the encoding inside is not shown");

@@ -2,8 +2,8 @@
 
 use proto::{
     Acl, AuthPacket, Check, CreateContainer, CreateMode, CreateTtl, Delete, ErrorCode, Exists,
-    GetAcl, GetAllChildrenNumber, GetChildren2, GetData, Multi, OPEN_ACL, OpCode, Perms, SetAcl,
-    Sync,
+    GetAcl, GetAllChildrenNumber, GetChildren2, GetData, Multi, OPEN_ACL_UNSAFE, OpCode, Perms,
+    SetAcl, Sync,
 };
 use zk_testing::server::{Settings, Version};
 
@@ -35,14 +35,14 @@ fn create_checks_arguments_acl_parent_then_node() {
     assert_eq!(create("/missing/nul\0", &bad_acl), ErrorCode::BAD_ARGUMENTS);
     assert_eq!(create("/missing/a", &bad_acl), ErrorCode::INVALID_ACL);
     assert_eq!(create("/missing/a", &[]), ErrorCode::INVALID_ACL);
-    assert_eq!(create("/missing/\x01", OPEN_ACL), ErrorCode::NO_NODE);
-    assert_eq!(create("/private/\x01", OPEN_ACL), ErrorCode::NO_AUTH);
-    assert_eq!(create("/private/node", OPEN_ACL), ErrorCode::NO_AUTH);
-    assert_eq!(create("/ephemeral/\x01", OPEN_ACL), ErrorCode::BAD_ARGUMENTS);
-    assert_eq!(create("/full/child", OPEN_ACL), ErrorCode::NODE_EXISTS);
-    assert_eq!(create("/ephemeral/a", OPEN_ACL), ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
-    assert_eq!(create("/", OPEN_ACL), ErrorCode::NODE_EXISTS);
-    assert_eq!(create("", OPEN_ACL), ErrorCode::BAD_ARGUMENTS);
+    assert_eq!(create("/missing/\x01", OPEN_ACL_UNSAFE), ErrorCode::NO_NODE);
+    assert_eq!(create("/private/\x01", OPEN_ACL_UNSAFE), ErrorCode::NO_AUTH);
+    assert_eq!(create("/private/node", OPEN_ACL_UNSAFE), ErrorCode::NO_AUTH);
+    assert_eq!(create("/ephemeral/\x01", OPEN_ACL_UNSAFE), ErrorCode::BAD_ARGUMENTS);
+    assert_eq!(create("/full/child", OPEN_ACL_UNSAFE), ErrorCode::NODE_EXISTS);
+    assert_eq!(create("/ephemeral/a", OPEN_ACL_UNSAFE), ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
+    assert_eq!(create("/", OPEN_ACL_UNSAFE), ErrorCode::NODE_EXISTS);
+    assert_eq!(create("", OPEN_ACL_UNSAFE), ErrorCode::BAD_ARGUMENTS);
 }
 
 /// Encodes a create2 body with arbitrary flags.
@@ -83,7 +83,7 @@ fn create_ttl_checks_time_to_live_before_path() {
         let mut world = World::with(settings);
         let client = world.connect();
         let mut create = |path: &'static str, ttl_ms: i64| {
-            let (data, acl) = (None, OPEN_ACL.into());
+            let (data, acl) = (None, OPEN_ACL_UNSAFE.into());
             let request = CreateTtl { path: path.into(), data, acl, sequential: false, ttl_ms };
             world.call(&client, &request).map(|reply| reply.stat.ephemeral_owner)
         };
@@ -142,9 +142,9 @@ fn set_acl_checks_path_list_node_permission_then_version() {
     };
     assert_eq!(set_acl("/missing/", &[]), ErrorCode::BAD_ARGUMENTS);
     assert_eq!(set_acl("/missing", &[]), ErrorCode::INVALID_ACL);
-    assert_eq!(set_acl("/missing", OPEN_ACL), ErrorCode::NO_NODE);
-    assert_eq!(set_acl("/private", OPEN_ACL), ErrorCode::NO_AUTH);
-    assert_eq!(set_acl("/full", OPEN_ACL), ErrorCode::BAD_VERSION);
+    assert_eq!(set_acl("/missing", OPEN_ACL_UNSAFE), ErrorCode::NO_NODE);
+    assert_eq!(set_acl("/private", OPEN_ACL_UNSAFE), ErrorCode::NO_AUTH);
+    assert_eq!(set_acl("/full", OPEN_ACL_UNSAFE), ErrorCode::BAD_VERSION);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn container_flags_of_plain_create_give_plain_node() {
     let request = CreateContainer {
         path: "/container".into(),
         data: None,
-        acl: OPEN_ACL.into(),
+        acl: OPEN_ACL_UNSAFE.into(),
         mode: CreateMode::Ephemeral,
     };
     let made = world.call(&client, &request).unwrap();

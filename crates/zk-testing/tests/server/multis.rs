@@ -2,8 +2,8 @@
 
 use proto::{
     Check, Create, Create2, CreateContainer, CreateMode, CreateTtl, Delete, Encode, ErrorCode,
-    GetChildren, GetData, Multi, MultiRead, MultiReadResult, MultiReply, MultiResult, OPEN_ACL,
-    OpCode,
+    GetChildren, GetData, Multi, MultiRead, MultiReadResult, MultiReply, MultiResult,
+    OPEN_ACL_UNSAFE, OpCode,
 };
 use zk_testing::server::{NodeKind, Version};
 
@@ -61,7 +61,7 @@ fn multi_create_results_contain_stat_by_release() {
             Create {
                 path: "/0".into(),
                 data: None,
-                acl: OPEN_ACL.into(),
+                acl: OPEN_ACL_UNSAFE.into(),
                 mode: CreateMode::Persistent,
             }
             .into(),
@@ -69,14 +69,14 @@ fn multi_create_results_contain_stat_by_release() {
             CreateContainer {
                 path: "/2".into(),
                 data: None,
-                acl: OPEN_ACL.into(),
+                acl: OPEN_ACL_UNSAFE.into(),
                 mode: CreateMode::Container,
             }
             .into(),
             CreateTtl {
                 path: "/3".into(),
                 data: None,
-                acl: OPEN_ACL.into(),
+                acl: OPEN_ACL_UNSAFE.into(),
                 sequential: false,
                 ttl_ms: 5,
             }
@@ -148,7 +148,7 @@ fn container_with_ephemeral_flags_refuses_children_in_multi() {
     let container = CreateContainer {
         path: "/c".into(),
         data: None,
-        acl: OPEN_ACL.into(),
+        acl: OPEN_ACL_UNSAFE.into(),
         mode: CreateMode::Ephemeral,
     };
     let ops = [container.into(), create("/c/x", CreateMode::Persistent).into()];

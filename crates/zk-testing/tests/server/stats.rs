@@ -1,6 +1,6 @@
 //! Tests of the effect of each operation on the Stat of a node and of its parent.
 
-use proto::{Acl, CreateMode, Delete, OPEN_ACL, Perms, SetAcl, Stat};
+use proto::{Acl, CreateMode, Delete, OPEN_ACL_UNSAFE, Perms, SetAcl, Stat};
 
 use crate::world::World;
 
@@ -18,7 +18,7 @@ fn stats_of_initial_nodes_match_zookeeper() {
         assert_eq!(world.stat(&client, path), Ok(expected), "{path}");
     }
     assert_eq!(world.zk.tree().node("/zookeeper/config").unwrap().acl(), [Acl::world(Perms::READ)]);
-    assert_eq!(world.zk.tree().node("/").unwrap().acl(), OPEN_ACL);
+    assert_eq!(world.zk.tree().node("/").unwrap().acl(), OPEN_ACL_UNSAFE);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn stat_follows_create_set_data_set_acl_and_delete() {
         Stat { mzxid: 4, mtime_ms: start_ms + 10, version: 1, data_length: 3, ..with_child };
     assert_eq!(set, expected);
 
-    let acl = SetAcl { path: "/p".into(), acl: OPEN_ACL.into(), aversion: 0 };
+    let acl = SetAcl { path: "/p".into(), acl: OPEN_ACL_UNSAFE.into(), aversion: 0 };
     let expected = Stat { aversion: 1, ..expected };
     assert_eq!(world.call(&client, &acl), Ok(expected));
 

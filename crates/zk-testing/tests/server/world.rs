@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use proto::{
     Acl, ConnectReply, ConnectRequest, ConnectResponse, Create2, CreateMode, CreateReply, Decode,
-    Delete, Encode, ErrorCode, EventType, Exists, FRAME_LEN_MAX_CLIENT, OPEN_ACL, OpCode,
+    Delete, Encode, ErrorCode, EventType, Exists, FRAME_LEN_MAX_CLIENT, OPEN_ACL_UNSAFE, OpCode,
     ReplyHeader, Request, RequestHeader, SetData, Stat, WatcherEvent, encode_record,
     encode_request, split_frame, xid,
 };
@@ -269,7 +269,7 @@ impl World {
 }
 
 pub(crate) fn create(path: &str, mode: CreateMode) -> Create2<'_> {
-    Create2 { path: path.into(), data: Some(b"data"[..].into()), acl: OPEN_ACL.into(), mode }
+    Create2 { path: path.into(), data: Some(b"data"[..].into()), acl: OPEN_ACL_UNSAFE.into(), mode }
 }
 
 pub(crate) fn set<'a>(path: &'a str, data: &'a str, version: i32) -> SetData<'a> {

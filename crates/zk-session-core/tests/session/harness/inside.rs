@@ -122,7 +122,7 @@ impl World {
         match (self.wire, self.servers) {
             (Wire::Asked, Servers::Refuse) => {
                 self.wire = Wire::Down;
-                let cause = LossCause::Unreachable(std::io::ErrorKind::ConnectionRefused);
+                let cause = DisconnectReason::Unreachable(std::io::ErrorKind::ConnectionRefused);
                 self.session.handle_disconnected(self.instant(), cause);
                 true
             }

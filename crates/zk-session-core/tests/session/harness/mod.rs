@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use proto::{
     AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
-    ErrorCode, EventType, Exists, GetChildren2, GetData, Multi, OPEN_ACL, OpCode, Request, SetData,
-    Sync, split_frame, xid,
+    ErrorCode, EventType, Exists, GetChildren2, GetData, Multi, OPEN_ACL_UNSAFE, OpCode, Request,
+    SetData, Sync, split_frame, xid,
 };
-use zk_session_core::{ErrorKind, Host, LossCause, Outcome, SessionEnd, SessionEvent};
+use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEnd, SessionEvent};
 use zk_session_core::{
     Failure, Handle, Handles, Notice, Output, Reply, Session, Settings, Standing, WatchKind,
     WatchedEvent,
@@ -66,7 +66,7 @@ pub(crate) enum Seen {
     Reply(u32, Result<Reply, Failure>),
     Watch(u32, Result<WatchedEvent, SessionEnd>),
     Stream(u32, Result<Notice, SessionEnd>),
-    Refused(LossCause),
+    Refused(DisconnectReason),
     Event(SessionEvent),
     Standing(Standing),
 }
@@ -252,7 +252,7 @@ impl World {
     pub(crate) fn open(&mut self) {
         self.tick();
         while self.wire != Wire::Asked {
-            if self.session.ended().is_some() {
+            if self.session.end_reason().is_some() {
                 return;
             }
             self.advance_to_deadline();
@@ -286,10 +286,10 @@ impl World {
     }
 
     pub(crate) fn cut(&mut self) {
-        self.cut_for(LossCause::ClosedByServer);
+        self.cut_for(DisconnectReason::ClosedByServer);
     }
 
-    pub(crate) fn cut_for(&mut self, cause: LossCause) {
+    pub(crate) fn cut_for(&mut self, cause: DisconnectReason) {
         self.session.handle_turn(self.instant());
         self.wire = Wire::Down;
         self.session.handle_disconnected(self.instant(), cause);
@@ -332,7 +332,7 @@ impl World {
         (self.to_client, self.to_server) = (usize::MAX, usize::MAX);
         if self.wire == Wire::Open {
             self.wire = Wire::Down;
-            self.session.handle_disconnected(self.instant(), LossCause::ClosedByServer);
+            self.session.handle_disconnected(self.instant(), DisconnectReason::ClosedByServer);
         }
     }
 
@@ -402,7 +402,12 @@ impl World {
 }
 
 pub(crate) fn create(path: &str) -> Create2<'_> {
-    Create2 { path: path.into(), data: None, acl: OPEN_ACL.into(), mode: CreateMode::Ephemeral }
+    Create2 {
+        path: path.into(),
+        data: None,
+        acl: OPEN_ACL_UNSAFE.into(),
+        mode: CreateMode::Ephemeral,
+    }
 }
 
 pub(crate) fn get(path: &str, watch: bool) -> GetData<'_> {

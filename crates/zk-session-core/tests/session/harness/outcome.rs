@@ -64,8 +64,8 @@ impl World {
         Some(until - self.base)
     }
 
-    pub(crate) fn cause(&self) -> LossCause {
-        self.session.last_loss().unwrap()
+    pub(crate) fn cause(&self) -> DisconnectReason {
+        self.session.last_disconnect().unwrap()
     }
 
     /// Checks the rules that hold at any time. Two more rules are checked at every output: each
@@ -76,7 +76,7 @@ impl World {
             let waiting = !self.terminal || number.abandoned.get();
             assert!(answered || waiting, "{n} got no answer");
         }
-        assert_eq!(self.terminal, self.session.ended().is_some());
+        assert_eq!(self.terminal, self.session.end_reason().is_some());
         assert_eq!(self.session.poll_timeout().is_none(), self.terminal);
         let lost = self.session.standing().term;
         assert_eq!(

@@ -17,14 +17,14 @@ impl Client {
     /// are never used again, because it deletes any node with the name.
     ///
     /// If no server answers, only the end of the session bounds the delete. Bound the wait with
-    /// [`within`](Self::within) or [`Config::request_timeout`](crate::Config::request_timeout): it
+    /// [`within`](Self::with_timeout) or [`Config::request_timeout`](crate::Config::request_timeout): it
     /// ends with [`ErrorKind::TimedOut`] and [`Outcome::Unknown`](crate::Outcome::Unknown), and the
     /// delete continues.
     ///
     /// Returns false if the node did not exist: another client has deleted it. If only a repeated
     /// delete finds no node, it counts as deleted by this one.
     ///
-    /// If [`CHORES_MAX`](crate::limits::CHORES_MAX) deletes are pending, this one waits in the
+    /// If [`CLEANUPS_MAX`](crate::limits::CLEANUPS_MAX) deletes are pending, this one waits in the
     /// [backlog](crate::SessionEvent::CleanUpBacklog). The caller gets [`ErrorKind::LimitReached`]
     /// with [`Outcome::Unknown`](crate::Outcome::Unknown) at once, and the node is deleted later.
     ///

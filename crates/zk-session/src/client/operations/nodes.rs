@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proto::{
     Acl, ChildList, ChildrenReply, Create2, CreateContainer, CreateMode, CreateReply, CreateTtl,
-    DataReply, Delete, ErrorCode, Exists, GetChildren2, GetData, OPEN_ACL, SetData, Stat,
+    DataReply, Delete, ErrorCode, Exists, GetChildren2, GetData, OPEN_ACL_UNSAFE, SetData, Stat,
 };
 
 use super::check_new;
@@ -67,7 +67,7 @@ pub struct Children {
 /// Each operation documents the codes with which the server may reject it.
 ///
 /// Without a connection, requests wait until there is one or the session has ended. Limit the wait
-/// with [`Config::request_timeout`](crate::Config::request_timeout) or [`within`](Self::within).
+/// with [`Config::request_timeout`](crate::Config::request_timeout) or [`within`](Self::with_timeout).
 impl Client {
     /// Creates a node that every client may read, change and delete.
     ///
@@ -78,7 +78,7 @@ impl Client {
     /// The server can reject the request with `NodeExists`, `NoNode` if the parent does not exist,
     /// `NoChildrenForEphemerals`, or `NoAuth`.
     pub fn create(&self, path: &str, data: &[u8], mode: CreateMode) -> Pending<Created> {
-        self.create_with_acl(path, data, mode, OPEN_ACL)
+        self.create_with_acl(path, data, mode, OPEN_ACL_UNSAFE)
     }
 
     /// Creates a node with an access control list; otherwise like [`create`](Self::create).
@@ -125,7 +125,10 @@ impl Client {
             return Pending::new(ask, Err(failure));
         }
         let (path, data) = (full, Some(data.into()));
-        self.request(ask, &CreateTtl { path, data, acl: OPEN_ACL.into(), sequential, ttl_ms })
+        self.request(
+            ask,
+            &CreateTtl { path, data, acl: OPEN_ACL_UNSAFE.into(), sequential, ttl_ms },
+        )
     }
 
     /// Deletes a node, if it has the given version; `None` for any.

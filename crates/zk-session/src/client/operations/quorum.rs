@@ -44,7 +44,7 @@ impl Client {
         self.request(ask, &Multi::new(&[check.into()]))
     }
 
-    /// Sends an empty transaction; see [`LeaseClaim::renew`](crate::LeaseClaim::renew).
+    /// Sends an empty transaction; see [`SessionLease::renew`](crate::SessionLease::renew).
     pub(in crate::client) fn prove(&self) -> Pending<()> {
         let ask = self.ask("prove the session on", "/", finish_proof);
         self.submit(ask, |session, to| session.renew_lease(now(), to).map(Some))

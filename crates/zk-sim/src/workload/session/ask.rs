@@ -96,7 +96,7 @@ impl Worker {
         let mut client = self.seat.client.clone();
         if self.seat.rng.chance(plan.within) {
             let time = self.seat.rng.around(self.seat.timeout / 8);
-            client = client.within(time);
+            client = client.with_timeout(time);
         }
         let path = self.seat.rng.pick(&PATHS);
         match self.seat.rng.below(40) {

@@ -81,7 +81,7 @@ impl Worker {
     }
 
     fn is_over(&self) -> bool {
-        self.seat.client.ended().is_some()
+        self.seat.client.end_reason().is_some()
     }
 
     fn violated(&self, invariant: &'static str, text: &str) {

@@ -10,7 +10,7 @@ use crate::error::NotRunning;
 /// Reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LossCause {
+pub enum DisconnectReason {
     /// No server could be reached in time, or at all.
     Unreachable(io::ErrorKind),
     /// The server closed the connection.
@@ -24,14 +24,14 @@ pub enum LossCause {
     /// The server sent nothing in time.
     ///
     /// This means two thirds of the session timeout, of which at most a
-    /// [minute](crate::limits::PATIENCE_MAX) counts. While the lease is claimed, the time may be
+    /// [minute](crate::limits::IDLE_LIMIT_MAX) counts. While the lease is claimed, the time may be
     /// shorter, so that another connection can still renew the lease. While connecting and during
     /// the handshake, it is the time limit of the attempt.
-    Silent,
+    IdleTimeout,
     /// The server sent data, but left a request unanswered for a whole session timeout, or
     /// acknowledged nothing at all for two thirds of it. If the session timeout is longer than a
-    /// [minute](crate::limits::PATIENCE_MAX), a minute counts instead.
-    Stalled,
+    /// [minute](crate::limits::IDLE_LIMIT_MAX), a minute counts instead.
+    RequestTimeout,
     /// The client moved to another server because `update_servers` changed the list.
     Rebalanced,
     /// The server rejected the handshake, or the request that re-registers the session's watches,
@@ -50,7 +50,7 @@ pub enum LossCause {
     /// serves both belongs to a server that is not serving yet, and the client waits for it.
     NotZooKeeper(PeerProtocol),
     /// The server sent something that is not in the protocol.
-    Garbled(DecodeError),
+    ProtocolError(DecodeError),
     /// The server answered a request that the client never sent.
     UnknownXid(i32),
     /// The server answered this request and skipped an earlier one. The skipped reply can no longer
@@ -60,7 +60,7 @@ pub enum LossCause {
     WrongSession,
 }
 
-impl fmt::Display for LossCause {
+impl fmt::Display for DisconnectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(io::ErrorKind::NotFound) => {
@@ -72,8 +72,10 @@ impl fmt::Display for LossCause {
             Self::ProcessPaused(paused) => {
                 write!(f, "{}, and closed the connection", NotRunning(*paused))
             }
-            Self::Silent => f.write_str("the server did not answer in time"),
-            Self::Stalled => f.write_str("the server went on and left a request without an answer"),
+            Self::IdleTimeout => f.write_str("the server did not answer in time"),
+            Self::RequestTimeout => {
+                f.write_str("the server went on and left a request without an answer")
+            }
             Self::Rebalanced => f.write_str("the client has moved to another server"),
             Self::Refused(code) => {
                 write!(f, "the server refused the session, or its watches: {code}")
@@ -81,7 +83,7 @@ impl fmt::Display for LossCause {
             Self::ReadOnly => f.write_str("the server is read-only"),
             Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),
             Self::NotZooKeeper(protocol) => write!(f, "{protocol}"),
-            Self::Garbled(error) => write!(f, "the server broke the protocol: {error}"),
+            Self::ProtocolError(error) => write!(f, "the server broke the protocol: {error}"),
             Self::UnknownXid(xid) => write!(f, "the server answered request {xid}, never made"),
             Self::OutOfOrder(xid) => {
                 write!(f, "the server answered request {xid} and left out an earlier one")
@@ -91,7 +93,7 @@ impl fmt::Display for LossCause {
     }
 }
 
-impl LossCause {
+impl DisconnectReason {
     /// Returns true if the attempt failed at once, and the next one is likely to fail as well.
     pub(crate) fn is_refusal(self) -> bool {
         match self {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use proto::{Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL, Stat};
+use proto::{
+    Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, Stat,
+};
 
 use super::multi::ttl_ms;
 use super::operations::check_new;
@@ -10,20 +12,20 @@ use super::{Client, Created, Pending};
 use crate::limits::CREATE_ATTEMPTS_MAX;
 use zk_session_core::{Error, ErrorKind, Outcome};
 
-/// Builder for a node; see [`Client::new_node`].
+/// Builder for a node; see [`Client::create_builder`].
 ///
 /// The default is a persistent node without data that every client may read, change and delete. If
 /// two options contradict each other, the later one counts.
 #[must_use = "nothing is sent before `create`"]
 #[derive(Clone, Debug)]
-pub struct NewNode<'a> {
+pub struct CreateBuilder<'a> {
     client: Client,
     path: &'a str,
     data: &'a [u8],
     acl: &'a [Acl],
     kind: Kind,
     sequence: Sequence,
-    parents: Option<Parents>,
+    parents: Option<ParentMode>,
     protection: Protection,
 }
 
@@ -49,14 +51,14 @@ enum Protection {
 
 /// Kind of node that is created for missing parents. Every client may read, change and delete them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parents {
+pub enum ParentMode {
     /// Container nodes. The server deletes a container some time after its last child was deleted.
     Containers,
     /// Persistent nodes.
     Persistent,
 }
 
-impl Parents {
+impl ParentMode {
     fn mode(self) -> CreateMode {
         match self {
             Self::Containers => CreateMode::Container,
@@ -67,18 +69,18 @@ impl Parents {
 
 /// # Creating nodes with all options
 impl Client {
-    /// Starts to build a node. Nothing is sent before [`NewNode::create`].
+    /// Starts to build a node. Nothing is sent before [`CreateBuilder::create`].
     ///
     /// ```no_run
     /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
-    /// use zk_session::Parents;
+    /// use zk_session::ParentMode;
     ///
     /// let member = client
-    ///     .new_node("/service/members/member-")
+    ///     .create_builder("/service/members/member-")
     ///     .data(b"10.0.0.7:8080")
     ///     .ephemeral()
     ///     .sequential()
-    ///     .parents(Parents::Containers)
+    ///     .parents(ParentMode::Containers)
     ///     .protected()
     ///     .create()
     ///     .await?;
@@ -86,12 +88,12 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn new_node<'a>(&self, path: &'a str) -> NewNode<'a> {
-        NewNode {
+    pub fn create_builder<'a>(&self, path: &'a str) -> CreateBuilder<'a> {
+        CreateBuilder {
             client: self.clone(),
             path,
             data: b"",
-            acl: OPEN_ACL,
+            acl: OPEN_ACL_UNSAFE,
             kind: Kind::Persistent,
             sequence: Sequence::None,
             parents: None,
@@ -109,22 +111,22 @@ impl Client {
     ///
     /// # Cancel safety
     /// If the future is dropped, some of the nodes may have been created.
-    pub async fn make_path(&self, path: &str, parents: Parents) -> Result<(), Error> {
-        self.make_path_with_acl(path, parents, OPEN_ACL).await
+    pub async fn ensure_path(&self, path: &str, parents: ParentMode) -> Result<(), Error> {
+        self.ensure_path_with_acl(path, parents, OPEN_ACL_UNSAFE).await
     }
 
     /// Creates a node and its missing parents with an access control list; otherwise like
-    /// [`make_path`](Self::make_path). Each node that is created gets the list.
+    /// [`ensure_path`](Self::ensure_path). Each node that is created gets the list.
     ///
     /// # Errors
-    /// Returns the errors of [`make_path`](Self::make_path), and `InvalidACL`.
+    /// Returns the errors of [`ensure_path`](Self::ensure_path), and `InvalidACL`.
     ///
     /// # Cancel safety
-    /// As [`make_path`](Self::make_path).
-    pub async fn make_path_with_acl(
+    /// As [`ensure_path`](Self::ensure_path).
+    pub async fn ensure_path_with_acl(
         &self,
         path: &str,
-        parents: Parents,
+        parents: ParentMode,
         acl: &[Acl],
     ) -> Result<(), Error> {
         let mut missing = vec![path];
@@ -152,7 +154,7 @@ impl Client {
     }
 }
 
-impl<'a> NewNode<'a> {
+impl<'a> CreateBuilder<'a> {
     /// Sets the data of the node.
     pub fn data(self, data: &'a [u8]) -> Self {
         Self { data, ..self }
@@ -202,7 +204,7 @@ impl<'a> NewNode<'a> {
     }
 
     /// Creates missing parents, of the given kind.
-    pub fn parents(self, parents: Parents) -> Self {
+    pub fn parents(self, parents: ParentMode) -> Self {
         Self { parents: Some(parents), ..self }
     }
 
@@ -255,7 +257,7 @@ impl<'a> NewNode<'a> {
     async fn create_protected(&self) -> Result<Created, Error> {
         let above = parent(self.path);
         let name = self.path.rsplit('/').next().unwrap_or_default();
-        let prefix = format!("_c_{}-", self.client.draw_uuid());
+        let prefix = format!("_c_{}-", self.client.random_uuid());
         let path = format!("{}/{prefix}{name}", above.trim_end_matches('/'));
         let mut trace =
             Trace { client: &self.client, parent: above, prefix, asked: None, is_cold: true };
@@ -309,7 +311,7 @@ impl<'a> NewNode<'a> {
                     && attempts < CREATE_ATTEMPTS_MAX
                     && above != "/" =>
             {
-                self.client.make_path(above, parents).await
+                self.client.ensure_path(above, parents).await
             }
             _ => Err(error),
         }
@@ -392,7 +394,7 @@ impl Trace<'_> {
 
 impl Drop for Trace<'_> {
     fn drop(&mut self) {
-        let never_left = self.asked.as_mut().is_some_and(Pending::take_back);
+        let never_left = self.asked.as_mut().is_some_and(Pending::cancel);
         if !self.is_cold && !never_left {
             self.client.delete_protected_guaranteed(self.parent, &self.prefix);
         }
