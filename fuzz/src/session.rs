@@ -359,7 +359,7 @@ impl World {
                 let is_read_write = self.waiting.len().is_multiple_of(2);
                 self.session.handle_probed(self.now, &host, is_read_write);
             }
-            Output::Event(_) | Output::ProbeTls(_) | Output::Refused(_) | Output::Standing(_) => {}
+            Output::Event(_) | Output::ProbeTls(_) | Output::Refused(_) | Output::LeaseState(_) => {}
         }
     }
 }

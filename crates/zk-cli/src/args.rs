@@ -10,8 +10,8 @@ use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 use zk_recipes::session::{PathError, validate_path};
 use zk_testing::Version;
 
+use crate::acquired_lock::{ForeignNodes, LockSpec};
 use crate::failure::Failure;
-use crate::grip::{ForeignNodes, Wanted};
 use crate::lock::Task;
 
 /// Locks and plain operations on ZooKeeper.
@@ -367,10 +367,10 @@ impl From<Lock> for Task {
     fn from(lock: Lock) -> Self {
         let Lock { path, timeout, read, write, no_reentrant, company, revocable, command } = lock;
         let wanted = match (read, write, no_reentrant) {
-            (true, _, _) => Wanted::Read(path),
-            (_, true, _) => Wanted::Write(path),
-            (_, _, true) => Wanted::SemaphoreMutex(path),
-            (false, false, false) => Wanted::Mutex(path),
+            (true, _, _) => LockSpec::Read(path),
+            (_, true, _) => LockSpec::Write(path),
+            (_, _, true) => LockSpec::SemaphoreMutex(path),
+            (false, false, false) => LockSpec::Mutex(path),
         };
         Self { wanted, foreign_nodes: company.into(), timeout, revocable, command }
     }
@@ -385,7 +385,7 @@ impl TryFrom<Semaphore> for Task {
             let why = format!("--take {take} is more than the --permits {max} there are");
             return Err(Failure::usage(why));
         }
-        let wanted = Wanted::Permits { path, max, take };
+        let wanted = LockSpec::Permits { path, max, take };
         Ok(Self { wanted, foreign_nodes: company.into(), timeout, revocable: false, command })
     }
 }
@@ -401,7 +401,7 @@ impl TryFrom<Multilock> for Task {
             let why = format!("{path} is given twice; it would wait for itself");
             return Err(Failure::usage(why));
         }
-        let wanted = Wanted::All(paths);
+        let wanted = LockSpec::All(paths);
         Ok(Self { wanted, foreign_nodes: company.into(), timeout, revocable: false, command })
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use zk_recipes::session::{Error, ErrorKind, Outcome, PathError, SessionEnd};
 use zk_recipes::{LockError, LossReason};
 
-use crate::grip::{Refused, Wanted};
+use crate::acquired_lock::{LockSpec, Refused};
 
 /// The command line cannot be understood (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -43,7 +43,7 @@ impl Failure {
         Self::new(LOST, message)
     }
 
-    pub(crate) fn not_in_time(wanted: &Wanted) -> Self {
+    pub(crate) fn not_in_time(wanted: &LockSpec) -> Self {
         Self::new(NOT_IN_TIME, wanted.not_in_time())
     }
 

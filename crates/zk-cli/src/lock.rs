@@ -8,16 +8,16 @@ use tokio::time::{Instant, sleep_until};
 use zk_recipes::LockError;
 use zk_recipes::session::Client;
 
+use crate::acquired_lock::{AcquiredLock, Approach, ForeignNodes, LockSpec, Refused};
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
-use crate::grip::{Approach, ForeignNodes, Grip, Refused, Wanted};
 use crate::sessions::{CONNECT_TIMEOUT, Sessions, clock};
 use crate::signals::{Signals, number};
 
 /// A command, and the lock that it runs under.
 #[derive(Debug)]
 pub(crate) struct Task {
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: LockSpec,
     pub(crate) foreign_nodes: ForeignNodes,
     pub(crate) timeout: Option<Duration>,
     /// Whether a revocation request ends the command.
@@ -27,7 +27,11 @@ pub(crate) struct Task {
 
 impl Task {
     /// Acquires the lock. A single try waits for a new connection if its connection is lost.
-    async fn acquire(&self, client: &Client, how: Approach) -> Result<Option<Grip>, Refused> {
+    async fn acquire(
+        &self,
+        client: &Client,
+        how: Approach,
+    ) -> Result<Option<AcquiredLock>, Refused> {
         loop {
             match self.wanted.acquire(client, how, self.foreign_nodes).await {
                 Err(refused) if is_not_connected(&refused) => connected(client).await,
@@ -53,7 +57,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
         sessions.wait_for_servers();
     }
     let mut signals = Signals::new()?;
-    let (client, grip) = match acquire(&mut sessions, &task, &mut signals).await {
+    let (client, lock) = match acquire(&mut sessions, &task, &mut signals).await {
         Ok(acquired) => acquired,
         Err(failure) => {
             // The close deletes the contender's node, so that no other client waits behind it.
@@ -61,12 +65,12 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
             return Err(failure);
         }
     };
-    let held = hold(&client, &grip, &task, &mut signals).await;
+    let held = hold(&client, &lock, &task, &mut signals).await;
     let code = match held {
         Ok(code) => code,
         Err(failure) => {
             // A loss is reported without waiting for servers that do not answer.
-            drop(grip);
+            drop(lock);
             sessions.close().await;
             return Err(failure);
         }
@@ -74,7 +78,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
     let lost = tokio::select! {
         // A silent ensemble does not receive the release. It deletes the node when the session
         // ends.
-        lost = sessions.attend(grip.release()) => lost.ok().flatten(),
+        lost = sessions.attend(lock.release()) => lost.ok().flatten(),
         // A signal ends the wait for servers that do not answer. The lock was held until the
         // command had ended, and the node is deleted with the session.
         _ = signals.next() => return Ok(code),
@@ -96,7 +100,7 @@ async fn acquire(
     sessions: &mut Sessions,
     task: &Task,
     signals: &mut Signals,
-) -> Result<(Client, Grip), Failure> {
+) -> Result<(Client, AcquiredLock), Failure> {
     // A single try takes time too: as long as a connection may take.
     let limit = task.timeout.map(|it| if it.is_zero() { CONNECT_TIMEOUT } else { it });
     let deadline = limit.map(|limit| clock() + limit);
@@ -119,7 +123,7 @@ async fn acquire(
         tokio::select! {
             biased;
             acquired = sessions.attend(task.acquire(&client, how)) => match acquired? {
-                Ok(Some(grip)) => return Ok((client, grip)),
+                Ok(Some(lock)) => return Ok((client, lock)),
                 Ok(None) => return Err(Failure::not_in_time(&task.wanted)),
                 Err(refused) if !starts_over(&refused) => return Err(refused.into()),
                 Err(_) if !sessions.may_go_on() => return Err(sessions.silent()),
@@ -166,13 +170,13 @@ fn starts_over(refused: &Refused) -> bool {
 /// Runs the command. The command has always ended when this returns.
 async fn hold(
     client: &Client,
-    grip: &Grip,
+    lock: &AcquiredLock,
     task: &Task,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let nodes = grip.nodes();
-    let mut child = Child::spawn(&task.command, &nodes, &grip.tokens()?)?;
-    let mut lost = grip.lost();
+    let nodes = lock.nodes();
+    let mut child = Child::spawn(&task.command, &nodes, &lock.tokens()?)?;
+    let mut lost = lock.lost();
     let mut asked_for = std::pin::pin!(async {
         // If the wait for a revocation request fails, the loss gives a better reason.
         let asked = task.revocable && zk_recipes::revocation(client, &nodes).await.is_ok();

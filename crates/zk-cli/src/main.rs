@@ -1,9 +1,9 @@
 //! The `zk` command: locks and plain operations on ZooKeeper from a shell.
 
+mod acquired_lock;
 mod args;
 mod child;
 mod failure;
-mod grip;
 mod lock;
 mod nodes;
 mod output;

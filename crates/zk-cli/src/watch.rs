@@ -12,7 +12,7 @@ use crate::signals::{Signals, number};
 
 pub(crate) async fn run(mut sessions: Sessions, path: &str, output: Output) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let mut teller = Teller { path, output, told: None };
+    let mut teller = EventPrinter { path, output, told: None };
     let result = tokio::select! {
         ended = follow(&mut sessions, &mut teller) => ended.map(|never| match never {}),
         signal = signals.next() => match teller.told {
@@ -25,7 +25,7 @@ pub(crate) async fn run(mut sessions: Sessions, path: &str, output: Output) -> R
 }
 
 /// Printer of events, with the state that it has printed so far.
-struct Teller<'a> {
+struct EventPrinter<'a> {
     path: &'a str,
     output: Output,
     /// The state of the node that the printed lines lead to; `None` before the first read.
@@ -44,7 +44,10 @@ struct Marks {
 }
 
 /// Prints events without end, in one session after the other.
-async fn follow(sessions: &mut Sessions, teller: &mut Teller<'_>) -> Result<Infallible, Failure> {
+async fn follow(
+    sessions: &mut Sessions,
+    teller: &mut EventPrinter<'_>,
+) -> Result<Infallible, Failure> {
     loop {
         let client = sessions.open(None).await?;
         let Err(failure) = follow_in(&client, sessions, teller).await;
@@ -58,14 +61,14 @@ async fn follow(sessions: &mut Sessions, teller: &mut Teller<'_>) -> Result<Infa
 async fn follow_in(
     client: &Client,
     sessions: &mut Sessions,
-    teller: &mut Teller<'_>,
+    teller: &mut EventPrinter<'_>,
 ) -> Result<Infallible, Failure> {
     let retry = Sessions::retry(client);
     if teller.told.is_some() {
         // This server may lag behind the one that was read before.
         retry.run(|client| client.sync(teller.path)).await?;
     }
-    let mut seen = Sight::of(&retry, teller.path).await?;
+    let mut seen = WatchedState::of(&retry, teller.path).await?;
     sessions.was_answered();
     match teller.told {
         None => eprintln!("zk: watching {}", teller.path),
@@ -76,20 +79,20 @@ async fn follow_in(
         let event = seen.event().await?;
         // The watches are set again before the event is printed, so that a reader who reacts to the
         // line misses no change. Changes in between cause no event.
-        seen = Sight::of(&retry, teller.path).await?;
+        seen = WatchedState::of(&retry, teller.path).await?;
         teller.tell(Some(event.event_type), seen.state)?;
     }
 }
 
 /// The state of a node, with watches for later changes. The watches survive reconnects.
-struct Sight {
+struct WatchedState {
     state: State,
     node: Watch,
     /// The watch on the children; `None` if the node does not exist.
     children: Option<Watch>,
 }
 
-impl Sight {
+impl WatchedState {
     async fn of(retry: &Retry, path: &str) -> Result<Self, Error> {
         let (stat, node) = retry.run(|client| client.exists_and_watch(path)).await?;
         let mut state = stat.as_ref().map(Marks::of);
@@ -125,7 +128,7 @@ impl Marks {
     }
 }
 
-impl Teller<'_> {
+impl EventPrinter<'_> {
     /// Prints the events since the last call.
     fn tell(&mut self, event: Option<EventType>, now: State) -> Result<(), Failure> {
         let before = self.told.replace(now).unwrap_or(now);

@@ -8,8 +8,8 @@ pub const ABBREVIATED_LEN_MAX: usize = 240;
 
 /// Text printed on one line.
 ///
-/// Control characters are escaped. Of more than [`ABBREVIATED_LEN_MAX`] characters, only the beginning and the end are
-/// printed, because the end has the name of the node.
+/// Control characters are escaped. Of more than [`ABBREVIATED_LEN_MAX`] characters, only the beginning and
+/// the end are printed, because the end has the name of the node.
 ///
 /// ```
 /// use zk_proto::{ABBREVIATED_LEN_MAX, Abbreviated};

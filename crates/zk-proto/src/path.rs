@@ -79,7 +79,8 @@ impl PathError {
         Self { kind, offset, path: Abbreviated(path).to_string().into() }
     }
 
-    /// Returns the path on one line, shortened to [`ABBREVIATED_LEN_MAX`](crate::ABBREVIATED_LEN_MAX) characters.
+    /// Returns the path on one line, shortened to [`ABBREVIATED_LEN_MAX`](crate::ABBREVIATED_LEN_MAX)
+    /// characters.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path

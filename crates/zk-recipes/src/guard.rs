@@ -12,7 +12,7 @@ use futures::future::{Either, select};
 use zk_session::{ErrorCode, Multi};
 
 use crate::error::{LockError, LossReason};
-use crate::hold::Hold;
+use crate::holding::Holding;
 use crate::queue::attempts::Attempts;
 use crate::queue::contender::Node;
 use crate::revocation::asked_again;
@@ -65,13 +65,13 @@ impl fmt::Display for FencingToken {
 #[must_use = "the lock is given up when the guard is dropped"]
 pub struct Guard {
     /// Shared with the other guards of the same owner.
-    hold: Arc<Hold>,
+    hold: Arc<Holding>,
     /// Number (mzxid) of the last revocation request that this guard has reported.
     heard: Arc<AtomicI64>,
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+    pub(crate) fn new(hold: Arc<Holding>) -> Self {
         Self { hold, heard: Arc::default() }
     }
 
@@ -104,7 +104,7 @@ impl Guard {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.is_held() {
-            true => self.hold.claim().remaining(self.hold.belief()),
+            true => self.hold.claim().remaining(self.hold.term()),
             false => Duration::ZERO,
         }
     }
@@ -114,7 +114,7 @@ impl Guard {
     /// later. Returns `None` if the lock is lost. Sends no request.
     #[must_use]
     pub fn last_proven(&self) -> Option<Instant> {
-        self.hold.claim().proven_at(self.hold.belief()).filter(|_| self.is_held())
+        self.hold.claim().proven_at(self.hold.term()).filter(|_| self.is_held())
     }
 
     /// Confirms with a quorum of the ensemble that the lock's node exists, for steps that must not
@@ -181,7 +181,7 @@ impl Guard {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
-        let lease = self.hold.claim().lost(self.hold.belief());
+        let lease = self.hold.claim().lost(self.hold.term());
         let told = self.hold.fate().told();
         async move {
             match select(pin!(told), pin!(lease)).await {
@@ -208,12 +208,12 @@ impl Guard {
     /// # use zk_recipes::{LockError, Mutex};
     /// # async fn example(lock: Mutex, copy: impl Future<Output = u64>) -> Result<(), LockError> {
     /// let guard = lock.acquire().await?;
-    /// let copied = guard.run(copy).await?;
+    /// let copied = guard.run_while_held(copy).await?;
     /// println!("{copied} files were copied under the lock");
     /// guard.release().await
     /// # }
     /// ```
-    pub async fn run<W: Future>(&self, work: W) -> Result<W::Output, LockError> {
+    pub async fn run_while_held<W: Future>(&self, work: W) -> Result<W::Output, LockError> {
         match select(pin!(self.lost()), pin!(work)).await {
             Either::Left((reason, _)) => Err(LockError::Lost(reason)),
             Either::Right((done, _)) => self.token().map(|_| done),
@@ -224,8 +224,8 @@ impl Guard {
     /// the guard is still held: release it.
     ///
     /// # Errors
-    /// As [`run`](Self::run); [`LockError::RevocationRequested`] on a revocation request; the error
-    /// with which [`revocation`](Self::revocation_requested) failed.
+    /// As [`run_while_held`](Self::run_while_held); [`LockError::RevocationRequested`] on a revocation
+    /// request; the error with which [`revocation_requested`](Self::revocation_requested) failed.
     ///
     /// # Cancel safety
     /// Same as `work`.
@@ -238,7 +238,7 @@ impl Guard {
                 Err(error) => error,
             }
         };
-        match select(pin!(revoked), pin!(self.run(work))).await {
+        match select(pin!(revoked), pin!(self.run_while_held(work))).await {
             Either::Left((error, _)) => {
                 Err(if self.is_held() { error } else { self.hold.lost_error() })
             }
@@ -303,11 +303,11 @@ impl Guard {
         }
     }
 
-    pub(crate) fn hold(&self) -> &Hold {
+    pub(crate) fn hold(&self) -> &Holding {
         &self.hold
     }
 
-    pub(crate) fn into_hold(self) -> Arc<Hold> {
+    pub(crate) fn into_hold(self) -> Arc<Holding> {
         self.hold
     }
 }

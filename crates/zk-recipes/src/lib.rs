@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `InterProcessMutex` | [`Mutex`], re-entrant for an [`Owner`] |
 //! | `getParticipantNodes` | [`Mutex::participants`] |
-//! | none | [`Waiting`], a position in a lock's queue |
+//! | none | [`Ticket`], a position in a lock's queue |
 //! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
 //! | `InterProcessReadWriteLock` | [`RwLock`] |
 //! | `InterProcessSemaphoreV2` | [`Semaphore`], [`Lease`] |
@@ -54,10 +54,10 @@ pub mod limits;
 
 mod deadline;
 mod error;
-mod gate;
 mod guard;
-mod hold;
+mod holding;
 mod lock;
+mod lock_handle;
 mod multi_lock;
 mod mutex;
 mod owner;
@@ -71,11 +71,11 @@ mod semaphore;
 mod semaphore_mutex;
 mod shared_count;
 mod shared_value;
-mod waiting;
+mod ticket;
 
 pub use error::{LockError, LossReason};
 pub use guard::{FencingToken, Guard};
-pub use lock::{Boxed, Held, Lock};
+pub use lock::{BoxFuture, Lock, LockGuard};
 pub use multi_lock::{LockFailure, MultiGuard, MultiLock, MultiLockError};
 pub use mutex::Mutex;
 pub use owner::Owner;
@@ -90,7 +90,7 @@ pub use semaphore::{Lease, Semaphore};
 pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, VersionedValue};
-pub use waiting::{Place, Waiting};
+pub use ticket::{QueuePosition, Ticket};
 
 /// The session layer, with the client that every lock needs.
 pub use zk_session as session;

@@ -27,7 +27,7 @@ pub const UNWATCHED_PAUSE: Duration = Duration::from_secs(1);
 /// The pauses between the attempts add up to about a session timeout. The session replaces a
 /// connection that does not answer within that time. If requests still time out then, the handle's
 /// [`request_timeout`](zk_session::Config::request_timeout) or
-/// [`within`](zk_session::Client::with_timeout) is too short for the ensemble.
+/// [timeout](zk_session::Client::with_timeout) is too short for the ensemble.
 pub const TIMED_OUT_MAX: u32 = 16;
 
 /// The first pause after a request that timed out. It doubles each time, up to an eighth of the

@@ -12,8 +12,8 @@ use crate::rwlock::{ReadLock, WriteGuard, WriteLock};
 use crate::semaphore::{Lease, Semaphore};
 use crate::semaphore_mutex::SemaphoreMutex;
 
-/// The future that the methods of [`Lock`] and [`Held`] return.
-pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// The future that the methods of [`Lock`] and [`LockGuard`] return.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A lock of any kind. A [`MultiLock`](crate::MultiLock) consists of such locks. A [`Semaphore`]
 /// counts as the lock of one of its permits.
@@ -26,10 +26,10 @@ pub trait Lock: fmt::Debug + Send + Sync {
 
     /// Waits until the lock is acquired, without a time limit. Dropping the future must remove the
     /// contender from the queue.
-    fn acquire_boxed(&self) -> Boxed<'_, Result<Box<dyn Held>, LockError>>;
+    fn acquire_boxed(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>>;
 
     /// Acquires the lock if it is free.
-    fn try_acquire_boxed(&self) -> Boxed<'_, Result<Option<Box<dyn Held>>, LockError>>;
+    fn try_acquire_boxed(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>>;
 
     /// Sleeps for `duration`; the timeout of a [`MultiLock`](crate::MultiLock) uses it. The default
     /// uses the caller's runtime. The locks of this crate use the runtime of the session's driver
@@ -37,13 +37,13 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Panics
     /// Panics if there is no such runtime, or if it has no timers.
-    fn sleep_boxed(&self, duration: Duration) -> Boxed<'static, ()> {
+    fn sleep_boxed(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(async move { tokio::time::sleep(duration).await })
     }
 }
 
 /// A guard of any lock. Dropping it releases the lock in the background.
-pub trait Held: fmt::Debug + Send + Sync {
+pub trait LockGuard: fmt::Debug + Send + Sync {
     /// Returns the paths of the holder's nodes.
     fn nodes(&self) -> Vec<&str>;
 
@@ -61,16 +61,16 @@ pub trait Held: fmt::Debug + Send + Sync {
     fn remaining(&self) -> Duration;
 
     /// Waits until the lock is lost and returns the reason; see [`Guard::lost`].
-    fn lost_boxed(&self) -> Boxed<'static, LossReason>;
+    fn lost_boxed(&self) -> BoxFuture<'static, LossReason>;
 
     /// Waits until another client requests the revocation of the lock; see [`Guard::revocation_requested`].
-    fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>>;
+    fn revocation_boxed(&self) -> BoxFuture<'static, Result<(), LockError>>;
 
     /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].
-    fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>>;
+    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>>;
 }
 
-impl Held for Guard {
+impl LockGuard for Guard {
     fn nodes(&self) -> Vec<&str> {
         vec![self.node()]
     }
@@ -87,20 +87,20 @@ impl Held for Guard {
         Self::remaining(self)
     }
 
-    fn lost_boxed(&self) -> Boxed<'static, LossReason> {
+    fn lost_boxed(&self) -> BoxFuture<'static, LossReason> {
         Box::pin(self.lost())
     }
 
-    fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>> {
+    fn revocation_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin(self.revocation_requested())
     }
 
-    fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>> {
+    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin((*self).release())
     }
 }
 
-impl Held for WriteGuard {
+impl LockGuard for WriteGuard {
     fn nodes(&self) -> Vec<&str> {
         vec![self.node()]
     }
@@ -117,20 +117,20 @@ impl Held for WriteGuard {
         Guard::remaining(self)
     }
 
-    fn lost_boxed(&self) -> Boxed<'static, LossReason> {
+    fn lost_boxed(&self) -> BoxFuture<'static, LossReason> {
         Box::pin(self.lost())
     }
 
-    fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>> {
+    fn revocation_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin(self.revocation_requested())
     }
 
-    fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>> {
+    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin((*self).release())
     }
 }
 
-impl Held for Lease {
+impl LockGuard for Lease {
     fn nodes(&self) -> Vec<&str> {
         Self::nodes(self).collect()
     }
@@ -147,15 +147,15 @@ impl Held for Lease {
         Self::remaining(self)
     }
 
-    fn lost_boxed(&self) -> Boxed<'static, LossReason> {
+    fn lost_boxed(&self) -> BoxFuture<'static, LossReason> {
         Box::pin(self.lost())
     }
 
-    fn revocation_boxed(&self) -> Boxed<'static, Result<(), LockError>> {
+    fn revocation_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin(self.revocation_requested())
     }
 
-    fn release_boxed(self: Box<Self>) -> Boxed<'static, Result<(), LockError>> {
+    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin((*self).release())
     }
 }
@@ -172,17 +172,19 @@ macro_rules! lock {
                 $kind
             }
 
-            fn acquire_boxed(&self) -> Boxed<'_, Result<Box<dyn Held>, LockError>> {
-                Box::pin(async { Ok(Box::new(self.acquire().await?) as Box<dyn Held>) })
+            fn acquire_boxed(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
+                Box::pin(async { Ok(Box::new(self.acquire().await?) as Box<dyn LockGuard>) })
             }
 
-            fn try_acquire_boxed(&self) -> Boxed<'_, Result<Option<Box<dyn Held>>, LockError>> {
+            fn try_acquire_boxed(
+                &self,
+            ) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>> {
                 Box::pin(async {
-                    Ok(self.try_acquire().await?.map(|held| Box::new(held) as Box<dyn Held>))
+                    Ok(self.try_acquire().await?.map(|held| Box::new(held) as Box<dyn LockGuard>))
                 })
             }
 
-            fn sleep_boxed(&self, duration: Duration) -> Boxed<'static, ()> {
+            fn sleep_boxed(&self, duration: Duration) -> BoxFuture<'static, ()> {
                 Box::pin(self.client().sleep(duration))
             }
         }

@@ -13,7 +13,7 @@ use zk_session::RetryOn;
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
 use crate::limits::ATTEMPT_TIME;
-use crate::lock::{Boxed, Held, Lock};
+use crate::lock::{BoxFuture, Lock, LockGuard};
 use crate::planted::Planted;
 
 /// Several locks that are held all together or not at all: Curator's `InterProcessMultiLock`.
@@ -173,7 +173,7 @@ impl MultiLock {
     /// Waits for all locks. If one fails, returns the locks that were acquired before it.
     async fn take(&self) -> Result<MultiGuard, (MultiGuard, LockFailure)> {
         let mut guard = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
-        let mut losses: Vec<Boxed<'static, LossReason>> = Vec::new();
+        let mut losses: Vec<BoxFuture<'static, LossReason>> = Vec::new();
         for lock in &self.locks {
             let acquired = {
                 let lost = pin!(first(&mut losses));
@@ -227,7 +227,7 @@ impl MultiLock {
 #[must_use = "the locks are given up when the guard is dropped"]
 pub struct MultiGuard {
     /// Each guard, with the path of its lock.
-    held: Vec<(String, Box<dyn Held>)>,
+    held: Vec<(String, Box<dyn LockGuard>)>,
 }
 
 impl MultiGuard {
@@ -420,7 +420,7 @@ impl std::error::Error for MultiLockError {
 
 /// Waits for `future` until the deadline; returns `None` if it takes longer.
 async fn until<F: Future>(
-    deadline: &mut Unconstrained<Boxed<'static, ()>>,
+    deadline: &mut Unconstrained<BoxFuture<'static, ()>>,
     future: F,
 ) -> Option<F::Output> {
     match select(pin!(future), deadline).await {
@@ -430,7 +430,7 @@ async fn until<F: Future>(
 }
 
 /// Waits for the first loss and returns it with the index of its lock; waits forever without locks.
-async fn first(losses: &mut [Boxed<'static, LossReason>]) -> (LossReason, usize) {
+async fn first(losses: &mut [BoxFuture<'static, LossReason>]) -> (LossReason, usize) {
     if losses.is_empty() {
         return pending().await;
     }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use zk_session::{Acl, Client};
 
 use crate::error::LockError;
-use crate::gate::Gate;
 use crate::guard::Guard;
+use crate::lock_handle::LockHandle;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
 use crate::queue::admission::Admission;
 use crate::queue::foreign::Recipe;
 use crate::queue::kind::Kind;
 use crate::queue::name;
-use crate::waiting::Waiting;
+use crate::ticket::Ticket;
 
 /// Text before the sequence number in the names of a mutex's nodes.
 const LOCK_NAME: &str = "lock-";
@@ -94,7 +94,7 @@ const LOCK_NAME: &str = "lock-";
 /// ```
 #[derive(Clone, Debug)]
 pub struct Mutex {
-    gate: Gate,
+    handle: LockHandle,
 }
 
 impl Mutex {
@@ -107,14 +107,14 @@ impl Mutex {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
         zk_session::validate_path(path)?;
-        Ok(Self { gate: Gate::new(client, kind(path.to_owned())) })
+        Ok(Self { handle: LockHandle::new(client, kind(path.to_owned())) })
     }
 
     /// Sets the data of this handle's nodes, which other contenders can read. The default is the
     /// client's local address, as with Curator.
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.gate.kind_mut().set_data(data);
+        self.handle.kind_mut().set_data(data);
         self
     }
 
@@ -125,7 +125,7 @@ impl Mutex {
     /// path, and to delete its own nodes from it.
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.gate.kind_mut().set_acl(acl);
+        self.handle.kind_mut().set_acl(acl);
         self
     }
 
@@ -138,7 +138,7 @@ impl Mutex {
     /// Returns [`LockError::InvalidLockName`] if the text is empty, consists of digits only, or
     /// contains a slash or another character that a node name must not contain.
     pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
-        self.gate.kind_mut().lock_name = name::checked(name.into())?.into();
+        self.handle.kind_mut().lock_name = name::checked(name.into())?.into();
         Ok(self)
     }
 
@@ -148,7 +148,7 @@ impl Mutex {
     /// the same time.
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
-        self.gate.kind_mut().exclusive = None;
+        self.handle.kind_mut().exclusive = None;
         self
     }
 
@@ -156,14 +156,14 @@ impl Mutex {
     /// without queueing.
     #[must_use]
     pub fn with_owner(mut self, owner: &Owner) -> Self {
-        self.gate = self.gate.with_owner(owner);
+        self.handle = self.handle.with_owner(owner);
         self
     }
 
     /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.gate.kind().path
+        &self.handle.kind().path
     }
 
     /// Waits until the lock is acquired, without a time limit.
@@ -181,7 +181,7 @@ impl Mutex {
     /// Dropping the future at any point removes the contender from the queue and leaves no node
     /// behind, even while the connection is down.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.gate.acquire().await
+        self.handle.acquire().await
     }
 
     /// Acquires the lock if it is free and no contender waits for it. Returns `None` otherwise.
@@ -195,7 +195,7 @@ impl Mutex {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        self.gate.try_acquire().await
+        self.handle.try_acquire().await
     }
 
     /// Waits until the lock is acquired, for at most `timeout`, including the time without a
@@ -210,27 +210,27 @@ impl Mutex {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
-        self.gate.acquire_timeout(timeout).await
+        self.handle.acquire_timeout(timeout).await
     }
 
     /// Queues for the lock and returns the position in the queue.
     ///
     /// This splits an acquisition in two steps, for callers that show how many contenders are ahead
     /// and which one holds the lock. If the lock is free,
-    /// [`Waiting::acquired`](crate::Waiting::acquired) returns it after one more request.
+    /// [`Ticket::acquire`](crate::Ticket::acquire) returns it after one more request.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire). Dropping the returned [`Waiting`] leaves the queue in the
+    /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the
     /// same way.
-    pub async fn enqueue(&self) -> Result<Waiting, LockError> {
-        self.gate.enqueue().await
+    pub async fn enqueue(&self) -> Result<Ticket, LockError> {
+        self.handle.enqueue().await
     }
 
     pub(crate) fn client(&self) -> &Client {
-        self.gate.client()
+        self.handle.client()
     }
 
     /// Returns the holder and the waiters in queue order; an empty list if the path does not exist.
@@ -238,8 +238,8 @@ impl Mutex {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        let kind = self.gate.kind();
-        participants(self.gate.client(), &kind.path, kind.rule()).await
+        let kind = self.handle.kind();
+        participants(self.handle.client(), &kind.path, kind.rule()).await
     }
 }
 

@@ -11,7 +11,7 @@ use zk_session::{Client, Error};
 
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::hold::Hold;
+use crate::holding::Holding;
 use crate::queue::admission::Admission;
 use crate::queue::kind::Kind;
 
@@ -62,7 +62,7 @@ use crate::queue::kind::Kind;
 /// ```
 #[derive(Clone, Default)]
 pub struct Owner {
-    slots: Arc<Slots>,
+    slots: Arc<ReentrySlots>,
 }
 
 impl Owner {
@@ -73,9 +73,9 @@ impl Owner {
     }
 
     /// Returns the entry of the owner for a lock.
-    pub(crate) fn slot(&self, client: &Client, kind: &Arc<Kind>) -> Arc<Slot> {
+    pub(crate) fn slot(&self, client: &Client, kind: &Arc<Kind>) -> Arc<ReentrySlot> {
         // Dropped after the map is unlocked, because the drop of a slot locks the map.
-        let mut known: Vec<Arc<Slot>> = Vec::new();
+        let mut known: Vec<Arc<ReentrySlot>> = Vec::new();
         let path = client.full_path(&kind.path);
         let mut slots = self.slots.lock();
         let there = slots.entry(path.clone()).or_default();
@@ -83,7 +83,7 @@ impl Owner {
         if let Some(slot) = known.iter().find(|slot| slot.is_of(client, kind)) {
             return slot.clone();
         }
-        let slot = Arc::new(Slot {
+        let slot = Arc::new(ReentrySlot {
             client: client.clone(),
             path,
             kind: kind.clone(),
@@ -106,16 +106,16 @@ impl fmt::Debug for Owner {
 /// The slots of an owner, by path. A path has several slots for sessions of different ensembles and
 /// for locks of different kinds.
 #[derive(Default)]
-struct Slots(Mutex<HashMap<String, Vec<Weak<Slot>>>>);
+struct ReentrySlots(Mutex<HashMap<String, Vec<Weak<ReentrySlot>>>>);
 
-impl Slots {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Weak<Slot>>>> {
+impl ReentrySlots {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Weak<ReentrySlot>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// State of one owner at one lock. It exists while the owner holds the lock or acquires it.
-pub(crate) struct Slot {
+pub(crate) struct ReentrySlot {
     client: Client,
     /// Path from the root of the ensemble.
     path: String,
@@ -123,19 +123,19 @@ pub(crate) struct Slot {
     /// Held by the one acquisition in progress, unless it re-enters a hold.
     entrance: Arc<tokio::sync::Mutex<()>>,
     holds: Mutex<Holds>,
-    slots: Weak<Slots>,
+    slots: Weak<ReentrySlots>,
 }
 
 /// The holds of an owner at one lock. The references are weak, so that a hold ends with its last
 /// guard.
 #[derive(Default)]
 struct Holds {
-    exclusive: Weak<Hold>,
-    shared: Weak<Hold>,
+    exclusive: Weak<Holding>,
+    shared: Weak<Holding>,
 }
 
 impl Holds {
-    fn of(&self, side: Side) -> &Weak<Hold> {
+    fn of(&self, side: Side) -> &Weak<Holding> {
         match side {
             Side::Exclusive => &self.exclusive,
             Side::Shared => &self.shared,
@@ -164,26 +164,26 @@ impl Side {
 /// The way in which an owner acquires a lock.
 pub(crate) enum Way {
     /// The owner already holds the lock.
-    Held(Guard),
+    LockGuard(Guard),
     /// The owner holds the write lock and acquires the read lock beside it.
-    Beside(Guard, Entrance),
+    Beside(Guard, ReentryPermit),
     /// The owner queues.
-    Queue(Entrance),
+    Queue(ReentryPermit),
 }
 
 /// Permission to acquire the lock for the owner; only one exists at a time.
 #[derive(Debug)]
-pub(crate) struct Entrance {
-    slot: Arc<Slot>,
+pub(crate) struct ReentryPermit {
+    slot: Arc<ReentrySlot>,
     _only_one: OwnedMutexGuard<()>,
 }
 
-impl Slot {
+impl ReentrySlot {
     /// Re-enters the lock if the owner holds it. Otherwise waits until no other task acquires the
     /// lock for this owner.
     pub(crate) async fn way_in(self: Arc<Self>, side: Side) -> Result<Way, LockError> {
         match self.enter_again(side)? {
-            Some(guard) => Ok(Way::Held(guard)),
+            Some(guard) => Ok(Way::LockGuard(guard)),
             None => self.entrance().await?.way_in(side),
         }
     }
@@ -191,17 +191,19 @@ impl Slot {
     /// As [`way_in`](Self::way_in), without waiting.
     pub(crate) fn try_way_in(self: Arc<Self>, side: Side) -> Result<Option<Way>, LockError> {
         if let Some(guard) = self.enter_again(side)? {
-            return Ok(Some(Way::Held(guard)));
+            return Ok(Some(Way::LockGuard(guard)));
         }
         match self.entrance.clone().try_lock_owned() {
-            Ok(only_one) => Entrance { slot: self, _only_one: only_one }.way_in(side).map(Some),
+            Ok(only_one) => {
+                ReentryPermit { slot: self, _only_one: only_one }.way_in(side).map(Some)
+            }
             Err(_) => Ok(None),
         }
     }
 
     /// Waits until no other task acquires the lock for this owner, or until the session ends. The
-    /// other acquisition may be a [`Waiting`](crate::Waiting) that no task awaits.
-    pub(crate) async fn entrance(self: Arc<Self>) -> Result<Entrance, LockError> {
+    /// other acquisition may be a [`Ticket`](crate::Ticket) that no task awaits.
+    pub(crate) async fn entrance(self: Arc<Self>) -> Result<ReentryPermit, LockError> {
         let only_one = match self.entrance.clone().try_lock_owned() {
             Ok(only_one) => only_one,
             Err(_) => {
@@ -213,7 +215,7 @@ impl Slot {
                 }
             }
         };
-        Ok(Entrance { slot: self, _only_one: only_one })
+        Ok(ReentryPermit { slot: self, _only_one: only_one })
     }
 
     /// Returns another guard of the hold if the owner has one.
@@ -244,10 +246,10 @@ impl Slot {
     }
 }
 
-impl Entrance {
+impl ReentryPermit {
     fn way_in(self, side: Side) -> Result<Way, LockError> {
         if let Some(guard) = self.slot.enter_again(side)? {
-            return Ok(Way::Held(guard));
+            return Ok(Way::LockGuard(guard));
         }
         let writer = self.slot.holds().exclusive.upgrade();
         Ok(match writer {
@@ -257,7 +259,7 @@ impl Entrance {
     }
 
     /// Records the hold as the owner's, and returns its first guard.
-    pub(crate) fn admit(self, side: Side, hold: Hold) -> Guard {
+    pub(crate) fn admit(self, side: Side, hold: Holding) -> Guard {
         let hold = Arc::new(hold.in_slot(self.slot.clone()));
         let mut holds = self.slot.holds();
         match side {
@@ -274,7 +276,7 @@ impl Entrance {
 }
 
 /// Creates the guard of a new hold, with or without an owner.
-pub(crate) fn admit(entrance: Option<Entrance>, side: Side, hold: Hold) -> Guard {
+pub(crate) fn admit(entrance: Option<ReentryPermit>, side: Side, hold: Holding) -> Guard {
     match entrance {
         Some(entrance) => entrance.admit(side, hold),
         None => Guard::new(Arc::new(hold)),
@@ -292,7 +294,7 @@ async fn end_of(client: &Client) -> Error {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ReentrySlot {
     fn drop(&mut self) {
         let Some(slots) = self.slots.upgrade() else { return };
         let mut slots = slots.lock();
@@ -305,8 +307,8 @@ impl Drop for Slot {
     }
 }
 
-impl fmt::Debug for Slot {
+impl fmt::Debug for ReentrySlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("ReentrySlot").field("path", &self.path).finish_non_exhaustive()
     }
 }

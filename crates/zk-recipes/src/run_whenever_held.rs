@@ -12,7 +12,7 @@ use zk_session::{Client, ErrorKind, Multi, RetryOn, SessionEnd, SessionManager};
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
 use crate::limits::REQUEUE_PAUSE;
-use crate::lock::{Held, Lock};
+use crate::lock::{Lock, LockGuard};
 
 /// Runs `work` whenever this process holds the lock, until the work has finished.
 ///
@@ -155,11 +155,11 @@ impl fmt::Display for Interruption {
 #[derive(Clone, Debug)]
 pub struct HeldLock {
     client: Client,
-    held: Arc<Mutex<Option<Box<dyn Held>>>>,
+    held: Arc<Mutex<Option<Box<dyn LockGuard>>>>,
 }
 
 impl HeldLock {
-    fn new(client: &Client, held: Box<dyn Held>) -> Self {
+    fn new(client: &Client, held: Box<dyn LockGuard>) -> Self {
         Self { client: client.weak(), held: Arc::new(Mutex::new(Some(held))) }
     }
 
@@ -261,12 +261,12 @@ impl HeldLock {
         }
     }
 
-    fn take(&self) -> Option<Box<dyn Held>> {
+    fn take(&self) -> Option<Box<dyn LockGuard>> {
         self.lock().take()
     }
 
     /// Locks the state for a short time, never across an await.
-    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Held>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn LockGuard>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,15 +1,15 @@
-//! Guaranteed deletes of the session. See [`super::chores`] for the pending tasks.
+//! Guaranteed deletes of the session. See [`super::cleanup_tasks`] for the pending tasks.
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use proto::{ChildrenReply, Decode, Delete, GetChildren2, Sync};
 
-use super::chores::{Chore, Chores, Task};
-use super::deadlines::{Place, Ticket};
-use super::handles::{Handle, Owner, Waiter};
+use super::cleanup_tasks::{CleanupTask, CleanupTasks, Task};
+use super::deadlines::{DeadlineOwner, RequestId};
+use super::handles::{Handle, Recipient, Waiter};
 use super::{Failure, Handles, Output, Reply, Session};
-use crate::error::{ErrorKind, Outcome, PASSING_CODES};
+use crate::error::{ErrorKind, Outcome, TRANSIENT_CODES};
 use crate::limits::{CLEANUPS_MAX, QUEUED_BYTES_MAX};
 use crate::{SessionEnd, SessionEvent};
 
@@ -34,7 +34,7 @@ impl<H: Handles> Session<H> {
         path: &str,
         to: Option<Waiter<H::Reply>>,
     ) -> Result<(), Failure> {
-        self.add_chore(now, Chore::Delete { path: path.to_owned() }, to)
+        self.add_cleanup_task(now, CleanupTask::Delete { path: path.to_owned() }, to)
     }
 
     /// Deletes, guaranteed, every child of `parent` whose name starts with `prefix`. A create whose
@@ -49,20 +49,20 @@ impl<H: Handles> Session<H> {
         parent: &str,
         prefix: &str,
     ) -> Result<(), Failure> {
-        let chore = Chore::Sweep { parent: parent.to_owned(), prefix: prefix.to_owned() };
-        self.add_chore(now, chore, None)
+        let task = CleanupTask::Sweep { parent: parent.to_owned(), prefix: prefix.to_owned() };
+        self.add_cleanup_task(now, task, None)
     }
 
-    fn add_chore(
+    fn add_cleanup_task(
         &mut self,
         now: Instant,
-        chore: Chore,
+        task: CleanupTask,
         to: Option<Waiter<H::Reply>>,
     ) -> Result<(), Failure> {
         // A frame that the server rejects would close every connection from now on.
-        self.admit_frame(delete_len(&chore))?;
-        if let Err(limit) = fits(&self.chores, &chore) {
-            self.defer(now, chore)?;
+        self.admit_frame(delete_len(&task))?;
+        if let Err(limit) = fits(&self.cleanup_tasks, &task) {
+            self.defer(now, task)?;
             return match to {
                 Some(_) => Err((ErrorKind::LimitReached(limit), Outcome::Unknown)),
                 None => Ok(()),
@@ -70,18 +70,18 @@ impl<H: Handles> Session<H> {
         }
         let number = self.deadlines.ticket();
         let due = to.as_ref().and_then(|to| self.due(now, number, to));
-        self.deadlines.put(due, Place::Chore);
-        self.chores.add(number, chore, to.map(|to| to.to), due);
+        self.deadlines.put(due, DeadlineOwner::CleanupTask);
+        self.cleanup_tasks.add(number, task, to.map(|to| to.to), due);
         if self.is_connected() {
-            self.send_all_chores(now);
+            self.send_all_cleanup_tasks(now);
         }
         Ok(())
     }
 
     /// Adds a task to the backlog. A node that is left behind would block its lock for as long as
     /// the session lives, so a session with a full backlog is closed.
-    fn defer(&mut self, now: Instant, chore: Chore) -> Result<(), Failure> {
-        if !self.chores.defer(chore) {
+    fn defer(&mut self, now: Instant, task: CleanupTask) -> Result<(), Failure> {
+        if !self.cleanup_tasks.defer(task) {
             self.close_as(now, SessionEnd::CleanUpOverflow);
             let end = SessionEnd::CleanUpOverflow;
             return Err((ErrorKind::SessionEnded(end), Outcome::NotApplied));
@@ -93,7 +93,7 @@ impl<H: Handles> Session<H> {
     /// Sends the event of a backlog, if there is one and the event was not sent since the
     /// connection changed.
     pub(super) fn tell_backlog(&mut self) {
-        if let Some(nodes) = self.chores.untold_backlog() {
+        if let Some(nodes) = self.cleanup_tasks.untold_backlog() {
             self.event(SessionEvent::CleanUpBacklog { nodes });
         }
     }
@@ -101,38 +101,39 @@ impl<H: Handles> Session<H> {
     /// Moves tasks from the backlog to the table, as far as there is room.
     fn take_from_backlog(&mut self, now: Instant) {
         let mut is_more = false;
-        while let Some(chore) =
-            self.chores.next_deferred(|chores, chore| fits(chores, chore).is_ok())
+        while let Some(task) = self
+            .cleanup_tasks
+            .next_deferred(|cleanup_tasks, task| fits(cleanup_tasks, task).is_ok())
         {
             let number = self.deadlines.ticket();
-            self.chores.add(number, chore, None, None);
+            self.cleanup_tasks.add(number, task, None, None);
             is_more = true;
         }
         if is_more && self.is_connected() {
-            self.send_all_chores(now);
+            self.send_all_cleanup_tasks(now);
         }
     }
 
-    pub(super) fn send_all_chores(&mut self, now: Instant) {
-        self.send_chores(now, Ticket(u64::MAX));
+    pub(super) fn send_all_cleanup_tasks(&mut self, now: Instant) {
+        self.send_cleanup_tasks(now, RequestId(u64::MAX));
     }
 
     /// Sends the tasks that are older than the request with that ticket.
-    pub(super) fn send_chores(&mut self, now: Instant, before: Ticket) {
+    pub(super) fn send_cleanup_tasks(&mut self, now: Instant, before: RequestId) {
         if self.is_read_only() || self.is_close_said() {
             return; // tasks wait for a read-write server, or end with the session
         }
-        while let Some((number, chore)) = self.chores.start_next(before) {
-            let owner = Owner::Chore(number);
-            match chore {
-                Chore::Delete { path } => {
+        while let Some((number, task)) = self.cleanup_tasks.start_next(before) {
+            let owner = Recipient::CleanupTask(number);
+            match task {
+                CleanupTask::Delete { path } => {
                     let request = Delete { path: path.as_str().into(), version: -1 };
                     self.transmit(now, &request, owner, None);
                 }
-                Chore::Sweep { parent, .. } => {
+                CleanupTask::Sweep { parent, .. } => {
                     // This server may be behind the one that executed the create.
                     let sync = Sync { path: parent.as_str().into() };
-                    self.transmit(now, &sync, Owner::CatchUp(number), None);
+                    self.transmit(now, &sync, Recipient::CatchUp(number), None);
                     let list = GetChildren2 { path: parent.as_str().into(), watch: false };
                     self.transmit(now, &list, owner, None);
                 }
@@ -141,10 +142,10 @@ impl<H: Handles> Session<H> {
     }
 
     /// Handles the server's reply to a task.
-    pub(super) fn chore_answered(
+    pub(super) fn cleanup_answered(
         &mut self,
         now: Instant,
-        number: Ticket,
+        number: RequestId,
         code: proto::ErrorCode,
         reply: Reply,
     ) {
@@ -153,25 +154,26 @@ impl<H: Handles> Session<H> {
         self.send_close(now);
     }
 
-    fn carry_on(&mut self, now: Instant, number: Ticket, code: proto::ErrorCode, reply: &Reply) {
+    fn carry_on(&mut self, now: Instant, number: RequestId, code: proto::ErrorCode, reply: &Reply) {
         use proto::ErrorCode as Code;
-        if PASSING_CODES.contains(&code) || self.chores.is_behind(number) {
+        if TRANSIENT_CODES.contains(&code) || self.cleanup_tasks.is_behind(number) {
             // The jitter spreads the retries of tasks that were rejected at the same time.
             let pause = self.identity.timeout / 10;
             let jitter = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
             let jitter = Duration::from_micros(self.rng.below(jitter));
-            self.chores.postpone(number, now + pause + jitter);
+            self.cleanup_tasks.postpone(number, now + pause + jitter);
             return;
         }
-        let Some(Task { chore, waiter, due, repeated, .. }) = self.chores.finish(number) else {
+        let Some(Task { task, waiter, due, repeated, .. }) = self.cleanup_tasks.finish(number)
+        else {
             return;
         };
         self.deadlines.met(due);
         let gone = code == Code::NO_NODE;
         let told = if gone && repeated { Code::OK } else { code };
-        if let (true, Chore::Sweep { parent, prefix }) = (code.is_ok(), &chore) {
+        if let (true, CleanupTask::Sweep { parent, prefix }) = (code.is_ok(), &task) {
             self.sweep(now, parent, prefix, &reply.body);
-            self.send_all_chores(now);
+            self.send_all_cleanup_tasks(now);
         }
         match waiter.filter(|to| !to.is_abandoned()) {
             Some(to) => {
@@ -183,7 +185,7 @@ impl<H: Handles> Session<H> {
             }
             None if code.is_ok() || gone => {}
             None => {
-                let (Chore::Delete { path } | Chore::Sweep { parent: path, .. }) = chore;
+                let (CleanupTask::Delete { path } | CleanupTask::Sweep { parent: path, .. }) = task;
                 self.event(SessionEvent::CleanUpFailed { path, code });
             }
         }
@@ -191,13 +193,15 @@ impl<H: Handles> Session<H> {
 
     /// Drops a task whose reply can never be accepted. If it were sent again, its reply would also
     /// close the next connection.
-    pub(super) fn give_up_chore(&mut self, now: Instant, number: Ticket) {
+    pub(super) fn give_up_cleanup(&mut self, now: Instant, number: RequestId) {
         self.give_up(number);
         self.take_from_backlog(now);
     }
 
-    fn give_up(&mut self, number: Ticket) {
-        let Some(Task { chore, waiter, due, .. }) = self.chores.finish(number) else { return };
+    fn give_up(&mut self, number: RequestId) {
+        let Some(Task { task, waiter, due, .. }) = self.cleanup_tasks.finish(number) else {
+            return;
+        };
         self.deadlines.met(due);
         let code = proto::ErrorCode::MARSHALLING_ERROR;
         match waiter {
@@ -206,7 +210,7 @@ impl<H: Handles> Session<H> {
                 self.outputs.push_back(Output::Reply { to, result });
             }
             None => {
-                let (Chore::Delete { path } | Chore::Sweep { parent: path, .. }) = chore;
+                let (CleanupTask::Delete { path } | CleanupTask::Sweep { parent: path, .. }) = task;
                 self.event(SessionEvent::CleanUpFailed { path, code });
             }
         }
@@ -219,14 +223,14 @@ impl<H: Handles> Session<H> {
         };
         let parent = parent.trim_end_matches('/');
         for name in children.names().filter(|name| name.starts_with(prefix)) {
-            let chore = Chore::Delete { path: format!("{parent}/{name}") };
-            if delete_len(&chore) > proto::FRAME_LEN_MAX_SERVER {
+            let task = CleanupTask::Delete { path: format!("{parent}/{name}") };
+            if delete_len(&task) > proto::FRAME_LEN_MAX_SERVER {
                 continue; // no frame can hold the path, so no create made this node
             }
-            if fits(&self.chores, &chore).is_ok() {
+            if fits(&self.cleanup_tasks, &task).is_ok() {
                 let number = self.deadlines.ticket();
-                self.chores.add(number, chore, None, None);
-            } else if self.defer(now, chore).is_err() {
+                self.cleanup_tasks.add(number, task, None, None);
+            } else if self.defer(now, task).is_err() {
                 return;
             }
         }
@@ -234,10 +238,10 @@ impl<H: Handles> Session<H> {
 }
 
 /// Returns the name of the limit that leaves no room for another task, if one does.
-fn fits<R>(chores: &Chores<R>, chore: &Chore) -> Result<(), &'static str> {
-    if chores.len() >= CLEANUPS_MAX {
+fn fits<R>(cleanup_tasks: &CleanupTasks<R>, task: &CleanupTask) -> Result<(), &'static str> {
+    if cleanup_tasks.len() >= CLEANUPS_MAX {
         Err("CLEANUPS_MAX")
-    } else if chores.bytes() + chore.path().len() > QUEUED_BYTES_MAX {
+    } else if cleanup_tasks.bytes() + task.path().len() > QUEUED_BYTES_MAX {
         Err("QUEUED_BYTES_MAX")
     } else {
         Ok(())
@@ -246,6 +250,6 @@ fn fits<R>(chores: &Chores<R>, chore: &Chore) -> Result<(), &'static str> {
 
 /// Returns the length of the frame that deletes the node. The frame that lists its children is
 /// shorter.
-fn delete_len(chore: &Chore) -> usize {
-    proto::request_frame_len(&Delete { path: chore.path().into(), version: -1 })
+fn delete_len(task: &CleanupTask) -> usize {
+    proto::request_frame_len(&Delete { path: task.path().into(), version: -1 })
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use proto::CloseSession;
 
-use super::handles::Owner;
+use super::handles::Recipient;
 use super::link::Link;
 use super::{Handles, Output, Session};
 use crate::SessionEnd;
@@ -84,8 +84,8 @@ impl<H: Handles> Session<H> {
     fn begin_to_close(&mut self, end: SessionEnd, patience: Instant, until: Instant) {
         self.closing = Some(Closing { end, until, patience, is_said: false });
         if self.lease.lapse() {
-            let standing = self.standing();
-            self.outputs.push_back(Output::Standing(standing));
+            let lease_state = self.lease_state();
+            self.outputs.push_back(Output::LeaseState(lease_state));
         }
     }
 
@@ -109,12 +109,12 @@ impl<H: Handles> Session<H> {
     /// Sends closeSession while connected, unless clean-up has to continue first.
     pub(super) fn send_close(&mut self, now: Instant) {
         let is_up = self.is_connected();
-        let waits = self.chores.go_on() && !self.is_read_only();
+        let waits = self.cleanup_tasks.go_on() && !self.is_read_only();
         let Some(closing) = &mut self.closing else { return };
         let is_time = !waits || closing.patience <= now;
         if is_up && is_time && closing.end != SessionEnd::Detached && !closing.is_said {
             closing.is_said = true;
-            self.transmit(now, &CloseSession, Owner::Close, None);
+            self.transmit(now, &CloseSession, Recipient::Close, None);
         }
     }
 

@@ -6,8 +6,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use proto::{AuthPacket, ErrorCode, OpCode};
 
-use super::deadlines::{Due, Place, Ticket};
-use super::handles::{Handle, Owner, Waiter};
+use super::deadlines::{DeadlineOwner, Due, RequestId};
+use super::handles::{Handle, Recipient, Waiter};
 use super::{Failure, Handles, Output, Reply, Session};
 use crate::SessionEnd;
 use crate::error::{ErrorKind, Outcome};
@@ -19,19 +19,19 @@ pub(super) struct Credential<R> {
     scheme: String,
     auth: Auth,
     /// Callers that wait for a reply. One reply of the server answers all of them.
-    waiters: VecDeque<Waiting<R>>,
+    waiters: VecDeque<CredentialWaiter<R>>,
 }
 
 #[derive(Debug)]
-struct Waiting<R> {
+struct CredentialWaiter<R> {
     to: R,
-    ticket: Ticket,
+    ticket: RequestId,
     due: Option<Due>,
 }
 
 impl<R> Credential<R> {
     /// Removes the caller that waits under that ticket.
-    pub(super) fn give_up(&mut self, ticket: Ticket) -> Option<R> {
+    pub(super) fn give_up(&mut self, ticket: RequestId) -> Option<R> {
         let index = self.waiters.iter().position(|it| it.ticket == ticket)?;
         self.waiters.remove(index).map(|it| it.to) // callers stop waiting oldest first
     }
@@ -72,8 +72,8 @@ impl<H: Handles> Session<H> {
         let waiters = &mut self.credentials[index].waiters;
         // For earlier waiters, the packet was sent or will be sent on the next connection.
         let is_asked = !waiters.is_empty();
-        waiters.push_back(Waiting { to: to.to, ticket, due });
-        self.deadlines.put(due, Place::Credential(index));
+        waiters.push_back(CredentialWaiter { to: to.to, ticket, due });
+        self.deadlines.put(due, DeadlineOwner::Credential(index));
         if self.is_connected() && !is_asked {
             self.send_credential(now, index);
         }
@@ -123,7 +123,7 @@ impl<H: Handles> Session<H> {
             return self.end(SessionEnd::AuthFailed);
         }
         let Some(credential) = self.credentials.get_mut(index) else { return };
-        for Waiting { to, due, .. } in std::mem::take(&mut credential.waiters) {
+        for CredentialWaiter { to, due, .. } in std::mem::take(&mut credential.waiters) {
             self.deadlines.met(due);
             let result = super::inbound::answer(code, reply.clone());
             self.outputs.push_back(Output::Reply { to, result });
@@ -142,6 +142,6 @@ impl<H: Handles> Session<H> {
         // An ordinary xid: the server echoes it, and its reply may overtake others.
         let xid = self.inflight.next_xid();
         let offset = self.outbound.append(|out| proto::encode_request(xid, &packet, out));
-        self.sent(now, OpCode::Auth, offset, Owner::Credential(index), None, None);
+        self.sent(now, OpCode::Auth, offset, Recipient::Credential(index), None, None);
     }
 }

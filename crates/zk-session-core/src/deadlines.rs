@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::handles::{Owner, Waiter};
+use super::handles::{Recipient, Waiter};
 use super::outbound::Queued;
 use super::watches::Watcher;
 use super::{Handles, Output, Session};
@@ -13,18 +13,18 @@ use crate::planted::Planted;
 
 /// Identifier of a request, valid while it waits for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub(super) u64);
+pub struct RequestId(pub(super) u64);
 
 /// Deadline. The ticket makes it unique, so that it can be found again.
-pub(super) type Due = (Instant, Ticket);
+pub(super) type Due = (Instant, RequestId);
 
-/// Place of a request that has a deadline.
+/// DeadlineOwner of a request that has a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum DeadlineOwner {
     Queued,
     Sent(i32),
     /// A clean-up task. Its number is the ticket.
-    Chore,
+    CleanupTask,
     /// A credential, by its index.
     Credential(usize),
 }
@@ -32,7 +32,7 @@ pub(super) enum Place {
 /// All deadlines, in order.
 #[derive(Debug)]
 pub(super) struct Deadlines {
-    places: BTreeMap<Due, Place>,
+    places: BTreeMap<Due, DeadlineOwner>,
     tickets: u64,
 }
 
@@ -42,12 +42,12 @@ impl Deadlines {
     }
 
     /// Issues a ticket. Tickets grow in the order of submission.
-    pub(super) fn ticket(&mut self) -> Ticket {
+    pub(super) fn ticket(&mut self) -> RequestId {
         self.tickets += 1;
-        Ticket(self.tickets)
+        RequestId(self.tickets)
     }
 
-    pub(super) fn put(&mut self, due: Option<Due>, place: Place) {
+    pub(super) fn put(&mut self, due: Option<Due>, place: DeadlineOwner) {
         if let Some(due) = due {
             self.places.insert(due, place);
         }
@@ -64,7 +64,7 @@ impl Deadlines {
         self.places.first_key_value().map(|((at, _), _)| *at)
     }
 
-    fn pop_due(&mut self, now: Instant) -> Option<(Ticket, Place)> {
+    fn pop_due(&mut self, now: Instant) -> Option<(RequestId, DeadlineOwner)> {
         self.next().filter(|at| *at <= now)?;
         self.places.pop_first().map(|((_, ticket), place)| (ticket, place))
     }
@@ -87,7 +87,7 @@ impl<H: Handles> Session<H> {
     /// Cancels a request that still waits for a connection, because no caller waits for its reply.
     /// Returns its handles, to be dropped where that does no harm. A request that was sent is not
     /// cancelled.
-    pub fn forget(&mut self, ticket: Ticket) -> Option<(H::Reply, Option<Forgotten<H>>)> {
+    pub fn forget(&mut self, ticket: RequestId) -> Option<(H::Reply, Option<Forgotten<H>>)> {
         let Queued { to, watch, due, .. } = self.queue.remove(ticket)?;
         self.deadlines.met(due);
         Some((
@@ -100,7 +100,12 @@ impl<H: Handles> Session<H> {
     }
 
     /// Returns the deadline of the reply, if there is one.
-    pub(super) fn due(&self, now: Instant, ticket: Ticket, to: &Waiter<H::Reply>) -> Option<Due> {
+    pub(super) fn due(
+        &self,
+        now: Instant,
+        ticket: RequestId,
+        to: &Waiter<H::Reply>,
+    ) -> Option<Due> {
         let at = to.deadline.or_else(|| Some(now + self.settings.request_timeout?))?;
         Some((at, ticket))
     }
@@ -111,10 +116,10 @@ impl<H: Handles> Session<H> {
     pub(super) fn expire_requests(&mut self, now: Instant) {
         while let Some((ticket, place)) = self.deadlines.pop_due(now) {
             let late = match place {
-                Place::Queued => {
+                DeadlineOwner::Queued => {
                     self.queue.remove(ticket).map(|queued| (queued.to, Outcome::NotApplied))
                 }
-                Place::Sent(xid) => self.inflight.find(xid).and_then(|sent| {
+                DeadlineOwner::Sent(xid) => self.inflight.find(xid).and_then(|sent| {
                     if let Some(watch) = &mut sent.watch {
                         watch.is_given_up = true;
                     }
@@ -123,14 +128,16 @@ impl<H: Handles> Session<H> {
                         true => Outcome::Unknown,
                         false => Outcome::NotApplied, // a read changes nothing
                     };
-                    match std::mem::replace(&mut sent.owner, Owner::Nobody) {
-                        Owner::Caller(to) => Some((to, outcome)),
+                    match std::mem::replace(&mut sent.owner, Recipient::Nobody) {
+                        Recipient::Caller(to) => Some((to, outcome)),
                         _ => None,
                     }
                 }),
                 // The task continues. Only the caller stops waiting.
-                Place::Chore => self.chores.give_up(ticket).map(|to| (to, Outcome::Unknown)),
-                Place::Credential(index) => {
+                DeadlineOwner::CleanupTask => {
+                    self.cleanup_tasks.give_up(ticket).map(|to| (to, Outcome::Unknown))
+                }
+                DeadlineOwner::Credential(index) => {
                     let credential = self.credentials.get_mut(index);
                     credential.and_then(|it| it.give_up(ticket)).map(|to| (to, Outcome::Unknown))
                 }

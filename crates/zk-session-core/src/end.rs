@@ -30,7 +30,7 @@ impl<H: Handles> Session<H> {
                 self.fail(to, &kind, Outcome::NotApplied);
             }
         }
-        for (to, was_sent) in self.chores.drain() {
+        for (to, was_sent) in self.cleanup_tasks.drain() {
             let outcome = if was_sent { Outcome::Unknown } else { Outcome::NotApplied };
             self.fail(to, &kind, outcome);
         }
@@ -50,8 +50,8 @@ impl<H: Handles> Session<H> {
             SessionEnd::Detached => SessionEvent::Detached { session_id },
             cause => SessionEvent::Expired { session_id, cause },
         });
-        let standing = self.standing();
-        self.outputs.push_back(Output::Standing(standing));
+        let lease_state = self.lease_state();
+        self.outputs.push_back(Output::LeaseState(lease_state));
     }
 
     fn fail(&mut self, to: H::Reply, kind: &ErrorKind, outcome: Outcome) {

@@ -272,7 +272,7 @@ impl Error {
         }
         match self.kind() {
             ErrorKind::Server(code) | ErrorKind::RolledBack { code, .. }
-                if PASSING_CODES.contains(code) =>
+                if TRANSIENT_CODES.contains(code) =>
             {
                 RetryOn::SameSession
             }
@@ -292,7 +292,7 @@ impl Error {
 
 /// Error codes of a temporary condition. The server is throttling, has no quorum, or no longer owns
 /// the session; or the ensemble is being reconfigured.
-pub const PASSING_CODES: [ErrorCode; 5] = [
+pub const TRANSIENT_CODES: [ErrorCode; 5] = [
     ErrorCode::THROTTLED_OP,
     ErrorCode::NOT_READ_ONLY,
     ErrorCode::SESSION_MOVED,
@@ -434,7 +434,7 @@ mod tests {
     fn retry_on_depends_on_error_kind_and_outcome() {
         let on = |kind: ErrorKind| Error::not_applied(kind).retry_on();
         let passes = |kind: ErrorKind| on(kind) == RetryOn::SameSession;
-        assert!(PASSING_CODES.into_iter().all(|code| passes(ErrorKind::Server(code))));
+        assert!(TRANSIENT_CODES.into_iter().all(|code| passes(ErrorKind::Server(code))));
         assert!(passes(ErrorKind::NotReadOnly) && passes(ErrorKind::LimitReached("REQUESTS_MAX")));
         assert!(!passes(ErrorKind::LimitReached("CREDENTIALS_MAX")));
         assert!(!passes(ErrorKind::AnswerTooLarge { len: 2, max: 1 }));

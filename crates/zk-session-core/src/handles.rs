@@ -122,13 +122,13 @@ pub enum Output<H: Handles> {
     /// A change in the life of the session.
     Event(SessionEvent),
     /// The state of the lease changed.
-    Standing(Standing),
+    LeaseState(LeaseState),
 }
 
 /// State on which the validity of a guard depends. A guard is bound to one term. It is lost as soon
 /// as the term differs or the session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct LeaseState {
     /// Number of times the lease has ended.
     pub term: u64,
     /// Reason of the end, set from the call that begins to end the session. A server may end the
@@ -156,9 +156,9 @@ impl<R> From<R> for Waiter<R> {
     }
 }
 
-/// Owner of a request, to whom its reply belongs.
+/// Recipient of a request, to whom its reply belongs.
 #[derive(Debug)]
-pub(super) enum Owner<H: Handles> {
+pub(super) enum Recipient<H: Handles> {
     Caller(H::Reply),
     /// An auth packet, by the index of its credential.
     Credential(usize),
@@ -169,11 +169,11 @@ pub(super) enum Owner<H: Handles> {
     /// An empty transaction that renews the lease.
     Heartbeat,
     /// The sync before the listing of a clean-up task, by the task's number.
-    CatchUp(super::deadlines::Ticket),
+    CatchUp(super::deadlines::RequestId),
     /// No owner, because the caller has stopped waiting.
     Nobody,
     /// A clean-up task, by its number.
-    Chore(super::deadlines::Ticket),
+    CleanupTask(super::deadlines::RequestId),
     /// The closeSession request.
     Close,
 }
@@ -188,7 +188,7 @@ pub(super) struct Sent<H: Handles> {
     pub(super) at: std::time::Instant,
     /// Offset of its frame in the connection's byte stream.
     pub(super) offset: u64,
-    pub(super) owner: Owner<H>,
+    pub(super) owner: Recipient<H>,
     pub(super) watch: Option<WatchOf<H>>,
     /// Deadline of the reply, if the caller has one.
     pub(super) due: Option<super::deadlines::Due>,

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use proto::{ErrorCode, FrameError, OpCode, ReplyHeader, xid};
 
-use super::handles::{Owner, Sent};
+use super::handles::{Recipient, Sent};
 use super::link::Link;
 use super::{Handles, Identity, Output, Reply, Session};
 use crate::DisconnectReason;
@@ -21,7 +21,7 @@ impl<H: Handles> Session<H> {
     pub fn handle_received(&mut self, now: Instant, buffer: &mut BytesMut) {
         self.check_lease(now);
         // Any byte shows that the server is alive: a large reply on a slow link takes long.
-        self.pulse.heard(now);
+        self.liveness.heard(now);
         loop {
             if !matches!(self.link, Link::Handshaking { .. } | Link::Up) {
                 buffer.clear();
@@ -36,7 +36,7 @@ impl<H: Handles> Session<H> {
                 Ok(None) => {
                     if self.is_connected() {
                         let is_reply = self.is_awaited(buffer);
-                        self.pulse.heard_rest(now, is_reply);
+                        self.liveness.heard_rest(now, is_reply);
                     }
                     return;
                 }
@@ -89,13 +89,13 @@ impl<H: Handles> Session<H> {
                 self.notification(now, header.zxid, &body)
             }
             xid::PING => {
-                if let Some(sent) = self.pulse.unanswered_ping() {
+                if let Some(sent) = self.liveness.unanswered_ping() {
                     self.lease.touch_answered(sent, now);
                     if Planted::LeaseFedByPings.is_on() {
                         self.lease.quorum_agreed(sent, now);
                     }
                 }
-                let round_trip = self.pulse.ponged(now);
+                let round_trip = self.liveness.ponged(now);
                 self.pauses.heard();
                 self.counters.ping_round_trip = round_trip.or(self.counters.ping_round_trip);
                 Ok(())
@@ -107,12 +107,12 @@ impl<H: Handles> Session<H> {
                     self.has_seen(header.zxid);
                     return Err(DisconnectReason::OutOfOrder(xid));
                 }
-                let is_arming = |sent: &Sent<H>| matches!(sent.owner, Owner::Rearm);
+                let is_arming = |sent: &Sent<H>| matches!(sent.owner, Recipient::Rearm);
                 if was_oldest || !self.inflight.before(xid).any(is_arming) {
                     self.identity.last_zxid = header.zxid.max(self.identity.last_zxid);
                 }
                 let sent = self.answered_by(xid).ok_or(DisconnectReason::UnknownXid(xid))?;
-                self.pulse.answered(now, sent.at, was_oldest);
+                self.liveness.answered(now, sent.at, was_oldest);
                 self.pauses.heard();
                 self.reply(now, sent, &header, body)
             }
@@ -132,8 +132,9 @@ impl<H: Handles> Session<H> {
     /// For the same reason a reply that may overtake, for example a heartbeat's, does not advance
     /// that zxid before the re-registration is answered.
     fn has_overtaken(&mut self, xid: i32) -> bool {
-        let is_in_order =
-            |owner: &Owner<H>| !matches!(owner, Owner::Heartbeat | Owner::Credential(_));
+        let is_in_order = |owner: &Recipient<H>| {
+            !matches!(owner, Recipient::Heartbeat | Recipient::Credential(_))
+        };
         let is_one = self.inflight.find(xid).is_some_and(|sent| is_in_order(&sent.owner));
         is_one
             && !Planted::LostAnswerAwaited.is_on()
@@ -172,7 +173,7 @@ impl<H: Handles> Session<H> {
         let Some(sent) = self.inflight.take(i32::from_be_bytes(*xid)) else { return };
         self.deadlines.met(sent.due);
         match sent.owner {
-            Owner::Caller(to) => {
+            Recipient::Caller(to) => {
                 let outcome = match sent.op.is_write() {
                     true => Outcome::Unknown,
                     false => Outcome::NotApplied,
@@ -180,7 +181,7 @@ impl<H: Handles> Session<H> {
                 let result = Err((ErrorKind::AnswerTooLarge { len, max }, outcome));
                 self.outputs.push_back(Output::Reply { to, result });
             }
-            Owner::Chore(number) => self.give_up_chore(now, number),
+            Recipient::CleanupTask(number) => self.give_up_cleanup(now, number),
             _ => {}
         }
     }
@@ -208,25 +209,27 @@ impl<H: Handles> Session<H> {
         }
         let reply = Reply { zxid: header.zxid, body };
         match sent.owner {
-            Owner::Caller(to) => {
+            Recipient::Caller(to) => {
                 let result = answer(header.err, reply);
                 self.outputs.push_back(Output::Reply { to, result });
             }
-            Owner::Credential(index) => {
+            Recipient::Credential(index) => {
                 self.credential_answered(index, header.err, &reply);
             }
-            Owner::Chore(number) => self.chore_answered(now, number, header.err, reply),
+            Recipient::CleanupTask(number) => self.cleanup_answered(now, number, header.err, reply),
             // Watches that could not be re-registered would never fire.
-            Owner::Rearm if !header.err.is_ok() => {
+            Recipient::Rearm if !header.err.is_ok() => {
                 return Err(DisconnectReason::Refused(header.err));
             }
-            Owner::Removal(path, kind) => self.removal_answered(now, &path, kind, header.err),
-            Owner::Heartbeat => {
+            Recipient::Removal(path, kind) => self.removal_answered(now, &path, kind, header.err),
+            Recipient::Heartbeat => {
                 self.counters.heartbeat_round_trip = Some(now.saturating_duration_since(sent.at));
             }
-            Owner::CatchUp(number) if !header.err.is_ok() => self.chores.sync_declined(number),
-            Owner::Rearm | Owner::CatchUp(_) | Owner::Nobody => {}
-            Owner::Close => self.end(self.closing_as().unwrap_or(SessionEnd::Closed)),
+            Recipient::CatchUp(number) if !header.err.is_ok() => {
+                self.cleanup_tasks.sync_declined(number)
+            }
+            Recipient::Rearm | Recipient::CatchUp(_) | Recipient::Nobody => {}
+            Recipient::Close => self.end(self.closing_as().unwrap_or(SessionEnd::Closed)),
         }
         Ok(())
     }
@@ -234,7 +237,7 @@ impl<H: Handles> Session<H> {
     /// Takes from a reply what it proves about the leader's clock; see [`super::lease`].
     fn take_evidence(&mut self, now: Instant, sent: &Sent<H>, header: &ReplyHeader) {
         // Credentials are answered ahead of the request processors, and touch nothing.
-        if matches!(sent.owner, Owner::Credential(_)) {
+        if matches!(sent.owner, Recipient::Credential(_)) {
             return;
         }
         if header.err.is_ok() || is_quorum_reply(header.err) {
@@ -248,7 +251,7 @@ impl<H: Handles> Session<H> {
     }
 
     fn fail_owner(&mut self, sent: Sent<H>) {
-        if let Owner::Caller(to) = sent.owner {
+        if let Recipient::Caller(to) = sent.owner {
             let kind = ErrorKind::SessionEnded(SessionEnd::Expired);
             let result = Err((kind, Outcome::NotApplied));
             self.outputs.push_back(Output::Reply { to, result });

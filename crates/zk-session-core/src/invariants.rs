@@ -21,9 +21,9 @@ impl<H: Handles> Session<H> {
             }
         }
         assert!(self.queue.len() <= REQUESTS_MAX);
-        assert!(self.chores.len() <= CLEANUPS_MAX);
-        let is_busy = self.chores.len() > 0;
-        assert!(self.chores.backlog() == 0 || is_busy, "nothing waits in line for nothing");
+        assert!(self.cleanup_tasks.len() <= CLEANUPS_MAX);
+        let is_busy = self.cleanup_tasks.len() > 0;
+        assert!(self.cleanup_tasks.backlog() == 0 || is_busy, "nothing waits in line for nothing");
         assert!(self.credentials.len() <= CREDENTIALS_MAX);
         assert_eq!(
             self.next_deadline().is_none(),
@@ -60,7 +60,10 @@ impl<H: Handles> Session<H> {
 
     fn check_nothing_is_left(&self) {
         assert_eq!((self.inflight.len(), self.queue.len()), (0, 0));
-        assert_eq!((self.chores.len(), self.chores.backlog(), self.watches.len()), (0, 0, 0));
+        assert_eq!(
+            (self.cleanup_tasks.len(), self.cleanup_tasks.backlog(), self.watches.len()),
+            (0, 0, 0)
+        );
         assert_eq!((self.queue.bytes(), self.outbound.unwritten()), (0, 0));
         assert!(self.credentials.is_empty() && self.search.is_none());
     }

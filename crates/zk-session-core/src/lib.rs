@@ -29,13 +29,13 @@
 //! use zk_session_core::{Handle, Handles, Host, Output, Session, Settings};
 //!
 //! #[derive(Clone, Debug)]
-//! struct Ticket(u32);
-//! impl Handle for Ticket {}
+//! struct RequestId(u32);
+//! impl Handle for RequestId {}
 //! struct Tickets;
 //! impl Handles for Tickets {
-//!     type Reply = Ticket;
-//!     type Watch = Ticket;
-//!     type Stream = Ticket;
+//!     type Reply = RequestId;
+//!     type Watch = RequestId;
+//!     type Stream = RequestId;
 //! }
 //!
 //! let now = Instant::now();
@@ -55,8 +55,8 @@
 
 pub mod limits;
 
-mod chores;
 mod clean_up;
+mod cleanup_tasks;
 mod closing;
 mod connect_string;
 mod credentials;
@@ -92,14 +92,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 pub use self::connect_string::{ConnectString, Host};
-pub use self::deadlines::{Forgotten, Ticket};
+pub use self::deadlines::{Forgotten, RequestId};
 pub use self::disconnect_reason::{DisconnectReason, PeerProtocol};
 pub use self::error::{
-    Error, ErrorKind, Fault, NotRunning, Outcome, PASSING_CODES, RetryOn, SessionEnd,
+    Error, ErrorKind, Fault, NotRunning, Outcome, RetryOn, SessionEnd, TRANSIENT_CODES,
 };
 pub use self::event::SessionEvent;
 pub use self::handles::{
-    Handle, Handles, Notice, Output, Reply, Standing, Waiter, WatchKind, WatchedEvent,
+    Handle, Handles, LeaseState, Notice, Output, Reply, Waiter, WatchKind, WatchedEvent,
 };
 pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
 #[cfg(zk_planted)]
@@ -108,7 +108,7 @@ pub use self::session_credentials::SessionCredentials;
 pub use self::settings::{Settings, TIMEOUT_MAX};
 pub use self::stats::{LeaseStats, Stats};
 
-use self::chores::Chores;
+use self::cleanup_tasks::CleanupTasks;
 use self::closing::Closing;
 use self::credentials::Credential;
 use self::deadlines::Deadlines;
@@ -124,7 +124,7 @@ use self::planted::Planted;
 use self::read_only::Search;
 use self::rng::Rng;
 use self::stats::Counters;
-use self::timing::Pulse;
+use self::timing::Liveness;
 use self::watches::Watches;
 
 /// Cause of a failed request, and whether the request was applied.
@@ -138,7 +138,7 @@ pub struct Session<H: Handles> {
     hosts: Hosts,
     link: Link,
     identity: Identity,
-    pulse: Pulse,
+    liveness: Liveness,
     lease: Lease,
     outbound: Outbound,
     inflight: Inflight<Sent<H>>,
@@ -148,7 +148,7 @@ pub struct Session<H: Handles> {
     watches: Watches<H::Watch, H::Stream>,
     /// Time at which watches that no caller uses are removed from the server.
     unwatch_at: Option<Instant>,
-    chores: Chores<H::Reply>,
+    cleanup_tasks: CleanupTasks<H::Reply>,
     closing: Option<Closing>,
     pauses: Pauses,
     /// Length of the process pause in which the lease last ended, if it ended in one.
@@ -209,7 +209,7 @@ impl<H: Handles> Session<H> {
                 last_zxid: resumed.map_or(0, SessionCredentials::last_zxid),
                 session_zxid: resumed.map_or(0, SessionCredentials::last_zxid),
             },
-            pulse: Pulse::new(now),
+            liveness: Liveness::new(now),
             lease: Lease::new(&settings),
             outbound: Outbound::new(),
             inflight: Inflight::new(),
@@ -218,7 +218,7 @@ impl<H: Handles> Session<H> {
             credentials: Vec::new(),
             watches: Watches::new(),
             unwatch_at: None,
-            chores: Chores::new(),
+            cleanup_tasks: CleanupTasks::new(),
             closing: None,
             pauses: Pauses::new(now),
             lapsed_in: None,
@@ -269,7 +269,7 @@ impl<H: Handles> Session<H> {
     /// Returns true once a server has accepted a handshake.
     #[must_use]
     pub fn is_established(&self) -> bool {
-        self.pulse.is_acked()
+        self.liveness.is_acked()
     }
 
     /// Returns the negotiated session timeout, or the requested one before the first handshake.
@@ -356,7 +356,7 @@ impl<H: Handles> Session<H> {
     /// before it ends.
     #[must_use]
     pub fn term_to_bind(&self, now: Instant) -> Option<u64> {
-        let round_trip = self.pulse.round_trip();
+        let round_trip = self.liveness.round_trip();
         self.lease(now).filter(|_| self.lease.is_renewable(round_trip)).map(|(term, _)| term)
     }
 
@@ -381,19 +381,19 @@ impl<H: Handles> Session<H> {
 
     /// Returns the state on which the validity of a guard depends.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn lease_state(&self) -> LeaseState {
         let (closing, ended) = (self.closing_as(), self.end_reason());
-        Standing { term: self.lease.term(), closing, ended, paused: self.lapsed_in }
+        LeaseState { term: self.lease.term(), closing, ended, paused: self.lapsed_in }
     }
 
-    /// Returns the same as [`standing`](Self::standing), and also covers a lease that ended after
+    /// Returns the same as [`lease_state`](Self::lease_state), and also covers a lease that ended after
     /// the driver's last turn.
     #[must_use]
-    pub fn standing_at(&self, now: Instant) -> Standing {
+    pub fn lease_state_at(&self, now: Instant) -> LeaseState {
         let is_over = self.lease.deadline().is_some_and(|until| until <= now);
         match is_over {
-            true => Standing { paused: self.paused_since_proof(now), ..self.standing() },
-            false => self.standing(),
+            true => LeaseState { paused: self.paused_since_proof(now), ..self.lease_state() },
+            false => self.lease_state(),
         }
     }
 
@@ -413,8 +413,8 @@ impl<H: Handles> Session<H> {
         }
         self.lapsed_in = self.paused_since_proof(now);
         if !Planted::LossNotTold.is_on() {
-            let standing = self.standing();
-            self.outputs.push_back(Output::Standing(standing));
+            let lease_state = self.lease_state();
+            self.outputs.push_back(Output::LeaseState(lease_state));
         }
     }
 }

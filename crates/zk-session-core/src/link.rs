@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use proto::{ConnectReply, ConnectRequest, ConnectResponse, ErrorCode};
 
-use super::handles::{Owner, Sent};
+use super::handles::{Recipient, Sent};
 use super::hosts::{Hosts, Rebalance};
 use super::read_only::Search;
 use super::{Failure, Handles, Output, Password, Session};
@@ -108,12 +108,12 @@ impl<H: Handles> Session<H> {
         }
         // A server that accepts the session and then closes the connection, over and over, is no
         // better than one that closes it at once.
-        let has_served = was_up && self.pulse.up_for(now) >= BACKOFF_MAX;
+        let has_served = was_up && self.liveness.up_for(now) >= BACKOFF_MAX;
         self.hosts.lost(was_up, has_served, cause);
         self.move_at = None;
         self.fail_inflight(&ErrorKind::ConnectionLost(cause));
         self.outbound.reset();
-        self.pulse.link_lost();
+        self.liveness.link_lost();
         self.close_is_unsaid();
         self.search = None;
         self.last_disconnect = Some(cause);
@@ -133,7 +133,7 @@ impl<H: Handles> Session<H> {
         let session_id = self.identity.session_id;
         if was_up {
             self.counters.connections_lost += 1;
-            self.chores.connection_changed();
+            self.cleanup_tasks.connection_changed();
             self.event(SessionEvent::Suspended { session_id, cause });
         }
         if let Some(end) = self.closing_as().filter(|_| session_id == 0) {
@@ -182,7 +182,7 @@ impl<H: Handles> Session<H> {
     /// attempt is after [`refused_timeout`](super::Settings::refused_timeout).
     fn is_refused(&self, next_attempt: Instant) -> bool {
         // Before the first connection, this is the age of the session.
-        let age = self.pulse.up_for(next_attempt);
+        let age = self.liveness.up_for(next_attempt);
         let is_long = self.settings.refused_timeout.is_some_and(|longest| age > longest);
         self.hosts.are_all_foreign() || (is_long && self.hosts.have_all_refused())
     }
@@ -193,25 +193,25 @@ impl<H: Handles> Session<H> {
         for Sent { op, offset, owner, due, .. } in self.inflight.drain() {
             self.deadlines.met(due);
             match owner {
-                Owner::Caller(to) if Planted::PendingDropped.is_on() => std::mem::forget(to),
-                Owner::Caller(to) => {
+                Recipient::Caller(to) if Planted::PendingDropped.is_on() => std::mem::forget(to),
+                Recipient::Caller(to) => {
                     let unknown = op.is_write() && self.outbound.has_left(offset);
                     let unknown = unknown && !Planted::UnknownIsNotApplied.is_on();
                     let outcome = if unknown { Outcome::Unknown } else { Outcome::NotApplied };
                     let failure: Failure = (kind.clone(), outcome);
                     self.outputs.push_back(Output::Reply { to, result: Err(failure) });
                 }
-                Owner::Chore(number) if Planted::ForgetUnknownRelease.is_on() => {
-                    drop(self.chores.finish(number));
+                Recipient::CleanupTask(number) if Planted::ForgetUnknownRelease.is_on() => {
+                    drop(self.cleanup_tasks.finish(number));
                 }
-                Owner::Chore(number) => self.chores.unsend(number),
-                Owner::Credential(_)
-                | Owner::Rearm
-                | Owner::Removal(..)
-                | Owner::Heartbeat
-                | Owner::CatchUp(_)
-                | Owner::Nobody
-                | Owner::Close => {}
+                Recipient::CleanupTask(number) => self.cleanup_tasks.unsend(number),
+                Recipient::Credential(_)
+                | Recipient::Rearm
+                | Recipient::Removal(..)
+                | Recipient::Heartbeat
+                | Recipient::CatchUp(_)
+                | Recipient::Nobody
+                | Recipient::Close => {}
             }
         }
     }
@@ -276,13 +276,13 @@ impl<H: Handles> Session<H> {
     }
 
     fn up(&mut self, now: Instant, event: SessionEvent) {
-        self.pulse.link_up(now);
+        self.liveness.link_up(now);
         self.pauses.heard();
         self.last_disconnect = None;
         self.hosts.connected(&mut self.rng);
         self.link = Link::Up;
         self.event(event);
-        self.chores.connection_changed();
+        self.cleanup_tasks.connection_changed();
         self.tell_backlog();
         self.transmit_backlog(now);
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::{Buf, BytesMut};
 use proto::OpCode;
 
-use super::deadlines::{Due, Ticket};
+use super::deadlines::{Due, RequestId};
 use super::handles::{Handle, Handles, WatchOf};
 use crate::limits::{INFLIGHT_BYTES_MAX, WRITE_CHUNK_BYTES};
 
@@ -196,7 +196,7 @@ fn wide(len: usize) -> u64 {
 
 /// Request that waits for a connection, encoded except for its xid.
 pub(super) struct Queued<H: Handles> {
-    pub(super) ticket: Ticket,
+    pub(super) ticket: RequestId,
     pub(super) op: OpCode,
     pub(super) frame: BytesMut,
     pub(super) to: H::Reply,
@@ -213,7 +213,7 @@ impl<H: Handles> fmt::Debug for Queued<H> {
 /// Requests that wait for a connection, oldest first.
 #[derive(Debug)]
 pub(super) struct Queue<H: Handles> {
-    requests: BTreeMap<Ticket, Queued<H>>,
+    requests: BTreeMap<RequestId, Queued<H>>,
     bytes: usize,
 }
 
@@ -247,7 +247,7 @@ impl<H: Handles> Queue<H> {
         None
     }
 
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Queued<H>> {
+    pub(super) fn remove(&mut self, ticket: RequestId) -> Option<Queued<H>> {
         let request = self.requests.remove(&ticket)?;
         self.bytes -= request.frame.len();
         Some(request)

@@ -5,8 +5,8 @@ use std::time::Instant;
 use bytes::BytesMut;
 use proto::{Multi, OpCode, Ping, Request, Sync, xid};
 
-use super::deadlines::{Due, Place, Ticket};
-use super::handles::{Handles, Owner, Sent, Waiter, WatchOf};
+use super::deadlines::{DeadlineOwner, Due, RequestId};
+use super::handles::{Handles, Recipient, Sent, Waiter, WatchOf};
 use super::lease::LeaseRequest;
 use super::outbound::Queued;
 use super::watches::{PendingWatch, Watcher, rearm_len};
@@ -35,7 +35,7 @@ impl<H: Handles> Session<H> {
         request: &R,
         to: impl Into<Waiter<H::Reply>>,
         watch: Option<(WatchKind, H::Watch)>,
-    ) -> Result<Ticket, Failure> {
+    ) -> Result<RequestId, Failure> {
         let frame_len = proto::request_frame_len(request);
         match (&watch, request.path()) {
             (Some(_), Some(path)) => self.admit(frame_len.max(rearm_len(path)), true)?,
@@ -60,17 +60,17 @@ impl<H: Handles> Session<H> {
         request: &R,
         to: Waiter<H::Reply>,
         watch: Option<WatchOf<H>>,
-    ) -> Ticket {
+    ) -> RequestId {
         let ticket = self.deadlines.ticket();
         let (due, to) = (self.due(now, ticket, &to), to.to);
         if self.is_connected() {
             let xid = self.inflight.next_xid();
             let offset = self.outbound.append(|out| proto::encode_request(xid, request, out));
-            self.sent(now, R::OP, offset, Owner::Caller(to), watch, due);
+            self.sent(now, R::OP, offset, Recipient::Caller(to), watch, due);
         } else {
             let mut frame = BytesMut::new();
             proto::encode_request(0, request, &mut frame);
-            self.deadlines.put(due, Place::Queued);
+            self.deadlines.put(due, DeadlineOwner::Queued);
             self.queue.push(Queued { ticket, op: R::OP, frame, to, watch, due });
         }
         ticket
@@ -123,7 +123,7 @@ impl<H: Handles> Session<H> {
         &mut self,
         now: Instant,
         request: &R,
-        owner: Owner<H>,
+        owner: Recipient<H>,
         watch: Option<WatchOf<H>>,
     ) {
         let xid = self.inflight.next_xid();
@@ -136,7 +136,7 @@ impl<H: Handles> Session<H> {
         now: Instant,
         op: OpCode,
         offset: u64,
-        owner: Owner<H>,
+        owner: Recipient<H>,
         mut watch: Option<WatchOf<H>>,
         due: Option<Due>,
     ) {
@@ -148,12 +148,12 @@ impl<H: Handles> Session<H> {
         }
         // A transaction that is answered before this request would move the zxid past events that
         // this request still has to deliver.
-        if matches!(owner, Owner::Rearm) {
+        if matches!(owner, Recipient::Rearm) {
             self.outbound.hold();
         }
-        self.deadlines.put(due, Place::Sent(self.inflight.next_xid()));
+        self.deadlines.put(due, DeadlineOwner::Sent(self.inflight.next_xid()));
         self.inflight.push(Sent { op, at: now, offset, owner, watch, due });
-        self.pulse.sent(now);
+        self.liveness.sent(now);
     }
 
     /// Sends everything that a new connection starts with, in this order:
@@ -169,7 +169,7 @@ impl<H: Handles> Session<H> {
         for index in 0..self.credentials.len() {
             self.send_credential(now, index);
         }
-        self.chores.retry();
+        self.cleanup_tasks.retry();
         if !Planted::RearmAfterRequests.is_on() {
             self.send_rearming(now);
         }
@@ -185,15 +185,15 @@ impl<H: Handles> Session<H> {
                 self.outputs.push_back(Output::Reply { to, result });
                 continue;
             }
-            self.send_chores(now, ticket);
+            self.send_cleanup_tasks(now, ticket);
             proto::patch_xid(&mut frame, self.inflight.next_xid());
             let offset = self.outbound.append(|out| out.extend_from_slice(&frame));
-            self.sent(now, op, offset, Owner::Caller(to), watch, due);
+            self.sent(now, op, offset, Recipient::Caller(to), watch, due);
         }
         if Planted::RearmAfterRequests.is_on() {
             self.send_rearming(now);
         }
-        self.send_all_chores(now);
+        self.send_all_cleanup_tasks(now);
         self.send_close(now);
     }
 
@@ -206,7 +206,7 @@ impl<H: Handles> Session<H> {
         &mut self,
         now: Instant,
         to: impl Into<Waiter<H::Reply>>,
-    ) -> Result<Ticket, Failure> {
+    ) -> Result<RequestId, Failure> {
         let ticket = self.submit(now, &HEARTBEAT, to, None)?;
         if self.is_connected() {
             self.lease.asked(LeaseRequest::Quorum, now);
@@ -234,13 +234,13 @@ impl<H: Handles> Session<H> {
             }
         });
         if ping.is_some() {
-            self.pulse.pinged(now);
+            self.liveness.pinged(now);
         }
         let op = match request {
             LeaseRequest::Leader => OpCode::Sync,
             LeaseRequest::Quorum => OpCode::Multi,
         };
-        self.sent(now, op, offset, Owner::Heartbeat, None, None);
+        self.sent(now, op, offset, Recipient::Heartbeat, None, None);
         self.lease.asked(request, now);
     }
 }

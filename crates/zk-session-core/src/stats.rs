@@ -122,7 +122,7 @@ impl<H: Handles> Session<H> {
             queued: self.queue.len(),
             queued_bytes: self.queue.bytes(),
             unwritten_bytes: self.outbound.unwritten(),
-            clean_up_pending: self.chores.len() + self.chores.backlog(),
+            clean_up_pending: self.cleanup_tasks.len() + self.cleanup_tasks.backlog(),
             frames_sent: self.outbound.frames(),
             bytes_sent: self.counters.bytes_sent,
             frames_received: self.counters.frames_received,

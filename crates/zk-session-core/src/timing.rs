@@ -15,7 +15,7 @@ use crate::planted::Planted;
 
 /// Times at which something was last sent and received.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct Liveness {
     sent: Instant,
     heard: Instant,
     /// Send time of the first packet since anything was received.
@@ -35,7 +35,7 @@ pub(super) struct Pulse {
     is_in_reply: bool,
 }
 
-impl Pulse {
+impl Liveness {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             sent: now,
@@ -152,7 +152,7 @@ impl<H: Handles> Session<H> {
                 let up = [
                     self.ping_due(),
                     self.lease_request_due().map(|(due, _)| due),
-                    self.chores.retry_at(),
+                    self.cleanup_tasks.retry_at(),
                     self.unwatch_at,
                     self.stall_due(),
                     self.ack_timeout_due(),
@@ -225,21 +225,21 @@ impl<H: Handles> Session<H> {
         // The commit of a request to the leader may be slow. The ping in front of it shows whether
         // the server is alive.
         let is_due = self.ping_due().is_some_and(|due| due <= now);
-        let ping = (is_due || self.pulse.unanswered_ping().is_none()).then_some(Ping);
+        let ping = (is_due || self.liveness.unanswered_ping().is_none()).then_some(Ping);
         match request {
             Some((_, request)) => self.send_lease_request(now, ping, request),
             None if is_due => {
                 self.outbound.overtake(|out| proto::encode_request(xid::PING, &Ping, out));
-                self.pulse.pinged(now);
+                self.liveness.pinged(now);
             }
             None => {}
         }
         if self.probe_due().is_some_and(|at| at <= now) {
             self.send_probe(now);
         }
-        if self.chores.retry_at().is_some_and(|at| at <= now) {
-            self.chores.retry();
-            self.send_all_chores(now);
+        if self.cleanup_tasks.retry_at().is_some_and(|at| at <= now) {
+            self.cleanup_tasks.retry();
+            self.send_all_cleanup_tasks(now);
         }
         if self.unwatch_at.is_some_and(|at| at <= now) {
             self.send_removals(now);
@@ -262,15 +262,15 @@ impl<H: Handles> Session<H> {
         let interval = self.lease.touch_every().unwrap_or(timeout / 3);
         let interval = interval.min(PING_INTERVAL_MAX);
         // closeSession is the last request on a connection.
-        let is_asked = self.pulse.pings.back().copied() > self.pulse.acked;
-        let has_many = self.pulse.pings.len() >= PINGS_MAX;
-        let silent = (is_asked && !self.pulse.is_in_reply) || has_many || self.is_close_said();
-        (!silent).then(|| self.pulse.sent + interval)
+        let is_asked = self.liveness.pings.back().copied() > self.liveness.acked;
+        let has_many = self.liveness.pings.len() >= PINGS_MAX;
+        let silent = (is_asked && !self.liveness.is_in_reply) || has_many || self.is_close_said();
+        (!silent).then(|| self.liveness.sent + interval)
     }
 
     /// Returns the next request that a claimed lease needs, and when it is due.
     fn lease_request_due(&self) -> Option<(Instant, LeaseRequest)> {
-        let up = self.pulse.up;
+        let up = self.liveness.up;
         let (due, request) = self.lease.request_due(up)?;
         if Planted::RenewalStops.is_on() && due > up + self.identity.timeout / 2 {
             return None;
@@ -282,7 +282,7 @@ impl<H: Handles> Session<H> {
 
     /// Returns the part of the session timeout that counts while the session waits for a server. A
     /// server may grant a timeout of days, and callers must not wait that long.
-    fn patience(&self) -> Duration {
+    fn idle_limit(&self) -> Duration {
         self.identity.timeout.min(IDLE_LIMIT_MAX)
     }
 
@@ -300,12 +300,12 @@ impl<H: Handles> Session<H> {
     ///   session too: `CommitProcessor` answers nothing behind a write that is not committed. Its
     ///   reply may arrive in time, and on another connection the next write would be as slow.
     fn silence_due(&self) -> Instant {
-        let Pulse { heard, unheard, .. } = self.pulse;
-        let since_asked = unheard.map_or(heard, |asked| asked + self.patience() / 3);
-        let due = (heard + self.patience() * 2 / 3).max(since_asked);
+        let Liveness { heard, unheard, .. } = self.liveness;
+        let since_asked = unheard.map_or(heard, |asked| asked + self.idle_limit() / 3);
+        let due = (heard + self.idle_limit() * 2 / 3).max(since_asked);
         let timeout = self.identity.timeout;
-        let is_hasty = self.pulse.round_trip.is_some_and(|usual| usual <= timeout / 16);
-        let is_renewed_here = self.lease.is_renewed_since(self.pulse.up);
+        let is_hasty = self.liveness.round_trip.is_some_and(|usual| usual <= timeout / 16);
+        let is_renewed_here = self.lease.is_renewed_since(self.liveness.up);
         let end_of_lease = self.lease.deadline().filter(|_| self.lease.is_claimed());
         let is_hasty = is_hasty && is_renewed_here && self.is_server_silent();
         let end_of_lease = end_of_lease.filter(|_| is_hasty);
@@ -320,7 +320,7 @@ impl<H: Handles> Session<H> {
         let is_ping_first = |ping: Instant| oldest.is_none_or(|oldest| oldest.at >= ping);
         let is_read =
             oldest.is_some_and(|oldest| !oldest.op.is_write() && oldest.op != OpCode::Sync);
-        is_read || self.pulse.unanswered_ping().is_some_and(is_ping_first)
+        is_read || self.liveness.unanswered_ping().is_some_and(is_ping_first)
     }
 
     /// Returns true if the server is silent although it has something to answer.
@@ -329,7 +329,8 @@ impl<H: Handles> Session<H> {
     /// ping first. While the session is closing, the server always counts as having something to
     /// answer, because nothing more is sent after closeSession.
     fn is_silent(&self, now: Instant) -> bool {
-        let unanswered = self.pulse.unheard.is_some() || self.pulse.unanswered_ping().is_some();
+        let unanswered =
+            self.liveness.unheard.is_some() || self.liveness.unanswered_ping().is_some();
         let asked = unanswered || self.closing.is_some();
         asked && self.silence_due() <= now
     }
@@ -349,8 +350,8 @@ impl<H: Handles> Session<H> {
     fn stall_due(&self) -> Option<Instant> {
         let oldest = self.inflight.oldest().filter(|_| !Planted::LostAnswerAwaited.is_on())?;
         let heard_of =
-            self.pulse.part.map_or(self.pulse.moved_on, |at| at.max(self.pulse.moved_on));
-        Some(oldest.at.max(heard_of) + self.patience())
+            self.liveness.part.map_or(self.liveness.moved_on, |at| at.max(self.liveness.moved_on));
+        Some(oldest.at.max(heard_of) + self.idle_limit())
     }
 
     /// Returns when the connection is dropped because the server has acknowledged nothing for two
@@ -358,9 +359,9 @@ impl<H: Handles> Session<H> {
     /// third is left to find another server, or this one again, before the session is over.
     fn ack_timeout_due(&self) -> Option<Instant> {
         let asked = self.inflight.oldest().map(|oldest| oldest.at);
-        let asked = asked.into_iter().chain(self.pulse.unanswered_ping()).min()?;
-        let since = self.pulse.acked.max(self.pulse.part).max(Some(asked))?;
-        Some(since + self.patience() * 2 / 3)
+        let asked = asked.into_iter().chain(self.liveness.unanswered_ping()).min()?;
+        let since = self.liveness.acked.max(self.liveness.part).max(Some(asked))?;
+        Some(since + self.idle_limit() * 2 / 3)
     }
 
     /// Returns when the session counts as expired: after 4/3 of its timeout without an
@@ -381,6 +382,6 @@ impl<H: Handles> Session<H> {
 
     /// Returns when a server last showed that it has the session.
     fn heard_at(&self) -> Option<Instant> {
-        self.pulse.acked.max(self.pulse.part)
+        self.liveness.acked.max(self.liveness.part)
     }
 }

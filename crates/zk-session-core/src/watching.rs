@@ -10,8 +10,8 @@ use proto::{
     WatcherType, path,
 };
 
-use super::deadlines::Ticket;
-use super::handles::{Owner, Waiter, WatchOf};
+use super::deadlines::RequestId;
+use super::handles::{Recipient, Waiter, WatchOf};
 use super::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
 use super::{Failure, Handles, Notice, Output, Session, WatchKind, WatchedEvent};
 use crate::DisconnectReason;
@@ -32,7 +32,7 @@ impl<H: Handles> Session<H> {
         mode: AddWatchMode,
         to: impl Into<Waiter<H::Reply>>,
         stream: H::Stream,
-    ) -> Result<Ticket, Failure> {
+    ) -> Result<RequestId, Failure> {
         let request = AddWatch { path: path.into(), mode };
         self.admit(rearm_len(path), true)?; // longer than the request itself
         let watcher = Watcher::Stream(mode, stream);
@@ -115,8 +115,8 @@ impl<H: Handles> Session<H> {
         };
         for chunk in watches.rearm(since) {
             match chunk {
-                Rearm::OneShots(chunk) => self.transmit(now, &chunk, Owner::Rearm, None),
-                Rearm::All(chunk) => self.transmit(now, &chunk, Owner::Rearm, None),
+                Rearm::OneShots(chunk) => self.transmit(now, &chunk, Recipient::Rearm, None),
+                Rearm::All(chunk) => self.transmit(now, &chunk, Recipient::Rearm, None),
             }
         }
         self.watches = watches;
@@ -125,7 +125,7 @@ impl<H: Handles> Session<H> {
     fn arm_one_shots(&mut self, now: Instant, path: &str, relative_zxid: i64) {
         let watches = std::mem::replace(&mut self.watches, super::Watches::new());
         for request in watches.rearm_one_shots(path, relative_zxid) {
-            self.transmit(now, &request, Owner::Rearm, None);
+            self.transmit(now, &request, Recipient::Rearm, None);
         }
         self.watches = watches;
     }
@@ -175,12 +175,17 @@ impl<H: Handles> Session<H> {
             Step::ArmPersistent => {
                 let mode = AddWatchMode::Persistent;
                 let request = AddWatch { path: (&**path).into(), mode };
-                self.transmit(now, &request, Owner::Rearm, None);
+                self.transmit(now, &request, Recipient::Rearm, None);
             }
             Step::Remove(watcher_type, _) => {
                 let watcher_type = *watcher_type;
                 let request = RemoveWatches { path: (&**path).into(), watcher_type };
-                self.transmit(now, &request, Owner::Removal(Arc::clone(path), watcher_type), None);
+                self.transmit(
+                    now,
+                    &request,
+                    Recipient::Removal(Arc::clone(path), watcher_type),
+                    None,
+                );
             }
         }
     }

@@ -75,10 +75,10 @@ async fn live(client: Client, number: u64, end: Instant, tally: Arc<Tally>) -> b
         return false;
     }
     let claim = client.claim_lease();
-    let belief = claim.renew().await.ok();
+    let term = claim.renew().await.ok();
     let lost = async {
-        let Some(belief) = belief else { return };
-        let reason = claim.lost(belief).await;
+        let Some(term) = term else { return };
+        let reason = claim.lost(term).await;
         let stats = client.stats();
         println!(
             "session {number}: {reason}; {:?}, connected to {:?}",
@@ -111,7 +111,7 @@ async fn live(client: Client, number: u64, end: Instant, tally: Arc<Tally>) -> b
         () = lost => {}
         () = ask => {}
     }
-    let held = belief.is_some_and(|belief| claim.holds(belief));
+    let held = term.is_some_and(|term| claim.holds(term));
     tally.leases_lost.fetch_add(u64::from(!held), Ordering::Relaxed);
     let there = matches!(client.exists(&path).await, Ok(Some(_)));
     client.close().await;

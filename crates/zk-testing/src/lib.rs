@@ -144,7 +144,7 @@ pub mod limits;
 pub mod server;
 mod transport;
 
-pub use faults::{Connections, Direction, Fault, FaultProxy, Sentence};
+pub use faults::{Connections, Direction, Fault, FaultBuilder, FaultProxy};
 /// Operation code of a request.
 pub use proto::OpCode as Op;
 pub use proto::{ErrorCode, Stat};

@@ -1,8 +1,8 @@
 //! Curator's order of the children of a lock, computed without copying a name.
 //!
 //! Curator orders children by the part of the name after the lock name, normally a sequence number of ten
-//! digits. A [`SequenceOrder`] extracts that part. Then [`ChildList::rank`] finds one contender's position in a
-//! single pass over the frame. [`ChildList::sorted`] sorts all children, as one number each.
+//! digits. A [`SequenceOrder`] extracts that part. Then [`ChildList::rank`] finds one contender's position in
+//! a single pass over the frame. [`ChildList::sorted`] sorts all children, as one number each.
 //!
 //! ```
 //! use zk_proto::{ChildList, SequenceOrder};
@@ -37,7 +37,8 @@ pub use sort::SortedChildren;
 use digits::{DIGITS, parse, write};
 use suffix::Suffixes;
 
-/// Returns whether a [`SequenceOrder`] accepts this lock name: it must contain a character that is not a digit.
+/// Returns whether a [`SequenceOrder`] accepts this lock name: it must contain a character that is not a
+/// digit.
 #[must_use]
 pub const fn is_lock_name(name: &str) -> bool {
     let mut at = 0;

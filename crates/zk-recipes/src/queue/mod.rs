@@ -7,7 +7,7 @@
 //! * [`admission`] decides which contenders block which.
 //! * [`contender`] creates a node in the queue, exactly once whatever the connection does, and
 //!   deletes it.
-//! * [`turn`] waits until the contender is first.
+//! * [`waiter`] waits until the contender is first.
 //! * [`parents`] creates the path of the queue.
 //! * [`attempts`] decides which requests are repeated, and how often.
 //! * [`foreign`] detects the nodes of other recipes.
@@ -24,8 +24,8 @@ pub(crate) mod foreign;
 pub(crate) mod kind;
 pub(crate) mod name;
 pub(crate) mod parents;
-pub(crate) mod turn;
-mod vigil;
+pub(crate) mod waiter;
+mod watch_set;
 
 /// Sends all requests that one poll of the future makes in one write.
 pub(crate) async fn one_write<T>(client: &Client, future: impl Future<Output = T>) -> T {

@@ -13,9 +13,9 @@ use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outco
 use super::{READ, WRITE};
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::hold::Hold;
+use crate::holding::Holding;
 use crate::limits::DOWNGRADE_FITS;
-use crate::owner::{Entrance, Side};
+use crate::owner::{ReentryPermit, Side};
 use crate::planted::Planted;
 use crate::queue::admission::Admission;
 use crate::queue::attempts::{Attempts, is_transient};
@@ -56,7 +56,7 @@ pub(super) enum WriteNode {
 
 /// Creates a read node with the number of the write node. Fails if the write lock is lost in the
 /// meantime.
-pub(super) async fn beside(writer: &Hold, write_node: WriteNode) -> Result<Hold, LockError> {
+pub(super) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Holding, LockError> {
     let token = match Planted::DowngradeUnchecked.is_on() {
         true => writer.token_or_lost(),
         false => writer.token()?,
@@ -68,15 +68,15 @@ pub(super) async fn beside(writer: &Hold, write_node: WriteNode) -> Result<Hold,
     let kind = Kind::clone(writer.contender().kind());
     let kind = Kind { lock_name: READ.into(), admission: Admission::Behind(WRITE), ..kind };
     let mut reader = Contender::new(writer.client(), &Arc::new(kind));
-    let lost_meanwhile = pin!(writer.claim().lost(writer.belief()));
+    let lost_meanwhile = pin!(writer.claim().lost(writer.term()));
     match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {
         Either::Left((made, _)) => made?,
         Either::Right((loss, _)) => return Err(LockError::Lost(loss.into())),
     }
     match holds(writer) {
         // The reader and the writer share a session, so the reader is bound to the writer's lease.
-        true if Planted::DowngradeTakesNewToken.is_on() => Hold::new(reader, writer.belief()),
-        true => Ok(Hold::new(reader, writer.belief())?.with_token(token)),
+        true if Planted::DowngradeTakesNewToken.is_on() => Holding::new(reader, writer.term()),
+        true => Ok(Holding::new(reader, writer.term())?.with_token(token)),
         false => Err(lost(writer)),
     }
 }
@@ -84,7 +84,7 @@ pub(super) async fn beside(writer: &Hold, write_node: WriteNode) -> Result<Hold,
 /// As [`beside`], for a writer that keeps its lock. The owner then holds the reader too.
 pub(crate) async fn beside_for_owner(
     writer: &Guard,
-    entrance: Entrance,
+    entrance: ReentryPermit,
 ) -> Result<Guard, LockError> {
     let reader = beside(writer.hold(), WriteNode::Stays).await?;
     Ok(entrance.admit(Side::Shared, reader))
@@ -92,7 +92,7 @@ pub(crate) async fn beside_for_owner(
 
 async fn make(
     reader: &mut Contender,
-    writer: &Hold,
+    writer: &Holding,
     write_node: WriteNode,
 ) -> Result<(), LockError> {
     let client = reader.client().clone();
@@ -147,7 +147,7 @@ async fn make(
 }
 
 /// Looks up the node of a transaction whose reply was lost.
-async fn find(reader: &mut Contender, writer: &Hold, path: &str) -> Result<bool, LockError> {
+async fn find(reader: &mut Contender, writer: &Holding, path: &str) -> Result<bool, LockError> {
     let client = reader.client().clone();
     let mut attempts = Attempts::default();
     loop {
@@ -179,16 +179,16 @@ fn number(path: &str) -> &str {
     path.len().checked_sub(DIGITS).and_then(|at| path.get(at..)).unwrap_or_default()
 }
 
-fn holds(writer: &Hold) -> bool {
-    writer.claim().holds(writer.belief())
+fn holds(writer: &Holding) -> bool {
+    writer.claim().holds(writer.term())
 }
 
-fn lost(writer: &Hold) -> LockError {
+fn lost(writer: &Holding) -> LockError {
     LockError::Lost(writer.claim().loss().into())
 }
 
 /// Returns the loss if the write lock is lost, and `error` otherwise.
-fn told(writer: &Hold, error: Error) -> LockError {
+fn told(writer: &Holding, error: Error) -> LockError {
     if holds(writer) { error.into() } else { lost(writer) }
 }
 

@@ -7,12 +7,12 @@ use zk_session::{Acl, Client};
 use super::downgrade;
 use super::write_guard::WriteGuard;
 use crate::error::LockError;
-use crate::gate::Gate;
 use crate::guard::Guard;
+use crate::lock_handle::LockHandle;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants_named};
 use crate::queue::kind::Kind;
-use crate::waiting::Waiting;
+use crate::ticket::Ticket;
 
 /// The read side of an [`RwLock`](super::RwLock). Any number of readers hold it at a time, while no
 /// writer holds the lock.
@@ -21,25 +21,25 @@ use crate::waiting::Waiting;
 /// separately.
 #[derive(Clone, Debug)]
 pub struct ReadLock {
-    gate: Gate,
+    handle: LockHandle,
 }
 
 impl ReadLock {
     pub(super) fn new(client: &Client, kind: Kind) -> Self {
-        Self { gate: Gate::new(client, kind) }
+        Self { handle: LockHandle::new(client, kind) }
     }
 
     /// Sets the data of this side's nodes; see [`RwLock::with_data`](super::RwLock::with_data).
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.gate.kind_mut().set_data(data);
+        self.handle.kind_mut().set_data(data);
         self
     }
 
     /// Sets the ACL of this side's nodes; see [`RwLock::with_acl`](super::RwLock::with_acl).
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.gate.kind_mut().set_acl(acl);
+        self.handle.kind_mut().set_acl(acl);
         self
     }
 
@@ -47,21 +47,21 @@ impl ReadLock {
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
-        self.gate.kind_mut().exclusive = None;
+        self.handle.kind_mut().exclusive = None;
         self
     }
 
     /// Makes this side re-entrant for `owner`; see [`RwLock::with_owner`](super::RwLock::with_owner).
     #[must_use]
     pub fn with_owner(mut self, owner: &Owner) -> Self {
-        self.gate = self.gate.with_owner(owner);
+        self.handle = self.handle.with_owner(owner);
         self
     }
 
     /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.gate.kind().path
+        &self.handle.kind().path
     }
 
     /// Waits until no writer is ahead and the read lock is acquired, without a time limit.
@@ -80,7 +80,7 @@ impl ReadLock {
     /// Dropping the future at any point removes the contender from the queue and leaves no node
     /// behind, even while the connection is down.
     pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.gate.acquire().await
+        self.handle.acquire().await
     }
 
     /// Acquires the read lock if no writer holds it or waits for it. Returns `None` otherwise.
@@ -94,7 +94,7 @@ impl ReadLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        self.gate.try_acquire().await
+        self.handle.try_acquire().await
     }
 
     /// Waits until the lock is acquired, for at most `timeout`, including the time without a
@@ -109,27 +109,27 @@ impl ReadLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
-        self.gate.acquire_timeout(timeout).await
+        self.handle.acquire_timeout(timeout).await
     }
 
     /// Queues for the lock and returns the position in the queue.
     ///
     /// This splits an acquisition in two steps, for callers that show how many contenders are ahead
     /// and which one holds the lock. If the lock is free,
-    /// [`Waiting::acquired`](crate::Waiting::acquired) returns it after one more request.
+    /// [`Ticket::acquire`](crate::Ticket::acquire) returns it after one more request.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire). Dropping the returned [`Waiting`] leaves the queue in the
+    /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the
     /// same way.
-    pub async fn enqueue(&self) -> Result<Waiting, LockError> {
-        self.gate.enqueue().await
+    pub async fn enqueue(&self) -> Result<Ticket, LockError> {
+        self.handle.enqueue().await
     }
 
     pub(crate) fn client(&self) -> &Client {
-        self.gate.client()
+        self.handle.client()
     }
 
     /// Returns all readers, both holders and waiters, in queue order; an empty list if the path
@@ -138,7 +138,7 @@ impl ReadLock {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants_of(&self.gate).await
+        participants_of(&self.handle).await
     }
 }
 
@@ -148,26 +148,26 @@ impl ReadLock {
 /// separately.
 #[derive(Clone, Debug)]
 pub struct WriteLock {
-    gate: Gate,
+    handle: LockHandle,
 }
 
 impl WriteLock {
     pub(super) fn new(client: &Client, kind: Kind) -> Self {
-        Self { gate: Gate::new(client, kind) }
+        Self { handle: LockHandle::new(client, kind) }
     }
 
     /// Sets the data of this side's nodes, and of the read nodes that a downgrade creates; see
     /// [`RwLock::with_data`](super::RwLock::with_data).
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.gate.kind_mut().set_data(data);
+        self.handle.kind_mut().set_data(data);
         self
     }
 
     /// Sets the ACL of this side's nodes; see [`RwLock::with_acl`](super::RwLock::with_acl).
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.gate.kind_mut().set_acl(acl);
+        self.handle.kind_mut().set_acl(acl);
         self
     }
 
@@ -175,21 +175,21 @@ impl WriteLock {
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
-        self.gate.kind_mut().exclusive = None;
+        self.handle.kind_mut().exclusive = None;
         self
     }
 
     /// Makes this side re-entrant for `owner`; see [`RwLock::with_owner`](super::RwLock::with_owner).
     #[must_use]
     pub fn with_owner(mut self, owner: &Owner) -> Self {
-        self.gate = self.gate.with_owner(owner);
+        self.handle = self.handle.with_owner(owner);
         self
     }
 
     /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.gate.kind().path
+        &self.handle.kind().path
     }
 
     /// Waits until no contender is ahead and the write lock is acquired, without a time limit.
@@ -207,7 +207,7 @@ impl WriteLock {
     /// As [`ReadLock::acquire`].
     pub async fn acquire(&self) -> Result<WriteGuard, LockError> {
         self.check_len()?;
-        self.gate.acquire().await.map(WriteGuard::new)
+        self.handle.acquire().await.map(WriteGuard::new)
     }
 
     /// Acquires the write lock if it is free and no contender waits for it. Returns `None`
@@ -220,7 +220,7 @@ impl WriteLock {
     /// As [`ReadLock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<WriteGuard>, LockError> {
         self.check_len()?;
-        Ok(self.gate.try_acquire().await?.map(WriteGuard::new))
+        Ok(self.handle.try_acquire().await?.map(WriteGuard::new))
     }
 
     /// Waits until the lock is acquired, for at most `timeout`; see [`ReadLock::acquire_timeout`].
@@ -235,33 +235,33 @@ impl WriteLock {
         timeout: Duration,
     ) -> Result<Option<WriteGuard>, LockError> {
         self.check_len()?;
-        Ok(self.gate.acquire_timeout(timeout).await?.map(WriteGuard::new))
+        Ok(self.handle.acquire_timeout(timeout).await?.map(WriteGuard::new))
     }
 
     /// Queues for the lock and returns the position in the queue.
     ///
     /// This splits an acquisition in two steps, for callers that show how many contenders are ahead
     /// and which one holds the lock. If the lock is free,
-    /// [`Waiting::acquired`](crate::Waiting::acquired) returns it after one more request.
+    /// [`Ticket::acquire`](crate::Ticket::acquire) returns it after one more request.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire). Dropping the returned [`Waiting`] leaves the queue in the
+    /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the
     /// same way.
-    pub async fn enqueue(&self) -> Result<Waiting<WriteGuard>, LockError> {
+    pub async fn enqueue(&self) -> Result<Ticket<WriteGuard>, LockError> {
         self.check_len()?;
-        self.gate.enqueue().await
+        self.handle.enqueue().await
     }
 
     /// Checks that the guard could be downgraded.
     fn check_len(&self) -> Result<(), LockError> {
-        downgrade::check_len(self.gate.client(), self.gate.kind())
+        downgrade::check_len(self.handle.client(), self.handle.kind())
     }
 
     pub(crate) fn client(&self) -> &Client {
-        self.gate.client()
+        self.handle.client()
     }
 
     /// Returns all writers, the holder and the waiters, in queue order; an empty list if the path
@@ -270,12 +270,12 @@ impl WriteLock {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants_of(&self.gate).await
+        participants_of(&self.handle).await
     }
 }
 
 /// Returns the contenders whose names mark them as contenders of this side.
-async fn participants_of(gate: &Gate) -> Result<Vec<Participant>, LockError> {
-    let kind = gate.kind();
-    participants_named(gate.client(), &kind.path, kind.rule(), &kind.lock_name).await
+async fn participants_of(handle: &LockHandle) -> Result<Vec<Participant>, LockError> {
+    let kind = handle.kind();
+    participants_named(handle.client(), &kind.path, kind.rule(), &kind.lock_name).await
 }

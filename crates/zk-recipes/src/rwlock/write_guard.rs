@@ -98,7 +98,7 @@ impl WriteGuard {
             return Ok(admit(None, Side::Shared, reader));
         };
         match slot.way_in(Side::Shared).await? {
-            Way::Held(guard) => Ok(guard),
+            Way::LockGuard(guard) => Ok(guard),
             // The writer of the owner is this guard.
             Way::Beside(_, entrance) | Way::Queue(entrance) => {
                 beside_for_owner(&self.guard, entrance).await

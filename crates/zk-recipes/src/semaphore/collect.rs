@@ -17,13 +17,13 @@ use super::limit::{Followed, Limit};
 use super::path_check::PathCheck;
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::hold::{Hold, deleted};
+use crate::holding::{Holding, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::planted::Planted;
 use crate::queue::attempts::Attempts;
 use crate::queue::contender::Contender;
 use crate::queue::kind::Kind;
-use crate::queue::{name, one_write, turn};
+use crate::queue::{name, one_write, waiter};
 
 /// Descriptions of the nodes of a semaphore.
 #[derive(Clone, Debug)]
@@ -50,20 +50,20 @@ pub(super) async fn wait(
         limit.at_least(permits).await?;
         // Dropped at the end of the turn. The session then deletes its node, over reconnects if
         // necessary; the leases do not depend on that.
-        let mut own_turn = turn::Turn::new(Contender::new(client, &kinds.turns));
-        own_turn.come().await?;
+        let mut own_turn = waiter::Waiter::new(Contender::new(client, &kinds.turns));
+        own_turn.acquire().await?;
         // Declared after the turn, so that the leases are dropped first.
         let mut leases = contenders(client, kinds, permits);
         // On the heap: of all waiters only the head of the queue needs this memory.
         match Box::pin(during(kinds, own_turn.contender(), &mut leases, &mut limit)).await? {
-            Turn::Granted => {
+            TurnOutcome::Granted => {
                 if Planted::TurnIsKept.is_on() {
                     std::mem::forget(own_turn);
                 }
                 return guards(leases).await;
             }
-            Turn::LimitTooLow => {}
-            Turn::Lost => restarts += 1,
+            TurnOutcome::LimitTooLow => {}
+            TurnOutcome::Lost => restarts += 1,
         }
     }
     Err(LockError::NodeDeleted { path: kinds.turns.path.clone() })
@@ -83,16 +83,16 @@ pub(super) async fn look_once(
     }
     let mut leases = contenders(client, kinds, permits);
     let mut place = enter_and_look(kinds, &mut leases, &mut limit).await?;
-    if place == Place::Within && had_to_renew(&mut leases).await? {
+    if place == LeaseRank::Within && had_to_renew(&mut leases).await? {
         place = look_again(&leases, &mut limit).await?;
     }
     match place {
-        Place::Within => guards(leases).await.map(Some),
-        Place::Behind | Place::Missing => Ok(None),
+        LeaseRank::Within => guards(leases).await.map(Some),
+        LeaseRank::Behind | LeaseRank::Missing => Ok(None),
     }
 }
 
-enum Turn {
+enum TurnOutcome {
     Granted,
     /// The limit is now below the number of permits.
     LimitTooLow,
@@ -106,24 +106,24 @@ async fn during(
     own_turn: &Contender,
     leases: &mut [Contender],
     limit: &mut Followed,
-) -> Result<Turn, LockError> {
-    let Some(turn_node) = own_turn.node().cloned() else { return Ok(Turn::Lost) };
+) -> Result<TurnOutcome, LockError> {
+    let Some(turn_node) = own_turn.node().cloned() else { return Ok(TurnOutcome::Lost) };
     let mut turn_lost = pin!(deleted(own_turn.client().clone(), turn_node, None));
     let mut place = enter_and_look(kinds, leases, limit).await?;
     let mut restarts = 0;
     loop {
         if !u32::try_from(leases.len()).is_ok_and(|permits| permits <= limit.now()) {
-            return Ok(Turn::LimitTooLow);
+            return Ok(TurnOutcome::LimitTooLow);
         }
         match place {
-            Place::Within if !had_to_renew(leases).await? => return Ok(Turn::Granted),
-            Place::Within => {
+            LeaseRank::Within if !had_to_renew(leases).await? => return Ok(TurnOutcome::Granted),
+            LeaseRank::Within => {
                 place = look_again(leases, limit).await?;
                 continue;
             }
-            Place::Behind => {}
-            Place::Missing if restarts == RESTARTS_MAX => return Ok(Turn::Lost),
-            Place::Missing => {
+            LeaseRank::Behind => {}
+            LeaseRank::Missing if restarts == RESTARTS_MAX => return Ok(TurnOutcome::Lost),
+            LeaseRank::Missing => {
                 restarts += 1;
                 leases.iter_mut().for_each(Contender::restart);
                 place = enter_and_look(kinds, leases, limit).await?;
@@ -131,11 +131,11 @@ async fn during(
             }
         }
         let Some((names, watch)) = list_and_watch(leases).await? else {
-            place = Place::Missing;
+            place = LeaseRank::Missing;
             continue;
         };
         place = look(leases, &names, limit.now());
-        if !matches!(place, Place::Behind) {
+        if !matches!(place, LeaseRank::Behind) {
             continue;
         }
         let news = {
@@ -143,7 +143,7 @@ async fn during(
             match select(select(watch, changed), turn_lost.as_mut()).await {
                 Either::Left((Either::Left((event, _)), _)) => event.map(drop).map_err(Into::into),
                 Either::Left((Either::Right((changed, _)), _)) => changed,
-                Either::Right(((), _)) => return Ok(Turn::Lost),
+                Either::Right(((), _)) => return Ok(TurnOutcome::Lost),
             }
         };
         news?;
@@ -152,7 +152,7 @@ async fn during(
 
 /// Position of the caller's last lease among all leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum LeaseRank {
     /// Within the limit.
     Within,
     Behind,
@@ -167,14 +167,14 @@ async fn enter_and_look(
     kinds: &Kinds,
     leases: &mut [Contender],
     limit: &mut Followed,
-) -> Result<Place, LockError> {
-    let Some(first) = leases.first() else { return Ok(Place::Within) };
+) -> Result<LeaseRank, LockError> {
+    let Some(first) = leases.first() else { return Ok(LeaseRank::Within) };
     let (client, path) = (first.client().clone(), first.kind().path.clone());
     if Planted::CountsBeforeOwnLease.is_on() {
         let ahead = list(&client, &path).await?.map_or(0, |children| children.names.len());
         enter(leases).await?;
         let count = u32::try_from(ahead + leases.len()).unwrap_or(u32::MAX);
-        return Ok(if count <= limit.now() { Place::Within } else { Place::Behind });
+        return Ok(if count <= limit.now() { LeaseRank::Within } else { LeaseRank::Behind });
     }
     let (listed, beside) = one_write(&client, async {
         let listed = async { client.get_children(&path).await };
@@ -192,7 +192,7 @@ async fn enter_and_look(
         (place, children.stat.czxid)
     });
     // A list from before the creation of the last lease is not valid.
-    let (found, beside) = match found.filter(|(place, _)| *place != Place::Missing) {
+    let (found, beside) = match found.filter(|(place, _)| *place != LeaseRank::Missing) {
         Some((place, node)) => ((place, Some(node)), beside),
         None => (list_and_look(leases, limit).await?, None),
     };
@@ -202,7 +202,7 @@ async fn enter_and_look(
     Ok(found.0)
 }
 
-async fn look_again(leases: &[Contender], limit: &mut Followed) -> Result<Place, LockError> {
+async fn look_again(leases: &[Contender], limit: &mut Followed) -> Result<LeaseRank, LockError> {
     list_and_look(leases, limit).await.map(|(place, _)| place)
 }
 
@@ -211,19 +211,19 @@ async fn look_again(leases: &[Contender], limit: &mut Followed) -> Result<Place,
 async fn list_and_look(
     leases: &[Contender],
     limit: &mut Followed,
-) -> Result<(Place, Option<i64>), LockError> {
-    let Some(first) = leases.first() else { return Ok((Place::Within, None)) };
+) -> Result<(LeaseRank, Option<i64>), LockError> {
+    let Some(first) = leases.first() else { return Ok((LeaseRank::Within, None)) };
     limit.refresh().await?;
     let Some(children) = list(first.client(), &first.kind().path).await? else {
-        return Ok((Place::Missing, None));
+        return Ok((LeaseRank::Missing, None));
     };
     let place = look(leases, &children.names, limit.now());
-    Ok((place, (place != Place::Missing).then_some(children.stat.czxid)))
+    Ok((place, (place != LeaseRank::Missing).then_some(children.stat.czxid)))
 }
 
 async fn had_to_renew(leases: &mut [Contender]) -> Result<bool, LockError> {
     match leases.first_mut() {
-        Some(first) => turn::had_to_renew(first).await,
+        Some(first) => waiter::had_to_renew(first).await,
         None => Ok(false),
     }
 }
@@ -236,7 +236,7 @@ async fn enter(leases: &mut [Contender]) -> Result<(), LockError> {
     Ok(())
 }
 
-fn look(leases: &[Contender], names: &ChildList, limit: u32) -> Place {
+fn look(leases: &[Contender], names: &ChildList, limit: u32) -> LeaseRank {
     let own: HashSet<&[u8]> = leases
         .iter()
         .filter_map(|lease| lease.node())
@@ -247,18 +247,18 @@ fn look(leases: &[Contender], names: &ChildList, limit: u32) -> Place {
         false => nodes.max_by_key(|node| node.czxid),
         true => nodes.min_by_key(|node| node.czxid),
     };
-    let (Some(last), Some(first)) = (last, leases.first()) else { return Place::Missing };
+    let (Some(last), Some(first)) = (last, leases.first()) else { return LeaseRank::Missing };
     let present = names.into_iter().filter(|name| own.contains(name)).count();
     let limit = limit + u32::from(Planted::OnePermitTooMany.is_on());
     let rank = names.rank(name::of(&last.path).as_bytes(), first.kind().rule());
     match rank {
         Some(rank) if present == leases.len() => {
             match u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit) {
-                true => Place::Within,
-                false => Place::Behind,
+                true => LeaseRank::Within,
+                false => LeaseRank::Behind,
             }
         }
-        _ => Place::Missing,
+        _ => LeaseRank::Missing,
     }
 }
 
@@ -295,7 +295,7 @@ fn contenders(client: &Client, kinds: &Kinds, permits: u32) -> Vec<Contender> {
 /// Binds the granted permits to the session's lease.
 async fn guards(mut leases: Vec<Contender>) -> Result<Vec<Guard>, LockError> {
     let Some(first) = leases.first_mut() else { return Ok(Vec::new()) };
-    let belief = turn::renewed(first).await?;
-    let guard = |lease| Hold::new(lease, belief).map(|hold| Guard::new(Arc::new(hold)));
+    let term = waiter::renewed(first).await?;
+    let guard = |lease| Holding::new(lease, term).map(|hold| Guard::new(Arc::new(hold)));
     leases.into_iter().map(guard).collect()
 }

@@ -109,14 +109,14 @@ impl Lease {
         async move { select_all(lost).await.0 }
     }
 
-    /// Runs `work` while all permits are held; see [`Guard::run`].
+    /// Runs `work` while all permits are held; see [`Guard::run_while_held`].
     ///
     /// # Errors
     /// Returns [`LockError::Lost`], also if a permit is lost by the time `work` has ended.
     ///
     /// # Cancel safety
     /// Same as `work`.
-    pub async fn run<W: Future>(&self, work: W) -> Result<W::Output, LockError> {
+    pub async fn run_while_held<W: Future>(&self, work: W) -> Result<W::Output, LockError> {
         match select(pin!(self.lost()), pin!(work)).await {
             Either::Left((reason, _)) => Err(LockError::Lost(reason)),
             Either::Right((done, _)) => self.token().map(|_| done),

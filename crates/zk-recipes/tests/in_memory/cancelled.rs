@@ -19,10 +19,10 @@ use zk_testing::{Cut, Op, TestServer};
 use crate::stepped::{Stepped, Steps};
 use crate::{T, children, client, config, settle};
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Operation under test. It releases every lock it still holds at its end.
-type Act = fn(Client) -> Boxed<()>;
+type Act = fn(Client) -> BoxFuture<()>;
 
 /// Fault during the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -183,7 +183,7 @@ async fn position_wait_fails_when_its_session_ends() {
         let _held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
         let mut queued = Mutex::new(&one, "/lock").unwrap().enqueue().await.unwrap();
         let waiting = tokio::spawn(async move {
-            queued.moved().await?;
+            queued.position_changed().await?;
             Ok(())
         });
         settle().await;

@@ -107,7 +107,7 @@ async fn timers_work_outside_the_runtime() {
     let guard = in_time(on_thread(move || block_on(lock.acquire()))).await.unwrap();
     let waiting = tokio::spawn(on_thread(move || {
         let lost = block_on(guard.lost());
-        (lost, block_on(guard.run(std::future::pending::<()>())))
+        (lost, block_on(guard.run_while_held(std::future::pending::<()>())))
     }));
     while children(&server, "/lock").is_empty() {
         tokio::task::yield_now().await;

@@ -49,7 +49,7 @@ async fn run_ends_when_the_lock_is_lost_or_revocation_is_requested() {
     let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
-    assert_eq!(guard.run(async { 7 }).await, Ok(7));
+    assert_eq!(guard.run_while_held(async { 7 }).await, Ok(7));
     assert_eq!(guard.run_until_revoked(async { 8 }).await, Ok(8));
     let (worked, _) = tokio::join!(guard.run_until_revoked(pending::<()>()), async {
         revoke(&other, guard.node()).await.unwrap();
@@ -67,7 +67,7 @@ async fn run_ends_when_the_lock_is_lost_or_revocation_is_requested() {
     drop(guard);
 
     let guard = lock.acquire().await.unwrap();
-    let (worked, _) = tokio::join!(guard.run(pending::<()>()), async {
+    let (worked, _) = tokio::join!(guard.run_while_held(pending::<()>()), async {
         server.expire(holder.session_id());
     });
     assert!(matches!(worked, Err(LockError::Lost(_))), "{worked:?}");

@@ -36,12 +36,12 @@ async fn first_waiter_requeues_when_its_node_is_deleted() {
         if let Some(guard) = before {
             guard.release().await.unwrap();
         }
-        assert_eq!(waiting.moved().await.unwrap().ahead, 0);
+        assert_eq!(waiting.position_changed().await.unwrap().ahead, 0);
         other.delete(waiting.node().unwrap(), None).await.unwrap();
         let held = mutex(&other).acquire().await.unwrap();
         settle().await;
-        assert_eq!(waiting.look().await.unwrap().ahead, 1, "behind another: {behind_another}");
-        let waiting = tokio::spawn(waiting.acquired());
+        assert_eq!(waiting.refresh().await.unwrap().ahead, 1, "behind another: {behind_another}");
+        let waiting = tokio::spawn(waiting.acquire());
         settle().await;
         assert!(!waiting.is_finished());
         held.release().await.unwrap();
@@ -57,7 +57,7 @@ async fn first_writer_requeues_when_its_node_is_deleted() {
     let waiting = lock(&one).write().enqueue().await.unwrap();
     other.delete(waiting.node().unwrap(), None).await.unwrap();
     let held = lock(&other).write().acquire().await.unwrap();
-    let waiting = tokio::spawn(waiting.acquired());
+    let waiting = tokio::spawn(waiting.acquire());
     settle().await;
     assert!(!waiting.is_finished());
     held.release().await.unwrap();

@@ -218,7 +218,7 @@ async fn lease_reports_revocation_and_stops_work_after_its_loss() {
     let (client, other) = (client(&server, 1).await, client(&server, 2).await);
     let lease = semaphore(&client, 2).with_data("mine").acquire_many(2).await.unwrap();
     client.create("/book", b"1", CreateMode::Persistent).await.unwrap();
-    assert_eq!(lease.run(async { 7 }).await, Ok(7));
+    assert_eq!(lease.run_while_held(async { 7 }).await, Ok(7));
     lease.multi().set_data("/book", b"2", None).send().await.unwrap();
     let nodes: Vec<String> = lease.nodes().map(str::to_owned).collect();
     let asked = tokio::spawn(lease.revocation_requested());
@@ -231,7 +231,7 @@ async fn lease_reports_revocation_and_stops_work_after_its_loss() {
         other.delete(&nodes[0], None).await.unwrap();
         std::future::pending::<()>().await;
     };
-    assert_eq!(lease.run(vandal).await, Err(LockError::Lost(LossReason::NodeDeleted)));
+    assert_eq!(lease.run_while_held(vandal).await, Err(LockError::Lost(LossReason::NodeDeleted)));
     assert!(lease.multi().set_data("/book", b"3", None).send().await.is_err());
     assert_eq!(client.get_data("/book").await.unwrap().data.as_deref(), Some(&b"2"[..]));
     assert!(lease.release().await.is_err());

@@ -79,7 +79,7 @@ bounded! {
         let held = Mutex::new(&client.with_timeout(T), "/m").unwrap().acquire().await.unwrap();
         let mut waiting = slow.enqueue().await.unwrap();
         Box::pin(async move {
-            let looked = waiting.look().await.map(drop);
+            let looked = waiting.refresh().await.map(drop);
             drop(held);
             looked
         })

@@ -1,11 +1,11 @@
-//! Place of a waiter in the queue, and the requests that the caller sends to follow it.
+//! QueuePosition of a waiter in the queue, and the requests that the caller sends to follow it.
 
 use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, CreateMode};
-use zk_recipes::{Guard, Mutex, Owner, RwLock, Waiting, WriteGuard};
+use zk_recipes::{Guard, Mutex, Owner, RwLock, Ticket, WriteGuard};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::rwlock::{queue_reader, queue_writer, rw};
@@ -38,11 +38,11 @@ fn path_of(server: &TestServer, place: usize) -> String {
 }
 
 /// Waits until no contender is ahead, and returns each number ahead that it saw.
-async fn seen(waiting: &mut Waiting) -> Vec<usize> {
-    let mut seen = vec![waiting.place().ahead];
-    while waiting.place().ahead > 0 {
-        let place = waiting.moved().await.unwrap();
-        assert_eq!(place, waiting.place());
+async fn seen(waiting: &mut Ticket) -> Vec<usize> {
+    let mut seen = vec![waiting.position().ahead];
+    while waiting.position().ahead > 0 {
+        let place = waiting.position_changed().await.unwrap();
+        assert_eq!(place, waiting.position());
         seen.push(place.ahead);
     }
     seen
@@ -57,11 +57,15 @@ async fn enqueue_of_a_free_mutex_costs_one_more_list() {
     record.take();
     let mut waiting = mutex(&client).enqueue().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
-    assert_eq!((waiting.place().ahead, waiting.place().holder), (0, None));
-    assert_eq!(waiting.moved().await.unwrap().ahead, 0, "it does not wait for its turn again");
+    assert_eq!((waiting.position().ahead, waiting.position().holder), (0, None));
+    assert_eq!(
+        waiting.position_changed().await.unwrap().ahead,
+        0,
+        "it does not wait for its turn again"
+    );
     assert!(waiting.holder().await.unwrap().is_none());
     assert_eq!(waiting.node(), Some(path_of(&server, 0).as_str()));
-    let guard = waiting.acquired().await.unwrap();
+    let guard = waiting.acquire().await.unwrap();
     assert_eq!(record.take(), [[GET_CHILDREN2]], "there may have been any time in between");
     settle_node_watches().await;
     assert_eq!(record.take(), [[WATCH_NODE]]);
@@ -80,13 +84,13 @@ async fn enqueue_of_both_free_rwlock_sides_costs_one_more_list() {
     record.take();
     let reading = lock.read().enqueue().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
-    let reading = reading.acquired().await.unwrap();
+    let reading = reading.acquire().await.unwrap();
     assert_eq!(record.take(), [[GET_CHILDREN2]]);
     reading.release().await.unwrap();
     record.take();
     let writing = lock.write().enqueue().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
-    let writing = writing.acquired().await.unwrap();
+    let writing = writing.acquire().await.unwrap();
     assert_eq!(record.take(), [[GET_CHILDREN2]]);
     writing.release().await.unwrap();
 }
@@ -102,30 +106,30 @@ async fn place_is_updated_as_contenders_ahead_leave() {
     record.take();
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]], "that tells the place");
-    assert_eq!(waiting.place().ahead, 5);
-    assert_eq!(waiting.place().holder.as_deref(), Some(held.node()));
+    assert_eq!(waiting.position().ahead, 5);
+    assert_eq!(waiting.position().holder.as_deref(), Some(held.node()));
     let holder = waiting.holder().await.unwrap().expect("it is there");
     assert_eq!((holder.data, holder.session_id), (b"the first".to_vec(), other.session_id()));
     assert_eq!(holder.czxid, held.token().unwrap().get());
     assert_eq!(record.take(), [[GET_DATA]]);
 
-    assert!(waiting.moved().now_or_never().is_none());
+    assert!(waiting.position_changed().now_or_never().is_none());
     settle().await;
     record.take();
     held.release().await.unwrap();
     let mut crowd = crowd.into_iter();
     let second = crowd.next().unwrap().await.unwrap();
     settle().await;
-    assert_eq!(waiting.place().ahead, 5, "nobody has looked");
+    assert_eq!(waiting.position().ahead, 5, "nobody has looked");
     assert!(waiting.holder().await.unwrap().is_none(), "it has gone");
     record.take();
-    assert_eq!(waiting.look().await.unwrap().ahead, 4);
+    assert_eq!(waiting.refresh().await.unwrap().ahead, 4);
     assert_eq!(record.take(), [[GET_CHILDREN2]]);
-    assert_eq!(waiting.place().holder.as_deref(), Some(second.node()));
+    assert_eq!(waiting.position().holder.as_deref(), Some(second.node()));
 
     let seen = tokio::spawn(async move {
         let seen = seen(&mut waiting).await;
-        (seen, waiting.acquired().await.unwrap())
+        (seen, waiting.acquire().await.unwrap())
     });
     settle().await;
     drop(second);
@@ -154,9 +158,11 @@ async fn place_is_exact_without_requests_from_two_ahead_on() {
         let held = mutex(&other).acquire().await.unwrap();
         let next = crowd(&other, 1).await.remove(0);
         let mut waiting = mutex(&one).enqueue().await.unwrap();
-        assert_eq!(waiting.place().ahead, 2);
+        assert_eq!(waiting.position().ahead, 2);
         let moved =
-            tokio::spawn(async move { waiting.moved().await.map(|place| (place, waiting)) });
+            tokio::spawn(
+                async move { waiting.position_changed().await.map(|place| (place, waiting)) },
+            );
         settle().await;
         record.take();
         let left = match holder_goes_first {
@@ -172,8 +178,8 @@ async fn place_is_exact_without_requests_from_two_ahead_on() {
         let (place, mut waiting) = moved.await.unwrap().unwrap();
         assert_eq!((place.ahead, place.holder.as_deref()), (1, Some(left.node())));
         left.release().await.unwrap();
-        assert_eq!(waiting.moved().await.unwrap().ahead, 0);
-        let guard = waiting.acquired().await.unwrap();
+        assert_eq!(waiting.position_changed().await.unwrap().ahead, 0);
+        let guard = waiting.acquire().await.unwrap();
         assert_eq!(record.take(), NOTHING);
         guard.release().await.unwrap();
     }
@@ -189,7 +195,7 @@ async fn dropped_waiting_leaves_the_queue() {
     drop(waiting);
     settle().await;
     assert_eq!(children(&server, PATH).len(), 1);
-    let acquired = mutex(&client).enqueue().await.unwrap().acquired();
+    let acquired = mutex(&client).enqueue().await.unwrap().acquire();
     assert!(tokio::time::timeout(T, acquired).await.is_err());
     settle().await;
     assert_eq!(children(&server, PATH).len(), 1);
@@ -209,7 +215,7 @@ async fn moved_dropped_repeatedly_keeps_the_place() {
         let mut waiting = mutex(&one).enqueue().await.unwrap();
         for round in 0..6u8 {
             {
-                let mut moved = std::pin::pin!(waiting.moved());
+                let mut moved = std::pin::pin!(waiting.position_changed());
                 for poll in 0..polls {
                     if round == 2 && poll == 1 {
                         other.set_data(held.node(), &[round], None).await.unwrap();
@@ -221,10 +227,10 @@ async fn moved_dropped_repeatedly_keeps_the_place() {
             settle().await;
             other.set_data(held.node(), &[round], None).await.unwrap();
             settle().await;
-            assert_eq!(waiting.place().ahead, 1);
+            assert_eq!(waiting.position().ahead, 1);
         }
         assert!(held.is_held());
-        let acquired = tokio::spawn(waiting.acquired());
+        let acquired = tokio::spawn(waiting.acquire());
         settle().await;
         assert!(!acquired.is_finished());
         held.release().await.unwrap();
@@ -250,7 +256,7 @@ async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
             let fault = loses_an_answer
                 .then(|| server.on(Op::Create2).session(one.session_id()).apply_then_drop_reply());
             {
-                let mut moved = std::pin::pin!(waiting.moved());
+                let mut moved = std::pin::pin!(waiting.position_changed());
                 for _ in 0..polls {
                     if moved.as_mut().now_or_never().is_some() {
                         break;
@@ -260,8 +266,8 @@ async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
             }
             // reason: virtual time, in which the client reconnects
             tokio::time::sleep(T / 4).await;
-            while waiting.place().ahead < 2 {
-                waiting.moved().await.unwrap();
+            while waiting.position().ahead < 2 {
+                waiting.position_changed().await.unwrap();
             }
             assert_ne!(waiting.node(), Some(node.as_str()));
             settle().await;
@@ -270,8 +276,8 @@ async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
                 fault.cancel();
             }
             held.release().await.unwrap();
-            behind.acquired().await.unwrap().release().await.unwrap();
-            waiting.acquired().await.unwrap().release().await.unwrap();
+            behind.acquire().await.unwrap().release().await.unwrap();
+            waiting.acquire().await.unwrap().release().await.unwrap();
         }
     }
 }
@@ -284,8 +290,9 @@ async fn place_survives_a_lost_connection() {
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     let node = waiting.node().unwrap().to_owned();
     server.connection_of(one.session_id()).cut(Cut::Rst);
-    assert_eq!(waiting.look().await.unwrap().ahead, 1);
-    let moved = tokio::spawn(async move { waiting.moved().await.map(|place| (place, waiting)) });
+    assert_eq!(waiting.refresh().await.unwrap().ahead, 1);
+    let moved =
+        tokio::spawn(async move { waiting.position_changed().await.map(|place| (place, waiting)) });
     settle().await;
     server.connection_of(one.session_id()).cut(Cut::Rst);
     settle().await;
@@ -293,7 +300,7 @@ async fn place_survives_a_lost_connection() {
     held.release().await.unwrap();
     let (place, waiting) = moved.await.unwrap().unwrap();
     assert_eq!((place.ahead, waiting.node()), (0, Some(node.as_str())));
-    waiting.acquired().await.unwrap().release().await.unwrap();
+    waiting.acquire().await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,31 +310,31 @@ async fn reader_counts_writers_ahead_and_writer_counts_all() {
     let lock = rw(&one);
     let first = lock.read().acquire().await.unwrap();
     let second = lock.read().enqueue().await.unwrap();
-    assert_eq!((second.place().ahead, second.place().holder), (0, None));
+    assert_eq!((second.position().ahead, second.position().holder), (0, None));
     let writer = queue_writer(&other).await;
     let reader = queue_reader(&other).await;
-    let last_writer: Waiting<WriteGuard> = lock.write().enqueue().await.unwrap();
+    let last_writer: Ticket<WriteGuard> = lock.write().enqueue().await.unwrap();
     let mut last_reader = lock.read().enqueue().await.unwrap();
-    assert_eq!(last_writer.place().ahead, 4);
-    assert_eq!(last_reader.place().ahead, 2);
-    let holder = last_reader.place().holder;
+    assert_eq!(last_writer.position().ahead, 4);
+    assert_eq!(last_reader.position().ahead, 2);
+    let holder = last_reader.position().holder;
     assert_eq!(
-        (holder.as_deref(), last_writer.place().holder),
+        (holder.as_deref(), last_writer.position().holder),
         (Some(first.node()), holder.clone())
     );
 
     first.release().await.unwrap();
-    second.acquired().await.unwrap().release().await.unwrap();
+    second.acquire().await.unwrap().release().await.unwrap();
     let writing = writer.await.unwrap();
-    let place = last_reader.look().await.unwrap();
+    let place = last_reader.refresh().await.unwrap();
     assert_eq!((place.ahead, place.holder.as_deref()), (2, Some(writing.node())));
     let reading = writing.downgrade().await.unwrap();
-    assert_eq!(last_reader.look().await.unwrap().ahead, 1, "one writer less");
+    assert_eq!(last_reader.refresh().await.unwrap().ahead, 1, "one writer less");
     drop((reading, reader.await.unwrap()));
-    let writing = last_writer.acquired().await.unwrap();
+    let writing = last_writer.acquire().await.unwrap();
     drop(writing);
-    assert_eq!(last_reader.moved().await.unwrap().ahead, 0);
-    drop(last_reader.acquired().await.unwrap());
+    assert_eq!(last_reader.position_changed().await.unwrap().ahead, 0);
+    drop(last_reader.acquire().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,10 +346,10 @@ async fn owner_that_holds_the_lock_does_not_queue() {
     settle().await;
     record.take();
     let again = lock.write().enqueue().await.unwrap();
-    assert_eq!((again.place().ahead, again.node()), (0, Some(writing.node())));
-    let again = again.acquired().await.unwrap();
+    assert_eq!((again.position().ahead, again.node()), (0, Some(writing.node())));
+    let again = again.acquire().await.unwrap();
     assert_eq!(record.take(), NOTHING);
-    let reading = lock.read().enqueue().await.unwrap().acquired().await.unwrap();
+    let reading = lock.read().enqueue().await.unwrap().acquire().await.unwrap();
     assert_eq!(record.take(), [[MULTI, EXISTS]]);
     drop((writing, again));
     assert!(lock.write().enqueue().await.is_err(), "it would wait for itself");
@@ -350,8 +357,8 @@ async fn owner_that_holds_the_lock_does_not_queue() {
 
     let mut waiting = lock.write().enqueue().await.unwrap();
     assert!(lock.write().try_acquire().await.unwrap().is_none(), "it asks already");
-    assert_eq!(waiting.moved().await.unwrap().ahead, 0);
-    let writing = waiting.acquired().await.unwrap();
+    assert_eq!(waiting.position_changed().await.unwrap().ahead, 0);
+    let writing = waiting.acquire().await.unwrap();
     assert!(lock.write().try_acquire().await.unwrap().is_some());
     drop(writing);
 }
@@ -364,9 +371,9 @@ async fn foreign_nodes_are_not_counted_in_the_place() {
     client.create("/lock/0", b"", CreateMode::Persistent).await.unwrap();
     let held = mutex(&client).acquire().await.unwrap();
     let waiting = mutex(&client).enqueue().await.unwrap();
-    let place = waiting.place();
+    let place = waiting.position();
     assert_eq!((place.ahead, place.holder.as_deref()), (1, Some(held.node())));
     drop(held);
     let timeout = Duration::from_secs(1);
-    drop(tokio::time::timeout(timeout, waiting.acquired()).await.unwrap().unwrap());
+    drop(tokio::time::timeout(timeout, waiting.acquire()).await.unwrap().unwrap());
 }

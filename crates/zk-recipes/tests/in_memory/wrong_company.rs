@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_recipes::session::{Client, CreateMode, ParentMode, RetryOn};
 use zk_recipes::{
-    Held, Lock, LockError, MultiLock, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex,
+    Lock, LockError, LockGuard, MultiLock, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex,
 };
 use zk_testing::{Op, TestServer};
 
@@ -80,7 +80,10 @@ fn nodes(server: &TestServer) -> usize {
         .count()
 }
 
-async fn acquire(lock: &Arc<dyn Lock>, is_try: bool) -> Result<Option<Box<dyn Held>>, LockError> {
+async fn acquire(
+    lock: &Arc<dyn Lock>,
+    is_try: bool,
+) -> Result<Option<Box<dyn LockGuard>>, LockError> {
     match is_try {
         true => lock.try_acquire_boxed().await,
         false => lock.acquire_boxed().await.map(Some),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proto::{ErrorCode, EventType, MultiReply, OpCode, SyncReply};
-use zk_session_core::Standing;
+use zk_session_core::LeaseState;
 use zk_session_core::{LeaseAssumptions, SessionEnd};
 
 use crate::harness::{Servers, T, World, ms, pong};
@@ -13,8 +13,8 @@ const EARLY: Duration = Duration::from_millis(506);
 /// Length of a lease, from the touch that it counts from.
 const LEASE: Duration = Duration::from_millis(6000 - 506);
 
-fn lapsed(term: u64) -> Standing {
-    Standing { term, closing: None, ended: None, paused: None }
+fn lapsed(term: u64) -> LeaseState {
+    LeaseState { term, closing: None, ended: None, paused: None }
 }
 
 #[test]
@@ -417,8 +417,8 @@ fn answered_pings_do_not_keep_the_lease() {
     let end = world.lease().unwrap();
     world.unanswered.extend([OpCode::Multi.code(), OpCode::Sync.code()]);
     world.advance(T);
-    let (at, standing) = world.standings()[0];
-    assert_eq!(standing, lapsed(1));
+    let (at, lease_state) = world.standings()[0];
+    assert_eq!(lease_state, lapsed(1));
     assert_eq!(at, end);
     assert!(at < cut + T);
     assert!(world.session.is_connected(), "a follower answers pings");
@@ -445,8 +445,8 @@ fn lease_lapses_before_buffered_replies_are_read() {
     let before = world.log.len();
     world.answer(&frame, 10, ErrorCode::OK, &());
     let paused = Some(T * 2 - T / 16);
-    let standing = crate::harness::Seen::Standing(Standing { paused, ..lapsed(1) });
-    assert_eq!(world.log[before].1, standing);
+    let lease_state = crate::harness::Seen::LeaseState(LeaseState { paused, ..lapsed(1) });
+    assert_eq!(world.log[before].1, lease_state);
     assert_eq!(world.lease(), None, "too late even for a lease of its own");
     world.answer(&create, 11, ErrorCode::OK, &());
     assert!(world.is_ok(write));
@@ -466,8 +466,8 @@ fn end_of_the_session_ends_the_lease() {
     assert_eq!(world.lease(), None);
     let end = Some(SessionEnd::Closed);
     assert_eq!(
-        world.session.standing(),
-        Standing { term: 1, closing: None, ended: end, paused: None }
+        world.session.lease_state(),
+        LeaseState { term: 1, closing: None, ended: end, paused: None }
     );
     world.finish();
 }
@@ -482,10 +482,10 @@ fn close_ends_the_lease_before_the_server_answers() {
     assert!(world.lease().is_some());
     world.close();
     assert_eq!(world.lease(), None, "the server may give the lock away from now on");
-    let (_, standing) = world.standings().pop().unwrap();
+    let (_, lease_state) = world.standings().pop().unwrap();
     assert_eq!(
-        standing,
-        Standing { term: 1, closing: Some(SessionEnd::Closed), ended: None, paused: None }
+        lease_state,
+        LeaseState { term: 1, closing: Some(SessionEnd::Closed), ended: None, paused: None }
     );
     world.finish();
 }

@@ -9,7 +9,7 @@ mod server_watches;
 
 mod auth;
 mod backoff;
-mod chores;
+mod clean_up;
 mod close;
 mod cut_everywhere;
 mod deadlines;

@@ -89,13 +89,13 @@ fn lease_lost_in_a_pause_reports_it_at_once() {
     assert!(world.lease().is_some());
     let paused = late(&mut world, T);
     world.freeze(T);
-    let before = world.session.standing();
+    let before = world.session.lease_state();
     assert_eq!(before.paused, None);
-    let now = world.session.standing_at(world.instant());
+    let now = world.session.lease_state_at(world.instant());
     assert_eq!((now.term, now.paused), (before.term, Some(paused)), "before the driver has a turn");
     world.tick();
     assert_eq!(world.lease(), None);
-    let after = world.session.standing();
+    let after = world.session.lease_state();
     assert_eq!((after.term, after.paused), (before.term + 1, Some(paused)));
     world.finish();
 }
@@ -107,7 +107,7 @@ fn lease_lost_to_silent_servers_reports_no_pause() {
     world.advance(T);
     world.servers = Servers::Silent;
     world.advance(T);
-    assert_eq!((world.lease(), world.session.standing().paused), (None, None));
+    assert_eq!((world.lease(), world.session.lease_state().paused), (None, None));
     world.advance(T * 2);
     let expired = world.events().pop();
     let cause = SessionEnd::ExpiredLocally { paused: None };

@@ -13,7 +13,7 @@ use super::Client;
 use crate::SessionEnd;
 use crate::driver::{Shared, now, observe, timer};
 use crate::limits::RENEWAL_PAUSE_MIN;
-use zk_session_core::Standing;
+use zk_session_core::LeaseState;
 use zk_session_core::{Error, ErrorKind, NotRunning};
 
 /// Why the caller can no longer rely on the ephemeral nodes of a session.
@@ -72,8 +72,8 @@ impl SessionLease {
     pub fn bind(&self) -> Option<LeaseTerm> {
         observe();
         let session = self.client.shared().number();
-        let term = self.client.shared().lock().term_to_bind(now())?;
-        Some(LeaseTerm { session, term })
+        let number = self.client.shared().lock().term_to_bind(now())?;
+        Some(LeaseTerm { session, number })
     }
 
     /// Renews the lease unless it is valid, and returns its term like [`bind`](Self::bind).
@@ -93,12 +93,12 @@ impl SessionLease {
         let shared = self.client.shared();
         let timeout = self.client.session_timeout();
         loop {
-            if let Some(belief) = self.bind() {
-                return Ok(belief);
+            if let Some(term) = self.bind() {
+                return Ok(term);
             }
             self.client.prove().await?;
-            if let Some(belief) = self.bind() {
-                return Ok(belief);
+            if let Some(term) = self.bind() {
+                return Ok(term);
             }
             let (impossible, proof) = {
                 let session = shared.lock();
@@ -121,15 +121,15 @@ impl SessionLease {
     ///
     /// Returns `None` if the term has ended, or belongs to another session than this claim.
     #[must_use]
-    pub fn valid_until(&self, belief: LeaseTerm) -> Option<Instant> {
-        self.term(belief).map(|term| term.until)
+    pub fn valid_until(&self, term: LeaseTerm) -> Option<Instant> {
+        self.term(term).map(|term| term.until)
     }
 
     /// Returns how long the term lasts, unless further answers of the ensemble extend it; zero if
     /// it has ended.
     #[must_use]
-    pub fn remaining(&self, belief: LeaseTerm) -> Duration {
-        self.term(belief).map_or(Duration::ZERO, |term| term.until - term.now)
+    pub fn remaining(&self, term: LeaseTerm) -> Duration {
+        self.term(term).map_or(Duration::ZERO, |term| term.until - term.now)
     }
 
     /// Returns the latest time at which the ensemble is proven to have counted the session as
@@ -138,40 +138,40 @@ impl SessionLease {
     /// The session timeout counts from that time at the earliest. Returns `None` if the term has
     /// ended.
     #[must_use]
-    pub fn proven_at(&self, belief: LeaseTerm) -> Option<Instant> {
-        self.term(belief)?.proven_at
+    pub fn proven_at(&self, term: LeaseTerm) -> Option<Instant> {
+        self.term(term)?.proven_at
     }
 
     /// Returns the term, if it has not ended.
-    fn term(&self, belief: LeaseTerm) -> Option<Term> {
+    fn term(&self, term: LeaseTerm) -> Option<TermState> {
         observe();
         let shared = self.client.shared();
         let session = shared.lock();
         let now = now();
-        let (term, until) = session.lease(now)?;
-        let is_same = belief == LeaseTerm { session: shared.number(), term };
-        is_same.then(|| Term { now, until, proven_at: session.lease_proven_at() })
+        let (number, until) = session.lease(now)?;
+        let is_same = term == LeaseTerm { session: shared.number(), number };
+        is_same.then(|| TermState { now, until, proven_at: session.lease_proven_at() })
     }
 
     /// Reads the clock, and returns true if the term is valid now.
     #[must_use]
-    pub fn holds(&self, belief: LeaseTerm) -> bool {
-        self.valid_until(belief).is_some()
+    pub fn holds(&self, term: LeaseTerm) -> bool {
+        self.valid_until(term).is_some()
     }
 
     /// Returns why the term has ended. Call it only after [`holds`](Self::holds) has returned
     /// false.
     #[must_use]
     pub fn loss(&self) -> LeaseLoss {
-        why(self.client.shared().lock().standing_at(now()))
+        why(self.client.shared().lock().lease_state_at(now()))
     }
 
     /// Waits until the term has ended. A term that has ended never becomes valid again.
     ///
     /// # Cancel safety
     /// This method is cancel safe. Dropping the future has no effect.
-    pub fn lost(&self, belief: LeaseTerm) -> impl Future<Output = LeaseLoss> + Send + use<> {
-        lost(self.client.shared().clone(), belief)
+    pub fn lost(&self, term: LeaseTerm) -> impl Future<Output = LeaseLoss> + Send + use<> {
+        lost(self.client.shared().clone(), term)
     }
 }
 
@@ -182,7 +182,7 @@ impl Drop for SessionLease {
 }
 
 /// A term of the lease that has not ended.
-struct Term {
+struct TermState {
     now: Instant,
     until: Instant,
     proven_at: Option<Instant>,
@@ -196,41 +196,41 @@ struct Term {
 pub struct LeaseTerm {
     /// Number of the client, which has one session in its life.
     session: u64,
-    term: u64,
+    number: u64,
 }
 
 /// The driver reports a lease that has ended. A caller must not depend on the report: the driver's
 /// task may be stuck behind a task that blocks its thread, because tokio wakes a task on the thread
 /// that woke it. So this function also watches the clock.
-async fn lost(shared: Arc<Shared>, belief: LeaseTerm) -> LeaseLoss {
-    let mut standing = shared.standing();
-    if belief.session != shared.number() {
+async fn lost(shared: Arc<Shared>, term: LeaseTerm) -> LeaseLoss {
+    let mut lease_state = shared.lease_state();
+    if term.session != shared.number() {
         return LeaseLoss::DeadlinePassed; // this session has no other information
     }
     loop {
-        let told = *standing.borrow_and_update();
-        if told.ended.or(told.closing).is_some() || told.term != belief.term {
+        let told = *lease_state.borrow_and_update();
+        if told.ended.or(told.closing).is_some() || told.term != term.number {
             return why(told);
         }
         observe();
         let lease = shared.lock().lease(now());
-        let Some((_, until)) = lease.filter(|(term, _)| *term == belief.term) else {
-            return why(shared.lock().standing_at(now()));
+        let Some((_, until)) = lease.filter(|(number, _)| *number == term.number) else {
+            return why(shared.lock().lease_state_at(now()));
         };
         // Check now and then: a reconnect to a server that grants a shorter timeout ends the term
         // earlier.
         let look = now() + shared.lock().session_timeout() / 16;
         let deadline = shared.sleep_until(timer(until.min(look)));
-        match select(pin!(standing.changed()), pin!(deadline)).await {
+        match select(pin!(lease_state.changed()), pin!(deadline)).await {
             Either::Left((Ok(()), _)) | Either::Right(_) => {}
             Either::Left((Err(_), _)) => return LeaseLoss::SessionEnded(SessionEnd::Closed),
         }
     }
 }
 
-fn why(standing: Standing) -> LeaseLoss {
-    match standing.ended.or(standing.closing) {
+fn why(lease_state: LeaseState) -> LeaseLoss {
+    match lease_state.ended.or(lease_state.closing) {
         Some(end) => LeaseLoss::SessionEnded(end),
-        None => standing.paused.map_or(LeaseLoss::DeadlinePassed, LeaseLoss::ProcessPaused),
+        None => lease_state.paused.map_or(LeaseLoss::DeadlinePassed, LeaseLoss::ProcessPaused),
     }
 }

@@ -232,11 +232,11 @@ impl Client {
     /// # Cancel safety
     /// This method is cancel safe. Dropping the future has no effect.
     pub fn wait_for_end(&self) -> impl Future<Output = SessionEnd> + Send + use<> {
-        let mut standing = self.shared().standing();
+        let mut lease_state = self.shared().lease_state();
         async move {
-            let told = standing.wait_for(|standing| standing.ended.is_some()).await;
+            let told = lease_state.wait_for(|lease_state| lease_state.ended.is_some()).await;
             // An error means that the driver was dropped, which ends the session.
-            told.ok().and_then(|standing| standing.ended).unwrap_or(SessionEnd::Closed)
+            told.ok().and_then(|lease_state| lease_state.ended).unwrap_or(SessionEnd::Closed)
         }
     }
 
@@ -394,8 +394,8 @@ impl Client {
     /// The session stays on its server, with two exceptions. It moves if its server is not in the
     /// new list. It may also move if the list has grown, to balance the load (ZOOKEEPER-1355): if
     /// all clients get the same list, the right share of them moves. A move costs the connection.
-    /// Requests in flight fail with [`DisconnectReason::Rebalanced`](crate::DisconnectReason::Rebalanced); the
-    /// session keeps its nodes and its watches.
+    /// Requests in flight fail with [`DisconnectReason::Rebalanced`](crate::DisconnectReason::Rebalanced);
+    /// the session keeps its nodes and its watches.
     ///
     /// # Errors
     /// The connect string is invalid, or its chroot differs from the one that the session was
@@ -461,12 +461,12 @@ impl Client {
     /// # Cancel safety
     /// The call starts to close the session, and dropping the future does not stop that.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut standing = self.shared().standing();
+        let mut lease_state = self.shared().lease_state();
         self.shared().lock().close(now());
         self.shared().wake();
         async move {
             // An error means that the driver was dropped, which ends the session.
-            drop(standing.wait_for(|standing| standing.ended.is_some()).await);
+            drop(lease_state.wait_for(|lease_state| lease_state.ended.is_some()).await);
         }
     }
 }

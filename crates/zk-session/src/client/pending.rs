@@ -11,7 +11,7 @@ use proto::{Decode, EventType, MultiReply};
 use crate::SessionEnd;
 use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
 use zk_session_core::{Error, ErrorKind, Outcome};
-use zk_session_core::{Failure, Reply, Ticket};
+use zk_session_core::{Failure, Reply, RequestId};
 
 /// How a reply becomes a result, with the operation and the path for errors.
 pub(crate) struct Ask<T> {
@@ -63,7 +63,7 @@ pub struct Pending<T> {
 }
 
 enum State {
-    Sent(Waiting),
+    Sent(PendingReply),
     Refused(Failure),
     Done,
 }
@@ -71,17 +71,17 @@ enum State {
 /// Receiving end of a request. If it is dropped before the request is sent, the request is
 /// withdrawn: a request without a caller must not count against the limits of a disconnected
 /// session.
-pub(crate) struct Waiting {
+pub(crate) struct PendingReply {
     receiver: ReplyReceiver,
     shared: Arc<Shared>,
-    ticket: Option<Ticket>,
+    ticket: Option<RequestId>,
 }
 
-impl Waiting {
+impl PendingReply {
     pub(crate) fn new(
         receiver: ReplyReceiver,
         shared: &Arc<Shared>,
-        ticket: Option<Ticket>,
+        ticket: Option<RequestId>,
     ) -> Self {
         Self { receiver, shared: shared.clone(), ticket }
     }
@@ -95,7 +95,7 @@ impl Waiting {
     }
 }
 
-impl Waiting {
+impl PendingReply {
     /// Withdraws the request; returns true if it had not been sent.
     fn cancel(&mut self) -> bool {
         let Some(ticket) = self.ticket.take() else { return false };
@@ -105,14 +105,14 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         self.cancel();
     }
 }
 
 impl<T> Pending<T> {
-    pub(crate) fn new(ask: Ask<T>, state: Result<Waiting, Failure>) -> Self {
+    pub(crate) fn new(ask: Ask<T>, state: Result<PendingReply, Failure>) -> Self {
         let state = match state {
             Ok(waiting) => State::Sent(waiting),
             Err(failure) => State::Refused(failure),

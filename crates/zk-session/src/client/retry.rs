@@ -289,8 +289,8 @@ impl<'a> Attempts<'a> {
             Some(pause) => {
                 // Wait for the pause or for the end of the session. After the end, the next attempt
                 // fails.
-                let mut standing = client.shared().standing();
-                let over = standing.wait_for(|it| it.closing.or(it.ended).is_some());
+                let mut lease_state = client.shared().lease_state();
+                let over = lease_state.wait_for(|it| it.closing.or(it.ended).is_some());
                 select(pin!(over), pin!(client.sleep(pause))).await;
                 Ok(())
             }

@@ -162,7 +162,7 @@ impl<C: Connector> Driver<C> {
                 Output::Stream { to, notice } => to.send(notice),
                 Output::Refused(cause) => self.shared.set_refused(cause),
                 Output::Event(event) => self.shared.announce(event),
-                Output::Standing(standing) => self.shared.set_standing(standing),
+                Output::LeaseState(lease_state) => self.shared.set_lease_state(lease_state),
             }
         }
         self.shared.set_local_address(self.link.take_local_address());

@@ -15,7 +15,9 @@ use super::clock::now;
 use super::notices::NoticeSender;
 use crate::limits::EVENTS_KEPT;
 use crate::{DisconnectReason, SessionEnd, SessionEvent};
-use zk_session_core::{Failure, Handle, Handles, Reply, Session, Settings, Standing, WatchedEvent};
+use zk_session_core::{
+    Failure, Handle, Handles, LeaseState, Reply, Session, Settings, WatchedEvent,
+};
 
 /// Channels of the driver: replies and the events of one-shot watches use oneshot channels.
 pub(crate) struct Channels;
@@ -61,7 +63,7 @@ pub(crate) struct Shared {
     waker: AtomicWaker,
     batches: AtomicUsize,
     events: broadcast::Sender<SessionEvent>,
-    standing: watch::Sender<Standing>,
+    lease_state: watch::Sender<LeaseState>,
     /// Why no server opens a session.
     refused: watch::Sender<Option<DisconnectReason>>,
     local_address: Mutex<Option<IpAddr>>,
@@ -76,7 +78,7 @@ impl Shared {
         Arc::new(Self {
             number: SESSIONS.fetch_add(1, Ordering::Relaxed),
             chroot: chroot.into(),
-            standing: watch::Sender::new(session.standing()),
+            lease_state: watch::Sender::new(session.lease_state()),
             refused: watch::Sender::new(None),
             session: Mutex::new(session),
             waker: AtomicWaker::new(),
@@ -139,12 +141,12 @@ impl Shared {
         drop(self.events.send(event)); // an error means that there is no subscriber
     }
 
-    pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.subscribe()
+    pub(crate) fn lease_state(&self) -> watch::Receiver<LeaseState> {
+        self.lease_state.subscribe()
     }
 
-    pub(super) fn set_standing(&self, standing: Standing) {
-        self.standing.send_replace(standing);
+    pub(super) fn set_lease_state(&self, lease_state: LeaseState) {
+        self.lease_state.send_replace(lease_state);
     }
 
     pub(super) fn set_refused(&self, cause: DisconnectReason) {

@@ -397,24 +397,24 @@ async fn lease_is_lost_at_its_deadline_despite_answered_pings() {
     client.sync("/").await.unwrap();
     assert_eq!(claim.bind(), None, "a leader that was replaced answers it as well");
     ensemble.state().unanswered.clear();
-    let belief = claim.renew().await.unwrap();
+    let term = claim.renew().await.unwrap();
     let proofs = |state: &State| state.seen.iter().filter(|(_, f)| f.op == OpCode::Multi).count();
     ensemble.until(|state| proofs(state) == 19).await;
-    assert!(claim.holds(belief), "kept renewed while it is claimed");
+    assert!(claim.holds(term), "kept renewed while it is claimed");
 
     ensemble.state().unanswered.extend([OpCode::Multi.code(), OpCode::Sync.code()]);
-    let until = claim.valid_until(belief).unwrap();
-    assert_eq!(claim.lost(belief).await, LeaseLoss::DeadlinePassed);
+    let until = claim.valid_until(term).unwrap();
+    assert_eq!(claim.lost(term).await, LeaseLoss::DeadlinePassed);
     let late = now().into_std().saturating_duration_since(until);
     assert!(now().into_std() >= until && late <= Duration::from_millis(1), "{late:?}");
-    assert!(client.is_connected() && !claim.holds(belief));
+    assert!(client.is_connected() && !claim.holds(term));
 
     ensemble.state().unanswered.clear();
     claim.renew().await.unwrap();
-    assert!(!claim.holds(belief), "once lost, always lost");
-    assert_eq!(claim.lost(belief).await, LeaseLoss::DeadlinePassed);
+    assert!(!claim.holds(term), "once lost, always lost");
+    assert_eq!(claim.lost(term).await, LeaseLoss::DeadlinePassed);
     let next = claim.bind().unwrap();
-    assert_ne!(next, belief);
+    assert_ne!(next, term);
     client.close().await;
     assert_eq!(claim.lost(next).await, LeaseLoss::SessionEnded(SessionEnd::Closed));
 }

@@ -214,7 +214,7 @@ async fn bulk_writes_arrive_in_order_with_true_outcomes() {
     let client = config.connect_with(network.clone()).await.unwrap();
     let claim = client.claim_lease();
     claim.renew().await.unwrap();
-    let belief = claim.bind().unwrap();
+    let term = claim.bind().unwrap();
     let data = vec![9; 50_000];
     let path = |n: usize| format!("/n/{n:03}");
     let make = |n| client.create(&path(n), &data, CreateMode::Persistent);
@@ -223,7 +223,7 @@ async fn bulk_writes_arrive_in_order_with_true_outcomes() {
     for answer in many {
         answer.await.unwrap();
     }
-    assert!(claim.holds(belief));
+    assert!(claim.holds(term));
     let made: Vec<String> = {
         let state = network.ensemble.state();
         let creates = state.seen.iter().filter(|(_, frame)| frame.op == OpCode::Create2);

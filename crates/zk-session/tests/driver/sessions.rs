@@ -14,7 +14,7 @@ async fn manager_opens_the_next_session_after_an_expiry() {
     let first = sessions.client();
     let claim = first.claim_lease();
     claim.renew().await.unwrap();
-    let belief = claim.bind().unwrap();
+    let term = claim.bind().unwrap();
 
     ensemble.state().server.expired = true;
     ensemble.cut();
@@ -27,7 +27,7 @@ async fn manager_opens_the_next_session_after_an_expiry() {
         ensemble.state().server.connects.iter().map(|connect| connect.session_id).collect();
     assert_eq!(asked, [0, ID, 0], "a new session, not the old one again");
     assert_eq!(first.end_reason(), Some(SessionEnd::Expired), "the old client stays dead");
-    assert!(!claim.holds(belief) && first.exists("/n").await.is_err());
+    assert!(!claim.holds(term) && first.exists("/n").await.is_err());
     assert!(sessions.clone().client().is_same_session(&second));
     second.exists("/n").await.unwrap();
     assert_ne!(first.random_uuid(), second.random_uuid());

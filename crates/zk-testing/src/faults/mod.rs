@@ -18,10 +18,10 @@
 //!
 //! [`FaultProxy`] breaks the byte stream in front of any server, including a real one.
 
+mod fault_builder;
 mod proxy;
-mod sentence;
 mod servers;
 
+pub use fault_builder::{Fault, FaultBuilder};
 pub use proxy::{Direction, FaultProxy};
-pub use sentence::{Fault, Sentence};
 pub use servers::Connections;

@@ -17,7 +17,7 @@ impl World {
     pub(super) fn drain_outputs(&mut self) -> bool {
         let before = self.log.len();
         while let Some(output) = self.session.poll_output() {
-            let after_the_end = self.terminal && !matches!(output, Output::Standing(_));
+            let after_the_end = self.terminal && !matches!(output, Output::LeaseState(_));
             assert!(!after_the_end, "{output:?} after the end");
             let seen = match output {
                 Output::Connect(host) => {
@@ -60,7 +60,7 @@ impl World {
                     );
                     Seen::Event(event)
                 }
-                Output::Standing(standing) => Seen::Standing(standing),
+                Output::LeaseState(lease_state) => Seen::LeaseState(lease_state),
             };
             self.log.push((self.now, seen));
         }

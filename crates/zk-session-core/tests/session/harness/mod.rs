@@ -20,7 +20,7 @@ use proto::{
 };
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEnd, SessionEvent};
 use zk_session_core::{
-    Failure, Handle, Handles, Notice, Output, Reply, Session, Settings, Standing, WatchKind,
+    Failure, Handle, Handles, LeaseState, Notice, Output, Reply, Session, Settings, WatchKind,
     WatchedEvent,
 };
 
@@ -68,7 +68,7 @@ pub(crate) enum Seen {
     Stream(u32, Result<Notice, SessionEnd>),
     Refused(DisconnectReason),
     Event(SessionEvent),
-    Standing(Standing),
+    LeaseState(LeaseState),
 }
 
 /// Behaviour of the servers without a call from the test.

@@ -50,12 +50,12 @@ impl World {
         self.log.iter().filter_map(event).collect()
     }
 
-    pub(crate) fn standings(&self) -> Vec<(Duration, Standing)> {
-        let standing = |(at, seen): &(Duration, Seen)| match seen {
-            Seen::Standing(standing) => Some((*at, *standing)),
+    pub(crate) fn standings(&self) -> Vec<(Duration, LeaseState)> {
+        let lease_state = |(at, seen): &(Duration, Seen)| match seen {
+            Seen::LeaseState(lease_state) => Some((*at, *lease_state)),
             _ => None,
         };
-        self.log.iter().filter_map(standing).collect()
+        self.log.iter().filter_map(lease_state).collect()
     }
 
     /// Returns the time at which the current lease ends.
@@ -69,7 +69,7 @@ impl World {
     }
 
     /// Checks the rules that hold at any time. Two more rules are checked at every output: each
-    /// request gets one answer, and after the end only a `Standing` follows.
+    /// request gets one answer, and after the end only a `LeaseState` follows.
     pub(crate) fn check_contract(&mut self) {
         for (n, number) in &self.asked {
             let answered = self.answers.contains_key(n);
@@ -78,11 +78,11 @@ impl World {
         }
         assert_eq!(self.terminal, self.session.end_reason().is_some());
         assert_eq!(self.session.poll_timeout().is_none(), self.terminal);
-        let lost = self.session.standing().term;
+        let lost = self.session.lease_state().term;
         assert_eq!(
             usize::try_from(lost).unwrap() + usize::from(self.terminal),
             self.standings().len(),
-            "one output for each change of the standing"
+            "one output for each change of the lease_state"
         );
     }
 

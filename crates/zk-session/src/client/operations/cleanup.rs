@@ -17,8 +17,8 @@ impl Client {
     /// are never used again, because it deletes any node with the name.
     ///
     /// If no server answers, only the end of the session bounds the delete. Bound the wait with
-    /// [`within`](Self::with_timeout) or [`Config::request_timeout`](crate::Config::request_timeout): it
-    /// ends with [`ErrorKind::TimedOut`] and [`Outcome::Unknown`](crate::Outcome::Unknown), and the
+    /// [`with_timeout`](Self::with_timeout) or [`Config::request_timeout`](crate::Config::request_timeout):
+    /// it ends with [`ErrorKind::TimedOut`] and [`Outcome::Unknown`](crate::Outcome::Unknown), and the
     /// delete continues.
     ///
     /// Returns false if the node did not exist: another client has deleted it. If only a repeated

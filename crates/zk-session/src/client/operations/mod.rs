@@ -28,10 +28,10 @@ pub use self::nodes::{Children, Created, NodeData};
 use self::nodes::{finish_create, finish_create_sequential};
 
 use super::Client;
-use super::pending::{Ask, Finish, Pending, PendingWatch, Waiting, Watch};
+use super::pending::{Ask, Finish, Pending, PendingReply, PendingWatch, Watch};
 use crate::driver::{Channels, OneShot, now};
 use zk_session_core::{ErrorKind, Outcome};
-use zk_session_core::{Failure, Reply, Session, Ticket, Waiter, WatchKind};
+use zk_session_core::{Failure, Reply, RequestId, Session, Waiter, WatchKind};
 
 impl Client {
     /// Returns the path as the server knows it.
@@ -131,13 +131,16 @@ impl Client {
         submit: impl FnOnce(
             &mut Session<Channels>,
             Waiter<OneShot<Result<Reply, Failure>>>,
-        ) -> Result<Option<Ticket>, Failure>,
+        ) -> Result<Option<RequestId>, Failure>,
     ) -> Pending<T> {
         let (to, receiver) = OneShot::channel();
         let deadline = self.within.map(|timeout| now() + timeout);
         let submitted = submit(&mut self.shared().lock(), Waiter { to, deadline });
         self.shared().wake();
-        Pending::new(ask, submitted.map(|ticket| Waiting::new(receiver, self.shared(), ticket)))
+        Pending::new(
+            ask,
+            submitted.map(|ticket| PendingReply::new(receiver, self.shared(), ticket)),
+        )
     }
 }
 

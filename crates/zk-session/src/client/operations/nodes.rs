@@ -67,7 +67,7 @@ pub struct Children {
 /// Each operation documents the codes with which the server may reject it.
 ///
 /// Without a connection, requests wait until there is one or the session has ended. Limit the wait
-/// with [`Config::request_timeout`](crate::Config::request_timeout) or [`within`](Self::with_timeout).
+/// with [`Config::request_timeout`](crate::Config::request_timeout) or [`with_timeout`](Self::with_timeout).
 impl Client {
     /// Creates a node that every client may read, change and delete.
     ///

@@ -17,30 +17,30 @@ use zk_session::{
 use crate::error::{LockError, LossReason};
 use crate::guard::FencingToken;
 use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
-use crate::owner::Slot;
+use crate::owner::ReentrySlot;
 use crate::planted::{self, Planted};
 use crate::queue::attempts::{Attempts, is_transient};
 use crate::queue::contender::{Contender, Node, is_final};
 
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct Holding {
     contender: Contender,
     node: Node,
     claim: SessionLease,
-    belief: LeaseTerm,
+    term: LeaseTerm,
     /// Sets `fate` when the node is deleted.
     _node_watch: NodeWatch,
     token: FencingToken,
     /// The end of the hold, for causes other than the lease. Futures that wait for the loss share
     /// it.
-    fate: Arc<Fate>,
+    fate: Arc<EndState>,
     /// The owner's entry for this lock, if it has an owner. The hold keeps it alive.
-    slot: Option<Arc<Slot>>,
+    slot: Option<Arc<ReentrySlot>>,
 }
 
-impl Hold {
+impl Holding {
     /// `contender` must have been granted the lock.
-    pub(crate) fn new(mut contender: Contender, belief: LeaseTerm) -> Result<Self, LockError> {
+    pub(crate) fn new(mut contender: Contender, term: LeaseTerm) -> Result<Self, LockError> {
         let Some(node) = contender.node().cloned() else {
             // A contender that was granted the lock has a node.
             return Err(LockError::NodeDeleted { path: contender.kind().path.clone() });
@@ -48,7 +48,7 @@ impl Hold {
         let (token, claim) = (FencingToken::of(&node), contender.client().claim_lease());
         let fate = Arc::default();
         let _node_watch = NodeWatch::start(&mut contender, &node, &fate);
-        Ok(Self { contender, node, claim, belief, _node_watch, token, fate, slot: None })
+        Ok(Self { contender, node, claim, term, _node_watch, token, fate, slot: None })
     }
 
     /// Sets the token of the hold that this one replaces.
@@ -57,7 +57,7 @@ impl Hold {
         self
     }
 
-    pub(crate) fn in_slot(mut self, slot: Arc<Slot>) -> Self {
+    pub(crate) fn in_slot(mut self, slot: Arc<ReentrySlot>) -> Self {
         self.slot = Some(slot);
         self
     }
@@ -111,7 +111,7 @@ impl Hold {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        let is_held = self.fate.known().is_none() && self.claim.holds(self.belief);
+        let is_held = self.fate.known().is_none() && self.claim.holds(self.term);
         is_held || Planted::HolderIgnoresExpiry.is_on()
     }
 
@@ -132,24 +132,24 @@ impl Hold {
         &self.node
     }
 
-    pub(crate) fn belief(&self) -> LeaseTerm {
-        self.belief
+    pub(crate) fn term(&self) -> LeaseTerm {
+        self.term
     }
 
     pub(crate) fn claim(&self) -> &SessionLease {
         &self.claim
     }
 
-    pub(crate) fn fate(&self) -> &Arc<Fate> {
+    pub(crate) fn fate(&self) -> &Arc<EndState> {
         &self.fate
     }
 
-    pub(crate) fn slot(&self) -> Option<&Arc<Slot>> {
+    pub(crate) fn slot(&self) -> Option<&Arc<ReentrySlot>> {
         self.slot.as_ref()
     }
 }
 
-impl Drop for Hold {
+impl Drop for Holding {
     fn drop(&mut self) {
         self.fate.set(LossReason::Released);
     }
@@ -157,15 +157,15 @@ impl Drop for Hold {
 
 /// The end of a hold, for any number of waiting futures. The first value is final.
 #[derive(Debug)]
-pub(crate) struct Fate(watch::Sender<Option<LossReason>>);
+pub(crate) struct EndState(watch::Sender<Option<LossReason>>);
 
-impl Default for Fate {
+impl Default for EndState {
     fn default() -> Self {
         Self(watch::Sender::new(None))
     }
 }
 
-impl Fate {
+impl EndState {
     /// Records why the hold ended, unless a reason is already recorded. Returns the recorded
     /// reason.
     pub(crate) fn set(&self, reason: LossReason) -> LossReason {
@@ -190,7 +190,7 @@ impl Fate {
     }
 }
 
-/// A task that sets the [`Fate`] of a hold when its node is deleted. Dropping this value stops the
+/// A task that sets the [`EndState`] of a hold when its node is deleted. Dropping this value stops the
 /// task.
 #[derive(Debug)]
 struct NodeWatch(Option<AbortHandle>);
@@ -198,7 +198,7 @@ struct NodeWatch(Option<AbortHandle>);
 impl NodeWatch {
     /// Takes over the watch with which the contender waited. Without such a watch, a watch is set
     /// after a delay: most locks are released before that, and then it costs no request.
-    fn start(contender: &mut Contender, node: &Node, fate: &Arc<Fate>) -> Self {
+    fn start(contender: &mut Contender, node: &Node, fate: &Arc<EndState>) -> Self {
         let (client, armed) = (contender.client().weak(), contender.take_watch());
         let (node, fate) = (node.clone(), Arc::clone(fate));
         let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);

@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
-use super::deadlines::{Due, Ticket};
+use super::deadlines::{Due, RequestId};
 use crate::limits::BACKLOG_BYTES_MAX;
 
 /// Clean-up task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Chore {
+pub(super) enum CleanupTask {
     /// Delete this node, in any version.
     Delete { path: String },
     /// Delete every child of `parent` whose name starts with `prefix`: the nodes of a create whose
@@ -21,7 +21,7 @@ pub(super) enum Chore {
     Sweep { parent: String, prefix: String },
 }
 
-impl Chore {
+impl CleanupTask {
     pub(super) fn path(&self) -> &str {
         let (Self::Delete { path } | Self::Sweep { parent: path, .. }) = self;
         path
@@ -43,7 +43,7 @@ impl Chore {
 
 #[derive(Debug)]
 pub(super) struct Task<R> {
-    pub(super) chore: Chore,
+    pub(super) task: CleanupTask,
     pub(super) waiter: Option<R>,
     pub(super) due: Option<Due>,
     /// A reply was lost, so the server may have executed the task before.
@@ -54,23 +54,23 @@ pub(super) struct Task<R> {
 
 /// Clean-up tasks of one session, in the order of submission.
 #[derive(Debug)]
-pub(super) struct Chores<R> {
-    tasks: BTreeMap<Ticket, Task<R>>,
-    unsent: BTreeSet<Ticket>,
+pub(super) struct CleanupTasks<R> {
+    tasks: BTreeMap<RequestId, Task<R>>,
+    unsent: BTreeSet<RequestId>,
     /// Tasks that the server was too busy for. They wait until `retry_at`, or for another
     /// connection.
-    put_off: Vec<Ticket>,
+    put_off: Vec<RequestId>,
     retry_at: Option<Instant>,
     sweeps: usize,
     /// Bytes of the tasks' paths.
     bytes: usize,
     /// Tasks for which there is no room in `tasks`. No caller waits for their replies.
-    backlog: VecDeque<Chore>,
+    backlog: VecDeque<CleanupTask>,
     backlog_bytes: usize,
     is_backlog_told: bool,
 }
 
-impl<R> Chores<R> {
+impl<R> CleanupTasks<R> {
     pub(super) fn new() -> Self {
         Self {
             tasks: BTreeMap::new(),
@@ -108,12 +108,12 @@ impl<R> Chores<R> {
     }
 
     /// Adds a task to the backlog. Returns false if the backlog is full.
-    pub(super) fn defer(&mut self, chore: Chore) -> bool {
-        let bytes = self.backlog_bytes + chore.size();
+    pub(super) fn defer(&mut self, task: CleanupTask) -> bool {
+        let bytes = self.backlog_bytes + task.size();
         let has_room = bytes <= BACKLOG_BYTES_MAX;
         if has_room {
             self.backlog_bytes = bytes;
-            self.backlog.push_back(chore);
+            self.backlog.push_back(task);
         }
         has_room
     }
@@ -121,12 +121,12 @@ impl<R> Chores<R> {
     /// Removes the oldest task from the backlog, if it fits.
     pub(super) fn next_deferred(
         &mut self,
-        fits: impl FnOnce(&Self, &Chore) -> bool,
-    ) -> Option<Chore> {
-        self.backlog.front().filter(|chore| fits(self, chore))?;
-        let chore = self.backlog.pop_front()?;
-        self.backlog_bytes -= chore.size();
-        Some(chore)
+        fits: impl FnOnce(&Self, &CleanupTask) -> bool,
+    ) -> Option<CleanupTask> {
+        self.backlog.front().filter(|task| fits(self, task))?;
+        let task = self.backlog.pop_front()?;
+        self.backlog_bytes -= task.size();
+        Some(task)
     }
 
     /// Returns the bytes of the tasks' paths.
@@ -141,41 +141,41 @@ impl<R> Chores<R> {
 
     pub(super) fn add(
         &mut self,
-        number: Ticket,
-        chore: Chore,
+        number: RequestId,
+        task: CleanupTask,
         waiter: Option<R>,
         due: Option<Due>,
     ) {
-        self.bytes += chore.path().len();
-        self.sweeps += usize::from(chore.is_sweep());
-        self.tasks.insert(number, Task { chore, waiter, due, repeated: false, is_behind: false });
+        self.bytes += task.path().len();
+        self.sweeps += usize::from(task.is_sweep());
+        self.tasks.insert(number, Task { task, waiter, due, repeated: false, is_behind: false });
         self.unsent.insert(number);
     }
 
     /// Takes the oldest unsent task and marks it as sent, if it is older than the request with that
     /// ticket.
-    pub(super) fn start_next(&mut self, before: Ticket) -> Option<(Ticket, Chore)> {
+    pub(super) fn start_next(&mut self, before: RequestId) -> Option<(RequestId, CleanupTask)> {
         self.unsent.first().filter(|number| **number < before)?;
         let number = self.unsent.pop_first()?;
-        Some((number, self.tasks.get(&number)?.chore.clone()))
+        Some((number, self.tasks.get(&number)?.task.clone()))
     }
 
     /// Removes the recipient of a task's reply, because it stopped waiting.
-    pub(super) fn give_up(&mut self, number: Ticket) -> Option<R> {
+    pub(super) fn give_up(&mut self, number: RequestId) -> Option<R> {
         self.tasks.get_mut(&number)?.waiter.take()
     }
 
     /// Removes a task that is over, and returns it.
-    pub(super) fn finish(&mut self, number: Ticket) -> Option<Task<R>> {
+    pub(super) fn finish(&mut self, number: RequestId) -> Option<Task<R>> {
         self.unsent.remove(&number);
         let task = self.tasks.remove(&number)?;
-        self.bytes -= task.chore.path().len();
-        self.sweeps -= usize::from(task.chore.is_sweep());
+        self.bytes -= task.task.path().len();
+        self.sweeps -= usize::from(task.task.is_sweep());
         Some(task)
     }
 
     /// Notes that the reply was lost with the connection. The task is sent again.
-    pub(super) fn unsend(&mut self, number: Ticket) {
+    pub(super) fn unsend(&mut self, number: RequestId) {
         if let Some(task) = self.tasks.get_mut(&number) {
             task.repeated = true;
             task.is_behind = false;
@@ -184,18 +184,18 @@ impl<R> Chores<R> {
     }
 
     /// Notes that the server rejected the sync before the listing.
-    pub(super) fn sync_declined(&mut self, number: Ticket) {
+    pub(super) fn sync_declined(&mut self, number: RequestId) {
         if let Some(task) = self.tasks.get_mut(&number) {
             task.is_behind = true;
         }
     }
 
-    pub(super) fn is_behind(&self, number: Ticket) -> bool {
+    pub(super) fn is_behind(&self, number: RequestId) -> bool {
         self.tasks.get(&number).is_some_and(|task| task.is_behind)
     }
 
     /// Postpones a task to `when`, because the server could not execute it now.
-    pub(super) fn postpone(&mut self, number: Ticket, when: Instant) {
+    pub(super) fn postpone(&mut self, number: RequestId, when: Instant) {
         if let Some(task) = self.tasks.get_mut(&number) {
             task.is_behind = false;
             self.put_off.push(number);
@@ -228,22 +228,22 @@ mod tests {
 
     #[test]
     fn clean_up_task_is_sent_once_per_connection_until_done() {
-        let mut chores = Chores::new();
-        let delete = |path: &str| Chore::Delete { path: path.into() };
-        chores.add(Ticket(1), delete("/a"), Some('a'), None);
-        chores.add(Ticket(3), delete("/b"), None, None);
-        assert!(chores.start_next(Ticket(1)).is_none());
-        let (first, chore) = chores.start_next(Ticket(2)).unwrap();
-        assert_eq!(chore, delete("/a"));
-        assert!(chores.start_next(Ticket(2)).is_none(), "what came later waits");
-        let (second, _) = chores.start_next(Ticket(9)).unwrap();
-        assert!(chores.start_next(Ticket(9)).is_none());
-        chores.unsend(first);
-        chores.finish(second);
-        assert_eq!(chores.start_next(Ticket(9)), Some((first, delete("/a"))));
-        let task = chores.finish(first).unwrap();
-        assert_eq!((task.chore, task.waiter, task.repeated), (delete("/a"), Some('a'), true));
-        assert!(chores.finish(first).is_none());
-        assert_eq!(chores.len(), 0);
+        let mut cleanup_tasks = CleanupTasks::new();
+        let delete = |path: &str| CleanupTask::Delete { path: path.into() };
+        cleanup_tasks.add(RequestId(1), delete("/a"), Some('a'), None);
+        cleanup_tasks.add(RequestId(3), delete("/b"), None, None);
+        assert!(cleanup_tasks.start_next(RequestId(1)).is_none());
+        let (first, task) = cleanup_tasks.start_next(RequestId(2)).unwrap();
+        assert_eq!(task, delete("/a"));
+        assert!(cleanup_tasks.start_next(RequestId(2)).is_none(), "what came later waits");
+        let (second, _) = cleanup_tasks.start_next(RequestId(9)).unwrap();
+        assert!(cleanup_tasks.start_next(RequestId(9)).is_none());
+        cleanup_tasks.unsend(first);
+        cleanup_tasks.finish(second);
+        assert_eq!(cleanup_tasks.start_next(RequestId(9)), Some((first, delete("/a"))));
+        let task = cleanup_tasks.finish(first).unwrap();
+        assert_eq!((task.task, task.waiter, task.repeated), (delete("/a"), Some('a'), true));
+        assert!(cleanup_tasks.finish(first).is_none());
+        assert_eq!(cleanup_tasks.len(), 0);
     }
 }

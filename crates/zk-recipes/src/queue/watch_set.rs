@@ -20,7 +20,7 @@ use crate::planted::Planted;
 /// leave a useless watch behind. They survive reconnects. Only the deletion of a node counts. A
 /// reconnect does not, and a change of the data does not: it is a revocation request for a holder.
 #[derive(Debug)]
-pub(crate) struct Vigil {
+pub(crate) struct WatchSet {
     client: Client,
     /// The contender's own node, once it is watched.
     own: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Vigil {
     watched: Vec<(String, Option<Watch>)>,
 }
 
-impl Vigil {
+impl WatchSet {
     pub(crate) fn new(client: &Client) -> Self {
         Self { client: client.clone(), own: None, watched: Vec::new() }
     }
@@ -112,7 +112,7 @@ impl Vigil {
     async fn watch(&self, node: &str) -> Result<Option<Watch>, LockError> {
         let mut attempts = Attempts::default();
         loop {
-            // The guard takes over the watch on its own node: see `hold::deleted`.
+            // The guard takes over the watch on its own node: see `holding::deleted`.
             let set = match self.own.as_deref() == Some(node) {
                 true => self.client.get_children_and_watch(node).await.map(|(_, watch)| watch),
                 false => self.client.get_data_and_watch(node).await.map(|(_, watch)| watch),

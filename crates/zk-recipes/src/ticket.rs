@@ -5,18 +5,18 @@ use std::marker::PhantomData;
 
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::hold::Hold;
-use crate::owner::{Entrance, Side, admit};
+use crate::holding::Holding;
+use crate::owner::{ReentryPermit, Side, admit};
 use crate::participants::{Participant, participant};
-use crate::queue::turn::Turn;
+use crate::queue::waiter::Waiter;
 use crate::rwlock::WriteGuard;
 
 /// Position of a waiter in a lock's queue, as of its last list of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Place {
+pub struct QueuePosition {
     /// Number of contenders that block the waiter: all contenders ahead, or the writers ahead of a
-    /// reader. At 0 it is the waiter's turn.
+    /// reader. At 0 it is the waiter's waiter.
     pub ahead: usize,
     /// Path of the node at the head of the queue. Its contender holds the lock or is about to
     /// acquire it. If readers hold the lock, this is the node of the first reader. `None` if no
@@ -33,7 +33,7 @@ pub struct Place {
 /// # What it sees
 /// A waiter for a mutex watches the two nearest contenders ahead. A waiter for a read-write lock
 /// watches the nearest contender that blocks it. The waiter lists the queue again when one of the
-/// watched nodes is deleted. So [`place`](Self::place) is the position at the last list.
+/// watched nodes is deleted. So [`position`](Self::position) is the position at the last list.
 ///
 /// In the queue of a mutex fewer contenders may be ahead by now, but never more. Once two are
 /// ahead, the waiter sees each of them leave. In the queue of a read-write lock, a writer that
@@ -41,34 +41,34 @@ pub struct Place {
 ///
 /// # What it costs
 /// The costs of [`acquire`](crate::Mutex::acquire), with two additions. Each list is sorted.
-/// [`acquired`](Self::acquired) may list the queue once more, because time may have passed since
+/// [`acquire`](Self::acquire) may list the queue once more, because time may have passed since
 /// the last list. It skips this list if the contender has waited for a mutex and has watched its
-/// own node since. [`look`](Self::look) is one request, [`holder`](Self::holder) another.
+/// own node since. [`refresh`](Self::refresh) is one request, [`holder`](Self::holder) another.
 ///
-/// The waiter sends no requests while neither [`moved`](Self::moved) nor
-/// [`acquired`](Self::acquired) is awaited. Its node keeps the position in the queue. At the head
+/// The waiter sends no requests while neither [`position_changed`](Self::position_changed) nor
+/// [`acquire`](Self::acquire) is awaited. Its node keeps the position in the queue. At the head
 /// of the queue it blocks the other contenders, even if no task awaits it.
 ///
-/// An [`Owner`](crate::Owner) that holds the lock does not queue: it is its turn at once. For other
+/// An [`Owner`](crate::Owner) that holds the lock does not queue: it is its waiter at once. For other
 /// owners this is their one acquisition of the lock: further acquisitions for the same owner wait
 /// until this one is acquired or dropped.
 ///
 /// ```no_run
 /// # async fn example(lock: zk_recipes::Mutex) -> Result<(), zk_recipes::LockError> {
 /// let mut waiting = lock.enqueue().await?;
-/// while waiting.place().ahead > 0 {
-///     println!("{} ahead", waiting.place().ahead);
+/// while waiting.position().ahead > 0 {
+///     println!("{} ahead", waiting.position().ahead);
 ///     if let Some(holder) = waiting.holder().await? {
 ///         println!("held by {}", String::from_utf8_lossy(&holder.data));
 ///     }
-///     waiting.moved().await?;
+///     waiting.position_changed().await?;
 /// }
-/// let guard = waiting.acquired().await?;
+/// let guard = waiting.acquire().await?;
 /// # guard.release().await
 /// # }
 /// ```
 #[must_use = "the place in the queue is given up when this is dropped"]
-pub struct Waiting<G = Guard> {
+pub struct Ticket<G = Guard> {
     state: State,
     gives: PhantomData<fn() -> G>,
 }
@@ -82,21 +82,21 @@ enum State {
 
 /// A contender that is in the queue, or about to enter it.
 pub(crate) struct Queued {
-    pub(crate) turn: Turn,
+    pub(crate) waiter: Waiter,
     pub(crate) side: Side,
     /// Set for an acquisition on behalf of an owner.
-    pub(crate) entrance: Option<Entrance>,
+    pub(crate) entrance: Option<ReentryPermit>,
 }
 
 impl Queued {
-    async fn acquired(mut self: Box<Self>) -> Result<Guard, LockError> {
-        let belief = self.turn.come().await?;
-        let hold = Hold::new(self.turn.into_contender(), belief)?;
+    async fn acquire(mut self: Box<Self>) -> Result<Guard, LockError> {
+        let term = self.waiter.acquire().await?;
+        let hold = Holding::new(self.waiter.into_contender(), term)?;
         Ok(admit(self.entrance, self.side, hold))
     }
 }
 
-impl<G> Waiting<G> {
+impl<G> Ticket<G> {
     pub(crate) fn queued(queued: Queued) -> Self {
         Self { state: State::Queued(Box::new(queued)), gives: PhantomData }
     }
@@ -107,10 +107,10 @@ impl<G> Waiting<G> {
 
     /// Returns the position at the last list of the queue. Sends no request.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn position(&self) -> QueuePosition {
         match &self.state {
-            State::Queued(queued) => queued.turn.place().cloned().unwrap_or_default(),
-            State::LetIn(_) => Place::default(),
+            State::Queued(queued) => queued.waiter.position().cloned().unwrap_or_default(),
+            State::LetIn(_) => QueuePosition::default(),
         }
     }
 
@@ -119,12 +119,14 @@ impl<G> Waiting<G> {
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         match &self.state {
-            State::Queued(queued) => queued.turn.contender().node().map(|node| node.path.as_str()),
+            State::Queued(queued) => {
+                queued.waiter.contender().node().map(|node| node.path.as_str())
+            }
             State::LetIn(guard) => Some(guard.node()),
         }
     }
 
-    /// Waits until the position changes; returns at once when it is the waiter's turn.
+    /// Waits until the position changes; returns at once when it is the waiter's waiter.
     ///
     /// If another client deletes the waiter's node, the waiter queues again at the end. This counts
     /// as a change too.
@@ -136,32 +138,32 @@ impl<G> Waiting<G> {
     /// # Cancel safety
     /// Dropping the future loses nothing and keeps the position in the queue. The next call repeats
     /// a request without a reply.
-    pub async fn moved(&mut self) -> Result<Place, LockError> {
+    pub async fn position_changed(&mut self) -> Result<QueuePosition, LockError> {
         if let State::Queued(queued) = &mut self.state {
-            let before = queued.turn.place().cloned();
-            while !queued.turn.is_first() && queued.turn.place() == before.as_ref() {
-                queued.turn.step().await?;
+            let before = queued.waiter.position().cloned();
+            while !queued.waiter.is_first() && queued.waiter.position() == before.as_ref() {
+                queued.waiter.step().await?;
             }
         }
-        Ok(self.place())
+        Ok(self.position())
     }
 
     /// Lists the queue with one request and returns the position, unless it is already the waiter's
-    /// turn.
+    /// waiter.
     ///
     /// # Errors
-    /// As [`moved`](Self::moved).
+    /// As [`position_changed`](Self::position_changed).
     ///
     /// # Cancel safety
-    /// As [`moved`](Self::moved).
-    pub async fn look(&mut self) -> Result<Place, LockError> {
+    /// As [`position_changed`](Self::position_changed).
+    pub async fn refresh(&mut self) -> Result<QueuePosition, LockError> {
         if let State::Queued(queued) = &mut self.state {
-            queued.turn.look_again().await?;
+            queued.waiter.look_again().await?;
         }
-        Ok(self.place())
+        Ok(self.position())
     }
 
-    /// Reads the node at the head of the queue, which [`place`](Self::place) names, with one
+    /// Reads the node at the head of the queue, which [`position`](Self::position) names, with one
     /// request. Returns `None` if no contender blocks the waiter, or if that node no longer exists.
     ///
     /// # Errors
@@ -171,22 +173,22 @@ impl<G> Waiting<G> {
     /// Dropping the future changes nothing.
     pub async fn holder(&self) -> Result<Option<Participant>, LockError> {
         let State::Queued(queued) = &self.state else { return Ok(None) };
-        let Some(node) = queued.turn.place().and_then(|place| place.holder.as_deref()) else {
+        let Some(node) = queued.waiter.position().and_then(|place| place.holder.as_deref()) else {
             return Ok(None);
         };
-        let contender = queued.turn.contender();
+        let contender = queued.waiter.contender();
         participant(contender.client(), node, contender.kind().rule()).await
     }
 
     async fn guard(self) -> Result<Guard, LockError> {
         match self.state {
-            State::Queued(queued) => queued.acquired().await,
+            State::Queued(queued) => queued.acquire().await,
             State::LetIn(guard) => Ok(guard),
         }
     }
 }
 
-impl Waiting<Guard> {
+impl Ticket<Guard> {
     /// Waits until the lock is acquired, without a time limit. If the lock is free, it returns
     /// after one more request, which lists the queue again.
     ///
@@ -195,13 +197,13 @@ impl Waiting<Guard> {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue, and leaves no node behind. To wait for a limited time
-    /// and keep the position, use [`moved`](Self::moved).
-    pub async fn acquired(self) -> Result<Guard, LockError> {
+    /// and keep the position, use [`position_changed`](Self::position_changed).
+    pub async fn acquire(self) -> Result<Guard, LockError> {
         self.guard().await
     }
 }
 
-impl Waiting<WriteGuard> {
+impl Ticket<WriteGuard> {
     /// Waits until the lock is acquired, without a time limit. If the lock is free, it returns
     /// after one more request, which lists the queue again.
     ///
@@ -210,17 +212,17 @@ impl Waiting<WriteGuard> {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue, and leaves no node behind. To wait for a limited time
-    /// and keep the position, use [`moved`](Self::moved).
-    pub async fn acquired(self) -> Result<WriteGuard, LockError> {
+    /// and keep the position, use [`position_changed`](Self::position_changed).
+    pub async fn acquire(self) -> Result<WriteGuard, LockError> {
         self.guard().await.map(WriteGuard::new)
     }
 }
 
-impl<G> fmt::Debug for Waiting<G> {
+impl<G> fmt::Debug for Ticket<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting")
+        f.debug_struct("Ticket")
             .field("node", &self.node())
-            .field("place", &self.place())
+            .field("place", &self.position())
             .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use crate::transport::TestServer;
 /// Builder of a fault. The fault takes effect with the last call, which selects the action.
 #[derive(Clone, Debug)]
 #[must_use = "say what is to happen, e.g. `apply_then_drop_reply()`"]
-pub struct Sentence {
+pub struct FaultBuilder {
     server: TestServer,
     rule: Rule,
     how: Cut,
@@ -25,43 +25,43 @@ pub struct Fault {
 
 impl TestServer {
     /// Starts a fault on requests of one operation. By default it affects only the next request.
-    pub fn on(&self, op: OpCode) -> Sentence {
+    pub fn on(&self, op: OpCode) -> FaultBuilder {
         self.fault_on(Target::Op(op))
     }
 
     /// Alias of [`on`](Self::on) that reads better before an action on the reply.
-    pub fn next_reply_to(&self, op: OpCode) -> Sentence {
+    pub fn next_reply_to(&self, op: OpCode) -> FaultBuilder {
         self.on(op)
     }
 
     /// Starts a fault on requests of any operation, pings included.
-    pub fn on_any_request(&self) -> Sentence {
+    pub fn on_any_request(&self) -> FaultBuilder {
         self.fault_on(Target::AnyRequest)
     }
 
     /// Starts a fault on connect requests.
-    pub fn on_connect(&self) -> Sentence {
+    pub fn on_connect(&self) -> FaultBuilder {
         self.fault_on(Target::Connect)
     }
 
     /// Starts a fault on watch notifications.
-    pub fn on_notification(&self) -> Sentence {
+    pub fn on_notification(&self) -> FaultBuilder {
         self.fault_on(Target::Notification)
     }
 
-    /// Removes all faults that were added through a [`Sentence`].
+    /// Removes all faults that were added through a [`FaultBuilder`].
     pub fn clear_faults(&self) {
         self.with(|ensemble| ensemble.clear_rules());
     }
 
-    fn fault_on(&self, target: Target) -> Sentence {
+    fn fault_on(&self, target: Target) -> FaultBuilder {
         let rule = Rule::new(target, Action::NeverAnswer);
-        Sentence { server: self.clone(), rule, how: Cut::Fin }
+        FaultBuilder { server: self.clone(), rule, how: Cut::Fin }
     }
 }
 
 /// Conditions: when and where the fault takes effect.
-impl Sentence {
+impl FaultBuilder {
     /// Skips the first `count - 1` matches.
     pub fn nth(mut self, count: u64) -> Self {
         self.rule.skip = count.saturating_sub(1);
@@ -113,7 +113,7 @@ impl Sentence {
 }
 
 /// Actions: the effect of the fault.
-impl Sentence {
+impl FaultBuilder {
     /// Applies the request, then breaks the connection without a reply.
     pub fn apply_then_drop_reply(self) -> Fault {
         let how = self.how;

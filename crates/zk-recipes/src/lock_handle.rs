@@ -9,22 +9,22 @@ use zk_session::{Client, LeaseTerm};
 use crate::deadline::{at_once, in_time, while_connected};
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::hold::Hold;
-use crate::owner::{Entrance, Owner, Side, Way, admit};
+use crate::holding::Holding;
+use crate::owner::{Owner, ReentryPermit, Side, Way, admit};
 use crate::queue::contender::Contender;
 use crate::queue::kind::Kind;
-use crate::queue::turn::Turn;
+use crate::queue::waiter::Waiter;
 use crate::rwlock::beside_for_owner;
-use crate::waiting::{Queued, Waiting};
+use crate::ticket::{Queued, Ticket};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Gate {
+pub(crate) struct LockHandle {
     client: Client,
     kind: Arc<Kind>,
     owner: Option<Owner>,
 }
 
-impl Gate {
+impl LockHandle {
     pub(crate) fn new(client: &Client, kind: Kind) -> Self {
         Self { client: client.clone(), kind: Arc::new(kind), owner: None }
     }
@@ -40,22 +40,22 @@ impl Gate {
 
     pub(crate) async fn acquire(&self) -> Result<Guard, LockError> {
         match self.way_in().await? {
-            WayIn::LetIn(guard) => Ok(guard),
-            WayIn::Queue(entrance) => {
-                let mut turn = Turn::new(self.contender());
-                let belief = turn.come().await?;
-                self.admit(entrance, turn, belief)
+            Entry::LetIn(guard) => Ok(guard),
+            Entry::Queue(entrance) => {
+                let mut waiter = Waiter::new(self.contender());
+                let term = waiter.acquire().await?;
+                self.admit(entrance, waiter, term)
             }
         }
     }
 
-    pub(crate) async fn enqueue<G>(&self) -> Result<Waiting<G>, LockError> {
+    pub(crate) async fn enqueue<G>(&self) -> Result<Ticket<G>, LockError> {
         match self.way_in().await? {
-            WayIn::LetIn(guard) => Ok(Waiting::let_in(guard)),
-            WayIn::Queue(entrance) => {
-                let mut turn = Turn::with_place(self.contender());
-                turn.settle().await?;
-                Ok(Waiting::queued(Queued { turn, side: self.side(), entrance }))
+            Entry::LetIn(guard) => Ok(Ticket::let_in(guard)),
+            Entry::Queue(entrance) => {
+                let mut waiter = Waiter::with_place(self.contender());
+                waiter.settle().await?;
+                Ok(Ticket::queued(Queued { waiter, side: self.side(), entrance }))
             }
         }
     }
@@ -71,14 +71,14 @@ impl Gate {
                 let slot = owner.slot(&self.client, &self.kind);
                 let Some(way) = slot.try_way_in(self.side())? else { return Ok(None) };
                 match let_in(way).await? {
-                    WayIn::LetIn(guard) => return Ok(Some(guard)),
-                    WayIn::Queue(entrance) => entrance,
+                    Entry::LetIn(guard) => return Ok(Some(guard)),
+                    Entry::Queue(entrance) => entrance,
                 }
             }
         };
-        let mut turn = Turn::new(self.contender());
-        match turn.look_once().await? {
-            Some(belief) => self.admit(entrance, turn, belief).map(Some),
+        let mut waiter = Waiter::new(self.contender());
+        match waiter.look_once().await? {
+            Some(term) => self.admit(entrance, waiter, term).map(Some),
             None => Ok(None),
         }
     }
@@ -101,9 +101,9 @@ impl Gate {
         &self.kind
     }
 
-    async fn way_in(&self) -> Result<WayIn, LockError> {
+    async fn way_in(&self) -> Result<Entry, LockError> {
         match &self.owner {
-            None => Ok(WayIn::Queue(None)),
+            None => Ok(Entry::Queue(None)),
             Some(owner) => {
                 let slot = owner.slot(&self.client, &self.kind);
                 let_in(slot.way_in(self.side()).await?).await
@@ -117,11 +117,11 @@ impl Gate {
 
     fn admit(
         &self,
-        entrance: Option<Entrance>,
-        turn: Turn,
-        belief: LeaseTerm,
+        entrance: Option<ReentryPermit>,
+        waiter: Waiter,
+        term: LeaseTerm,
     ) -> Result<Guard, LockError> {
-        let hold = Hold::new(turn.into_contender(), belief)?;
+        let hold = Holding::new(waiter.into_contender(), term)?;
         Ok(admit(entrance, self.side(), hold))
     }
 
@@ -131,19 +131,19 @@ impl Gate {
 }
 
 /// Result of the re-entry check: a guard, or the need to queue.
-enum WayIn {
+enum Entry {
     LetIn(Guard),
-    Queue(Option<Entrance>),
+    Queue(Option<ReentryPermit>),
 }
 
 /// Re-enters the lock for its owner if possible; otherwise returns that the owner has to queue.
-async fn let_in(way: Way) -> Result<WayIn, LockError> {
+async fn let_in(way: Way) -> Result<Entry, LockError> {
     match way {
-        Way::Held(guard) => Ok(WayIn::LetIn(guard)),
+        Way::LockGuard(guard) => Ok(Entry::LetIn(guard)),
         Way::Beside(writer, entrance) => {
             // On the heap: waiters do not need this memory.
-            Box::pin(beside_for_owner(&writer, entrance)).await.map(WayIn::LetIn)
+            Box::pin(beside_for_owner(&writer, entrance)).await.map(Entry::LetIn)
         }
-        Way::Queue(entrance) => Ok(WayIn::Queue(Some(entrance))),
+        Way::Queue(entrance) => Ok(Entry::Queue(Some(entrance))),
     }
 }

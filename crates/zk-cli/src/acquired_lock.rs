@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use zk_recipes::session::{Client, PathError};
 use zk_recipes::{
-    FencingToken, Held, Lock, LockError, LossReason, MultiGuard, MultiLock, MultiLockError, Mutex,
-    RwLock, Semaphore, SemaphoreMutex,
+    FencingToken, Lock, LockError, LockGuard, LossReason, MultiGuard, MultiLock, MultiLockError,
+    Mutex, RwLock, Semaphore, SemaphoreMutex,
 };
 
 /// The locks to acquire.
 #[derive(Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum LockSpec {
     Mutex(String),
     Read(String),
     Write(String),
@@ -55,8 +55,8 @@ macro_rules! at {
 }
 
 /// The locks that are held.
-pub(crate) enum Grip {
-    One(Box<dyn Held>),
+pub(crate) enum AcquiredLock {
+    One(Box<dyn LockGuard>),
     All {
         guard: MultiGuard,
         /// For each path on the command line, the index of its lock in the guard.
@@ -71,14 +71,14 @@ pub(crate) struct Refused {
     pub(crate) message: String,
 }
 
-impl Wanted {
+impl LockSpec {
     /// Waits for the lock, or tries once. Returns `None` if a single try did not acquire it.
     pub(crate) async fn acquire(
         &self,
         client: &Client,
         how: Approach,
         foreign: ForeignNodes,
-    ) -> Result<Option<Grip>, Refused> {
+    ) -> Result<Option<AcquiredLock>, Refused> {
         match self {
             Self::Mutex(path) => one(&at!(Mutex::new(client, path), foreign), how).await,
             Self::Read(path) => one(at!(RwLock::new(client, path), foreign).read(), how).await,
@@ -92,7 +92,7 @@ impl Wanted {
                     Approach::Look => semaphore.try_acquire_many(*take).await?,
                     Approach::Wait => Some(semaphore.acquire_many(*take).await?),
                 };
-                Ok(lease.map(|lease| Grip::One(Box::new(lease))))
+                Ok(lease.map(|lease| AcquiredLock::One(Box::new(lease))))
             }
             Self::All(paths) => all(client, paths, how, foreign).await,
         }
@@ -120,12 +120,12 @@ impl Wanted {
     }
 }
 
-async fn one(lock: &dyn Lock, how: Approach) -> Result<Option<Grip>, Refused> {
+async fn one(lock: &dyn Lock, how: Approach) -> Result<Option<AcquiredLock>, Refused> {
     let held = match how {
         Approach::Look => lock.try_acquire_boxed().await?,
         Approach::Wait => Some(lock.acquire_boxed().await?),
     };
-    Ok(held.map(Grip::One))
+    Ok(held.map(AcquiredLock::One))
 }
 
 /// Acquires all locks in the canonical order, so that two commands cannot deadlock.
@@ -134,7 +134,7 @@ async fn all(
     paths: &[String],
     how: Approach,
     foreign: ForeignNodes,
-) -> Result<Option<Grip>, Refused> {
+) -> Result<Option<AcquiredLock>, Refused> {
     let mut locks: Vec<Arc<dyn Lock>> = Vec::with_capacity(paths.len());
     for path in paths {
         locks.push(Arc::new(at!(Mutex::new(client, path), foreign)));
@@ -146,10 +146,10 @@ async fn all(
         Approach::Look => locks.try_acquire().await?,
         Approach::Wait => Some(locks.acquire().await?),
     };
-    Ok(guard.map(|guard| Grip::All { guard, places }))
+    Ok(guard.map(|guard| AcquiredLock::All { guard, places }))
 }
 
-impl Grip {
+impl AcquiredLock {
     /// Returns the paths of the nodes, separated by commas.
     pub(crate) fn nodes(&self) -> String {
         match self {

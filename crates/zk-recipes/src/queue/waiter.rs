@@ -1,4 +1,4 @@
-//! Waiting for the turn of a contender.
+//! Wait of a contender for its turn.
 //!
 //! A contender for a mutex watches its own node and the two nearest contenders ahead. No contender
 //! can be placed ahead of it any more. So once it has the names of all contenders ahead, it needs
@@ -20,20 +20,20 @@ use super::attempts::Attempts;
 use super::contender::{Contender, Presence};
 use super::foreign::{self, Leases};
 use super::kind::Kind;
-use super::vigil::Vigil;
+use super::watch_set::WatchSet;
 use super::{name, parents};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
 use crate::planted::{self, Planted};
-use crate::waiting::Place;
+use crate::ticket::QueuePosition;
 
 /// A contender on its way to the head of the queue.
 ///
 /// Thousands of them may wait: each keeps all state that lives across an await.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct Waiter {
     contender: Contender,
-    vigil: Vigil,
+    watches: WatchSet,
     stage: Stage,
     /// Number of connections lost before the last list of the queue.
     cuts: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Turn {
     /// True once the queue has been checked for nodes of other recipes.
     is_company_checked: bool,
     /// Position in the queue, for callers that request it. It requires a sorted list each time.
-    place: Option<Place>,
+    place: Option<QueuePosition>,
 }
 
 #[derive(Debug)]
@@ -54,28 +54,28 @@ enum Stage {
     First,
 }
 
-impl Turn {
+impl Waiter {
     pub(crate) fn new(contender: Contender) -> Self {
-        let vigil = Vigil::new(contender.client());
+        let watches = WatchSet::new(contender.client());
         let cuts = contender.client().connections_lost();
         let (stage, restarts, is_company_checked) = (Stage::Out, 0, false);
-        Self { contender, vigil, stage, cuts, restarts, is_company_checked, place: None }
+        Self { contender, watches, stage, cuts, restarts, is_company_checked, place: None }
     }
 
     /// As [`new`](Self::new), and tracks the position in the queue.
     pub(crate) fn with_place(contender: Contender) -> Self {
-        Self { place: Some(Place::default()), ..Self::new(contender) }
+        Self { place: Some(QueuePosition::default()), ..Self::new(contender) }
     }
 
     /// Queues, and waits until the contender is first and its session lease is valid.
-    pub(crate) async fn come(&mut self) -> Result<LeaseTerm, LockError> {
+    pub(crate) async fn acquire(&mut self) -> Result<LeaseTerm, LockError> {
         loop {
-            self.doubt();
+            self.revalidate();
             while !self.is_first() {
                 self.step().await?;
             }
-            if let Some(belief) = self.contender.claim().bind() {
-                return Ok(belief);
+            if let Some(term) = self.contender.claim().bind() {
+                return Ok(term);
             }
             renewed(&mut self.contender).await?;
         }
@@ -86,7 +86,7 @@ impl Turn {
         self.enter().await?;
         self.step().await?;
         if self.is_first() && had_to_renew(&mut self.contender).await? {
-            self.doubt();
+            self.revalidate();
             self.step().await?;
         }
         match self.is_first() {
@@ -108,14 +108,14 @@ impl Turn {
         if let Stage::Behind(_) = self.stage {
             self.stage = Stage::In(None);
         }
-        self.doubt();
+        self.revalidate();
         self.settle().await
     }
 
     /// Lists the queue again if the own node may have been deleted since the contender became
     /// first. A lost connection may have hidden the event. Otherwise the watch on the own node is
     /// conclusive, if there is one.
-    fn doubt(&mut self) {
+    fn revalidate(&mut self) {
         let is_cut = self.cuts != self.contender.client().connections_lost();
         if self.is_first() && (is_cut || self.contender.has_news()) {
             self.stage = Stage::In(None);
@@ -191,33 +191,34 @@ impl Turn {
         let Stage::Behind(ahead) = &mut self.stage else { return Ok(()) };
         let looks_ahead = self.contender.kind().admission.looks_ahead();
         let own = self.contender.node().filter(|_| looks_ahead).map(|node| node.path.as_str());
-        self.vigil.keep(ahead.named.iter().map(String::as_str), own).await?;
+        self.watches.keep(ahead.named.iter().map(String::as_str), own).await?;
         loop {
-            if own.is_some_and(|own| !self.vigil.watches(own)) {
+            if own.is_some_and(|own| !self.watches.watches(own)) {
                 return self.start_over();
             }
-            if ahead.named.iter().any(|node| !self.vigil.watches(node)) {
+            if ahead.named.iter().any(|node| !self.watches.watches(node)) {
                 break;
             }
-            self.vigil.next_gone().await?;
+            self.watches.next_gone().await?;
         }
-        let blind = Planted::CancelIsRelease.is_on() && !self.vigil.watches(&ahead.named[0]);
+        let blind = Planted::CancelIsRelease.is_on() && !self.watches.watches(&ahead.named[0]);
         if !ahead.at_most_two_ahead && !blind {
             self.stage = Stage::In(None);
             return Ok(());
         }
-        ahead.named.retain(|node| self.vigil.watches(node));
+        ahead.named.retain(|node| self.watches.watches(node));
         // Events are handled one by one. The event of the own node may be queued too, since one
         // transaction may delete several nodes. It may also arrive later: events that were missed
         // during a disconnect have no order.
-        let is_stale = own.is_some_and(|own| self.vigil.has_news(own))
+        let is_stale = own.is_some_and(|own| self.watches.has_news(own))
             || self.cuts != self.contender.client().connections_lost();
         if ahead.named.is_empty() && is_stale {
             self.stage = Stage::In(None);
             return Ok(());
         }
         if let Some(place) = &mut self.place {
-            *place = Place { ahead: ahead.named.len(), holder: ahead.named.last().cloned() };
+            *place =
+                QueuePosition { ahead: ahead.named.len(), holder: ahead.named.last().cloned() };
         }
         if ahead.named.is_empty() || blind {
             self.come_first();
@@ -230,7 +231,7 @@ impl Turn {
 
     fn come_first(&mut self) {
         // This watch fires when the node is deleted, so it needs no cancellation.
-        let own = self.contender.node().and_then(|own| self.vigil.take(&own.path));
+        let own = self.contender.node().and_then(|own| self.watches.take(&own.path));
         self.contender.keep_watch(own);
         self.stage = Stage::First;
     }
@@ -244,7 +245,7 @@ impl Turn {
         self.restarts += 1;
         self.is_company_checked = false;
         self.stage = Stage::Out;
-        self.vigil = Vigil::new(self.contender.client());
+        self.watches = WatchSet::new(self.contender.client());
         self.contender.restart();
         match self.restarts < RESTARTS_MAX {
             true => Ok(()),
@@ -256,7 +257,7 @@ impl Turn {
         matches!(self.stage, Stage::First)
     }
 
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn position(&self) -> Option<&QueuePosition> {
         self.place.as_ref()
     }
 
@@ -307,15 +308,15 @@ impl Ahead {
 }
 
 /// Returns the position of a contender that is in the list.
-fn place_of(kind: &Kind, names: &ChildList, own: &str) -> Place {
+fn place_of(kind: &Kind, names: &ChildList, own: &str) -> QueuePosition {
     let rule = kind.rule();
     let sorted = names.sorted(rule);
     let before = || sorted.iter().take_while(|name| *name != own.as_bytes());
     match before().filter(|name| kind.admission.counts(name, rule)).count() {
-        0 => Place::default(),
+        0 => QueuePosition::default(),
         ahead => {
             let holder = before().find(|name| rule.is_contender(name));
-            Place { ahead, holder: holder.map(|name| path(kind, name)) }
+            QueuePosition { ahead, holder: holder.map(|name| path(kind, name)) }
         }
     }
 }
@@ -352,7 +353,7 @@ pub(crate) async fn renewed(contender: &mut Contender) -> Result<LeaseTerm, Lock
     let mut attempts = Attempts::default();
     loop {
         match contender.claim().renew().await {
-            Ok(belief) => return Ok(belief),
+            Ok(term) => return Ok(term),
             // The request changes nothing, so it may be repeated in any case.
             Err(error) => attempts.again_if_unknown(contender.client(), error).await?,
         }
