@@ -229,7 +229,8 @@ fn checker_flags_hard_sentences_and_passes_plain_ones() {
     }
     let long = "word ".repeat(WORDS_MAX + 1);
     assert_eq!(why_hard(&long), Some("too long"));
-    let text = "/// One fact. Another one; `code` follows.\n/// ```\n/// code\n/// ```\nfn a() {}\n// * Item.\n";
+    let text =
+        "/// One fact. Another one; `code` follows.\n/// ```\n/// code\n/// ```\n\n// * Item.\n";
     let found: Vec<String> = sentences(Path::new("a.rs"), text)
         .into_iter()
         .map(|(_, it)| it.trim().to_owned())
