@@ -39,7 +39,7 @@ impl Failure {
     }
 
     pub(crate) fn revoked() -> Self {
-        let message = "the lock was given up, because somebody asked for it".to_owned();
+        let message = "the lock was released on a revocation request".to_owned();
         Self::new(LOST, message)
     }
 

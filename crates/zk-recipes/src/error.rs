@@ -47,8 +47,8 @@ impl fmt::Display for LossReason {
                 f.write_str("the ensemble did not answer within the lease")
             }
             Self::ProcessPaused(paused) => write!(f, "{}", LeaseLoss::ProcessPaused(*paused)),
-            Self::NodeDeleted => f.write_str("somebody deleted the lock's node"),
-            Self::Released => f.write_str("the lock was given up"),
+            Self::NodeDeleted => f.write_str("another client deleted the lock's node"),
+            Self::Released => f.write_str("the lock was released"),
         }
     }
 }
@@ -196,24 +196,27 @@ impl fmt::Display for LockError {
             Self::Client(error) => write!(f, "{error}"),
             Self::Lost(reason) => write!(f, "the lock was lost: {reason}"),
             Self::RevocationRequested { node } => {
-                write!(f, "{node}: somebody asked for the lock, which is still held; release it")
+                write!(
+                    f,
+                    "{node}: another client requests the lock, which is still held; release it"
+                )
             }
             Self::NotConnected { path } => write!(
                 f,
-                "{path}: there is no connection to the ensemble; try again when there is one, or \
-                 wait with a timeout"
+                "{path}: no connection to the ensemble; try again later, or acquire with a timeout"
             ),
             Self::ForeignNode { path, node, recipe } => write!(
                 f,
                 "cannot acquire {path}: {node} is the node of a {recipe}, which does not exclude \
                  this lock; use another path, or allow foreign nodes{}",
                 match recipe {
-                    Recipe::Semaphore => " (an empty one goes some minutes after its last use)",
+                    Recipe::Semaphore =>
+                        " (the server removes an empty one some minutes after its last use)",
                     _ => "",
                 }
             ),
             Self::NodeDeleted { path } => {
-                write!(f, "{path}: the nodes of this contender were deleted by somebody")
+                write!(f, "{path}: another client deleted the nodes of this contender")
             }
             Self::SequenceExhausted { node } => write!(
                 f,
@@ -222,8 +225,8 @@ impl fmt::Display for LockError {
             ),
             Self::WouldDeadlock { path } => write!(
                 f,
-                "{path}: the owner reads, and would wait for itself if it asked to write; \
-                 give up the read lock first"
+                "{path}: the owner holds the read lock and would wait for itself; release the read \
+                 lock first"
             ),
             Self::InvalidLockName { name } => write!(
                 f,
@@ -231,18 +234,18 @@ impl fmt::Display for LockError {
                  or hold a slash or a control character"
             ),
             Self::NotACount { path } => {
-                write!(f, "{path}: the data of a count are four bytes, and these are not")
+                write!(f, "{path}: a count has four bytes of data, and this node has not")
             }
             Self::NodeRecreated { path } => write!(
                 f,
-                "{path}: the value was set, but the node had been deleted and made again, and \
+                "{path}: the value was set, but the node was deleted and created again before, so \
                  another value may be overwritten; read it again"
             ),
             Self::PermitsOutOfRange { path, permits: 0, .. } => {
-                write!(f, "{path}: one permit is the least that can be taken")
+                write!(f, "{path}: an acquisition takes at least one permit")
             }
             Self::PermitsOutOfRange { path, permits, most } => {
-                write!(f, "{path}: {permits} permits were asked for, and {most} is the most")
+                write!(f, "{path}: {permits} permits requested, at most {most} possible")
             }
         }
     }

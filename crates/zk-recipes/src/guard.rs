@@ -62,7 +62,7 @@ impl fmt::Display for FencingToken {
 /// hold. These guards share one node and one token. They are lost together, and the last of them
 /// releases the lock.
 #[derive(Debug)]
-#[must_use = "the lock is given up when the guard is dropped"]
+#[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     /// Shared with the other guards of the same owner.
     hold: Arc<Holding>,

@@ -224,7 +224,7 @@ impl MultiLock {
 /// A [`MultiLock`] that is held. It is held while all its locks are held. Dropping it releases the
 /// locks in reverse order, in the background.
 #[derive(Debug)]
-#[must_use = "the locks are given up when the guard is dropped"]
+#[must_use = "dropping the guard releases the locks"]
 pub struct MultiGuard {
     /// Each guard, with the path of its lock.
     held: Vec<(String, Box<dyn LockGuard>)>,

@@ -67,7 +67,7 @@ pub struct QueuePosition {
 /// # guard.release().await
 /// # }
 /// ```
-#[must_use = "the place in the queue is given up when this is dropped"]
+#[must_use = "dropping the ticket leaves the queue"]
 pub struct Ticket<G = Guard> {
     state: State,
     gives: PhantomData<fn() -> G>,

@@ -64,7 +64,7 @@ impl fmt::Display for DisconnectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(io::ErrorKind::NotFound) => {
-                f.write_str("the name of a server could not be looked up")
+                f.write_str("cannot resolve the name of a server")
             }
             Self::Unreachable(kind) => write!(f, "no server could be reached ({kind})"),
             Self::ClosedByServer => f.write_str("the server closed the connection"),
@@ -74,17 +74,19 @@ impl fmt::Display for DisconnectReason {
             }
             Self::IdleTimeout => f.write_str("the server did not answer in time"),
             Self::RequestTimeout => {
-                f.write_str("the server went on and left a request without an answer")
+                f.write_str("the server answered other requests and left one unanswered")
             }
-            Self::Rebalanced => f.write_str("the client has moved to another server"),
+            Self::Rebalanced => f.write_str("the client moved to another server"),
             Self::Refused(code) => {
-                write!(f, "the server refused the session, or its watches: {code}")
+                write!(f, "the server rejected the session or its watches: {code}")
             }
             Self::ReadOnly => f.write_str("the server is read-only"),
             Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),
             Self::NotZooKeeper(protocol) => write!(f, "{protocol}"),
             Self::ProtocolError(error) => write!(f, "the server broke the protocol: {error}"),
-            Self::UnknownXid(xid) => write!(f, "the server answered request {xid}, never made"),
+            Self::UnknownXid(xid) => {
+                write!(f, "the server answered request {xid}, which was never sent")
+            }
             Self::OutOfOrder(xid) => {
                 write!(f, "the server answered request {xid} and left out an earlier one")
             }

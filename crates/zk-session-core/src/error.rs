@@ -90,12 +90,14 @@ impl fmt::Display for SessionEnd {
                 return write!(f, "{}, and the session expired meanwhile", NotRunning(*paused));
             }
             Self::ExpiredLocally { paused: None } => {
-                "no server answered until the session had to be expired"
+                "no server answered within the session timeout, so the session expired"
             }
-            Self::AuthFailed => "the server did not accept the credentials",
+            Self::AuthFailed => "the server rejected the credentials",
             Self::Closed => "the client was closed",
             Self::Detached => "the client was detached from its session",
-            Self::CleanUpOverflow => "too many nodes waited to be deleted, so it was closed",
+            Self::CleanUpOverflow => {
+                "too many nodes waited to be deleted, so the client closed the session"
+            }
         })
     }
 }
@@ -343,7 +345,7 @@ impl fmt::Display for Error {
                  is this its client port, without TLS?",
             )?,
             ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
-            ErrorKind::TimedOut => f.write_str("no answer in the time given")?,
+            ErrorKind::TimedOut => f.write_str("no answer within the timeout")?,
             ErrorKind::NotReadOnly => {
                 f.write_str("the server is read-only; wait for SessionEvent::Connected")?;
             }
@@ -370,14 +372,14 @@ impl fmt::Display for Error {
                 write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
             }
             ErrorKind::LeaseImpossible(why) => write!(f, "{why}")?,
-            ErrorKind::ManagerStopped(why) => write!(f, "there will be no next session: {why}")?,
+            ErrorKind::ManagerStopped(why) => write!(f, "no next session: {why}")?,
             ErrorKind::NoThread(kind) => write!(f, "no thread for the session: {kind}")?,
             ErrorKind::InvalidPath(error) => write!(f, "{error}")?,
             ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}")?,
             ErrorKind::InvalidReply(error) => {
-                write!(f, "the server's answer cannot be understood: {error}")?;
+                write!(f, "cannot decode the server's answer: {error}")?;
             }
-            ErrorKind::UnfitReply => f.write_str("the server's answer is none to this request")?,
+            ErrorKind::UnfitReply => f.write_str("the server's answer does not fit the request")?,
         }
         match (self.fault(), self.outcome()) {
             (Fault::Server | Fault::Caller, Outcome::Unknown) => {

@@ -178,7 +178,7 @@ impl fmt::Display for SessionEvent {
                 write!(f, "cannot remove {}: {code}", Abbreviated(path))
             }
             Self::CleanUpBacklog { nodes } => {
-                write!(f, "{nodes} nodes wait to be deleted, behind the deletions that are pending")
+                write!(f, "{nodes} nodes wait to be deleted behind pending deletions")
             }
             Self::Missed(events) => write!(f, "{events} session events were not read in time"),
         }

@@ -97,7 +97,7 @@ fn revocable_holder_releases_on_revocation() {
     assert_eq!(zk.ok(&["revoke", node]), "");
     let ended = holder.wait(LIMIT);
     assert_eq!(ended.code(), Some(74), "{ended:?}");
-    assert_eq!(ended.stderr, "zk: the lock was given up, because somebody asked for it\n");
+    assert_eq!(ended.stderr, "zk: the lock was released on a revocation request\n");
     assert_eq!(zk.ok(&["ls", "/l"]), "");
     let nobody = zk.run(&["revoke", node]);
     assert_eq!(nobody.code(), Some(1));

@@ -14,7 +14,7 @@ use crate::planted::Planted;
 ///
 /// Dropping it releases the lock in the background, as with every guard.
 #[derive(Debug)]
-#[must_use = "the lock is given up when the guard is dropped"]
+#[must_use = "dropping the guard releases the lock"]
 pub struct WriteGuard {
     guard: Guard,
 }

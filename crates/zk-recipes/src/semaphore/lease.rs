@@ -19,7 +19,7 @@ use crate::guard::{FencingToken, Guard};
 /// Dropping it releases the permits in the background. If the connection is down, the nodes are
 /// deleted as soon as the session reconnects.
 #[derive(Debug)]
-#[must_use = "the permits are given up when the lease is dropped"]
+#[must_use = "dropping the lease releases the permits"]
 pub struct Lease {
     client: Client,
     /// One guard for each permit, at least one, in the order of their nodes.

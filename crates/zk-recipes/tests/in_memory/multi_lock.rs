@@ -203,7 +203,7 @@ async fn multi_lock_stops_at_first_failure_and_reports_all_errors() {
     let lost = LockError::Lost(LossReason::NodeDeleted);
     let error = guard.release().await.unwrap_err();
     assert_eq!(failures(&error), [("/z", &lost), ("/x", &lost)]);
-    let told = "lock /z: the lock was lost: somebody deleted the lock's node; lock /x: ";
+    let told = "lock /z: the lock was lost: another client deleted the lock's node; lock /x: ";
     assert!(error.to_string().starts_with(told), "{error}");
     assert!(children(&server, "/y").is_empty());
 }

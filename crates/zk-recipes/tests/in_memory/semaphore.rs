@@ -94,7 +94,7 @@ async fn permits_out_of_range_are_rejected_without_a_request() {
         assert_eq!(in_time.unwrap_err(), refused);
     }
     let none = Semaphore::new(&client, PATH, 0).unwrap().acquire().await.unwrap_err();
-    assert_eq!(none.to_string(), "/s: 1 permits were asked for, and 0 is the most");
+    assert_eq!(none.to_string(), "/s: 1 permits requested, at most 0 possible");
     assert!(children(&server, "/").iter().all(|name| name == "zookeeper"), "nobody was asked");
 }
 

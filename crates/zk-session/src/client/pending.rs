@@ -56,7 +56,7 @@ impl<T> Ask<T> {
 /// # Cancel safety
 /// Dropping the future does not cancel a request that was already sent. A request that is still
 /// waiting for a connection is withdrawn.
-#[must_use = "the request is made; what became of it is only told by awaiting this"]
+#[must_use = "the request is sent; await this for its result"]
 pub struct Pending<T> {
     ask: Ask<T>,
     state: State,
@@ -186,7 +186,7 @@ fn as_outcome((kind, outcome): Failure, of_the_unreadable: Outcome) -> Failure {
 
 /// Future of the reply to a request that also sets a watch. It completes with the result and the
 /// [`Watch`].
-#[must_use = "the request is made; what became of it is only told by awaiting this"]
+#[must_use = "the request is sent; await this for its result"]
 #[derive(Debug)]
 pub struct PendingWatch<T> {
     pending: Pending<T>,

@@ -18,7 +18,7 @@ async fn within_replaces_the_request_timeout() {
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TimedOut, Outcome::Unknown));
     assert_eq!(
         error.to_string(),
-        "setData /n: no answer in the time given (the request may have been applied)"
+        "setData /n: no answer within the timeout (the request may have been applied)"
     );
     assert!(start.elapsed() < Duration::from_millis(310), "{:?}", start.elapsed());
     assert!(error.retry_on() != RetryOn::SameSession);
