@@ -12,7 +12,7 @@ use zk_recipes::session::{Client, Config, Connector, Host};
 use zk_recipes::{LockError, Mutex};
 use zk_testing::{MemoryStream, TestServer};
 
-/// The service: writes invoices for as long as it holds the lock, each with the fencing token.
+/// The service: writes invoices while it holds the lock, each with the fencing token.
 async fn bill(client: Client, invoices: mpsc::UnboundedSender<i64>) -> Result<(), LockError> {
     let lock = Mutex::new(&client, "/locks/billing").expect("a path");
     let guard = lock.acquire().await?;
@@ -27,21 +27,21 @@ async fn bill(client: Client, invoices: mpsc::UnboundedSender<i64>) -> Result<()
     }
 }
 
-#[tokio::test(start_paused = true)] // nobody waits: time is virtual
+#[tokio::test(start_paused = true)] // virtual time: no real waiting
 async fn billing_stops_when_its_session_expires() {
     let server = TestServer::in_memory();
     let (invoices, mut written) = mpsc::unbounded_channel();
     let client = connect(&server).await;
     let session_id = client.session_id();
     let first = tokio::spawn(bill(client, invoices.clone()));
-    let token = written.recv().await.unwrap(); // it is at work
+    let token = written.recv().await.unwrap(); // the first service is working
     let _standby = tokio::spawn(bill(connect(&server).await, invoices));
 
     server.expire(session_id);
 
     let ended = first.await.unwrap();
     assert!(matches!(ended, Err(LockError::Lost(_))), "{ended:?}");
-    // From the first invoice of the standby on, all are the standby's.
+    // After the standby's first invoice, every invoice is the standby's.
     while written.recv().await.unwrap() == token {}
     for _ in 0..100 {
         assert!(written.recv().await.unwrap() > token);
@@ -53,7 +53,7 @@ async fn connect(server: &TestServer) -> Client {
     config.connect_with(InMemory(server.clone())).await.unwrap()
 }
 
-/// How the client gets to a server without a socket, which a stopped clock asks for.
+/// Connects the client to the server without a socket, which a paused clock requires.
 struct InMemory(TestServer);
 
 impl Connector for InMemory {

@@ -169,11 +169,11 @@ async fn lease_term_of_one_session_does_not_hold_in_another() {
     let (of_old, of_new) = (old.claim_lease(), new.claim_lease());
     of_old.renew().await.unwrap();
     of_new.renew().await.unwrap();
-    let belief = of_old.bind().unwrap();
-    assert!(of_old.holds(belief) && !of_new.holds(belief));
-    assert_eq!(timeout(MS, of_new.lost(belief)).await, Ok(zk_session::LeaseLoss::DeadlinePassed));
+    let term = of_old.bind().unwrap();
+    assert!(of_old.holds(term) && !of_new.holds(term));
+    assert_eq!(timeout(MS, of_new.lost(term)).await, Ok(zk_session::LeaseLoss::DeadlinePassed));
     old.close().await;
-    assert!(!of_old.holds(belief) && of_new.holds(of_new.bind().unwrap()));
+    assert!(!of_old.holds(term) && of_new.holds(of_new.bind().unwrap()));
 }
 
 /// The session has nodes and locks, and the caller may resume it again after a cancelled attempt.
