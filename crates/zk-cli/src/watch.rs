@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use serde_json::json;
-use zk_recipes::session::{Client, Error, ErrorCode, EventType, Retry, Stat, Watch, WatchedEvent};
+use zk_recipes::session::{Client, Error, ErrorCode, EventType, Retry, Stat, Watch, WatchEvent};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -111,7 +111,7 @@ impl WatchedState {
         Ok(Self { state, node, children })
     }
 
-    async fn event(&mut self) -> Result<WatchedEvent, Error> {
+    async fn event(&mut self) -> Result<WatchEvent, Error> {
         match &mut self.children {
             Some(children) => tokio::select! {
                 event = &mut self.node => event,

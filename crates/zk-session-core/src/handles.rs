@@ -48,23 +48,33 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// Event of a watch, with the full path on the server.
+/// Event of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchedEvent {
+pub struct WatchEvent {
     /// Type of the event.
     pub event_type: EventType,
-    /// Path of the node.
+    /// Path of the node: the full path in the session, and without its chroot in a client.
     pub path: String,
 }
 
-/// Notification for a persistent watch.
+/// Item of the stream of a persistent watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A node changed.
-    Event(WatchedEvent),
-    /// The connection was interrupted, and events of that time are missing (ZOOKEEPER-4698): read
-    /// the state again. That state and the following events together are complete.
+pub enum WatchStreamItem {
+    /// A watched node changed.
+    Changed(WatchEvent),
+    /// The connection was lost and re-established.
+    ///
+    /// Changes in between are not reported, because a server keeps no events for a disconnected
+    /// client (ZOOKEEPER-4698). Read the nodes again: those reads and the later events together
+    /// leave nothing out. If the new server lags behind the previous one, earlier events may be
+    /// repeated.
     Gap,
+    /// The stream was not read for so long that the driver of the session dropped events. Read the
+    /// nodes again, as after a gap. The session itself does not send this item.
+    Overflow {
+        /// Number of dropped events.
+        lost: u64,
+    },
 }
 
 /// Kind of a one-shot watch. The reply to its request decides in which list the watch is kept.
@@ -105,14 +115,14 @@ pub enum Output<H: Handles> {
         /// Handle passed in with the watch.
         to: H::Watch,
         /// The event, or the reason for which the session ended.
-        result: Result<WatchedEvent, SessionEnd>,
+        result: Result<WatchEvent, SessionEnd>,
     },
     /// A persistent watch has a notification. An error is the last one.
     Stream {
         /// Handle passed in with the watch.
         to: H::Stream,
         /// The notification, or the reason for which the session ended.
-        notice: Result<Notice, SessionEnd>,
+        notice: Result<WatchStreamItem, SessionEnd>,
     },
     /// No server accepts a first session. Either none of them is a ZooKeeper server, or the last
     /// attempt at each failed at once and

@@ -99,7 +99,7 @@ pub use self::error::{
 };
 pub use self::event::SessionEvent;
 pub use self::handles::{
-    Handle, Handles, LeaseState, Notice, Output, Reply, Waiter, WatchKind, WatchedEvent,
+    Handle, Handles, LeaseState, Output, Reply, Waiter, WatchEvent, WatchKind, WatchStreamItem,
 };
 pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
 #[cfg(zk_planted)]

@@ -13,7 +13,7 @@ use proto::{
 use super::deadlines::RequestId;
 use super::handles::{Recipient, Waiter, WatchOf};
 use super::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
-use super::{Failure, Handles, Notice, Output, Session, WatchKind, WatchedEvent};
+use super::{Failure, Handles, Output, Session, WatchEvent, WatchKind, WatchStreamItem};
 use crate::DisconnectReason;
 use crate::limits::{REMOVAL_DELAY, REMOVALS_AT_ONCE};
 use crate::planted::Planted;
@@ -21,7 +21,7 @@ use crate::planted::Planted;
 impl<H: Handles> Session<H> {
     /// Sets a persistent watch: on one node and the list of its children, or on a node and all its
     /// descendants. Once the reply has arrived, `stream` receives all events in order, and a
-    /// [gap](Notice::Gap) after each reconnect.
+    /// [gap](WatchStreamItem::Gap) after each reconnect.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -58,22 +58,22 @@ impl<H: Handles> Session<H> {
         let event = WatcherEvent::from_frame(body).map_err(DisconnectReason::ProtocolError)?;
         let WatcherEvent { event_type, path, .. } = event;
         let fired = self.watches.fire(event_type, &path);
-        self.tell(fired, &WatchedEvent { event_type, path: path.clone() });
+        self.tell(fired, &WatchEvent { event_type, path: path.clone() });
         if let Some(parent) = path::parent(&path) {
             let fired = self.watches.fire_parent(event_type, parent, zxid);
             let event_type = proto::EventType::NODE_CHILDREN_CHANGED;
-            self.tell(fired, &WatchedEvent { event_type, path: parent.to_owned() });
+            self.tell(fired, &WatchEvent { event_type, path: parent.to_owned() });
         }
         self.schedule_removals(now);
         Ok(())
     }
 
-    fn tell(&mut self, fired: Fired<H::Watch, H::Stream>, event: &WatchedEvent) {
+    fn tell(&mut self, fired: Fired<H::Watch, H::Stream>, event: &WatchEvent) {
         for to in fired.one_shots {
             self.outputs.push_back(Output::Watch { to, result: Ok(event.clone()) });
         }
         for to in fired.streams {
-            let notice = Ok(Notice::Event(event.clone()));
+            let notice = Ok(WatchStreamItem::Changed(event.clone()));
             self.outputs.push_back(Output::Stream { to, notice });
         }
     }
@@ -106,7 +106,7 @@ impl<H: Handles> Session<H> {
         let streams = self.watches.reconnected();
         let told = if Planted::GapNotTold.is_on() { 0 } else { streams.len() };
         for to in streams.into_iter().take(told) {
-            self.outputs.push_back(Output::Stream { to, notice: Ok(Notice::Gap) });
+            self.outputs.push_back(Output::Stream { to, notice: Ok(WatchStreamItem::Gap) });
         }
         let watches = std::mem::replace(&mut self.watches, super::Watches::new());
         let since = match Planted::RearmFromNow.is_on() {

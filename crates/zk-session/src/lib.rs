@@ -45,14 +45,14 @@ pub use client::{
     Batch, Children, Client, Config, CreateBuilder, Created, EnsembleConfig, LeaseLoss, LeaseTerm,
     Member, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData, ParentMode, Pending, PendingStream,
     PendingWatch, ReadOutcome, Retry, RetryPolicy, SessionChange, SessionChanges, SessionEvents,
-    SessionLease, SessionManager, Watch, WatchNews, WatchStream, WatchedEvent,
+    SessionLease, SessionManager, Watch, WatchStream,
 };
 pub use driver::{Connector, DedicatedThread, Tcp};
 #[doc(inline)]
 pub use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, Fault, Host, LeaseAssumptions,
     LeaseImpossible, LeaseStats, LeaseTimes, Outcome, PeerProtocol, RetryOn, SessionCredentials,
-    SessionEnd, SessionEvent, Stats,
+    SessionEnd, SessionEvent, Stats, WatchEvent, WatchStreamItem,
 };
 
 // Types of the protocol that appear in the client's operations.

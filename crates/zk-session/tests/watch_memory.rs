@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use proto::{ConnectResponse, ErrorCode, GetData, ReplyHeader, encode_record, encode_reply};
 use tokio::sync::oneshot;
 use zk_session_core::{
-    Failure, Handle, Handles, Output, Reply, Session, Settings, WatchKind, WatchedEvent,
+    Failure, Handle, Handles, Output, Reply, Session, Settings, WatchEvent, WatchKind,
 };
 use zk_session_core::{Host, SessionEnd};
 
@@ -19,7 +19,7 @@ struct Channels;
 struct Answer;
 
 #[derive(Debug)]
-struct Fire(oneshot::Sender<Result<WatchedEvent, SessionEnd>>);
+struct Fire(oneshot::Sender<Result<WatchEvent, SessionEnd>>);
 
 #[derive(Clone, Debug)]
 struct Stream;
@@ -103,7 +103,7 @@ fn arm(
     session: &mut Session<Channels>,
     now: Instant,
     path: &str,
-    receivers: &mut Vec<oneshot::Receiver<Result<WatchedEvent, SessionEnd>>>,
+    receivers: &mut Vec<oneshot::Receiver<Result<WatchEvent, SessionEnd>>>,
 ) {
     let (fire, receiver) = oneshot::channel();
     receivers.push(receiver);

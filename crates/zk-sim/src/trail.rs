@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zk_session::{EventType, WatchedEvent};
+use zk_session::{EventType, WatchEvent};
 
 use crate::history::{History, News, Watched, is_at_or_below};
 
@@ -54,7 +54,7 @@ impl Trail {
     }
 
     /// Checks a delivered event against the history.
-    pub(crate) fn tell(&mut self, history: &History, event: &WatchedEvent) -> Result<(), String> {
+    pub(crate) fn tell(&mut self, history: &History, event: &WatchEvent) -> Result<(), String> {
         let is_children = event.event_type == EventType::NODE_CHILDREN_CHANGED;
         let of = Watched { path: event.path.clone(), is_children };
         let news = history.news(&of);
@@ -138,8 +138,8 @@ impl Trail {
 mod tests {
     use super::*;
 
-    fn event(event_type: EventType) -> WatchedEvent {
-        WatchedEvent { event_type, path: "/s/a".to_owned() }
+    fn event(event_type: EventType) -> WatchEvent {
+        WatchEvent { event_type, path: "/s/a".to_owned() }
     }
 
     fn history() -> History {

@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use zk_recipes::session::{Client, CreateMode, EventType, WatchNews, WatchStream, WatchedEvent};
+use zk_recipes::session::{
+    Client, CreateMode, EventType, WatchEvent, WatchStream, WatchStreamItem,
+};
 use zk_testing::{Cut, FaultProxy};
 use zk_tests::{Standalone, open, poll, shared_zookeeper, zookeeper};
 
@@ -67,7 +69,7 @@ async fn watches_of_all_kinds_on_one_node_survive_reconnect() {
         if is_cut {
             proxy.cut_all(Cut::Rst);
             for stream in [&mut one, &mut all] {
-                assert_eq!(stream.next().await.unwrap().unwrap(), WatchNews::Gap);
+                assert_eq!(stream.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
             }
             client.get_data("/a").await.unwrap(); // answered after all watches are set
         }
@@ -122,7 +124,7 @@ async fn ten_thousand_watches_survive_reconnect() {
     }
     proxy.cut_all(Cut::Rst);
     for stream in &mut streams {
-        assert_eq!(stream.next().await.unwrap().unwrap(), WatchNews::Gap);
+        assert_eq!(stream.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
     }
     client.exists("/").await.unwrap();
     for n in [0, 4_500, 8_999, 9_000, 9_999] {
@@ -147,7 +149,7 @@ async fn change_a(other: &Client) {
 async fn told(stream: &mut WatchStream, event_type: EventType, path: &str) {
     let news = stream.next().await.unwrap().unwrap();
     let path = path.to_owned();
-    assert_eq!(news, WatchNews::Changed(WatchedEvent { event_type, path }));
+    assert_eq!(news, WatchStreamItem::Changed(WatchEvent { event_type, path }));
 }
 
 /// Opens another client below the chroot of a test.

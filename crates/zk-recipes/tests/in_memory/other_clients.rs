@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use zk_recipes::session::{CreateMode, ErrorKind, SessionEvent, WatchNews};
+use zk_recipes::session::{CreateMode, ErrorKind, SessionEvent, WatchStreamItem};
 use zk_recipes::{LockError, LossReason, Mutex};
 use zk_testing::{Cut, Op, TestServer};
 
@@ -32,12 +32,12 @@ async fn k1_persistent_and_recursive_watches_survive_a_reconnect() {
     let mut one = watcher.watch("/a").await.unwrap();
     let mut all = watcher.watch_recursive("/").await.unwrap();
     server.connection_of(watcher.session_id()).cut(Cut::Rst);
-    assert_eq!(one.next().await.unwrap().unwrap(), WatchNews::Gap);
-    assert_eq!(all.next().await.unwrap().unwrap(), WatchNews::Gap);
+    assert_eq!(one.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
+    assert_eq!(all.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
     writer.set_data("/a", b"x", None).await.unwrap();
     for stream in [&mut one, &mut all] {
         let news = stream.next().await.unwrap().unwrap();
-        assert!(matches!(&news, WatchNews::Changed(event) if event.path == "/a"), "{news:?}");
+        assert!(matches!(&news, WatchStreamItem::Changed(event) if event.path == "/a"), "{news:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use proto::{AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SetWatches2};
 use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEvent};
-use zk_session_core::{Notice, WatchKind};
+use zk_session_core::{WatchKind, WatchStreamItem};
 
 use crate::harness::{ID, Seen, T, World, acceptance, ms};
 
@@ -185,7 +185,10 @@ fn streams_are_set_and_removed_on_a_read_only_server() {
     assert_eq!(rearmed.persistent_recursive, ["/b"]);
     assert!(rearmed.persistent.is_empty());
     let told = world.told(all);
-    assert!(matches!(told[..], [Ok(Notice::Event(_)), Ok(Notice::Gap)]), "{told:?}");
+    assert!(
+        matches!(told[..], [Ok(WatchStreamItem::Changed(_)), Ok(WatchStreamItem::Gap)]),
+        "{told:?}"
+    );
     world.finish();
 }
 

@@ -2,7 +2,7 @@
 
 use proto::{AddWatchMode, ErrorCode, EventType, OpCode};
 use zk_session_core::SessionEnd;
-use zk_session_core::{Notice, WatchKind, WatchedEvent};
+use zk_session_core::{WatchEvent, WatchKind, WatchStreamItem};
 
 use crate::harness::{Server, Servers, World, ms};
 
@@ -14,8 +14,8 @@ const DELETED: EventType = EventType::NODE_DELETED;
 const CHANGED: EventType = EventType::NODE_DATA_CHANGED;
 const CHILDREN: EventType = EventType::NODE_CHILDREN_CHANGED;
 
-fn event(event_type: EventType, path: &str) -> Result<Notice, SessionEnd> {
-    Ok(Notice::Event(WatchedEvent { event_type, path: path.to_owned() }))
+fn event(event_type: EventType, path: &str) -> Result<WatchStreamItem, SessionEnd> {
+    Ok(WatchStreamItem::Changed(WatchEvent { event_type, path: path.to_owned() }))
 }
 
 /// Creates a session with a serving server of 3.9, or of an earlier version if `is_old`.
@@ -98,8 +98,8 @@ fn k1_stream_continues_after_a_reconnect_with_a_gap() {
             server.change("/a", out);
             server.make("/b/c", out);
         });
-        assert_eq!(world.told(one), [Ok(Notice::Gap), event(CHANGED, "/a")]);
-        assert_eq!(world.told(all), [Ok(Notice::Gap), event(CREATED, "/b/c")]);
+        assert_eq!(world.told(one), [Ok(WatchStreamItem::Gap), event(CHANGED, "/a")]);
+        assert_eq!(world.told(all), [Ok(WatchStreamItem::Gap), event(CREATED, "/b/c")]);
         world.finish();
     }
 }
@@ -159,7 +159,7 @@ fn all_watch_kinds_on_a_path_get_their_events_on_any_server() {
             expected.extend(expected.clone());
             let heard = world.told(n);
             let mut events: Vec<_> =
-                heard.into_iter().filter(|one| *one != Ok(Notice::Gap)).collect();
+                heard.into_iter().filter(|one| *one != Ok(WatchStreamItem::Gap)).collect();
             if mode == ONE && order.contains(&b'r') {
                 events.dedup(); // it may get child events twice
                 expected.dedup();

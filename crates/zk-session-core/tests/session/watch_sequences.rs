@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use proto::{AddWatchMode, EventType, path};
-use zk_session_core::{Notice, WatchKind, WatchedEvent};
+use zk_session_core::{WatchEvent, WatchKind, WatchStreamItem};
 
 use crate::harness::{Server, Servers, World, ms};
 use crate::server_watches::{Mode, Table};
@@ -56,15 +56,15 @@ struct Watcher {
     n: u32,
     kind: Kind,
     path: &'static str,
-    expected: Vec<WatchedEvent>,
+    expected: Vec<WatchEvent>,
 }
 
 impl Watcher {
     /// Returns the events that this watcher gets when `event` happens to the node `at`.
-    fn hears(&self, event: EventType, at: &str) -> Vec<WatchedEvent> {
+    fn hears(&self, event: EventType, at: &str) -> Vec<WatchEvent> {
         let mut heard = Vec::new();
         let mut hear = |event_type, path: &str| {
-            heard.push(WatchedEvent { event_type, path: path.to_owned() });
+            heard.push(WatchEvent { event_type, path: path.to_owned() });
         };
         let is_child = event != EventType::NODE_DATA_CHANGED && path::parent(at) == Some(self.path);
         let is_below = self.path == "/" || at.starts_with(&format!("{}/", self.path));
@@ -183,11 +183,12 @@ impl Run {
             let mut told = Vec::new();
             for notice in self.world.told(watcher.n) {
                 match notice.unwrap() {
-                    Notice::Event(event) => told.push(event),
-                    Notice::Gap => {
+                    WatchStreamItem::Changed(event) => told.push(event),
+                    WatchStreamItem::Gap => {
                         told.clear();
                         watcher.expected.clear();
                     }
+                    WatchStreamItem::Overflow { .. } => unreachable!("the driver's"),
                 }
             }
             let mut expected = std::mem::take(&mut watcher.expected);

@@ -27,11 +27,11 @@ pub use self::lease::{LeaseLoss, LeaseTerm, SessionLease};
 pub use self::multi::{Multi, MultiOutcome};
 pub use self::multi_read::{MultiRead, ReadOutcome};
 pub use self::operations::{Children, Created, EnsembleConfig, Member, NodeAcl, NodeData};
-pub use self::pending::{Pending, PendingWatch, Watch, WatchedEvent};
+pub use self::pending::{Pending, PendingWatch, Watch};
 pub use self::retry::Retry;
 pub use self::retry_policy::RetryPolicy;
 pub use self::session_manager::{SessionChange, SessionChanges, SessionManager};
-pub use self::watch_stream::{PendingStream, WatchNews, WatchStream};
+pub use self::watch_stream::{PendingStream, WatchStream};
 
 use tokio::task::AbortHandle;
 

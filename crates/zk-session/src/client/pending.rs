@@ -6,11 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use proto::{Decode, EventType, MultiReply};
+use proto::{Decode, MultiReply};
 
 use crate::SessionEnd;
 use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
-use zk_session_core::{Error, ErrorKind, Outcome};
+use zk_session_core::{Error, ErrorKind, Outcome, WatchEvent};
 use zk_session_core::{Failure, Reply, RequestId};
 
 /// How a reply becomes a result, with the operation and the path for errors.
@@ -212,15 +212,6 @@ impl<T> Future for PendingWatch<T> {
     }
 }
 
-/// Event of a watch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchedEvent {
-    /// Type of the event.
-    pub event_type: EventType,
-    /// Path of the node, as this client names it.
-    pub path: String,
-}
-
 /// One-shot watch: a future that completes when the node changes.
 ///
 /// The watch survives reconnects. If the node changes while the client is disconnected, the watch
@@ -256,17 +247,14 @@ impl Watch {
 }
 
 impl Future for Watch {
-    type Output = Result<WatchedEvent, Error>;
+    type Output = Result<WatchEvent, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = ready!(Pin::new(&mut self.receiver).poll(cx));
         self.over = true;
         let chroot_len = self.chroot_len;
         Poll::Ready(match result.unwrap_or(Err(SessionEnd::Closed)) {
-            Ok(event) => Ok(WatchedEvent {
-                event_type: event.event_type,
-                path: strip(event.path, chroot_len),
-            }),
+            Ok(event) => Ok(WatchEvent { path: strip(event.path, chroot_len), ..event }),
             Err(end) => {
                 let path = strip(self.path.clone(), chroot_len);
                 Err(Error::not_applied(ErrorKind::SessionEnded(end)).on("watch", path))

@@ -10,29 +10,9 @@ use futures::Stream;
 use proto::{AddWatchMode, AddWatchReply};
 
 use super::Client;
-use super::pending::{Ask, Pending, WatchedEvent, decode_read, strip};
-use crate::driver::{News, NoticeReceiver, Shared, notices, now};
-use zk_session_core::{Error, ErrorKind};
-
-/// Item of a [`WatchStream`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WatchNews {
-    /// A watched node changed.
-    Changed(WatchedEvent),
-    /// The connection was lost and re-established.
-    ///
-    /// Changes in between are not reported, because a server keeps no events for a disconnected
-    /// client (ZOOKEEPER-4698). Read the nodes again: those reads and the later events together
-    /// leave nothing out. If the new server lags behind the previous one, earlier events may be
-    /// repeated.
-    Gap,
-    /// The stream was not read for so long that events were dropped. Read the nodes again, as after
-    /// a gap.
-    Overflow {
-        /// Number of dropped events.
-        lost: u64,
-    },
-}
+use super::pending::{Ask, Pending, decode_read, strip};
+use crate::driver::{Shared, StreamReceiver, now, stream_queue};
+use zk_session_core::{Error, ErrorKind, WatchEvent, WatchStreamItem};
 
 /// Persistent watch: a stream of the events of one node, or of a node and everything below it.
 ///
@@ -41,7 +21,7 @@ pub enum WatchNews {
 ///
 /// For an owner that does not read, the client keeps up to
 /// [`STREAM_EVENTS_KEPT`](crate::limits::STREAM_EVENTS_KEPT) events. If there are more, one
-/// [`WatchNews::Overflow`] replaces all of them.
+/// [`WatchStreamItem::Overflow`] replaces all of them.
 ///
 /// # Ordering
 /// Events arrive in the order of the changes. An event arrives before any reply to this client that
@@ -55,14 +35,14 @@ pub enum WatchNews {
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), zk_session::Error> {
-/// use zk_session::{Client, WatchNews};
+/// use zk_session::{Client, WatchStreamItem};
 ///
 /// let client = Client::connect("127.0.0.1:2181").await?;
 /// let mut config = client.watch("/config").await?;
 /// loop {
 ///     println!("{:?}", client.get_data("/config").await?.data);
 ///     match config.next().await {
-///         Some(Ok(WatchNews::Changed(event))) => println!("{:?}", event.event_type),
+///         Some(Ok(WatchStreamItem::Changed(event))) => println!("{:?}", event.event_type),
 ///         Some(Ok(_)) => println!("something may have been missed"),
 ///         Some(Err(error)) => return Err(error),
 ///         None => return Ok(()),
@@ -75,7 +55,7 @@ pub enum WatchNews {
 /// with [`SessionEnd::Closed`](crate::SessionEnd::Closed).
 #[must_use = "a watch that is dropped is forgotten"]
 pub struct WatchStream {
-    receiver: NoticeReceiver,
+    receiver: StreamReceiver,
     shared: Arc<Shared>,
     /// The path as the server knows it.
     path: String,
@@ -90,20 +70,19 @@ impl WatchStream {
     ///
     /// # Cancel safety
     /// This method is cancel safe. No item is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<Result<WatchNews, Error>> {
+    pub async fn next(&mut self) -> Option<Result<WatchStreamItem, Error>> {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
-    fn poll(&self, cx: &Context<'_>) -> Poll<Option<Result<WatchNews, Error>>> {
-        let news = ready!(self.receiver.poll(cx));
-        Poll::Ready(news.map(|news| match news {
-            News::Event(event) => Ok(WatchNews::Changed(WatchedEvent {
-                event_type: event.event_type,
-                path: strip(event.path, self.chroot_len),
-            })),
-            News::Gap => Ok(WatchNews::Gap),
-            News::Lost(lost) => Ok(WatchNews::Overflow { lost }),
-            News::End(end) => {
+    fn poll(&self, cx: &Context<'_>) -> Poll<Option<Result<WatchStreamItem, Error>>> {
+        let item = ready!(self.receiver.poll(cx));
+        Poll::Ready(item.map(|item| match item {
+            Ok(WatchStreamItem::Changed(event)) => {
+                let path = strip(event.path, self.chroot_len);
+                Ok(WatchStreamItem::Changed(WatchEvent { path, ..event }))
+            }
+            Ok(item) => Ok(item),
+            Err(end) => {
                 let path = strip(self.path.clone(), self.chroot_len);
                 Err(Error::not_applied(ErrorKind::SessionEnded(end)).on("watch", path))
             }
@@ -112,7 +91,7 @@ impl WatchStream {
 }
 
 impl Stream for WatchStream {
-    type Item = Result<WatchNews, Error>;
+    type Item = Result<WatchStreamItem, Error>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll(cx)
@@ -160,7 +139,7 @@ impl Future for PendingStream {
 ///
 /// Servers support persistent watches since 3.6.0. An older server rejects the request with
 /// `Unimplemented` and closes the connection, but not the session. Persistent watches survive
-/// reconnects, with a [gap](WatchNews::Gap). Dropping one removes it from the server, unless
+/// reconnects, with a [gap](WatchStreamItem::Gap). Dropping one removes it from the server, unless
 /// another watch of this session needs it.
 impl Client {
     /// Watches a node: its creation, changes and deletion, and the creation and deletion of its
@@ -195,7 +174,7 @@ impl Client {
         let full = self.full(path);
         let ask: Ask<()> =
             self.ask(operation, path, |result, _| decode_read::<AddWatchReply>(result).map(|_| ()));
-        let (sender, receiver) = notices();
+        let (sender, receiver) = stream_queue();
         let (shared, chroot_len) = (self.shared().clone(), ask.chroot_len);
         let stream = WatchStream { receiver, shared, path: full.to_string(), chroot_len };
         let pending = match super::operations::check(path) {

@@ -6,9 +6,9 @@
 
 mod clock;
 mod link;
-mod notices;
 mod probe;
 mod shared;
+mod stream_queue;
 mod thread;
 mod transport;
 
@@ -25,8 +25,8 @@ use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
 pub(crate) use self::clock::{now, observe, timer};
-pub(crate) use self::notices::{News, NoticeReceiver, notices};
 pub(crate) use self::shared::{Channels, OneShot, ReplyReceiver, Shared, WatchReceiver};
+pub(crate) use self::stream_queue::{StreamReceiver, stream_queue};
 pub use self::thread::DedicatedThread;
 pub(crate) use self::thread::{DriverThread, SessionThread};
 pub use self::transport::{Connector, Tcp};

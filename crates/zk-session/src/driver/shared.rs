@@ -12,24 +12,22 @@ use tokio::runtime;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::clock::now;
-use super::notices::NoticeSender;
+use super::stream_queue::StreamSender;
 use crate::limits::EVENTS_KEPT;
 use crate::{DisconnectReason, SessionEnd, SessionEvent};
-use zk_session_core::{
-    Failure, Handle, Handles, LeaseState, Reply, Session, Settings, WatchedEvent,
-};
+use zk_session_core::{Failure, Handle, Handles, LeaseState, Reply, Session, Settings, WatchEvent};
 
 /// Channels of the driver: replies and the events of one-shot watches use oneshot channels.
 pub(crate) struct Channels;
 
 impl Handles for Channels {
     type Reply = OneShot<Result<Reply, Failure>>;
-    type Watch = OneShot<Result<WatchedEvent, SessionEnd>>;
-    type Stream = NoticeSender;
+    type Watch = OneShot<Result<WatchEvent, SessionEnd>>;
+    type Stream = StreamSender;
 }
 
 pub(crate) type ReplyReceiver = oneshot::Receiver<Result<Reply, Failure>>;
-pub(crate) type WatchReceiver = oneshot::Receiver<Result<WatchedEvent, SessionEnd>>;
+pub(crate) type WatchReceiver = oneshot::Receiver<Result<WatchEvent, SessionEnd>>;
 
 /// Sender of one value.
 #[derive(Debug)]

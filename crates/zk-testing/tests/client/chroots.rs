@@ -2,7 +2,7 @@
 
 use zk_session::{
     Client, CreateMode, ErrorCode, ErrorKind, EventType, ParentMode, PathError, SessionEvent,
-    WatchNews,
+    WatchStreamItem,
 };
 use zk_testing::TestServer;
 
@@ -54,10 +54,10 @@ async fn event_paths_are_relative_to_chroot() {
     let mut events = outside.events();
     server.connections().cut(zk_testing::Cut::Fin); // re-registered watches have the chroot (ZOOKEEPER-961)
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
-    assert_eq!(all.next().await.unwrap().unwrap(), WatchNews::Gap);
+    assert_eq!(all.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
     outside.set_data("/a/b", b"x", None).await.unwrap();
     assert_eq!(changed.await.unwrap().path, "/b");
-    let Some(Ok(WatchNews::Changed(event))) = all.next().await else { panic!() };
+    let Some(Ok(WatchStreamItem::Changed(event))) = all.next().await else { panic!() };
     assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DATA_CHANGED, "/b"));
     outside.create("/a/c", b"", CreateMode::Persistent).await.unwrap();
     assert_eq!(listed.await.unwrap().path, "/");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_recipes::Mutex;
 use zk_session::{
-    Client, Config, CreateMode, Error, ErrorKind, EventType, Outcome, WatchNews, WatchStream,
+    Client, Config, CreateMode, Error, ErrorKind, EventType, Outcome, WatchStream, WatchStreamItem,
 };
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
@@ -60,8 +60,8 @@ async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
             let (_, exists) = client.exists_and_watch("/a").await.unwrap();
             if is_cut {
                 cut(&server, &client).await;
-                assert_eq!(one.next().await.unwrap().unwrap(), WatchNews::Gap);
-                assert_eq!(all.next().await.unwrap().unwrap(), WatchNews::Gap);
+                assert_eq!(one.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
+                assert_eq!(all.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
             }
             other.set_data("/a", b"", None).await.unwrap();
             other.create("/a/b", b"", CreateMode::Persistent).await.unwrap();
@@ -89,7 +89,7 @@ async fn unread_watch_stream_reports_overflow_and_continues() {
         client.set_data("/a", b"", None).await.unwrap();
     }
     let lost = u64::try_from(kept).unwrap();
-    assert_eq!(stream.next().await.unwrap().unwrap(), WatchNews::Overflow { lost });
+    assert_eq!(stream.next().await.unwrap().unwrap(), WatchStreamItem::Overflow { lost });
     assert_eq!(next(&mut stream).await, EventType::NODE_DATA_CHANGED);
     client.close().await;
     assert!(stream.next().await.unwrap().is_err(), "the end, once");
@@ -98,7 +98,7 @@ async fn unread_watch_stream_reports_overflow_and_continues() {
 
 async fn next(stream: &mut WatchStream) -> EventType {
     match stream.next().await.unwrap().unwrap() {
-        WatchNews::Changed(event) => event.event_type,
+        WatchStreamItem::Changed(event) => event.event_type,
         other => panic!("{other:?}"),
     }
 }

@@ -20,8 +20,8 @@ use proto::{
 };
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEnd, SessionEvent};
 use zk_session_core::{
-    Failure, Handle, Handles, LeaseState, Notice, Output, Reply, Session, Settings, WatchKind,
-    WatchedEvent,
+    Failure, Handle, Handles, LeaseState, Output, Reply, Session, Settings, WatchEvent, WatchKind,
+    WatchStreamItem,
 };
 
 pub(crate) use crate::server::{Frame, ID, PASSWORD, Server, acceptance, rejection};
@@ -64,8 +64,8 @@ pub(crate) enum Seen {
     Probe(Host),
     ProbeTls(Host),
     Reply(u32, Result<Reply, Failure>),
-    Watch(u32, Result<WatchedEvent, SessionEnd>),
-    Stream(u32, Result<Notice, SessionEnd>),
+    Watch(u32, Result<WatchEvent, SessionEnd>),
+    Stream(u32, Result<WatchStreamItem, SessionEnd>),
     Refused(DisconnectReason),
     Event(SessionEvent),
     LeaseState(LeaseState),
@@ -125,10 +125,10 @@ pub(crate) struct World {
     pub(crate) incoming: BytesMut,
     asked: BTreeMap<u32, Number>,
     answers: BTreeMap<u32, Result<Reply, Failure>>,
-    fired: BTreeMap<u32, Result<WatchedEvent, SessionEnd>>,
+    fired: BTreeMap<u32, Result<WatchEvent, SessionEnd>>,
     /// Numbers of the `exists` requests with a watch.
     exists: BTreeSet<u32>,
-    streams: BTreeMap<u32, Vec<Result<Notice, SessionEnd>>>,
+    streams: BTreeMap<u32, Vec<Result<WatchStreamItem, SessionEnd>>>,
     next: u32,
     pub(crate) closing: bool,
     terminal: bool,

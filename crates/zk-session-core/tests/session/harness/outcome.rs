@@ -33,12 +33,12 @@ impl World {
         self.failure(n).1
     }
 
-    pub(crate) fn fired(&self, n: u32) -> Option<&Result<WatchedEvent, SessionEnd>> {
+    pub(crate) fn fired(&self, n: u32) -> Option<&Result<WatchEvent, SessionEnd>> {
         self.fired.get(&n)
     }
 
     /// Removes and returns the notices that a stream received since the last call.
-    pub(crate) fn told(&mut self, n: u32) -> Vec<Result<Notice, SessionEnd>> {
+    pub(crate) fn told(&mut self, n: u32) -> Vec<Result<WatchStreamItem, SessionEnd>> {
         std::mem::take(self.streams.entry(n).or_default())
     }
 

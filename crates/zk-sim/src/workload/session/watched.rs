@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use zk_session::{Watch, WatchNews, WatchStream};
+use zk_session::{Watch, WatchStream, WatchStreamItem};
 
 use super::Worker;
 use crate::history::Seen;
@@ -60,7 +60,7 @@ impl Worker {
     pub(super) fn fired(
         &self,
         one: &OneShot,
-        result: Result<zk_session::WatchedEvent, zk_session::Error>,
+        result: Result<zk_session::WatchEvent, zk_session::Error>,
     ) {
         let mut oracle = self.seat.world.oracle();
         oracle.log(format_args!("{} watch of {}: {result:?}", self.seat.name, one.path));
@@ -98,10 +98,10 @@ impl Worker {
                 None if one.has_ended => return false,
                 None => Err("a stream ends without a word".to_owned()),
                 Some(_) if one.has_ended => Err("a stream goes on behind its end".to_owned()),
-                Some(Ok(WatchNews::Changed(event))) if self.uses != Uses::All => {
+                Some(Ok(WatchStreamItem::Changed(event))) if self.uses != Uses::All => {
                     one.trail.tell(&oracle.history, &event)
                 }
-                Some(Ok(WatchNews::Gap | WatchNews::Overflow { .. })) => {
+                Some(Ok(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. })) => {
                     one.trail.gap(self.made + 1, self.view);
                     Ok(())
                 }

@@ -9,29 +9,20 @@ use futures::task::AtomicWaker;
 
 use crate::SessionEnd;
 use crate::limits::{STREAM_BYTES_KEPT, STREAM_EVENTS_KEPT};
-use zk_session_core::{Handle, Notice, WatchedEvent};
+use zk_session_core::{Handle, WatchStreamItem};
 
 /// Creates a queue that never blocks the driver and never exceeds its limits. If the owner does not
 /// keep up, the number of lost events replaces the whole queue; the owner must read the nodes again
 /// anyway.
-pub(crate) fn notices() -> (NoticeSender, NoticeReceiver) {
+pub(crate) fn stream_queue() -> (StreamSender, StreamReceiver) {
     let queue = Arc::new(Queue::default());
-    (NoticeSender(Arc::clone(&queue)), NoticeReceiver(queue))
-}
-
-/// Item that the owner receives.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    Event(WatchedEvent),
-    Gap,
-    Lost(u64),
-    End(SessionEnd),
+    (StreamSender(Arc::clone(&queue)), StreamReceiver(queue))
 }
 
 #[derive(Clone)]
-pub(crate) struct NoticeSender(Arc<Queue>);
+pub(crate) struct StreamSender(Arc<Queue>);
 
-pub(crate) struct NoticeReceiver(Arc<Queue>);
+pub(crate) struct StreamReceiver(Arc<Queue>);
 
 #[derive(Default)]
 struct Queue {
@@ -42,29 +33,32 @@ struct Queue {
 #[derive(Default)]
 struct State {
     lost: u64,
-    notices: VecDeque<Notice>,
+    items: VecDeque<WatchStreamItem>,
     bytes: usize,
     end: Option<SessionEnd>,
     is_abandoned: bool,
 }
 
-impl NoticeSender {
-    pub(super) fn send(&self, notice: Result<Notice, SessionEnd>) {
-        match notice {
-            Ok(notice) => self.0.lock().push(notice),
+impl StreamSender {
+    pub(super) fn send(&self, item: Result<WatchStreamItem, SessionEnd>) {
+        match item {
+            Ok(item) => self.0.lock().push(item),
             Err(end) => self.0.lock().end = Some(end),
         }
         self.0.waker.wake();
     }
 }
 
-impl NoticeReceiver {
+impl StreamReceiver {
     /// Polls for the next item; `None` after the end was delivered.
-    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Option<News>> {
+    pub(crate) fn poll(
+        &self,
+        cx: &Context<'_>,
+    ) -> Poll<Option<Result<WatchStreamItem, SessionEnd>>> {
         self.0.waker.register(cx.waker());
         let mut state = self.0.lock();
         match state.pop() {
-            Some(news) => Poll::Ready(Some(news)),
+            Some(item) => Poll::Ready(Some(item)),
             None if state.is_abandoned => Poll::Ready(None),
             None => Poll::Pending,
         }
@@ -85,13 +79,13 @@ impl Queue {
 }
 
 impl State {
-    fn push(&mut self, notice: Notice) {
-        if self.is_abandoned || (notice == Notice::Gap && self.notices.back() == Some(&notice)) {
+    fn push(&mut self, item: WatchStreamItem) {
+        if self.is_abandoned || (item == WatchStreamItem::Gap && self.items.back() == Some(&item)) {
             return; // consecutive gaps merge into one
         }
-        let bytes = path_bytes(&notice);
-        if self.notices.len() >= STREAM_EVENTS_KEPT || self.bytes + bytes > STREAM_BYTES_KEPT {
-            let lost = self.notices.drain(..).filter(|one| *one != Notice::Gap).count();
+        let bytes = path_bytes(&item);
+        if self.items.len() >= STREAM_EVENTS_KEPT || self.bytes + bytes > STREAM_BYTES_KEPT {
+            let lost = self.items.drain(..).filter(|one| *one != WatchStreamItem::Gap).count();
             self.lost += u64::try_from(lost).unwrap_or(u64::MAX);
             self.bytes = 0;
         }
@@ -100,42 +94,39 @@ impl State {
             return;
         }
         self.bytes += bytes;
-        self.notices.push_back(notice);
+        self.items.push_back(item);
     }
 
-    fn pop(&mut self) -> Option<News> {
+    fn pop(&mut self) -> Option<Result<WatchStreamItem, SessionEnd>> {
         if self.lost > 0 {
-            return Some(News::Lost(std::mem::take(&mut self.lost)));
+            return Some(Ok(WatchStreamItem::Overflow { lost: std::mem::take(&mut self.lost) }));
         }
-        if let Some(notice) = self.notices.pop_front() {
-            self.bytes -= path_bytes(&notice);
-            return Some(match notice {
-                Notice::Event(event) => News::Event(event),
-                Notice::Gap => News::Gap,
-            });
+        if let Some(item) = self.items.pop_front() {
+            self.bytes -= path_bytes(&item);
+            return Some(Ok(item));
         }
         let end = self.end.take()?;
         self.is_abandoned = true;
-        Some(News::End(end))
+        Some(Err(end))
     }
 }
 
-fn path_bytes(notice: &Notice) -> usize {
-    match notice {
-        Notice::Event(event) => event.path.len(),
-        Notice::Gap => 0,
+fn path_bytes(item: &WatchStreamItem) -> usize {
+    match item {
+        WatchStreamItem::Changed(event) => event.path.len(),
+        WatchStreamItem::Gap | WatchStreamItem::Overflow { .. } => 0,
     }
 }
 
-impl Handle for NoticeSender {
+impl Handle for StreamSender {
     fn is_abandoned(&self) -> bool {
         self.0.lock().is_abandoned
     }
 }
 
-impl fmt::Debug for NoticeSender {
+impl fmt::Debug for StreamSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("NoticeSender")
+        f.write_str("StreamSender")
     }
 }
 
@@ -144,18 +135,19 @@ mod tests {
     use std::task::Waker;
 
     use proto::EventType;
+    use zk_session_core::WatchEvent;
 
     use super::*;
 
-    fn event(path: String) -> Notice {
-        Notice::Event(WatchedEvent { event_type: EventType::NODE_CREATED, path })
+    fn event(path: String) -> WatchStreamItem {
+        WatchStreamItem::Changed(WatchEvent { event_type: EventType::NODE_CREATED, path })
     }
 
-    fn next(receiver: &NoticeReceiver) -> Poll<Option<News>> {
+    fn next(receiver: &StreamReceiver) -> Poll<Option<Result<WatchStreamItem, SessionEnd>>> {
         receiver.poll(&Context::from_waker(Waker::noop()))
     }
 
-    fn drain(receiver: &NoticeReceiver) -> Vec<News> {
+    fn drain(receiver: &StreamReceiver) -> Vec<Result<WatchStreamItem, SessionEnd>> {
         let ready = || match next(receiver) {
             Poll::Ready(news) => news,
             Poll::Pending => None,
@@ -165,48 +157,49 @@ mod tests {
 
     #[test]
     fn queue_overflow_replaces_events_with_their_count() {
-        let (sender, receiver) = notices();
+        let (sender, receiver) = stream_queue();
         for n in 0..=STREAM_EVENTS_KEPT {
             sender.send(Ok(event(format!("/{n}"))));
         }
-        let lost = News::Lost(u64::try_from(STREAM_EVENTS_KEPT).unwrap());
-        let Notice::Event(last) = event(format!("/{STREAM_EVENTS_KEPT}")) else { unreachable!() };
-        assert_eq!(drain(&receiver), [lost, News::Event(last)]);
+        let lost =
+            Ok(WatchStreamItem::Overflow { lost: u64::try_from(STREAM_EVENTS_KEPT).unwrap() });
+        let last = event(format!("/{STREAM_EVENTS_KEPT}"));
+        assert_eq!(drain(&receiver), [lost, Ok(last)]);
         assert_eq!(next(&receiver), Poll::Pending);
     }
 
     #[test]
     fn queue_overflows_by_bytes_of_paths() {
-        let (sender, receiver) = notices();
+        let (sender, receiver) = stream_queue();
         let long = "x".repeat(STREAM_BYTES_KEPT / 4);
         for _ in 0..5 {
             sender.send(Ok(event(long.clone())));
         }
         assert_eq!(receiver.0.lock().bytes, long.len());
-        assert_eq!(drain(&receiver)[0], News::Lost(4));
+        assert_eq!(drain(&receiver)[0], Ok(WatchStreamItem::Overflow { lost: 4 }));
         sender.send(Ok(event("x".repeat(STREAM_BYTES_KEPT + 1))));
-        assert_eq!(drain(&receiver), [News::Lost(1)]);
+        assert_eq!(drain(&receiver), [Ok(WatchStreamItem::Overflow { lost: 1 })]);
         assert_eq!(receiver.0.lock().bytes, 0);
     }
 
     #[test]
     fn consecutive_gaps_merge_and_end_is_delivered_last_and_once() {
-        let (sender, receiver) = notices();
+        let (sender, receiver) = stream_queue();
         for _ in 0..3 {
-            sender.send(Ok(Notice::Gap));
+            sender.send(Ok(WatchStreamItem::Gap));
         }
         sender.send(Err(SessionEnd::Expired));
-        assert_eq!(drain(&receiver), [News::Gap, News::End(SessionEnd::Expired)]);
+        assert_eq!(drain(&receiver), [Ok(WatchStreamItem::Gap), Err(SessionEnd::Expired)]);
         assert_eq!(next(&receiver), Poll::Ready(None));
     }
 
     #[test]
     fn closed_receiver_keeps_no_events() {
-        let (sender, receiver) = notices();
-        sender.send(Ok(Notice::Gap));
+        let (sender, receiver) = stream_queue();
+        sender.send(Ok(WatchStreamItem::Gap));
         receiver.close();
         sender.send(Ok(event("/a".into())));
         assert!(sender.is_abandoned());
-        assert!(receiver.0.lock().notices.is_empty());
+        assert!(receiver.0.lock().items.is_empty());
     }
 }
