@@ -4,7 +4,7 @@
 //! and the bytes that the shape needs. Otherwise the rest is an encoded list of arbitrary bytes.
 
 use bytes::Bytes;
-use zk_proto::{ChildList, Decode, SequenceKey, SequenceOrder, Rank};
+use zk_proto::{ChildList, Decode, Rank, SequenceKey, SequenceOrder};
 
 use crate::Input;
 use crate::memory::bounded;
@@ -158,7 +158,9 @@ fn is_in_order(names: &[Vec<u8>], lock_names: &[&str]) {
     let contending: Vec<bool> = expected.iter().map(contends).collect();
     for name in names {
         match rule.key(name) {
-            SequenceKey::Number(number) => assert_eq!(format!("{number:010}").into_bytes(), text(name)),
+            SequenceKey::Number(number) => {
+                assert_eq!(format!("{number:010}").into_bytes(), text(name))
+            }
             SequenceKey::Text(key) => assert_eq!(key, text(name)),
         }
         assert_eq!(rule.is_contender(name), may_contend(name, lock_names));

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use zk_proto::{
     AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
-    ErrorCode, Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL_UNSAFE, OpCode, ReplyHeader,
-    RequestHeader, WatcherEvent, encode_record, encode_reply, split_frame, xid,
+    ErrorCode, Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL_UNSAFE, OpCode,
+    ReplyHeader, RequestHeader, WatcherEvent, encode_record, encode_reply, split_frame, xid,
 };
+use zk_session_core::{DisconnectReason, ErrorKind, Host};
 use zk_session_core::{Handle, Handles, Output, Session, Settings, WatchKind};
-use zk_session_core::{ErrorKind, Host, DisconnectReason};
 
 use crate::Input;
 use crate::build::Build;
@@ -359,7 +359,8 @@ impl World {
                 let is_read_write = self.waiting.len().is_multiple_of(2);
                 self.session.handle_probed(self.now, &host, is_read_write);
             }
-            Output::Event(_) | Output::ProbeTls(_) | Output::Refused(_) | Output::LeaseState(_) => {}
+            Output::Event(_) | Output::ProbeTls(_) | Output::Refused(_) | Output::LeaseState(_) => {
+            }
         }
     }
 }
