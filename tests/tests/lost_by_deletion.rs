@@ -22,7 +22,11 @@ fn command_ends_when_its_node_is_deleted() {
     command.ok(&["delete", &entry.node]);
     let ended = holder.wait(LIMIT);
     assert_eq!(ended.code(), Some(74), "{}", ended.stderr);
-    assert_eq!(ended.stderr, "zk: the lock was lost: another client deleted the lock's node\n");
+    assert_eq!(
+        ended.stderr,
+        "zk: the lock was lost: the lock's node was deleted, by another client or because the session \
+         expired\n"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,7 +47,9 @@ impl fmt::Display for LossReason {
                 f.write_str("the ensemble did not answer within the lease")
             }
             Self::ProcessPaused(paused) => write!(f, "{}", LeaseLoss::ProcessPaused(*paused)),
-            Self::NodeDeleted => f.write_str("another client deleted the lock's node"),
+            Self::NodeDeleted => f.write_str(
+                "the lock's node was deleted, by another client or because the session expired",
+            ),
             Self::Released => f.write_str("the lock was released"),
         }
     }
@@ -62,7 +64,9 @@ impl fmt::Display for LossReason {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// A request failed, and a retry does not help.
+    /// A request failed, and a retry on this session does not help; see
+    /// [`retry_on`](Self::retry_on). Its [outcome](zk_session::Error::outcome) tells whether the
+    /// request was applied.
     Client(zk_session::Error),
     /// The lock was held and is lost.
     Lost(LossReason),
@@ -147,6 +151,10 @@ pub enum LockError {
 impl LockError {
     /// Returns on which session a retry may help. A failed acquisition leaves nothing behind. So it
     /// can always be repeated on the next session when its own session has ended.
+    ///
+    /// The deletion of the lock's node may be the first sign that the session has expired. So
+    /// [`LossReason::NodeDeleted`] returns [`RetryOn::SameSession`], and the next call may return
+    /// [`RetryOn::NewSession`].
     #[must_use]
     pub fn retry_on(&self) -> RetryOn {
         match self {
@@ -211,7 +219,7 @@ impl fmt::Display for LockError {
                  this lock; use another path, or allow foreign nodes{}",
                 match recipe {
                     Recipe::Semaphore =>
-                        " (the server removes an empty one some minutes after its last use)",
+                        " (the server removes an unused `leases` a minute or two after its last use)",
                     _ => "",
                 }
             ),

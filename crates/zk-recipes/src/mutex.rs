@@ -205,7 +205,8 @@ impl Mutex {
     /// ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// As [`acquire`](Self::acquire). Without a connection the session expires after somewhat more
+    /// than its timeout, so a longer `timeout` ends with that error.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).

@@ -16,7 +16,7 @@ use crate::rwlock::WriteGuard;
 #[non_exhaustive]
 pub struct QueuePosition {
     /// Number of contenders that block the waiter: all contenders ahead, or the writers ahead of a
-    /// reader. At 0 it is the waiter's waiter.
+    /// reader. At 0 it is the waiter's turn.
     pub ahead: usize,
     /// Path of the node at the head of the queue. Its contender holds the lock or is about to
     /// acquire it. If readers hold the lock, this is the node of the first reader. `None` if no
@@ -45,11 +45,11 @@ pub struct QueuePosition {
 /// the last list. It skips this list if the contender has waited for a mutex and has watched its
 /// own node since. [`refresh`](Self::refresh) is one request, [`holder`](Self::holder) another.
 ///
-/// The waiter sends no requests while neither [`position_changed`](Self::position_changed) nor
-/// [`acquire`](Self::acquire) is awaited. Its node keeps the position in the queue. At the head
-/// of the queue it blocks the other contenders, even if no task awaits it.
+/// The waiter sends no requests unless one of its methods is awaited. For a time limit, wrap
+/// [`position_changed`](Self::position_changed) in `tokio::time::timeout`. Its node keeps the position in the
+/// queue. At the head of the queue it blocks the other contenders, even if no task awaits it.
 ///
-/// An [`Owner`](crate::Owner) that holds the lock does not queue: it is its waiter at once. For other
+/// An [`Owner`](crate::Owner) that holds the lock does not queue: it is its turn at once. For other
 /// owners this is their one acquisition of the lock: further acquisitions for the same owner wait
 /// until this one is acquired or dropped.
 ///
@@ -114,8 +114,8 @@ impl<G> Ticket<G> {
         }
     }
 
-    /// Returns the path of the waiter's own node. Returns `None` from the time another client has
-    /// deleted it until a new one is created.
+    /// Returns the path of the waiter's own node, as the last method that was awaited left it. `None`
+    /// if that one found it deleted and no new one is created yet.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         match &self.state {
@@ -126,14 +126,14 @@ impl<G> Ticket<G> {
         }
     }
 
-    /// Waits until the position changes; returns at once when it is the waiter's waiter.
+    /// Waits until the position changes; returns at once when it is the waiter's turn.
     ///
     /// If another client deletes the waiter's node, the waiter queues again at the end. This counts
-    /// as a change too.
+    /// as a change only if [`QueuePosition`] differs.
     ///
     /// # Errors
     /// As [`Mutex::acquire`](crate::Mutex::acquire). The position may be lost then: drop the
-    /// waiter.
+    /// ticket.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing and keeps the position in the queue. The next call repeats
@@ -149,7 +149,7 @@ impl<G> Ticket<G> {
     }
 
     /// Lists the queue with one request and returns the position, unless it is already the waiter's
-    /// waiter.
+    /// turn.
     ///
     /// # Errors
     /// As [`position_changed`](Self::position_changed).
@@ -222,7 +222,7 @@ impl<G> fmt::Debug for Ticket<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ticket")
             .field("node", &self.node())
-            .field("place", &self.position())
+            .field("position", &self.position())
             .finish_non_exhaustive()
     }
 }

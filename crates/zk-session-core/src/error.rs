@@ -41,7 +41,7 @@ pub enum Fault {
 pub enum RetryOn {
     /// Repeat the call on the same session, after a pause.
     SameSession,
-    /// Repeat the call on the next session, because this one has ended. See `SessionManager`.
+    /// Repeat the call on the next session, because this one has ended or never began. See `SessionManager`.
     NewSession,
     /// Do not repeat the call unchanged. It would fail again, or its [outcome](Error::outcome) is
     /// not [`NotApplied`](Outcome::NotApplied) and a repetition could apply it twice.
@@ -319,6 +319,8 @@ impl From<PathError> for Error {
     }
 }
 
+const CLOSED: ErrorKind = ErrorKind::SessionEnded(SessionEnd::Closed);
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.inner.context, self.kind()) {
@@ -372,6 +374,9 @@ impl fmt::Display for Error {
                 write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
             }
             ErrorKind::LeaseImpossible(why) => write!(f, "{why}")?,
+            ErrorKind::ManagerStopped(why) if *why.kind() == CLOSED => {
+                f.write_str("the session manager is closed")?;
+            }
             ErrorKind::ManagerStopped(why) => write!(f, "no next session: {why}")?,
             ErrorKind::NoThread(kind) => write!(f, "no thread for the session: {kind}")?,
             ErrorKind::InvalidPath(error) => write!(f, "{error}")?,

@@ -120,6 +120,7 @@
 //! use zk_testing::{MemoryStream, TestServer};
 //!
 //! /// Connects to `server-0:1`, `server-1:1`, …
+//! #[derive(Clone)]
 //! struct InMemory(TestServer);
 //!
 //! impl Connector for InMemory {

@@ -54,6 +54,7 @@ async fn connect(server: &TestServer) -> Client {
 }
 
 /// Connects the client to the server without a socket, which a paused clock requires.
+#[derive(Clone)]
 struct InMemory(TestServer);
 
 impl Connector for InMemory {

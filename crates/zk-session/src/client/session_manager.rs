@@ -174,7 +174,7 @@ impl SessionManager {
     }
 
     /// Opens the first session over the connections of the given connector; otherwise like
-    /// [`connect`](Self::connect).
+    /// [`connect`](Self::connect). The connector is cloned for each session.
     ///
     /// # Errors
     /// Returns the errors of [`connect`](Self::connect).
