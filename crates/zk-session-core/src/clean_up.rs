@@ -82,8 +82,8 @@ impl<H: Handles> Session<H> {
     /// the session lives, so a session with a full backlog is closed.
     fn defer(&mut self, now: Instant, task: CleanupTask) -> Result<(), Failure> {
         if !self.cleanup_tasks.defer(task) {
-            self.close_as(now, SessionEnd::CleanUpOverflow);
             let end = SessionEnd::CleanUpOverflow;
+            self.close_as(now, end);
             return Err((ErrorKind::SessionEnded(end), Outcome::NotApplied));
         }
         self.tell_backlog();

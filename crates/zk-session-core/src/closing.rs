@@ -110,9 +110,10 @@ impl<H: Handles> Session<H> {
     pub(super) fn send_close(&mut self, now: Instant) {
         let is_up = self.is_connected();
         let waits = self.cleanup_tasks.go_on() && !self.is_read_only();
+        let tells_server = self.closing_with_server().is_some();
         let Some(closing) = &mut self.closing else { return };
         let is_time = !waits || closing.patience <= now;
-        if is_up && is_time && closing.end != SessionEnd::Detached && !closing.is_said {
+        if is_up && is_time && tells_server && !closing.is_said {
             closing.is_said = true;
             self.transmit(now, &CloseSession, Recipient::Close, None);
         }

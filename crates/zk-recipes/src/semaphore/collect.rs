@@ -32,8 +32,15 @@ pub(super) struct Kinds {
     pub(super) turns: Arc<Kind>,
     /// Leases, one for each permit.
     pub(super) leases: Arc<Kind>,
-    /// Check of the semaphore's path; `None` if other recipes may use the path as well.
-    pub(super) path: Option<Arc<PathCheck>>,
+    /// Check of the semaphore's path, shared by all clones of the handle.
+    pub(super) path: Arc<PathCheck>,
+}
+
+impl Kinds {
+    /// Returns the check of the path, unless other recipes may use the path as well.
+    fn path_check(&self) -> Option<&PathCheck> {
+        self.leases.exclusive.is_some().then_some(&*self.path)
+    }
 }
 
 /// Waits until the permits are acquired, without a time limit.
@@ -179,7 +186,7 @@ async fn enter_and_look(
     let (listed, beside) = one_write(&client, async {
         let listed = async { client.get_children(&path).await };
         let beside = async {
-            let asked = kinds.path.as_ref().and_then(|path| path.list(&client));
+            let asked = kinds.path_check().and_then(|path| path.list(&client));
             OptionFuture::from(asked).await
         };
         let (entered, refreshed, listed, beside) =
@@ -196,7 +203,7 @@ async fn enter_and_look(
         Some((place, node)) => ((place, Some(node)), beside),
         None => (list_and_look(leases, limit).await?, None),
     };
-    if let Some(path) = kinds.path.as_ref().filter(|path| !path.is_checked(found.1)) {
+    if let Some(path) = kinds.path_check().filter(|path| !path.is_checked(found.1)) {
         Box::pin(path.check(&client, found.1, beside)).await?;
     }
     Ok(found.0)

@@ -161,7 +161,7 @@ impl Semaphore {
         let kinds = Kinds {
             turns: Kind { exclusive: None, ..turns }.into(),
             leases: leases.into(),
-            path: Some(PathCheck::new(path).into()),
+            path: PathCheck::new(path).into(),
         };
         Ok(Self { client: client.clone(), path: path.to_owned(), kinds, limit })
     }
@@ -191,7 +191,6 @@ impl Semaphore {
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
-        self.kinds.path = None;
         Arc::make_mut(&mut self.kinds.leases).exclusive = None;
         self
     }

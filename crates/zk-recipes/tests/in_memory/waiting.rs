@@ -207,7 +207,7 @@ async fn dropped_waiting_leaves_the_queue() {
 /// It does not acquire the lock by mistake, even if the watch fires for another reason than the
 /// deletion.
 #[tokio::test(start_paused = true)]
-async fn moved_dropped_repeatedly_keeps_the_place() {
+async fn position_changed_dropped_repeatedly_keeps_position() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     for polls in 1..6 {

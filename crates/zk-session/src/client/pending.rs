@@ -255,12 +255,14 @@ impl Future for Watch {
         let chroot_len = self.chroot_len;
         Poll::Ready(match result.unwrap_or(Err(SessionEnd::Closed)) {
             Ok(event) => Ok(WatchEvent { path: strip(event.path, chroot_len), ..event }),
-            Err(end) => {
-                let path = strip(self.path.clone(), chroot_len);
-                Err(Error::not_applied(ErrorKind::SessionEnded(end)).on("watch", path))
-            }
+            Err(end) => Err(watch_ended(end, &self.path, chroot_len)),
         })
     }
+}
+
+/// Returns the error of a watch on this path of the server, whose session has ended.
+pub(super) fn watch_ended(end: SessionEnd, path: &str, chroot_len: usize) -> Error {
+    Error::not_applied(ErrorKind::SessionEnded(end)).on("watch", strip(path.to_owned(), chroot_len))
 }
 
 impl Drop for Watch {

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn within_rejects_pause_that_would_end_too_late() {
+    fn with_timeout_rejects_pause_that_would_end_too_late() {
         let policy = RetryPolicy::fixed(10 * MS).with_timeout(35 * MS);
         assert_eq!(pauses(policy, 9, |_| 0), [10, 10, 10]);
         assert_eq!(pauses(policy.with_timeout(Duration::ZERO), 9, |_| 0), [0; 0]);

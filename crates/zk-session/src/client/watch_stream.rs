@@ -10,9 +10,9 @@ use futures::Stream;
 use proto::{AddWatchMode, AddWatchReply};
 
 use super::Client;
-use super::pending::{Ask, Pending, decode_read, strip};
+use super::pending::{Ask, Pending, decode_read, strip, watch_ended};
 use crate::driver::{Shared, StreamReceiver, now, stream_queue};
-use zk_session_core::{Error, ErrorKind, WatchEvent, WatchStreamItem};
+use zk_session_core::{Error, WatchEvent, WatchStreamItem};
 
 /// Persistent watch: a stream of the events of one node, or of a node and everything below it.
 ///
@@ -82,10 +82,7 @@ impl WatchStream {
                 Ok(WatchStreamItem::Changed(WatchEvent { path, ..event }))
             }
             Ok(item) => Ok(item),
-            Err(end) => {
-                let path = strip(self.path.clone(), self.chroot_len);
-                Err(Error::not_applied(ErrorKind::SessionEnded(end)).on("watch", path))
-            }
+            Err(end) => Err(watch_ended(end, &self.path, self.chroot_len)),
         }))
     }
 }

@@ -165,7 +165,7 @@ const UPTIME_UNIT: Duration = Duration::from_millis(10);
 
 /// Largest suspension that may be an error of measurement: one unit for the resolution, and one for
 /// the time that passes around each of the two readings.
-const UPTIME_ERROR: Duration = Duration::from_millis(30);
+const UPTIME_ERROR: Duration = UPTIME_UNIT.saturating_mul(3);
 
 /// How often the uptime is read before the time that passed in between counts as suspension. A
 /// thread that has just been scheduled keeps its processor for longer than a reading takes.

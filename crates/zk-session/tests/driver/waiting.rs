@@ -6,7 +6,7 @@ use super::*;
 use zk_session::RetryOn;
 
 #[tokio::test(start_paused = true)]
-async fn within_replaces_the_request_timeout() {
+async fn with_timeout_replaces_the_request_timeout() {
     let ensemble = Ensemble::new(&["/n"]);
     let config = ensemble.config("a").request_timeout(Duration::from_secs(2));
     let client = config.connect_with(ensemble.clone()).await.unwrap();

@@ -113,7 +113,7 @@ async fn ephemerals_lists_only_nodes_below_chroot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn make_path_does_not_create_missing_chroot() {
+async fn ensure_path_does_not_create_missing_chroot() {
     let server = TestServer::in_memory();
     let outside = client_of(&server, 0).await;
     let inside = outside.chroot("/nowhere").unwrap();

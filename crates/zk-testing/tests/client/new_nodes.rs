@@ -17,7 +17,7 @@ async fn names(client: &Client, path: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_node_has_requested_mode_and_acl() {
+async fn create_builder_sets_requested_mode_and_acl() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let plain = client.create_builder("/p").create().await.unwrap();

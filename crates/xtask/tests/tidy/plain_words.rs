@@ -1,10 +1,10 @@
 //! Plain language: counts sentences in comments and documents that a stranger may stumble over, and
 //! checks the names of tests. CONTRIBUTING.md has the rules; this finds the common violations.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::{collect, root};
 
 /// Share of the sentences that may be flagged, in thousandths. Lower it when the count allows it.
 const FLAGGED_PER_THOUSAND_MAX: usize = 8;
@@ -194,24 +194,16 @@ fn split(paragraph: &str) -> impl Iterator<Item = String> {
     sentences.into_iter().filter(|sentence| !sentence.is_empty())
 }
 
-fn files(kinds: &[&str]) -> Vec<(PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let (mut folders, mut found) = (vec![root.to_owned()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().flatten() {
-            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-            if path.is_dir() {
-                let is_ours = name != "target" && name != "golden" && !name.starts_with('.');
-                folders.extend(is_ours.then_some(path));
-            } else if path.extension().is_some_and(|kind| kinds.iter().any(|it| kind == *it)) {
-                let text = fs::read_to_string(&path).unwrap();
-                found.push((path.strip_prefix(root).unwrap().to_owned(), text));
-            }
-        }
-    }
-    found.sort();
+/// Returns the files of these kinds, except recordings, with their texts.
+fn files(kinds: &[&str]) -> impl Iterator<Item = (PathBuf, String)> {
+    let root = root();
+    let mut found = Vec::new();
+    collect(&root, kinds, &mut found);
     assert!(found.len() > 100, "files under {}", root.display());
-    found
+    found.into_iter().filter(|path| path.iter().all(|part| part != "golden")).map(move |path| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path.strip_prefix(&root).unwrap().to_owned(), text)
+    })
 }
 
 #[test]

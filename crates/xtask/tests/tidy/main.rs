@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
+mod plain_words;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -147,8 +149,7 @@ fn crate_dependencies_point_down() {
 fn check(rule: impl Fn(&File, &mut Report)) {
     let root = root();
     let mut paths = Vec::new();
-    collect(&root, &mut paths);
-    paths.sort();
+    collect(&root, &["rs"], &mut paths);
     assert!(!paths.is_empty(), "no Rust files under {}", root.display());
     let mut report = Report::default();
     for path in paths {
@@ -200,18 +201,23 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Adds the files of these kinds below a folder, in order.
+fn collect(folder: &Path, kinds: &[&str], found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
-    for entry in entries.flatten() {
+    let mut entries: Vec<_> = entries.flatten().collect();
+    entries.sort_by_key(fs::DirEntry::path);
+    for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Ok(kind) = entry.file_type() else {
             continue;
         };
         if kind.is_dir() && name != "target" && !name.starts_with('.') {
-            collect(&entry.path(), found);
-        } else if kind.is_file() && name.ends_with(".rs") {
+            collect(&entry.path(), kinds, found);
+        } else if kind.is_file()
+            && Path::new(&name).extension().is_some_and(|end| kinds.iter().any(|it| end == *it))
+        {
             found.push(entry.path());
         }
     }
