@@ -66,7 +66,7 @@ impl WatchStream {
     /// Waits for the next item. Returns `None` after the end of the session was returned.
     ///
     /// # Errors
-    /// [`ErrorKind::SessionEnded`], once.
+    /// [`ErrorKind::SessionEnded`](crate::ErrorKind::SessionEnded), once.
     ///
     /// # Cancel safety
     /// This method is cancel safe. No item is lost when the future is dropped.
