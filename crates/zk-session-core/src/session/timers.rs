@@ -205,7 +205,7 @@ impl<H: Handles> Session<H> {
         let shortest = self.lease.shortest_timeout().filter(|_| !self.is_read_only());
         let timeout = self.identity.timeout();
         let timeout = shortest.map_or(timeout, |it| it.min(timeout));
-        let interval = self.lease.touch_every().unwrap_or(PING_PART.of(timeout));
+        let interval = self.lease.touch_every().unwrap_or_else(|| PING_PART.of(timeout));
         self.requests.liveness().ping_due(interval.min(PING_INTERVAL_MAX))
     }
 }
