@@ -8,7 +8,7 @@ use crate::Host;
 /// Snapshot of the statistics of a session. Counters begin with the client and never decrease.
 ///
 /// `Debug` prints the session's id in hexadecimal.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Id of the session; 0 if there is none yet.

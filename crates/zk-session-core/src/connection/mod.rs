@@ -32,7 +32,7 @@ pub(crate) struct Connection {
     lost: u64,
 }
 
-/// State of the connection. The diagram is in the documentation of the [crate](crate).
+/// State of the connection. The diagram is in the documentation of the crate.
 #[derive(Debug)]
 enum State {
     /// The next attempt is due at this time.

@@ -172,7 +172,7 @@ impl Liveness {
         &self,
         timeout: Duration,
         is_closing: bool,
-        lease_end: Option<Instant>,
+        lease_end: impl FnOnce() -> Option<Instant>,
         oldest: Option<&Sent<H>>,
     ) -> Option<Instant> {
         if self.unheard.is_none() && self.pings.is_empty() && !is_closing {
@@ -184,7 +184,8 @@ impl Liveness {
         let due = since_asked.map_or(due, |it| it.max(due));
         let is_fast =
             self.round_trip.is_some_and(|usual| usual <= FAST_ROUND_TRIP_PART.of(timeout));
-        let lease_end = lease_end.filter(|_| is_fast && self.is_server_silent(oldest));
+        let is_hasty = is_fast && self.is_server_silent(oldest);
+        let lease_end = is_hasty.then(lease_end).flatten();
         let Some((end, asked)) = lease_end.zip(self.unheard) else { return Some(due) };
         let reserve = LEASE_RESERVE_PART.of(timeout);
         let in_time = end.checked_sub(reserve).unwrap_or(end);

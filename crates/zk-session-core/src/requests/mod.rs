@@ -29,7 +29,7 @@ use self::outbound::Outbound;
 use self::queue::Queue;
 use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
 use crate::planted::Planted;
-use crate::{ErrorKind, Failure, Handle, Handles, Outcome, Waiter};
+use crate::{ErrorKind, Failure, Handle, Handles, Outcome, Stats, Waiter};
 
 /// Identifier of a request of a caller. Identifiers grow in the order of submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -384,7 +384,7 @@ impl<H: Handles> Requests<H> {
         &self,
         timeout: Duration,
         is_closing: bool,
-        lease_end: Option<Instant>,
+        lease_end: impl FnOnce() -> Option<Instant>,
     ) -> Option<Instant> {
         self.liveness.silence_due(timeout, is_closing, lease_end, self.inflight.oldest())
     }
@@ -406,15 +406,14 @@ impl<H: Handles> Requests<H> {
         self.inflight.oldest().map(|sent| sent.at)
     }
 
-    pub(crate) fn figures(&self) -> Figures {
-        Figures {
-            in_flight: self.inflight.iter().count(),
-            queued: self.queue.len(),
-            queued_bytes: self.queue.bytes(),
-            unwritten_bytes: self.outbound.unwritten(),
-            frames_sent: self.outbound.frames(),
-            bytes_sent: self.bytes_sent,
-        }
+    /// Fills in the figures of the requests.
+    pub(crate) fn describe(&self, stats: &mut Stats) {
+        stats.in_flight = self.inflight.iter().count();
+        stats.queued = self.queue.len();
+        stats.queued_bytes = self.queue.bytes();
+        stats.unwritten_bytes = self.outbound.unwritten();
+        stats.frames_sent = self.outbound.frames();
+        stats.bytes_sent = self.bytes_sent;
     }
 
     /// Checks that the requests in flight are in the stream in their order.
@@ -426,17 +425,6 @@ impl<H: Handles> Requests<H> {
             last = Some(sent.offset);
         }
     }
-}
-
-/// Figures of the requests, for [`Stats`](crate::Stats).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
-    pub(crate) in_flight: usize,
-    pub(crate) queued: usize,
-    pub(crate) queued_bytes: usize,
-    pub(crate) unwritten_bytes: usize,
-    pub(crate) frames_sent: u64,
-    pub(crate) bytes_sent: u64,
 }
 
 fn give_up<H: Handles>(sent: &mut Sent<H>) -> Option<Late<H>> {

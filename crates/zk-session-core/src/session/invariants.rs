@@ -1,8 +1,8 @@
 //! Invariants of a session between any two calls, for tests only.
 
 use super::Session;
-use crate::Handles;
 use crate::limits::REQUESTS_MAX;
+use crate::{Handles, Stats};
 
 impl<H: Handles> Session<H> {
     /// Checks the whole state, after the outputs were drained.
@@ -11,10 +11,11 @@ impl<H: Handles> Session<H> {
     /// Panics if an invariant is violated.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
-        let requests = self.requests.figures();
+        let mut requests = Stats::default();
+        self.requests.describe(&mut requests);
         assert!(self.outputs.is_empty(), "the outputs are drained after each call");
         if self.end_reason().is_some() {
-            self.check_nothing_is_left();
+            self.check_nothing_is_left(&requests);
         } else if self.is_connected() {
             let has_session = self.identity.exists() || self.is_read_only();
             assert!(has_session, "no session, and connected");
@@ -46,8 +47,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    fn check_nothing_is_left(&self) {
-        let requests = self.requests.figures();
+    fn check_nothing_is_left(&self, requests: &Stats) {
         assert_eq!((requests.in_flight, requests.queued), (0, 0));
         assert_eq!((requests.queued_bytes, requests.unwritten_bytes), (0, 0));
         assert_eq!((self.clean_up.pending(), self.watches.len()), (0, 0));

@@ -16,17 +16,10 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn stats(&self, now: Instant) -> Stats {
         let [one_shot_watches, recursive_watches, persistent_watches] = self.watches.counts();
-        let requests = self.requests.figures();
-        Stats {
+        let mut stats = Stats {
             session_id: self.identity.session_id(),
             connected_to: self.connection.host().cloned(),
-            in_flight: requests.in_flight,
-            queued: requests.queued,
-            queued_bytes: requests.queued_bytes,
-            unwritten_bytes: requests.unwritten_bytes,
             clean_up_pending: self.clean_up.pending(),
-            frames_sent: requests.frames_sent,
-            bytes_sent: requests.bytes_sent,
             frames_received: self.counters.frames_received,
             bytes_received: self.counters.bytes_received,
             connections_lost: self.connection.lost_count(),
@@ -37,7 +30,10 @@ impl<H: Handles> Session<H> {
             persistent_watches,
             lease_left: self.lease(now).map(|(_, until)| until.saturating_duration_since(now)),
             lease: self.lease_stats(now),
-        }
+            ..Stats::default()
+        };
+        self.requests.describe(&mut stats);
+        stats
     }
 
     fn lease_stats(&self, now: Instant) -> LeaseStats {

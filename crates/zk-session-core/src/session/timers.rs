@@ -6,22 +6,26 @@
 //!
 //! | [`Timer`] | due | why, and what happens |
 //! |---|---|---|
-//! | `CloseLimit` | `close_timeout` after `close`; at once after `detach` | Callers of `close` must not wait longer: the session ends |
-//! | `Expiry` | 4/3 T after the last acknowledgement | The server has expired the session, although no server may ever say so: the session ends |
-//! | `Request` | the earliest deadline of a caller | The caller is told that its request timed out |
-//! | `Move` | at once after a new list of servers | This server has too much load, or was removed: the connection is dropped |
-//! | `Attempt` | at the end of the back-off | A connection is requested |
-//! | `AttemptLimit` | [a share of T](crate::limits::ATTEMPTS_PER_TIMEOUT) after the begin of an attempt, and again after its connection | Another server may be faster: the attempt is given up |
-//! | `Silence` | 2/3 T* without a byte; sooner for a claimed lease | The server is dead or cut off: the connection is dropped |
-//! | `Stall` | T* without an answer to the oldest request | The server no longer works through its requests: the connection is dropped |
-//! | `Acknowledgement` | 2/3 T* with an unanswered request and without any answer | The server sends events only: the connection is dropped |
-//! | `Close` | half of `close_timeout` after `close` | Clean-up is taking too long: closeSession is sent |
-//! | `Lease` | by the [rule of the lease](crate::lease) | The claimed lease needs evidence: a sync or an empty transaction is sent, with a ping |
-//! | `Ping` | T/3 after the last packet, at most [ten seconds](crate::limits::PING_INTERVAL_MAX); sooner for a claimed lease | The server would expire the session: a ping is sent |
-//! | `Probe` | the pause of the search | The server is read-only: the next server is probed |
-//! | `CleanUp` | T/10 to T/5 after a rejection | The server was too busy: clean-up tasks are sent again |
-//! | `Removal` | [a moment](crate::limits::REMOVAL_DELAY) after a watch was dropped | No caller uses the watch: it is removed from the server |
-//! | `LeaseEnd` | the end of the lease | The locks may be lost: their guards are told |
+//! | `CloseLimit` | `close_timeout` after `close` | callers must not wait longer: the session ends |
+//! | `Expiry` | 4/3 T after an acknowledgement | no server may ever report it: the session ends |
+//! | `Request` | the deadline of a caller | the caller is told that its request timed out |
+//! | `Move` | at once after a new list of servers | it is another server's turn: the connection ends |
+//! | `Attempt` | at the end of the back-off | a connection is requested |
+//! | `AttemptLimit` | T/3 or less, twice for each attempt | another server may be faster: it is given up |
+//! | `Silence` | 2/3 T* without a byte | the server may be dead: the connection ends |
+//! | `Stall` | T* with the oldest request unanswered | requests are stuck: the connection ends |
+//! | `Acknowledgement` | 2/3 T* with nothing but events | requests are stuck: the connection ends |
+//! | `Close` | half of `close_timeout` after `close` | clean-up takes too long: closeSession is sent |
+//! | `Lease` | by the [rule of the lease](crate::lease) | a sync or an empty transaction is sent |
+//! | `Ping` | T/3 or less without a packet | the server would expire the session: a ping is sent |
+//! | `Probe` | at the end of the search's pause | the server is read-only: the next one is probed |
+//! | `CleanUp` | T/10 to T/5 after a rejection | the server was busy: clean-up tasks are sent again |
+//! | `Removal` | 100 ms after a watch was dropped | nothing uses it: the server is told to remove it |
+//! | `LeaseEnd` | the end of the lease | the locks may be lost: their guards are told |
+//!
+//! While the lease is claimed, `Silence` and `Ping` come sooner; see
+//! [`Liveness::silence_due`](crate::requests::Liveness::silence_due) and `ping_due`. The fractions
+//! are constants of [`limits`](crate::limits).
 
 use std::time::Instant;
 
@@ -29,46 +33,37 @@ use super::Session;
 use crate::limits::{PING_INTERVAL_MAX, PING_PART};
 use crate::{DisconnectReason, Handles, Output, SessionEnd};
 
-/// Deadline of a session. See the table in the [module documentation](self).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Timer {
-    CloseLimit,
-    Expiry,
-    Request,
-    Move,
-    Attempt,
-    AttemptLimit,
-    Silence,
-    Stall,
-    Acknowledgement,
-    Close,
-    Lease,
-    Ping,
-    Probe,
-    CleanUp,
-    Removal,
-    LeaseEnd,
+/// Declares the timers in the order of the table.
+macro_rules! timers {
+    ($($timer:ident)*) => {
+        /// Deadline of a session. See the table in the [module documentation](self).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        enum Timer {
+            $($timer,)*
+        }
+
+        impl Timer {
+            const ALL: &[Self] = &[$(Self::$timer,)*];
+        }
+
+        impl<H: Handles> Session<H> {
+            /// Returns the earliest deadline. Every turn of the driver asks for it, so there is no
+            /// loop whose calls cannot be inlined.
+            pub(super) fn next_deadline(&self) -> Option<Instant> {
+                if self.end_reason().is_some() {
+                    return None;
+                }
+                let mut next = None;
+                $(next = earlier(next, self.due(Timer::$timer));)*
+                next
+            }
+        }
+    };
 }
 
-impl Timer {
-    const ALL: [Self; 16] = [
-        Self::CloseLimit,
-        Self::Expiry,
-        Self::Request,
-        Self::Move,
-        Self::Attempt,
-        Self::AttemptLimit,
-        Self::Silence,
-        Self::Stall,
-        Self::Acknowledgement,
-        Self::Close,
-        Self::Lease,
-        Self::Ping,
-        Self::Probe,
-        Self::CleanUp,
-        Self::Removal,
-        Self::LeaseEnd,
-    ];
+timers! {
+    CloseLimit Expiry Request Move Attempt AttemptLimit Silence Stall Acknowledgement
+    Close Lease Ping Probe CleanUp Removal LeaseEnd
 }
 
 impl<H: Handles> Session<H> {
@@ -87,25 +82,20 @@ impl<H: Handles> Session<H> {
         due
     }
 
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        Timer::ALL.into_iter().filter_map(|timer| self.due(timer)).min()
-    }
-
     /// Handles the deadlines that have passed. The call is harmless if there is none.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.check_lease(now);
         for timer in Timer::ALL {
-            if self.due(timer).is_some_and(|due| due <= now) {
-                self.fire(now, timer);
+            let has_ended = self.end_reason().is_some();
+            if !has_ended && self.due(*timer).is_some_and(|due| due <= now) {
+                self.fire(now, *timer);
             }
         }
     }
 
-    /// Returns when a deadline passes, if it applies.
+    /// Returns when a deadline of a session that has not ended passes, if it applies.
+    #[inline(always)]
     fn due(&self, timer: Timer) -> Option<Instant> {
-        if self.end_reason().is_some() {
-            return None;
-        }
         let timeout = self.identity.timeout();
         let up = self.is_connected().then_some(&self.requests);
         match timer {
@@ -118,7 +108,7 @@ impl<H: Handles> Session<H> {
             Timer::Attempt => self.connection.next_attempt_due(),
             Timer::AttemptLimit => self.connection.attempt_deadline(),
             Timer::Silence => {
-                let lease_end = self.lease.end_to_prevent(self.requests.liveness().up());
+                let lease_end = || self.lease.end_to_prevent(self.requests.liveness().up());
                 up?.silence_due(timeout, self.closing.is_some(), lease_end)
             }
             Timer::Stall => up?.stall_due(timeout),
@@ -207,5 +197,12 @@ impl<H: Handles> Session<H> {
         let timeout = shortest.map_or(timeout, |it| it.min(timeout));
         let interval = self.lease.touch_every().unwrap_or_else(|| PING_PART.of(timeout));
         self.requests.liveness().ping_due(interval.min(PING_INTERVAL_MAX))
+    }
+}
+
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
