@@ -81,7 +81,6 @@ mod lease_assumptions;
 mod output;
 mod part;
 mod pauses;
-mod planted;
 mod requests;
 mod rng;
 mod session;
@@ -101,8 +100,6 @@ pub use self::output::{
     Forgotten, Handle, Handles, LeaseState, Output, Reply, Waiter, WatchEvent, WatchKind,
     WatchStreamItem,
 };
-#[cfg(zk_planted)]
-pub use self::planted::Planted;
 pub use self::requests::RequestId;
 pub use self::session::Session;
 pub use self::session_credentials::SessionCredentials;

@@ -13,7 +13,6 @@ pub(crate) use self::tasks::CleanUpTask;
 use self::tasks::{Task, Tasks};
 use crate::error::TRANSIENT_CODES;
 use crate::output::Outputs;
-use crate::planted::Planted;
 use crate::requests::{DeadlineOwner, Recipient, Requests};
 use crate::{ErrorKind, Failure, Handle, Handles, Outcome, Reply, RequestId, SessionEvent, Waiter};
 
@@ -174,10 +173,7 @@ impl<H: Handles> CleanUp<H> {
 
     /// Notes that the reply was lost with the connection. The task is sent again.
     pub(crate) fn unsend(&mut self, id: RequestId) {
-        match Planted::ForgetUnknownRelease.is_on() {
-            true => drop(self.tasks.finish(id)),
-            false => self.tasks.unsend(id),
-        }
+        self.tasks.unsend(id);
     }
 
     /// Notes that the server rejected the sync before the listing.

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use crate::DisconnectReason;
 use crate::connect_string::Host;
 use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, HOST_COOLDOWN};
-use crate::planted::Planted;
 use crate::rng::Rng;
 
 /// Servers in an order drawn once, and the back-off between attempts. The random order keeps a
@@ -197,9 +196,6 @@ impl Hosts {
             lap.clone().find(|at| !awaited(&self.hosts[*at]) && !self.hosts[*at].is_doubtful);
         let next = known.or_else(|| lap.clone().find(|at| !awaited(&self.hosts[*at])));
         self.current = next.unwrap_or((self.current + 1) % count);
-        if Planted::SpinOnReconnect.is_on() {
-            return Duration::from_millis(1);
-        }
         let step = BACKOFF_STEP.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MAX);
         self.failures = self.failures.saturating_add(1);
         rng.duration_below(step)

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use proto::{ConnectRequest, ConnectResponse};
 
-use crate::planted::Planted;
 use crate::{DisconnectReason, SessionCredentials, Settings};
 
 /// Identity of the session at the servers.
@@ -92,21 +91,11 @@ impl Identity {
         }
     }
 
-    /// Notes the zxid of a notification.
-    pub(crate) fn notified(&mut self, zxid: i64) {
-        if Planted::ZxidFromNotifications.is_on() {
-            (self.last_zxid, self.session_zxid) = (zxid, zxid);
-        }
-    }
-
     /// Returns the request that presents this identity to a server.
     pub(crate) fn connect_request(&self, settings: &Settings) -> ConnectRequest {
         ConnectRequest {
             protocol_version: 0,
-            last_zxid_seen: match Planted::ResumesWithoutZxid.is_on() {
-                true => 0,
-                false => self.session_zxid,
-            },
+            last_zxid_seen: self.session_zxid,
             // Always the timeout of the settings, not the one negotiated before.
             timeout_ms: i32::try_from(settings.session_timeout.as_millis()).unwrap_or(i32::MAX),
             session_id: self.session_id,
@@ -132,10 +121,6 @@ impl Identity {
                 return Err(DisconnectReason::ReadOnly);
             }
             self.timeout = timeout;
-            if Planted::ReadOnlySessionKept.is_on() {
-                self.session_id = session_id;
-                self.password = Password(Bytes::copy_from_slice(&response.password));
-            }
             return Ok(Granted::ReadOnly { session_id });
         }
         if session_id == 0 || (self.exists() && session_id != self.session_id) {

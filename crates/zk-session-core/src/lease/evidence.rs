@@ -36,7 +36,6 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::limits::TOUCHES_PER_TIMEOUT;
-use crate::planted::Planted;
 
 /// Evidence for the lease. See the [module documentation](self).
 #[derive(Debug)]
@@ -88,7 +87,7 @@ impl Evidence {
 
     /// Sets the longest time between two flushes of a follower.
     pub(super) fn set_flush_bound(&mut self, bound: Duration) {
-        self.flush_bound = if Planted::NoFlushBound.is_on() { Duration::ZERO } else { bound };
+        self.flush_bound = bound;
     }
 
     /// Returns the shortest timeout granted so far.
@@ -104,13 +103,9 @@ impl Evidence {
 
     /// Notes that the server has accepted the session.
     pub(super) fn handshake_accepted(&mut self, timeout: Duration) {
-        self.timeout = Some(match self.timeout {
-            Some(before) if Planted::ShorterTimeoutIgnored.is_on() => before,
-            Some(before) => before.min(timeout),
-            None => timeout,
-        });
+        self.timeout = Some(self.timeout.map_or(timeout, |before| before.min(timeout)));
         self.touched_here = self.handshake;
-        self.is_confirmed = Planted::ReconnectIsConfirmed.is_on();
+        self.is_confirmed = false;
         // The timeout of this handshake is known now. An earlier handshake may have reached another
         // leader, and counts as unanswered until a quorum agrees to a request on this connection.
         self.unanswered = self.unanswered.filter(|_| self.unanswered != self.handshake);
@@ -121,7 +116,6 @@ impl Evidence {
     /// Notes that a packet was answered that touches the session at the server of this connection.
     pub(super) fn touch_answered(&mut self, sent: Instant, now: Instant) {
         let Some(timeout) = self.timeout else { return };
-        let sent = if Planted::LeaseFromAnswer.is_on() { now } else { sent };
         let is_close = |last: &Touch| sent < last.sent + timeout / TOUCHES_PER_TIMEOUT;
         if self.touches.back().is_some_and(is_close) {
             return;
@@ -138,11 +132,7 @@ impl Evidence {
         let count = self.touches.iter().take_while(|it| Some(it.answered) <= flushed).count();
         let proven = count.checked_sub(1).and_then(|last| self.touches.get(last)).copied();
         self.touches.drain(..count);
-        self.touched_here = self.touched_here.max(match () {
-            () if Planted::ForwardedWriteTouches.is_on() => Some(sent),
-            () if Planted::SilenceIgnored.is_on() => flushed,
-            () => proven.map(|touch| touch.sent),
-        });
+        self.touched_here = self.touched_here.max(proven.map(|touch| touch.sent));
         if self.is_confirmed {
             self.touched = self.touched.max(self.touched_here);
         }
@@ -164,10 +154,7 @@ impl Evidence {
 
     /// Returns the earliest time from which the session's timeout counts, whichever server leads.
     pub(super) fn counts_from(&self) -> Option<Instant> {
-        match Planted::NewLeaderIgnored.is_on() {
-            true => self.touched,
-            false => Some(self.touched?.min(self.agreed?)),
-        }
+        Some(self.touched?.min(self.agreed?))
     }
 
     /// Returns a time before which no leader expires the session.

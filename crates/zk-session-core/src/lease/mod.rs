@@ -30,7 +30,6 @@ use std::time::{Duration, Instant};
 use proto::{ErrorCode, OpCode, ReplyHeader};
 
 use self::evidence::Evidence;
-use crate::planted::Planted;
 use crate::{LeaseAssumptions, LeaseImpossible, LeaseTimes, SessionCredentials, Settings};
 
 /// State of the lease. See the [module documentation](self).
@@ -113,9 +112,6 @@ impl Lease {
     /// Notes that a ping sent at `sent` was answered.
     pub(crate) fn ponged(&mut self, sent: Instant, now: Instant) {
         self.evidence.touch_answered(sent, now);
-        if Planted::LeaseFedByPings.is_on() {
-            self.quorum_agreed(sent, now);
-        }
     }
 
     /// Takes from a reply what it proves about the leader's clock. The request was sent at `sent`.
@@ -142,9 +138,6 @@ impl Lease {
 
     /// Notes that a request sent at `sent` was answered, and that only a leader answers it.
     fn leader_answered(&mut self, sent: Instant, now: Instant) {
-        if Planted::SyncIsQuorum.is_on() {
-            return self.quorum_agreed(sent, now);
-        }
         self.lapse_if_due(now);
         self.answered_leader = self.answered_leader.max(Some(sent));
         self.evidence.leader_answered(sent);
@@ -209,7 +202,7 @@ impl Lease {
     pub(crate) fn lapse(&mut self) -> bool {
         let ended = !self.lapsed;
         self.lapsed = true;
-        self.term += u64::from(ended && !Planted::LeaseRevives.is_on());
+        self.term += u64::from(ended);
         ended
     }
 
@@ -250,9 +243,6 @@ impl Lease {
     /// connection was established.
     pub(crate) fn request_due(&self, up: Instant) -> Option<(Instant, LeaseRequest)> {
         let times = self.times.ok().filter(|_| self.is_claimed())?;
-        if Planted::LeaseFedByPings.is_on() {
-            return None;
-        }
         let after = |last: Option<Instant>, every| last.map_or(up, |at| at + every);
         let quorum = after(self.asked_quorum.max(self.answered_quorum()), times.quorum_every);
         let asked = self.asked_leader.max(self.asked_quorum);
@@ -264,7 +254,7 @@ impl Lease {
         if let Some(proof) = self.evidence.next_proof().filter(|_| ends_soon) {
             leader = leader.min(proof.max(after(asked, times.touch_every)));
         }
-        Some(match quorum <= leader && !Planted::NewLeaderIgnored.is_on() {
+        Some(match quorum <= leader {
             true => (quorum, LeaseRequest::Quorum),
             false => (leader, LeaseRequest::Leader),
         })

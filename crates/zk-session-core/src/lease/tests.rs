@@ -28,19 +28,6 @@ fn session_never_expires_before_the_proven_time() {
     assert!(summary.expired * 2 > summary.schedules, "{} expired", summary.expired);
 }
 
-/// Checks that the rule needs each of its parts.
-#[cfg(zk_planted)]
-#[test]
-fn each_planted_bug_breaks_the_lease_rule() {
-    use crate::planted::Planted;
-    for fault in Planted::OF_THE_LEASE {
-        Planted::switch(Some(fault));
-        let summary = run(SCHEDULES * 5);
-        Planted::switch(None);
-        assert_ne!(summary.unsafe_seed, None, "{fault:?} is not caught");
-    }
-}
-
 #[derive(Debug)]
 struct Summary {
     schedules: u64,

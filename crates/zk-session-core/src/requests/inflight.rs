@@ -52,11 +52,6 @@ impl<T> Inflight<T> {
         xid == self.front_xid
     }
 
-    /// Removes the oldest unanswered request.
-    pub(super) fn take_oldest(&mut self) -> Option<T> {
-        self.take(self.front_xid)
-    }
-
     /// Returns the request with this xid.
     pub(super) fn get(&self, xid: i32) -> Option<&T> {
         self.ring.get(self.slot(xid)?)?.as_ref()

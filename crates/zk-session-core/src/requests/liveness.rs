@@ -12,7 +12,6 @@ use crate::limits::{
     ACK_PART, EXPIRY_PART, FAST_ROUND_TRIP_PART, HASTY_ASKED_PART, IDLE_LIMIT_MAX, LAST_ASKED_PART,
     LEASE_RESERVE_PART, PINGS_MAX, SILENCE_PART,
 };
-use crate::planted::Planted;
 
 /// Times at which something was last sent and received.
 #[derive(Debug)]
@@ -218,7 +217,7 @@ impl Liveness {
         timeout: Duration,
         oldest: Option<&Sent<H>>,
     ) -> Option<Instant> {
-        let oldest = oldest.filter(|_| !Planted::LostAnswerAwaited.is_on())?;
+        let oldest = oldest?;
         let moved_on = self.part.map_or(self.moved_on, |at| at.max(self.moved_on));
         Some(oldest.at.max(moved_on) + idle_limit(timeout))
     }

@@ -28,7 +28,6 @@ use self::inflight::Inflight;
 use self::outbound::Outbound;
 use self::queue::Queue;
 use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
-use crate::planted::Planted;
 use crate::{ErrorKind, Failure, Handle, Handles, Outcome, Stats, Waiter};
 
 /// Identifier of a request of a caller. Identifiers grow in the order of submission.
@@ -289,7 +288,6 @@ impl<H: Handles> Requests<H> {
         let is_in_order = |sent: &Sent<H>| sent.recipient.is_answered_in_order();
         !self.inflight.is_oldest(header.xid)
             && (header.err.is_ok() || crate::lease::is_quorum_reply(header.err))
-            && !Planted::LostAnswerAwaited.is_on()
             && self.inflight.get(header.xid).is_some_and(is_in_order)
             && self.inflight.before(header.xid).any(is_in_order)
     }
@@ -306,10 +304,7 @@ impl<H: Handles> Requests<H> {
     /// others, so it may not be the oldest.
     pub(crate) fn answered(&mut self, now: Instant, xid: i32) -> Option<Sent<H>> {
         let was_oldest = self.inflight.is_oldest(xid);
-        let sent = match Planted::RepliesByPosition.is_on() {
-            true => self.inflight.take_oldest(),
-            false => self.inflight.take(xid),
-        }?;
+        let sent = self.inflight.take(xid)?;
         self.deadlines.met(sent.due);
         self.liveness.answered(now, sent.at, was_oldest);
         Some(sent)
@@ -362,7 +357,6 @@ impl<H: Handles> Requests<H> {
         let lost = inflight.drain().map(|sent| {
             deadlines.met(sent.due);
             let unknown = sent.op.is_write() && outbound.has_left(sent.offset);
-            let unknown = unknown && !Planted::UnknownIsNotApplied.is_on();
             (sent.recipient, if unknown { Outcome::Unknown } else { Outcome::NotApplied })
         });
         let lost = lost.collect();
@@ -431,9 +425,8 @@ fn give_up<H: Handles>(sent: &mut Sent<H>) -> Option<Late<H>> {
     if let Some(watch) = &mut sent.watch {
         watch.is_given_up = true;
     }
-    let unknown = sent.op.is_write() && !Planted::TimedOutIsNotApplied.is_on();
     // A read changes nothing.
-    let outcome = if unknown { Outcome::Unknown } else { Outcome::NotApplied };
+    let outcome = if sent.op.is_write() { Outcome::Unknown } else { Outcome::NotApplied };
     match std::mem::replace(&mut sent.recipient, Recipient::Nobody) {
         Recipient::Caller(to) => Some(Late::Caller(to, outcome)),
         _ => None,

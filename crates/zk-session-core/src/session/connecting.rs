@@ -7,7 +7,6 @@ use proto::{ConnectReply, ErrorCode};
 
 use super::Session;
 use crate::connection::Granted;
-use crate::planted::Planted;
 use crate::requests::Recipient;
 use crate::{DisconnectReason, ErrorKind, Handles, Host, Output, SessionEnd, SessionEvent};
 
@@ -84,9 +83,6 @@ impl<H: Handles> Session<H> {
 
     fn lost(&mut self, now: Instant, cause: DisconnectReason) {
         let was_handshaking = self.connection.is_handshaking();
-        if was_handshaking && self.identity.exists() && Planted::EndIsExpiry.is_on() {
-            return self.end(SessionEnd::Expired);
-        }
         let is_unexplained = was_handshaking && !self.identity.exists();
         let cause = match cause {
             DisconnectReason::ClosedByServer if is_unexplained => self.explain_close(),
@@ -122,7 +118,6 @@ impl<H: Handles> Session<H> {
     pub(super) fn fail_inflight(&mut self, kind: &ErrorKind) {
         for (recipient, outcome) in self.requests.disconnected() {
             match recipient {
-                Recipient::Caller(to) if Planted::PendingDropped.is_on() => std::mem::forget(to),
                 Recipient::Caller(to) => self.outputs.fail(to, kind.clone(), outcome),
                 Recipient::CleanupTask(id) => self.clean_up.unsend(id),
                 Recipient::Credential(_)

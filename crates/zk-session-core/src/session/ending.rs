@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use proto::CloseSession;
 
 use super::Session;
-use crate::planted::Planted;
 use crate::requests::Recipient;
 use crate::{ErrorKind, Handles, Outcome, Output, SessionEnd, SessionEvent};
 
@@ -158,10 +157,7 @@ impl<H: Handles> Session<H> {
         let kind = ErrorKind::SessionEnded(end);
         self.fail_inflight(&kind);
         while let Some(queued) = self.requests.next_queued() {
-            match Planted::EndLeavesQueued.is_on() {
-                true => std::mem::forget(queued.to),
-                false => self.outputs.fail(queued.to, kind.clone(), Outcome::NotApplied),
-            }
+            self.outputs.fail(queued.to, kind.clone(), Outcome::NotApplied);
         }
         for to in self.credentials.end() {
             self.outputs.fail(to, kind.clone(), Outcome::NotApplied);

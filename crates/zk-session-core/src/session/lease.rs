@@ -6,7 +6,6 @@ use proto::{Multi, Sync};
 
 use super::Session;
 use crate::lease::LeaseRequest;
-use crate::planted::Planted;
 use crate::{Failure, Handles, LeaseImpossible, LeaseState, Output, RequestId, Waiter};
 
 /// Empty transaction. It needs no permission and leaves no trace but its zxid. Servers log
@@ -112,9 +111,7 @@ impl<H: Handles> Session<H> {
     pub(super) fn check_lease(&mut self, now: Instant) {
         if self.lease.lapse_if_due(now) {
             self.lease.set_lapsed_in(self.paused_since_proof(now));
-            if !Planted::LossNotTold.is_on() {
-                self.tell_lease_state();
-            }
+            self.tell_lease_state();
         }
     }
 
@@ -127,9 +124,6 @@ impl<H: Handles> Session<H> {
     pub(super) fn lease_request_due(&self) -> Option<(Instant, LeaseRequest)> {
         let up = self.requests.liveness().up();
         let (due, request) = self.lease.request_due(up)?;
-        if Planted::RenewalStops.is_on() && due > up + self.identity.timeout() / 2 {
-            return None;
-        }
         // A read-only server has no leader.
         let is_wanted = self.is_connected() && self.closing.is_none() && !self.is_read_only();
         is_wanted.then_some((due, request))

@@ -97,10 +97,7 @@ impl<H: Handles> Session<H> {
         }
         let (header, body) = ReplyHeader::split(frame).map_err(DisconnectReason::ProtocolError)?;
         match header.xid {
-            xid::NOTIFICATION => {
-                self.identity.notified(header.zxid);
-                self.notification(now, header.zxid, &body)
-            }
+            xid::NOTIFICATION => self.notification(now, header.zxid, &body),
             xid::PING => {
                 self.ponged(now);
                 Ok(())

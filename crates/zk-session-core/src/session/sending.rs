@@ -7,7 +7,6 @@ use proto::{OpCode, Request};
 
 use super::Session;
 use crate::lease::LeaseRequest;
-use crate::planted::Planted;
 use crate::requests::{Late, Queued, Recipient, WatchOf};
 use crate::watches::{PendingWatch, Watcher, rearm_len};
 use crate::{ErrorKind, Failure, Forgotten, Handles, Outcome, RequestId, Waiter, WatchKind};
@@ -162,9 +161,7 @@ impl<H: Handles> Session<H> {
     pub(super) fn begin_connection(&mut self, now: Instant) {
         self.credentials.send_all(now, &mut self.requests);
         self.clean_up.retry();
-        if !Planted::RearmAfterRequests.is_on() {
-            self.rearm_watches(now);
-        }
+        self.rearm_watches(now);
         self.requests.has_begun();
         if self.lease.is_claimed() && !self.is_read_only() {
             self.send_lease_request(now, false, LeaseRequest::Quorum);
@@ -172,16 +169,12 @@ impl<H: Handles> Session<H> {
         while let Some(queued) = self.requests.next_queued() {
             self.send_queued(now, queued);
         }
-        if Planted::RearmAfterRequests.is_on() {
-            self.rearm_watches(now);
-        }
         self.send_clean_up(now);
         self.send_close(now);
     }
 
     fn send_queued(&mut self, now: Instant, mut queued: Queued<H>) {
-        let is_refused = self.is_read_only() && needs_quorum(queued.op);
-        if is_refused && !Planted::QueuedToReadOnly.is_on() {
+        if self.is_read_only() && needs_quorum(queued.op) {
             self.requests.met(queued.due);
             return self.outputs.fail(queued.to, ErrorKind::NotReadOnly, Outcome::NotApplied);
         }

@@ -9,7 +9,6 @@ use proto::{
 };
 
 use super::Session;
-use crate::planted::Planted;
 use crate::requests::{Recipient, WatchOf};
 use crate::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
 use crate::{
@@ -81,9 +80,7 @@ impl<H: Handles> Session<H> {
         let is_exists = matches!(watch.watcher, Watcher::OneShot(WatchKind::Exists, _));
         let verdict = match header.err {
             ErrorCode::OK => Verdict::Found,
-            ErrorCode::NO_NODE if is_exists && !Planted::AbsentNotWatched.is_on() => {
-                Verdict::Absent
-            }
+            ErrorCode::NO_NODE if is_exists => Verdict::Absent,
             _ => Verdict::Refused,
         };
         let path = Arc::clone(&watch.path);
@@ -96,19 +93,10 @@ impl<H: Handles> Session<H> {
     /// Re-registers all watches on a new connection, before any request that could read the state
     /// behind a pending event (kazoo #218, go #83).
     pub(super) fn rearm_watches(&mut self, now: Instant) {
-        if Planted::WatchNotRearmed.is_on() {
-            return;
-        }
-        let streams = self.watches.reconnected();
-        let told = if Planted::GapNotTold.is_on() { 0 } else { streams.len() };
-        for to in streams.into_iter().take(told) {
+        for to in self.watches.reconnected() {
             self.outputs.push(Output::Stream { to, item: Ok(WatchStreamItem::Gap) });
         }
-        let since = match Planted::RearmFromNow.is_on() {
-            true => i64::MAX,
-            false => self.identity.last_zxid(),
-        };
-        for chunk in self.watches.rearm(since) {
+        for chunk in self.watches.rearm(self.identity.last_zxid()) {
             match chunk {
                 Rearm::OneShots(chunk) => {
                     self.requests.send(now, &chunk, Recipient::Rearm, None, None)

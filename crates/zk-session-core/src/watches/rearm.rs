@@ -6,7 +6,6 @@ use super::path_watches::{List, PathWatches};
 use super::{Armed, Watches};
 use crate::Handle;
 use crate::limits::REARM_CHUNK_BYTES;
-use crate::planted::Planted;
 
 /// Request that re-registers watches.
 #[derive(Debug)]
@@ -95,7 +94,7 @@ fn lists<W: Handle, S: Handle>(watches: &PathWatches<W, S>) -> [bool; 5] {
     let recursive = AddWatchMode::PersistentRecursive;
     [
         watches.has(data),
-        watches.has(exist) && !Planted::ExistNotRearmed.is_on(),
+        watches.has(exist),
         watches.has(child),
         watches.has_stream(AddWatchMode::Persistent),
         watches.has_stream(recursive),
