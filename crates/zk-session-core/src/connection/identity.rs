@@ -36,7 +36,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What a server granted in a handshake.
+/// Result of a successful handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Granted {
     /// A new session.

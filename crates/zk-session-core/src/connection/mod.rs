@@ -1,7 +1,7 @@
-//! Connection to a server: attempts, the servers to try, and what a loss means for the next one.
+//! Connection to a server: the attempts, and the order in which servers are tried.
 //!
 //! * [`hosts`]: the servers, and the back-off between attempts.
-//! * [`identity`]: what the session presents in a handshake, and what it was granted.
+//! * [`identity`]: id, password and zxid of the session, which it presents in each handshake.
 //! * [`search`]: the search for a read-write server.
 
 mod hosts;
@@ -49,7 +49,7 @@ enum State {
     Ended(SessionEnd),
 }
 
-/// What a lost connection means.
+/// Effect of a lost connection.
 #[derive(Debug)]
 pub(crate) struct Loss {
     /// Whether the connection was established.
@@ -142,7 +142,7 @@ impl Connection {
         }
     }
 
-    /// Returns when the attempt under way is given up.
+    /// Returns the deadline of the current attempt.
     pub(crate) fn attempt_deadline(&self) -> Option<Instant> {
         match self.state {
             State::Connecting { deadline } | State::Handshaking { deadline } => Some(deadline),
@@ -189,8 +189,8 @@ impl Connection {
         rng: &mut Rng,
     ) -> Loss {
         let (was_up, was_handshaking) = (self.is_up(), self.is_handshaking());
-        // A server that accepts the session and then closes the connection, over and over, is no
-        // better than one that closes it at once.
+        // Some servers accept the session and then close the connection, again and again. They count
+        // like a server that closes it at once.
         let has_served = was_up && was_up_for >= BACKOFF_MAX;
         self.hosts.lost(was_up, has_served, cause);
         self.move_at = None;

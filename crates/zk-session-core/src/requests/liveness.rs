@@ -1,5 +1,5 @@
-//! Times at which something was sent and received, and what follows from them: when the client
-//! sends a ping, and when it gives up the connection or the session.
+//! Send and receive times. They decide when the client sends a ping, drops the connection, and
+//! counts the session as expired.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(crate) struct Liveness {
     is_in_reply: bool,
 }
 
-/// Notes of what happens.
+/// Updates.
 impl Liveness {
     pub(super) fn new(now: Instant) -> Self {
         Self {
@@ -110,8 +110,7 @@ impl Liveness {
     }
 }
 
-/// What follows from the times. `timeout` is the session timeout, and `oldest` the oldest
-/// unanswered request.
+/// Deadlines. `timeout` is the session timeout, and `oldest` the oldest unanswered request.
 impl Liveness {
     /// Returns true once a server has accepted a handshake.
     pub(crate) fn is_acked(&self) -> bool {

@@ -4,7 +4,7 @@
 //! * [`outbound`]: bytes on their way to the server.
 //! * [`inflight`]: requests in flight, by xid.
 //! * [`deadlines`]: deadlines of callers.
-//! * [`liveness`]: times of what was sent and received, and when the connection is given up.
+//! * [`liveness`]: send and receive times, and the deadlines that follow from them.
 
 mod deadlines;
 mod inflight;
@@ -61,7 +61,7 @@ pub(crate) struct Requests<H: Handles> {
 
 /// Recipient of a reply that did not arrive in time.
 pub(crate) enum Late<H: Handles> {
-    /// A caller, and what it has to assume about its request.
+    /// A caller, and the outcome that its error reports.
     Caller(H::Reply, Outcome),
     /// The caller of the clean-up task with this id.
     CleanupTask(RequestId),
@@ -372,7 +372,7 @@ impl<H: Handles> Requests<H> {
         &self.liveness
     }
 
-    /// Returns when the connection is given up because the server is silent; see
+    /// Returns when the connection is dropped because the server is silent; see
     /// [`Liveness::silence_due`].
     pub(crate) fn silence_due(
         &self,
@@ -383,13 +383,13 @@ impl<H: Handles> Requests<H> {
         self.liveness.silence_due(timeout, is_closing, lease_end, self.inflight.oldest())
     }
 
-    /// Returns when the connection is given up because a request is not answered; see
+    /// Returns when the connection is dropped because a request is not answered; see
     /// [`Liveness::stall_due`].
     pub(crate) fn stall_due(&self, timeout: Duration) -> Option<Instant> {
         self.liveness.stall_due(timeout, self.inflight.oldest())
     }
 
-    /// Returns when the connection is given up because nothing is acknowledged; see
+    /// Returns when the connection is dropped because nothing is acknowledged; see
     /// [`Liveness::ack_due`].
     pub(crate) fn ack_due(&self, timeout: Duration) -> Option<Instant> {
         self.liveness.ack_due(timeout, self.inflight.oldest())

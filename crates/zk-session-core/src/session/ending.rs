@@ -1,4 +1,4 @@
-//! End of the session: closing it, detaching from it, and what every caller is told.
+//! End of the session: `close`, `detach`, and the answers to all callers that still wait.
 
 use std::time::{Duration, Instant};
 

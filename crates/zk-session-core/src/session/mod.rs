@@ -1,14 +1,14 @@
 //! Session: it owns the parts, and routes between them.
 //!
 //! * [`connecting`]: connections and handshakes.
-//! * [`sending`]: requests, and what a new connection begins with.
+//! * [`sending`]: requests, and the order of requests on a new connection.
 //! * [`receiving`]: bytes, replies and notifications.
 //! * [`timers`]: the table of deadlines.
-//! * [`watching`], [`clean_up`], [`lease`]: what callers use beside requests.
+//! * [`watching`], [`clean_up`], [`lease`]: calls that concern these parts.
 //! * [`ending`]: closing, detaching, and the end.
 //!
-//! No part calls the session or another part that is not passed in. What a part has to send goes
-//! through [`Requests`], and what it has to report through [`Outputs`].
+//! A part never calls the session. It sends through [`Requests`] and reports through [`Outputs`],
+//! which are passed in.
 
 mod clean_up;
 mod connecting;

@@ -1,4 +1,4 @@
-//! Requests of callers, and what a new connection begins with.
+//! Requests of callers, and the order of requests on a new connection.
 
 use std::time::Instant;
 
@@ -63,7 +63,7 @@ impl<H: Handles> Session<H> {
         id
     }
 
-    /// Rejects a request that no server could accept.
+    /// Rejects a request that no server would accept.
     pub(super) fn admit_frame(&self, frame_len: usize) -> Result<(), Failure> {
         // closeSession is the last request, and deletes the ephemeral nodes.
         let refused = if let Some(end) = self.end_begun() {
@@ -77,7 +77,7 @@ impl<H: Handles> Session<H> {
         Err((refused, Outcome::NotApplied))
     }
 
-    /// Rejects a request that no server could accept, or that is beyond a limit.
+    /// Rejects a request that no server would accept, or that exceeds a limit.
     pub(super) fn admit(&self, frame_len: usize, watching: bool) -> Result<(), Failure> {
         self.admit_frame(frame_len)?;
         self.requests.admit(frame_len)?;
