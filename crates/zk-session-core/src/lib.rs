@@ -24,7 +24,7 @@
 //!    only, then call [`handle_tls_probed`](Session::handle_tls_probed).
 //! 7. The deadline passes: call [`handle_timeout`](Session::handle_timeout).
 //!
-//! **States of the connection**: a session always has exactly one connection, or attempt at one.
+//! **States of the connection**: a session has at most one connection, or attempt at one.
 //!
 //! ```text
 //!                  back-off over:            handle_connected:

@@ -137,15 +137,14 @@ pub(crate) const SILENCE_PART: Part = Part::new(2, 3);
 
 /// Time that a server gets to answer the first packet after a silence. If this process did not run,
 /// the server had nothing to answer.
-pub(crate) const LAST_ASKED_PART: Part = Part::new(1, 3);
+pub(crate) const ASKED_PART: Part = Part::new(1, 3);
 
 /// Time without an acknowledgement after which the connection is dropped, even if events arrive.
 /// The rest is for another server, as with [`SILENCE_PART`].
 pub(crate) const ACK_PART: Part = Part::new(2, 3);
 
 /// Time without an acknowledgement after which the session counts as expired. A leader expires
-/// sessions in steps of its tick, so it may be late by a tick, and a session timeout has at least
-/// two ticks.
+/// sessions up to a tick late. The margin of a third lets a server report the expiry in most cases.
 pub(crate) const EXPIRY_PART: Part = Part::new(4, 3);
 
 /// Longest usual round trip with which a silent server is left early to save the lease. A slower
@@ -157,12 +156,12 @@ pub(crate) const FAST_ROUND_TRIP_PART: Part = Part::new(1, 16);
 pub(crate) const LEASE_RESERVE_PART: Part = Part::new(1, 8);
 
 /// Time that a server gets in any case, before it is left early to save the lease.
-pub(crate) const HASTY_ASKED_PART: Part = Part::new(1, 4);
+pub(crate) const HASTY_ANSWER_PART: Part = Part::new(1, 4);
 
 /// Pause before a clean-up task is sent again that the server was too busy for. The server has time
 /// to recover, and the node is gone soon enough for the next holder.
-pub(crate) const CLEANUP_RETRY_PART: Part = Part::new(1, 10);
+pub(crate) const CLEAN_UP_RETRY_PART: Part = Part::new(1, 10);
 
-/// Minimum number of attempts at servers that fit into a session timeout. The session must have time
-/// to reconnect before the lease ends.
+/// Minimum number of waits for a server that fit into a session timeout: one for a connection, one
+/// for the answer to the handshake. The session must have time to reconnect before the lease ends.
 pub(crate) const ATTEMPTS_PER_TIMEOUT: u32 = 3;

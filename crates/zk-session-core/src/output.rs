@@ -1,4 +1,4 @@
-//! Outputs of the session: replies, watch events, session events, and orders to the driver.
+//! Outputs of the session, and the handles that callers pass in for them.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Part of a session timeout, as a fraction.
+/// Part of a duration, as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     numerator: u32,

@@ -35,7 +35,7 @@ impl<H: Handles> CleanUp<H> {
     /// Adds a task. The caller [sends](Self::send) it.
     ///
     /// Beyond the limits the task waits in the backlog, and no caller receives its reply. The
-    /// result of the inner call is for the caller.
+    /// inner result is for the caller.
     pub(crate) fn add(
         &mut self,
         now: Instant,
@@ -51,7 +51,7 @@ impl<H: Handles> CleanUp<H> {
         }
         let id = requests.next_id();
         let due = to.as_ref().and_then(|to| requests.due(now, id, to));
-        requests.set_deadline(due, DeadlineOwner::CleanupTask);
+        requests.set_deadline(due, DeadlineOwner::CleanUpTask);
         self.tasks.add(id, task, to.map(|to| to.to), due);
         Ok(Ok(()))
     }
@@ -59,7 +59,7 @@ impl<H: Handles> CleanUp<H> {
     /// Sends the tasks that are older than the request with that id.
     pub(crate) fn send(&mut self, now: Instant, before: RequestId, requests: &mut Requests<H>) {
         while let Some((id, task)) = self.tasks.start_next(before) {
-            let recipient = Recipient::CleanupTask(id);
+            let recipient = Recipient::CleanUpTask(id);
             match task {
                 CleanUpTask::Delete { path } => {
                     let request = Delete { path: path.as_str().into(), version: -1 };

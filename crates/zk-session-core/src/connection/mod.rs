@@ -29,7 +29,7 @@ pub(crate) struct Connection {
     /// Set while the connection is to a read-only server.
     search: Option<Search>,
     /// Number of established connections that were lost.
-    lost: u64,
+    lost_count: u64,
 }
 
 /// State of the connection. The diagram is in the documentation of the crate.
@@ -67,7 +67,7 @@ impl Connection {
             move_at: None,
             last_disconnect: None,
             search: None,
-            lost: 0,
+            lost_count: 0,
         }
     }
 
@@ -105,7 +105,7 @@ impl Connection {
 
     /// Returns the number of established connections that were lost.
     pub(crate) fn lost_count(&self) -> u64 {
-        self.lost
+        self.lost_count
     }
 
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &Host> {
@@ -196,7 +196,7 @@ impl Connection {
         self.move_at = None;
         self.search = None;
         self.last_disconnect = Some(cause);
-        self.lost += u64::from(was_up);
+        self.lost_count += u64::from(was_up);
         let pause = match cause {
             DisconnectReason::Rebalanced => Hosts::pause_to_move(rng),
             // A read-write server was found. The refusal of a read-only server precedes `Up`.

@@ -39,7 +39,7 @@ pub(crate) struct Lease {
     /// Times that follow from the timeout in force, if a lease is possible with it.
     times: Result<LeaseTimes, LeaseImpossible>,
     evidence: Evidence,
-    /// Times at which this module last sent a request to the leader, and to a quorum. Other
+    /// Times at which the session last sent a request to the leader, and to a quorum. Other
     /// requests count only once they are answered. A server may reject them on the way to the
     /// leader, and a row of such requests must not starve the lease.
     asked_leader: Option<Instant>,
@@ -203,6 +203,7 @@ impl Lease {
         let ended = !self.lapsed;
         self.lapsed = true;
         self.term += u64::from(ended);
+        self.lapsed_in = self.lapsed_in.filter(|_| !ended);
         ended
     }
 
@@ -260,7 +261,7 @@ impl Lease {
         })
     }
 
-    /// Notes that a request of this module is sent.
+    /// Notes that a request that the lease needs is sent.
     pub(crate) fn asked(&mut self, request: LeaseRequest, now: Instant) {
         match request {
             LeaseRequest::Leader => self.asked_leader = Some(now),

@@ -16,7 +16,7 @@ pub(crate) enum DeadlineOwner {
     /// The table of requests in flight, under this xid.
     Sent(i32),
     /// The clean-up tasks. The id of the request finds it.
-    CleanupTask,
+    CleanUpTask,
     /// The credential with this index.
     Credential(usize),
 }

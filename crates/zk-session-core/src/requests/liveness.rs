@@ -9,7 +9,7 @@ use proto::OpCode;
 use super::sent::Sent;
 use crate::Handles;
 use crate::limits::{
-    ACK_PART, EXPIRY_PART, FAST_ROUND_TRIP_PART, HASTY_ASKED_PART, IDLE_LIMIT_MAX, LAST_ASKED_PART,
+    ACK_PART, ASKED_PART, EXPIRY_PART, FAST_ROUND_TRIP_PART, HASTY_ANSWER_PART, IDLE_LIMIT_MAX,
     LEASE_RESERVE_PART, PINGS_MAX, SILENCE_PART,
 };
 
@@ -166,7 +166,7 @@ impl Liveness {
     /// * The server itself is silent, not only delayed by a commit. A slow commit silences a
     ///   session too: `CommitProcessor` answers nothing behind a write that is not committed. Its
     ///   reply may arrive in time, and on another connection the next write would be as slow.
-    pub(super) fn silence_due<H: Handles>(
+    pub(crate) fn silence_due<H: Handles>(
         &self,
         timeout: Duration,
         is_closing: bool,
@@ -178,7 +178,7 @@ impl Liveness {
         }
         let limit = idle_limit(timeout);
         let due = self.heard + SILENCE_PART.of(limit);
-        let since_asked = self.unheard.map(|asked| asked + LAST_ASKED_PART.of(limit));
+        let since_asked = self.unheard.map(|asked| asked + ASKED_PART.of(limit));
         let due = since_asked.map_or(due, |it| it.max(due));
         let is_fast =
             self.round_trip.is_some_and(|usual| usual <= FAST_ROUND_TRIP_PART.of(timeout));
@@ -187,7 +187,7 @@ impl Liveness {
         let Some((end, asked)) = lease_end.zip(self.unheard) else { return Some(due) };
         let reserve = LEASE_RESERVE_PART.of(timeout);
         let in_time = end.checked_sub(reserve).unwrap_or(end);
-        Some(due.min(in_time.max(asked + HASTY_ASKED_PART.of(timeout))))
+        Some(due.min(in_time.max(asked + HASTY_ANSWER_PART.of(timeout))))
     }
 
     /// Returns true if a packet is unanswered that no commit delays: a ping or a read without an
@@ -211,7 +211,7 @@ impl Liveness {
     /// commit delays everything behind it, including pings, and a new connection makes the outcome
     /// of all in-flight requests unknown. It is not dropped while the server works through the
     /// queue in front of the request, however long, or while parts of a reply arrive.
-    pub(super) fn stall_due<H: Handles>(
+    pub(crate) fn stall_due<H: Handles>(
         &self,
         timeout: Duration,
         oldest: Option<&Sent<H>>,
@@ -224,7 +224,7 @@ impl Liveness {
     /// Returns when the connection is dropped because the server has acknowledged nothing for two
     /// thirds of the timeout, not even a ping. Events do not count, but a part of a reply does. A
     /// third is left to find another server, or this one again, before the session is over.
-    pub(super) fn ack_due<H: Handles>(
+    pub(crate) fn ack_due<H: Handles>(
         &self,
         timeout: Duration,
         oldest: Option<&Sent<H>>,

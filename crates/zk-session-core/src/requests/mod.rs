@@ -3,6 +3,7 @@
 //! * [`queue`]: requests that wait for a connection.
 //! * [`outbound`]: bytes on their way to the server.
 //! * [`inflight`]: requests in flight, by xid.
+//! * [`sent`]: a request in flight, and the recipient of its reply.
 //! * [`deadlines`]: deadlines of callers.
 //! * [`liveness`]: send and receive times, and the deadlines that follow from them.
 
@@ -27,6 +28,7 @@ use self::deadlines::Deadlines;
 use self::inflight::Inflight;
 use self::outbound::Outbound;
 use self::queue::Queue;
+use crate::lease::is_quorum_reply;
 use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
 use crate::{ErrorKind, Failure, Handle, Handles, Outcome, Stats, Waiter};
 
@@ -64,7 +66,7 @@ pub(crate) enum Late<H: Handles> {
     /// A caller, and the outcome that its error reports.
     Caller(H::Reply, Outcome),
     /// The caller of the clean-up task with this id.
-    CleanupTask(RequestId),
+    CleanUpTask(RequestId),
     /// The caller with this id that waits for the reply to this credential.
     Credential(usize, RequestId),
 }
@@ -144,10 +146,10 @@ impl<H: Handles> Requests<H> {
     pub(crate) fn next_queued(&mut self) -> Option<Queued<H>> {
         loop {
             let queued = self.queue.pop()?;
+            self.deadlines.met(queued.due);
             if !queued.to.is_abandoned() {
                 return Some(queued);
             }
-            self.deadlines.met(queued.due);
         }
     }
 
@@ -161,7 +163,7 @@ impl<H: Handles> Requests<H> {
 
 /// Sending.
 impl<H: Handles> Requests<H> {
-    /// Begins a connection with the connect request, which is not answered by a reply.
+    /// Begins a connection with the connect request. Its answer has no xid.
     pub(crate) fn begin(&mut self, connect: &proto::ConnectRequest) {
         self.outbound.append(|out| proto::encode_record(connect, out));
     }
@@ -279,7 +281,8 @@ impl<H: Handles> Requests<H> {
     /// Returns true if this reply arrived out of order.
     ///
     /// The pipeline of a server answers requests in their order. A reply that is missing before
-    /// this one was lost on the way, and will not arrive any more.
+    /// this one was lost on the way, and will not arrive any more. Only a rejection by the connected
+    /// server itself may overtake other replies.
     ///
     /// An out-of-order reply counts as seen by the session and is not delivered, as in the Java
     /// client. The missing reply may be that of a re-registration of watches. The watches must be
@@ -287,7 +290,7 @@ impl<H: Handles> Requests<H> {
     pub(crate) fn has_overtaken(&self, header: &ReplyHeader) -> bool {
         let is_in_order = |sent: &Sent<H>| sent.recipient.is_answered_in_order();
         !self.inflight.is_oldest(header.xid)
-            && (header.err.is_ok() || crate::lease::is_quorum_reply(header.err))
+            && (header.err.is_ok() || is_quorum_reply(header.err))
             && self.inflight.get(header.xid).is_some_and(is_in_order)
             && self.inflight.before(header.xid).any(is_in_order)
     }
@@ -337,11 +340,16 @@ impl<H: Handles> Requests<H> {
                         return late;
                     }
                 }
-                DeadlineOwner::CleanupTask => return Some(Late::CleanupTask(id)),
+                DeadlineOwner::CleanUpTask => return Some(Late::CleanUpTask(id)),
                 DeadlineOwner::Credential(index) => return Some(Late::Credential(index, id)),
             }
         }
         None
+    }
+
+    /// Removes all deadlines, because the session has ended and every caller is answered.
+    pub(crate) fn end(&mut self) {
+        self.deadlines = Deadlines::new();
     }
 
     /// Returns when the next deadline of a caller passes.
@@ -366,38 +374,15 @@ impl<H: Handles> Requests<H> {
     }
 }
 
-/// Deadlines of the connection, and figures. `timeout` is the session timeout.
+/// State.
 impl<H: Handles> Requests<H> {
     pub(crate) fn liveness(&self) -> &Liveness {
         &self.liveness
     }
 
-    /// Returns when the connection is dropped because the server is silent; see
-    /// [`Liveness::silence_due`].
-    pub(crate) fn silence_due(
-        &self,
-        timeout: Duration,
-        is_closing: bool,
-        lease_end: impl FnOnce() -> Option<Instant>,
-    ) -> Option<Instant> {
-        self.liveness.silence_due(timeout, is_closing, lease_end, self.inflight.oldest())
-    }
-
-    /// Returns when the connection is dropped because a request is not answered; see
-    /// [`Liveness::stall_due`].
-    pub(crate) fn stall_due(&self, timeout: Duration) -> Option<Instant> {
-        self.liveness.stall_due(timeout, self.inflight.oldest())
-    }
-
-    /// Returns when the connection is dropped because nothing is acknowledged; see
-    /// [`Liveness::ack_due`].
-    pub(crate) fn ack_due(&self, timeout: Duration) -> Option<Instant> {
-        self.liveness.ack_due(timeout, self.inflight.oldest())
-    }
-
-    /// Returns the send time of the oldest unanswered request.
-    pub(crate) fn oldest_sent_at(&self) -> Option<Instant> {
-        self.inflight.oldest().map(|sent| sent.at)
+    /// Returns the oldest unanswered request.
+    pub(crate) fn oldest(&self) -> Option<&Sent<H>> {
+        self.inflight.oldest()
     }
 
     /// Fills in the figures of the requests.

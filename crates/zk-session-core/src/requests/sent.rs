@@ -41,7 +41,7 @@ pub(crate) enum Recipient<H: Handles> {
     /// The sync before the listing of a clean-up task, by the id of the task.
     CatchUp(RequestId),
     /// A clean-up task, by its id.
-    CleanupTask(RequestId),
+    CleanUpTask(RequestId),
     /// No recipient, because the caller has stopped waiting.
     Nobody,
     /// The closeSession request.

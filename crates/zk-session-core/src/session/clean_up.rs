@@ -6,7 +6,7 @@ use proto::ErrorCode;
 
 use super::Session;
 use crate::clean_up::{CleanUpTask, Overflow};
-use crate::limits::CLEANUP_RETRY_PART;
+use crate::limits::CLEAN_UP_RETRY_PART;
 use crate::{ErrorKind, Failure, Handles, Outcome, Reply, RequestId, SessionEnd, Waiter};
 
 impl<H: Handles> Session<H> {
@@ -79,7 +79,7 @@ impl<H: Handles> Session<H> {
         code: ErrorCode,
         reply: &Reply,
     ) {
-        let pause = CLEANUP_RETRY_PART.of(self.identity.timeout());
+        let pause = CLEAN_UP_RETRY_PART.of(self.identity.timeout());
         // The jitter spreads the retries of tasks that were rejected at the same time.
         let retry_at = || now + pause + self.rng.duration_below(pause);
         let (requests, outputs) = (&mut self.requests, &mut self.outputs);

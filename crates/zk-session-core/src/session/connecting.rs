@@ -119,7 +119,7 @@ impl<H: Handles> Session<H> {
         for (recipient, outcome) in self.requests.disconnected() {
             match recipient {
                 Recipient::Caller(to) => self.outputs.fail(to, kind.clone(), outcome),
-                Recipient::CleanupTask(id) => self.clean_up.unsend(id),
+                Recipient::CleanUpTask(id) => self.clean_up.unsend(id),
                 Recipient::Credential(_)
                 | Recipient::Rearm
                 | Recipient::Removal(..)

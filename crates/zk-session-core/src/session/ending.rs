@@ -170,6 +170,7 @@ impl<H: Handles> Session<H> {
         for to in streams {
             self.outputs.push(Output::Stream { to, item: Err(end) });
         }
+        self.requests.end();
         self.closing = None;
         self.connection.end(end);
         let session_id = self.identity.session_id();

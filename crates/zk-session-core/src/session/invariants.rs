@@ -50,6 +50,7 @@ impl<H: Handles> Session<H> {
     fn check_nothing_is_left(&self, requests: &Stats) {
         assert_eq!((requests.in_flight, requests.queued), (0, 0));
         assert_eq!((requests.queued_bytes, requests.unwritten_bytes), (0, 0));
+        assert_eq!(self.requests.next_deadline(), None, "no caller waits");
         assert_eq!((self.clean_up.pending(), self.watches.len()), (0, 0));
         assert!(self.credentials.is_empty() && !self.is_read_only());
     }

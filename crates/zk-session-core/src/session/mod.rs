@@ -6,9 +6,10 @@
 //! * [`timers`]: the table of deadlines.
 //! * [`watching`], [`clean_up`], [`lease`]: calls that concern these parts.
 //! * [`ending`]: closing, detaching, and the end.
+//! * [`statistics`], [`invariants`]: a snapshot, and a check of the state for tests.
 //!
-//! A part never calls the session. It sends through [`Requests`] and reports through [`Outputs`],
-//! which are passed in.
+//! A part never calls the session. It sends through [`Requests`], which is passed in. It returns
+//! what it has to report, or puts it into [`Outputs`].
 
 mod clean_up;
 mod connecting;
@@ -64,7 +65,7 @@ impl<H: Handles> Session<H> {
         let mut rng = Rng::new(settings.seed);
         Self {
             identity: Identity::new(&settings),
-            connection: Connection::new(settings.hosts.clone(), now, &mut rng),
+            connection: Connection::new(std::mem::take(&mut settings.hosts), now, &mut rng),
             rng,
             requests: Requests::new(settings.request_timeout, now),
             credentials: Credentials::new(),

@@ -82,7 +82,7 @@ impl<H: Handles> Session<H> {
                 };
                 self.outputs.fail(to, ErrorKind::AnswerTooLarge { len, max }, outcome);
             }
-            Recipient::CleanupTask(id) => {
+            Recipient::CleanUpTask(id) => {
                 self.clean_up.give_up(id, &mut self.requests, &mut self.outputs);
                 self.send_clean_up(now);
             }
@@ -111,8 +111,9 @@ impl<H: Handles> Session<H> {
                     self.identity.advance(header.zxid);
                 }
                 let sent = self.requests.answered(now, xid);
+                let sent = sent.ok_or(DisconnectReason::UnknownXid(xid))?;
                 self.pauses.heard();
-                self.reply(now, sent.ok_or(DisconnectReason::UnknownXid(xid))?, &header, body)
+                self.reply(now, sent, &header, body)
             }
         }
     }
@@ -153,7 +154,7 @@ impl<H: Handles> Session<H> {
         match sent.recipient {
             Recipient::Caller(to) => self.outputs.answer(to, header.err, reply),
             Recipient::Credential(index) => self.credential_answered(index, header.err, &reply),
-            Recipient::CleanupTask(id) => self.clean_up_answered(now, id, header.err, &reply),
+            Recipient::CleanUpTask(id) => self.clean_up_answered(now, id, header.err, &reply),
             // Watches that could not be re-registered would never fire.
             Recipient::Rearm if !header.err.is_ok() => {
                 return Err(DisconnectReason::Refused(header.err));

@@ -126,7 +126,7 @@ impl<H: Handles> Session<H> {
         while let Some(late) = self.requests.next_late(now) {
             let (to, outcome) = match late {
                 Late::Caller(to, outcome) => (Some(to), outcome),
-                Late::CleanupTask(id) => (self.clean_up.stop_waiting(id), Outcome::Unknown),
+                Late::CleanUpTask(id) => (self.clean_up.stop_waiting(id), Outcome::Unknown),
                 Late::Credential(index, id) => {
                     (self.credentials.stop_waiting(index, id), Outcome::Unknown)
                 }
@@ -175,7 +175,6 @@ impl<H: Handles> Session<H> {
 
     fn send_queued(&mut self, now: Instant, mut queued: Queued<H>) {
         if self.is_read_only() && needs_quorum(queued.op) {
-            self.requests.met(queued.due);
             return self.outputs.fail(queued.to, ErrorKind::NotReadOnly, Outcome::NotApplied);
         }
         self.send_clean_up_before(now, queued.id);

@@ -42,7 +42,7 @@ impl<H: Handles> Session<H> {
             proven: age(self.lease.proven_at()),
             leader_answered: age(self.lease.answered_leader()),
             quorum_answered: age(self.lease.answered_quorum()),
-            oldest_unanswered: age(self.requests.oldest_sent_at()),
+            oldest_unanswered: age(self.requests.oldest().map(|sent| sent.at)),
         }
     }
 }

@@ -6,12 +6,13 @@
 //!
 //! | [`Timer`] | due | why, and what happens |
 //! |---|---|---|
-//! | `CloseLimit` | `close_timeout` after `close` | callers must not wait longer: the session ends |
+//! | `LeaseEnd` | the end of the lease | the locks may be lost: their guards are told |
+//! | `CloseLimit` | `close_timeout` after `close`; at once after `detach` | the session ends |
 //! | `Expiry` | 4/3 T after an acknowledgement | no server may ever report it: the session ends |
 //! | `Request` | the deadline of a caller | the caller is told that its request timed out |
 //! | `Move` | at once after a new list of servers | it is another server's turn: the connection ends |
 //! | `Attempt` | at the end of the back-off | a connection is requested |
-//! | `AttemptLimit` | T/3 or less, twice for each attempt | another server may be faster: it is given up |
+//! | `AttemptLimit` | T/3 or less, at least 1 s; twice for each attempt | the next server is tried |
 //! | `Silence` | 2/3 T* without a byte | the server may be dead: the connection ends |
 //! | `Stall` | T* with the oldest request unanswered | requests are stuck: the connection ends |
 //! | `Acknowledgement` | 2/3 T* with nothing but events | requests are stuck: the connection ends |
@@ -21,7 +22,6 @@
 //! | `Probe` | at the end of the search's pause | the server is read-only: the next one is probed |
 //! | `CleanUp` | T/10 to T/5 after a rejection | the server was busy: clean-up tasks are sent again |
 //! | `Removal` | 100 ms after a watch was dropped | nothing uses it: the server is told to remove it |
-//! | `LeaseEnd` | the end of the lease | the locks may be lost: their guards are told |
 //!
 //! While the lease is claimed, `Silence` and `Ping` come sooner; see
 //! [`Liveness::silence_due`](crate::requests::Liveness::silence_due) and `ping_due`. The fractions
@@ -47,8 +47,8 @@ macro_rules! timers {
         }
 
         impl<H: Handles> Session<H> {
-            /// Returns the earliest deadline. Every turn of the driver asks for it, so there is no
-            /// loop whose calls cannot be inlined.
+            /// Returns the earliest deadline. The calls are written out so that each is inlined:
+            /// every turn of the driver asks for this.
             pub(super) fn next_deadline(&self) -> Option<Instant> {
                 if self.end_reason().is_some() {
                     return None;
@@ -62,8 +62,8 @@ macro_rules! timers {
 }
 
 timers! {
-    CloseLimit Expiry Request Move Attempt AttemptLimit Silence Stall Acknowledgement
-    Close Lease Ping Probe CleanUp Removal LeaseEnd
+    LeaseEnd CloseLimit Expiry Request Move Attempt AttemptLimit Silence Stall Acknowledgement
+    Close Lease Ping Probe CleanUp Removal
 }
 
 impl<H: Handles> Session<H> {
@@ -97,22 +97,24 @@ impl<H: Handles> Session<H> {
     #[inline(always)]
     fn due(&self, timer: Timer) -> Option<Instant> {
         let timeout = self.identity.timeout();
-        let up = self.is_connected().then_some(&self.requests);
+        let liveness = self.requests.liveness();
+        let oldest = self.requests.oldest();
+        let up = self.is_connected().then_some(liveness);
         match timer {
             Timer::CloseLimit => self.closing_until(),
             // The session of a read-only server cannot expire: nothing depends on it.
             Timer::Expiry if !self.identity.exists() => None,
-            Timer::Expiry => self.requests.liveness().expiry_due(timeout),
+            Timer::Expiry => liveness.expiry_due(timeout),
             Timer::Request => self.requests.next_deadline(),
             Timer::Move => self.connection.move_due(),
             Timer::Attempt => self.connection.next_attempt_due(),
             Timer::AttemptLimit => self.connection.attempt_deadline(),
             Timer::Silence => {
-                let lease_end = || self.lease.end_to_prevent(self.requests.liveness().up());
-                up?.silence_due(timeout, self.closing.is_some(), lease_end)
+                let lease_end = || self.lease.end_to_prevent(liveness.up());
+                up?.silence_due(timeout, self.closing.is_some(), lease_end, oldest)
             }
-            Timer::Stall => up?.stall_due(timeout),
-            Timer::Acknowledgement => up?.ack_due(timeout),
+            Timer::Stall => up?.stall_due(timeout, oldest),
+            Timer::Acknowledgement => up?.ack_due(timeout, oldest),
             Timer::Close => self.close_due(),
             Timer::Lease => self.lease_request_due().map(|(due, _)| due),
             Timer::Ping => self.ping_due(),
