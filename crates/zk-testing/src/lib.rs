@@ -150,3 +150,8 @@ pub use proto::OpCode as Op;
 pub use proto::{ErrorCode, Stat};
 pub use server::{ConnectionId, Cut, Settings, Switch, Version};
 pub use transport::{MemoryStream, TestServer};
+
+/// Compiles the example of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
 mod plain_words;
+mod readme;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
