@@ -74,3 +74,8 @@ pub fn ensemble(tick_ms: u32) -> Option<Ensemble> {
 pub fn ensemble_in_namespaces(tick_ms: u32) -> Option<Ensemble> {
     or_skip(Ensemble::in_namespaces(tick_ms))
 }
+
+/// Compiles the examples of the repository's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

@@ -140,3 +140,8 @@ pub use sync::{Sync, SyncReply};
 pub use watch::{AddWatchMode, EventType, KeeperState, WatcherEvent, WatcherType};
 pub use who_am_i::{ClientInfo, WhoAmI, WhoAmIReply};
 pub use wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader};
+
+/// Compiles the example of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

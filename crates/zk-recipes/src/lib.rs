@@ -95,7 +95,7 @@ pub use ticket::{QueuePosition, Ticket};
 /// The session layer, with the client that every lock needs.
 pub use zk_session as session;
 
-/// Compiles the example of the README.
+/// Compiles the example of the crate's README.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 pub struct Readme;

@@ -61,3 +61,8 @@ pub use proto::{
     OPEN_ACL_UNSAFE, PathError, PathErrorKind, Perms, Rank, SequenceKey, SequenceOrder,
     SortedChildren, Stat, is_lock_name, validate_path,
 };
+
+/// Compiles the example of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -87,9 +87,8 @@
 //!
 //! # Example
 //!
-//! The README of the repository and `tests/your_own_service.rs` contain a complete test of a
-//! service: its session expires while it holds a lock. This example loses the reply to a create,
-//! although the node exists:
+//! The README of the repository contains a complete test of a service: its session expires while
+//! it holds a lock. This example loses the reply to a create, although the node exists:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -151,3 +150,8 @@ pub use proto::OpCode as Op;
 pub use proto::{ErrorCode, Stat};
 pub use server::{ConnectionId, Cut, Settings, Switch, Version};
 pub use transport::{MemoryStream, TestServer};
+
+/// Compiles the example of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
 mod plain_words;
+mod readme;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -170,6 +172,29 @@ fn tests_named_by_the_invariants_exist() {
         }
     }
     report.finish();
+}
+
+/// A crate cannot be published before the crates that it depends on, also for its tests.
+#[test]
+fn crate_dependencies_have_no_cycle() {
+    let members = member_names(&root());
+    let mut left: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+    for name in &members {
+        let path = root().join(format!("crates/{name}/Cargo.toml"));
+        let Ok(manifest) = fs::read_to_string(path) else { continue };
+        let lines: Vec<&str> = dependency_lines(&manifest).map(|(_, _, line)| line).collect();
+        let is_used = |it: &&String| lines.iter().any(|line| has_word(line, it));
+        left.insert(name, members.iter().filter(is_used).collect());
+    }
+    // Whatever depends on no remaining crate is removed, until only cycles and crates above them remain.
+    loop {
+        let names: BTreeSet<&String> = left.keys().copied().collect();
+        left.retain(|_, used| !used.is_disjoint(&names));
+        if left.len() == names.len() {
+            break;
+        }
+    }
+    assert!(left.is_empty(), "move tests, so that these crates do not need each other: {left:?}");
 }
 
 /// Runs `rule` on every Rust file of the repository.

@@ -39,6 +39,7 @@ mod shared_value;
 mod short_request_timeouts;
 mod situations;
 mod stepped;
+mod test_server;
 mod timeouts;
 mod waiting;
 mod wire;
@@ -63,15 +64,19 @@ pub(crate) const T: Duration = Duration::from_secs(10);
 /// millisecond, because timers fire at milliseconds.
 pub(crate) const LEASE: Duration = Duration::from_millis(9_157);
 
-/// Connector to the only server.
+/// Connector to the servers `server-0`, `server-1`, …, and to the first one by any other name.
 #[derive(Clone)]
 pub(crate) struct InMemory(pub(crate) TestServer);
 
 impl Connector for InMemory {
     type Stream = MemoryStream;
 
-    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
-        ready(self.0.stream(0))
+    fn connect(
+        &self,
+        host: &Host,
+    ) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
+        let number = host.name().strip_prefix("server-").and_then(|it| it.parse().ok());
+        ready(self.0.stream(number.unwrap_or(0)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the servers behind their transports, with the client and the locks of this workspace.
+//! Tests of the servers behind their transports, with the client of this workspace.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
