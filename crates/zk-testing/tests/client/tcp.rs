@@ -2,27 +2,10 @@
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use zk_recipes::Mutex;
 use zk_session::{Client, CreateMode};
 use zk_testing::{Cut, Op, Settings, TestServer};
 
 use crate::in_memory::client_of;
-
-#[tokio::test]
-async fn mutex_passes_to_waiter_over_tcp() {
-    let server = TestServer::start().await.unwrap();
-    let (first, second) = (
-        Client::connect(&server.connect_string()).await.unwrap(),
-        Client::connect(&server.connect_string()).await.unwrap(),
-    );
-    let held = Mutex::new(&first, "/locks/a").unwrap().acquire().await.unwrap();
-    let lock = Mutex::new(&second, "/locks/a").unwrap();
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap().token().unwrap() });
-    let token = held.token().unwrap();
-    held.release().await.unwrap();
-    assert!(waiting.await.unwrap() > token);
-}
 
 #[tokio::test]
 async fn tcp_and_memory_clients_see_same_tree() {

@@ -1,50 +1,11 @@
 //! Tests of the client's watches with servers of both releases, and of the requests they cause.
 
-use std::time::Duration;
-
-use zk_recipes::Mutex;
 use zk_session::{
     Client, Config, CreateMode, Error, ErrorKind, EventType, Outcome, WatchStream, WatchStreamItem,
 };
-use zk_testing::{Cut, Op, Settings, TestServer, Version};
+use zk_testing::{Cut, Settings, TestServer, Version};
 
-use crate::in_memory::{InMemory, client_of};
-
-#[tokio::test(start_paused = true)]
-async fn lock_handover_sends_no_remove_watches() {
-    let server = TestServer::in_memory();
-    let removals = server.on(Op::RemoveWatches).always().delay(Duration::ZERO);
-    let clients = [client_of(&server, 0).await, client_of(&server, 0).await];
-    let [first, second] = clients.each_ref().map(|client| Mutex::new(client, "/lock").unwrap());
-    let mut held = first.acquire().await.unwrap();
-    for round in 0..10 {
-        let next = if round % 2 == 0 { &second } else { &first };
-        let acquired = tokio::spawn({
-            let next = next.clone();
-            async move { next.acquire().await.unwrap() }
-        });
-        wait().await; // queued, with a watch on its predecessor
-        held.release().await.unwrap();
-        held = acquired.await.unwrap();
-        wait().await;
-    }
-    held.release().await.unwrap();
-    wait().await;
-    assert_eq!(removals.count(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelled_waiter_sends_one_remove_watches() {
-    let server = TestServer::in_memory();
-    let removals = server.on(Op::RemoveWatches).always().delay(Duration::ZERO);
-    let clients = [client_of(&server, 0).await, client_of(&server, 0).await];
-    let [first, second] = clients.each_ref().map(|client| Mutex::new(client, "/lock").unwrap());
-    let held = first.acquire().await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(1), second.acquire()).await.is_err());
-    wait().await;
-    assert_eq!(removals.count(), 1);
-    held.release().await.unwrap();
-}
+use crate::in_memory::client_of;
 
 #[tokio::test(start_paused = true)]
 async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
@@ -112,16 +73,11 @@ async fn cut(server: &TestServer, client: &Client) {
     client.exists("/").await.unwrap(); // all watches are set again before this
 }
 
-async fn wait() {
-    // reason: the delay of the removal must pass; the clock is paused
-    tokio::time::sleep(Duration::from_secs(1)).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn watches_beyond_limit_are_refused_at_once() {
     let server = TestServer::in_memory();
     let config = Config::new("server-0:1").unwrap().watches_max(2);
-    let client = config.connect_with(InMemory(server.clone())).await.unwrap();
+    let client = config.connect_with(server.clone()).await.unwrap();
     let refused = |error: Option<Error>| {
         let error = error.expect("it is refused");
         assert_eq!(*error.kind(), ErrorKind::LimitReached("WATCHES_MAX"));
