@@ -31,7 +31,6 @@
 //! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin requests [HOST:PORT]`
 
 use std::error::Error;
-use std::future::Future;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

@@ -5,12 +5,13 @@ use std::time::Duration;
 use proto::{
     Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, Stat,
 };
+use zk_session_core::{Error, ErrorKind, Outcome};
 
 use super::multi::ttl_ms;
-use super::operations::check_new;
+use super::operations::finish_create;
+use super::pending::Finish;
 use super::{Client, Created, Pending};
 use crate::limits::CREATE_ATTEMPTS_MAX;
-use zk_session_core::{Error, ErrorKind, Outcome};
 
 /// Builder for a node; see [`Client::create_builder`].
 ///
@@ -24,9 +25,9 @@ pub struct CreateBuilder<'a> {
     data: &'a [u8],
     acl: &'a [Acl],
     kind: Kind,
-    sequence: Sequence,
+    is_sequential: bool,
     parents: Option<ParentMode>,
-    protection: Protection,
+    is_protected: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,18 +36,6 @@ enum Kind {
     Ephemeral,
     Container,
     Ttl(Duration),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sequence {
-    None,
-    Appended,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protection {
-    None,
-    ByName,
 }
 
 /// Kind of node that is created for missing parents. Every client may read, change and delete them.
@@ -95,9 +84,9 @@ impl Client {
             data: b"",
             acl: OPEN_ACL_UNSAFE,
             kind: Kind::Persistent,
-            sequence: Sequence::None,
+            is_sequential: false,
             parents: None,
-            protection: Protection::None,
+            is_protected: false,
         }
     }
 
@@ -167,16 +156,12 @@ impl<'a> CreateBuilder<'a> {
 
     /// Sets the kind of the node, and whether it is sequential.
     pub fn mode(self, mode: CreateMode) -> Self {
-        let sequence = match mode.is_sequential() {
-            true => Sequence::Appended,
-            false => Sequence::None,
-        };
         let kind = match mode {
             CreateMode::Container => Kind::Container,
             mode if mode.is_ephemeral() => Kind::Ephemeral,
             _ => Kind::Persistent,
         };
-        Self { kind, sequence, ..self }
+        Self { kind, is_sequential: mode.is_sequential(), ..self }
     }
 
     /// Makes the node ephemeral. It is deleted when the session ends, and it cannot have children.
@@ -200,7 +185,7 @@ impl<'a> CreateBuilder<'a> {
 
     /// Makes the node sequential. The server appends an increasing ten-digit number to its name.
     pub fn sequential(self) -> Self {
-        Self { sequence: Sequence::Appended, ..self }
+        Self { is_sequential: true, ..self }
     }
 
     /// Creates missing parents, of the given kind.
@@ -215,7 +200,7 @@ impl<'a> CreateBuilder<'a> {
     /// is lost, the result is one node. An ephemeral node that was found counts only if this
     /// session owns it.
     pub fn protected(self) -> Self {
-        Self { protection: Protection::ByName, ..self }
+        Self { is_protected: true, ..self }
     }
 
     /// Creates the node.
@@ -236,9 +221,9 @@ impl<'a> CreateBuilder<'a> {
     /// as by [`delete_protected_guaranteed`](Client::delete_protected_guaranteed). A node without
     /// protection may remain, and parents may remain too.
     pub async fn create(self) -> Result<Created, Error> {
-        match self.protection {
-            Protection::None => self.create_plain().await,
-            Protection::ByName => self.create_protected().await,
+        match self.is_protected {
+            true => self.create_protected().await,
+            false => self.create_plain().await,
         }
     }
 
@@ -255,6 +240,9 @@ impl<'a> CreateBuilder<'a> {
     }
 
     async fn create_protected(&self) -> Result<Created, Error> {
+        if let Err((kind, outcome)) = self.client.checked_new(self.path, self.is_sequential) {
+            return Err(Error::new(kind, outcome).on("create", self.path));
+        }
         let above = parent(self.path);
         let name = self.path.rsplit('/').next().unwrap_or_default();
         let prefix = format!("_c_{}-", self.client.random_uuid());
@@ -269,7 +257,7 @@ impl<'a> CreateBuilder<'a> {
                     trace.is_cold = true;
                     return Ok(created);
                 }
-                Err(error) => error,
+                Err(error) => error.on("create", self.path), // and not the protected path
             };
             attempts += 1;
             let goes_on = is_lost(&error) && attempts < CREATE_ATTEMPTS_MAX;
@@ -317,14 +305,17 @@ impl<'a> CreateBuilder<'a> {
         }
     }
 
-    /// Sends the request to create the node at `path`. Errors name the path that the caller gave.
-    fn request(&self, path: &str) -> Pending<Created> {
-        let (client, sequential) = (&self.client, self.sequence == Sequence::Appended);
-        let ask = client.ask_to_create(self.path, Some(path), sequential);
-        if let Err(failure) = check_new(self.path, sequential) {
-            return Pending::new(ask, Err(failure));
-        }
-        let path = client.full_new(path, sequential);
+    /// Sends the request to create the node at `path`, which is the path of this builder, or that
+    /// path with protection.
+    pub(super) fn request(&self, path: &str) -> Pending<Created> {
+        let (client, sequential) = (&self.client, self.is_sequential);
+        let finish = match sequential {
+            true => |result, path: &str, chroot_len| finish_create(result, path, chroot_len, true),
+            false => {
+                |result, path: &str, chroot_len| finish_create(result, path, chroot_len, false)
+            }
+        };
+        let ask = client.ask("create", path, Finish::OfPath(finish));
         let (data, acl) = (Some(self.data.into()), self.acl.into());
         let mode = match (self.kind, sequential) {
             (Kind::Ephemeral, false) => CreateMode::Ephemeral,
@@ -333,15 +324,21 @@ impl<'a> CreateBuilder<'a> {
             (Kind::Container, false) => CreateMode::Container,
             (_, false) => CreateMode::Persistent,
         };
+        let path = client.checked_new(path, sequential);
         match self.kind {
             Kind::Ttl(ttl) => {
                 let ttl_ms = ttl_ms(ttl);
-                client.request(ask, &CreateTtl { path, data, acl, sequential, ttl_ms })
+                client.request(
+                    ask,
+                    path.map(|path| CreateTtl { path, data, acl, sequential, ttl_ms }),
+                )
             }
             // The operation makes the node a container. The mode only says whether it is
             // sequential.
-            Kind::Container => client.request(ask, &CreateContainer { path, data, acl, mode }),
-            _ => client.request(ask, &Create2 { path, data, acl, mode }),
+            Kind::Container => {
+                client.request(ask, path.map(|path| CreateContainer { path, data, acl, mode }))
+            }
+            _ => client.request(ask, path.map(|path| Create2 { path, data, acl, mode })),
         }
     }
 }

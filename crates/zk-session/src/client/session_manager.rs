@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
+use zk_session_core::{Error, ErrorKind, SessionEnd, TIMEOUT_MAX};
 
 use super::{Client, Config, RetryPolicy};
-use crate::SessionEnd;
 use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp, now};
 use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
-use zk_session_core::TIMEOUT_MAX;
-use zk_session_core::{Error, ErrorKind};
 
 /// Holds the current session, and opens the next session when the current one has expired.
 ///

@@ -23,6 +23,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::time::Sleep;
+use zk_session_core::{Host, Output};
 
 pub(crate) use self::clock::{now, observe, timer};
 pub(crate) use self::shared::{Channels, OneShot, ReplyReceiver, Shared, WatchReceiver};
@@ -32,9 +33,7 @@ pub(crate) use self::thread::{DriverThread, SessionThread};
 pub use self::transport::{Connector, Tcp};
 
 use self::link::{Link, Progress};
-use crate::Host;
 use crate::limits::WORK_PER_POLL;
-use zk_session_core::Output;
 
 /// Drives one session until it ends.
 pub(crate) struct Driver<C: Connector> {
