@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_session::{
-    Config, Connector, ErrorKind, Host, SessionChange, SessionCredentials, SessionEnd,
+    Config, Connector, ErrorKind, Fault, Host, SessionChange, SessionCredentials, SessionEnd,
     SessionEvent, SessionManager,
 };
 use zk_testing::{MemoryStream, Op, TestServer};
@@ -24,6 +24,26 @@ async fn event_stream_of_closed_session_ends_at_once() {
     client.close().await;
     let mut events = client.events();
     assert_eq!(timeout(Duration::from_secs(3600), events.next()).await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_session_fails_requests_and_watches() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let mut events = client.events();
+    let (_, watch) = client.get_data_and_watch("/").await.unwrap();
+    server.expire(client.session_id());
+    let error = client.sync("/").await.unwrap_err();
+    let over = match error.kind() {
+        ErrorKind::ConnectionLost(_) => client.sync("/").await.unwrap_err(),
+        _ => error,
+    };
+    assert_eq!(*over.kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
+    assert_eq!(over.fault(), Fault::Session);
+    assert_eq!(*watch.await.unwrap_err().kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
+    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    assert!(matches!(events.next().await, Some(SessionEvent::Expired { .. })));
+    assert_eq!(events.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,8 @@
 //! Tests of the client's watches with servers of both releases, and of the requests they cause.
 
 use zk_session::{
-    Client, Config, CreateMode, Error, ErrorKind, EventType, Outcome, WatchStream, WatchStreamItem,
+    Client, Config, CreateMode, Error, ErrorKind, EventType, Outcome, SessionEnd, WatchStream,
+    WatchStreamItem,
 };
 use zk_testing::{Cut, Settings, TestServer, Version};
 
@@ -37,6 +38,34 @@ async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
             assert_eq!(next(&mut all).await, EventType::NODE_DELETED);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_fire_and_survive_a_reconnect() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    for path in ["/n", "/n/a"] {
+        client.create(path, b"", CreateMode::Persistent).await.unwrap();
+    }
+    let (_, data) = client.get_data_and_watch("/n/a").await.unwrap();
+    let (stat, exists) = client.exists_and_watch("/n/b").await.unwrap();
+    assert_eq!(stat, None);
+    let (children, list) = client.get_children_and_watch("/n").await.unwrap();
+    assert_eq!(children.names.len(), 1);
+
+    client.set_data("/n/a", b"", None).await.unwrap();
+    let event = data.await.unwrap();
+    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DATA_CHANGED, "/n/a"));
+
+    cut(&server, &client).await;
+    client.create("/n/b", b"", CreateMode::Ephemeral).await.unwrap();
+    assert_eq!(exists.await.unwrap().event_type, EventType::NODE_CREATED);
+    assert_eq!(list.await.unwrap().event_type, EventType::NODE_CHILDREN_CHANGED);
+
+    let (_, last) = client.get_data_and_watch("/n/a").await.unwrap();
+    client.close().await;
+    let error = last.await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Closed));
 }
 
 #[tokio::test(start_paused = true)]
