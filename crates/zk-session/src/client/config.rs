@@ -368,29 +368,16 @@ impl Config {
         self.next_session
     }
 
-    /// Limits the time to connect to `left`.
-    pub(super) fn connect_within(mut self, left: Duration) -> Self {
-        self.connect_timeout = self.connect_timeout.min(left);
-        self
-    }
-
-    /// Makes these settings open a new session instead of resuming one.
-    pub(super) fn without_session(mut self) -> Self {
-        self.settings.resume = None;
-        self
-    }
-
-    /// Replaces the servers of the connect string with `hosts`.
-    pub(super) fn at(mut self, hosts: Vec<Host>) -> Self {
-        self.settings.hosts = hosts;
-        self
-    }
-
-    /// Derives the seed of the session with this number, because two sessions with the same seed
-    /// must never use the same ensemble.
-    pub(super) fn reseeded(mut self, nth: u32) -> Self {
-        self.seed = self.seed.map(|seed| seed.wrapping_add(u128::from(nth) << 96));
-        self
+    /// Returns the settings of the session with this number after the first: a new session at
+    /// these servers, opened in at most `left`.
+    pub(super) fn for_next(&self, nth: u32, hosts: Vec<Host>, left: Duration) -> Self {
+        let mut next = self.clone();
+        next.settings.resume = None;
+        next.settings.hosts = hosts;
+        next.connect_timeout = self.connect_timeout.min(left);
+        // Two sessions with the same seed must never use the same ensemble.
+        next.seed = self.seed.map(|seed| seed.wrapping_add(u128::from(nth) << 96));
+        next
     }
 
     /// Starts to open a session that the thread drives, or else the caller's runtime. Also returns

@@ -176,25 +176,17 @@ struct Asked {
 impl Asked {
     fn of(op: &MultiOp<'_>, chroot_len: usize) -> Self {
         let operation = match op {
-            MultiOp::Create(_)
-            | MultiOp::Create2(_)
-            | MultiOp::CreateContainer(_)
-            | MultiOp::CreateTtl(_) => CREATE,
             MultiOp::Delete(_) => DELETE,
             MultiOp::SetData(_) => SET_DATA,
-            _ => CHECK,
+            MultiOp::Check(_) => CHECK,
+            _ => CREATE,
         };
         let path = match op {
             // The root is sent without the chroot.
             MultiOp::Delete(op) if op.path == "/" => "/".to_owned(),
             op => strip(op.path().to_owned(), chroot_len),
         };
-        let is_sequential = match op {
-            MultiOp::Create(op) => op.mode.is_sequential(),
-            MultiOp::Create2(op) => op.mode.is_sequential(),
-            MultiOp::CreateTtl(op) => op.sequential,
-            _ => false,
-        };
+        let is_sequential = matches!(op, MultiOp::Create2(op) if op.mode.is_sequential());
         Self { operation, path, is_sequential }
     }
 }

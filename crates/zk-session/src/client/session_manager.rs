@@ -213,7 +213,7 @@ impl SessionManager {
             changes: broadcast::Sender::new(EVENTS_KEPT),
             task: OnceLock::new(),
         });
-        let opener = Opener::new(config.without_session(), connector, thread.clone());
+        let opener = Opener::new(config, connector, thread.clone());
         let task = renew(StopOnDrop(Arc::downgrade(&inner)), opener);
         let task = match thread {
             Some(thread) => thread.spawn(task),
@@ -412,7 +412,7 @@ impl<C: Connector + Clone> Opener<C> {
 
     async fn attempt(&mut self, last: &Client, left: Duration) -> Result<Client, Error> {
         let servers = last.shared().lock().servers();
-        let config = self.config.clone().reseeded(self.opened).at(servers).connect_within(left);
+        let config = self.config.for_next(self.opened, servers, left);
         self.opened = self.opened.wrapping_add(1);
         config.connect_on(self.thread.clone(), self.connector.clone()).await
     }

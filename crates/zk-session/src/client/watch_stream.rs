@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use proto::{AddWatchMode, AddWatchReply};
 use zk_session_core::{Error, WatchEvent, WatchStreamItem};
 
@@ -71,10 +71,14 @@ impl WatchStream {
     /// # Cancel safety
     /// This method is cancel safe. No item is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatchStreamItem, Error>> {
-        std::future::poll_fn(|cx| self.poll(cx)).await
+        StreamExt::next(self).await
     }
+}
 
-    fn poll(&self, cx: &Context<'_>) -> Poll<Option<Result<WatchStreamItem, Error>>> {
+impl Stream for WatchStream {
+    type Item = Result<WatchStreamItem, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let item = ready!(self.receiver.poll(cx));
         Poll::Ready(item.map(|item| match item {
             Ok(WatchStreamItem::Changed(event)) => {
@@ -84,14 +88,6 @@ impl WatchStream {
             Ok(item) => Ok(item),
             Err(end) => Err(watch_ended(end, &self.path, self.chroot_len)),
         }))
-    }
-}
-
-impl Stream for WatchStream {
-    type Item = Result<WatchStreamItem, Error>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll(cx)
     }
 }
 

@@ -175,12 +175,9 @@ impl<C: Connector> Driver<C> {
     }
 
     fn poll_tls_probes(&mut self, cx: &mut Context<'_>) -> Option<(Host, bool)> {
-        match self.tls_probes.is_empty() {
-            true => None,
-            false => match self.tls_probes.poll_next_unpin(cx) {
-                Poll::Ready(probed) => probed,
-                Poll::Pending => None,
-            },
+        match self.tls_probes.poll_next_unpin(cx) {
+            Poll::Ready(probed) => probed,
+            Poll::Pending => None,
         }
     }
 
