@@ -119,12 +119,11 @@ impl Client {
         acl: &[Acl],
     ) -> Result<(), Error> {
         let mut missing = vec![path];
-        let mut losses = 0;
+        let mut failures = Failures(0);
         while path == "/" && !self.chroot.is_empty() {
             match self.exists(path).await {
                 Ok(stat) => return stat.map(drop).ok_or_else(|| no_chroot(path)),
-                Err(error) if is_lost(&error) && losses < CREATE_ATTEMPTS_MAX => losses += 1,
-                Err(error) => return Err(error),
+                Err(error) => failures.repeat_if_lost(error)?,
             }
         }
         while let Some(path) = missing.last() {
@@ -135,8 +134,7 @@ impl Client {
             match (error.code(), parent(path)) {
                 (Some(ErrorCode::NODE_EXISTS), _) => drop(missing.pop()),
                 (Some(ErrorCode::NO_NODE), parent) if parent != "/" => missing.push(parent),
-                _ if is_lost(&error) && losses < CREATE_ATTEMPTS_MAX => losses += 1,
-                _ => return Err(error),
+                _ => failures.repeat_if_lost(error)?,
             }
         }
         Ok(())
@@ -228,14 +226,12 @@ impl<'a> CreateBuilder<'a> {
     }
 
     async fn create_plain(&self) -> Result<Created, Error> {
-        let mut attempts = 0;
+        let mut failures = Failures(0);
         loop {
-            let error = match self.request(self.path).await {
+            match self.request(self.path).await {
                 Ok(created) => return Ok(created),
-                Err(error) => error,
-            };
-            attempts += 1;
-            self.make_parents(error, attempts).await?;
+                Err(error) => self.make_parents(error, &mut failures).await?,
+            }
         }
     }
 
@@ -249,7 +245,7 @@ impl<'a> CreateBuilder<'a> {
         let path = format!("{}/{prefix}{name}", above.trim_end_matches('/'));
         let mut trace =
             Trace { client: &self.client, parent: above, prefix, asked: None, is_cold: true };
-        let mut attempts = 0;
+        let mut failures = Failures(0);
         loop {
             trace.is_cold = false;
             let error = match trace.asked.insert(self.request(&path)).await {
@@ -259,10 +255,9 @@ impl<'a> CreateBuilder<'a> {
                 }
                 Err(error) => error.on("create", self.path), // and not the protected path
             };
-            attempts += 1;
-            let goes_on = is_lost(&error) && attempts < CREATE_ATTEMPTS_MAX;
             match error.outcome() {
-                Outcome::Unknown if goes_on => {
+                Outcome::Unknown => {
+                    failures.repeat_if_lost(error)?;
                     let found = trace.find().await?;
                     trace.is_cold = true;
                     match found {
@@ -270,11 +265,13 @@ impl<'a> CreateBuilder<'a> {
                         _ => {}
                     }
                 }
-                Outcome::Unknown | Outcome::Applied => return Err(error),
+                Outcome::Applied => return Err(error),
                 Outcome::NotApplied => {
                     trace.is_cold = true;
-                    if !goes_on {
-                        self.make_parents(error, attempts).await?;
+                    if is_lost(&error) {
+                        failures.repeat_if_lost(error)?;
+                    } else {
+                        self.make_parents(error, &mut failures).await?;
                     }
                 }
             }
@@ -291,14 +288,11 @@ impl<'a> CreateBuilder<'a> {
     }
 
     /// Creates the missing parents if they caused the error; otherwise returns the error.
-    async fn make_parents(&self, error: Error, attempts: u32) -> Result<(), Error> {
+    async fn make_parents(&self, error: Error, failures: &mut Failures) -> Result<(), Error> {
         let above = parent(self.path);
+        let can_help = error.code() == Some(ErrorCode::NO_NODE) && above != "/";
         match self.parents {
-            Some(parents)
-                if error.code() == Some(ErrorCode::NO_NODE)
-                    && attempts < CREATE_ATTEMPTS_MAX
-                    && above != "/" =>
-            {
+            Some(parents) if failures.may_repeat() && can_help => {
                 self.client.ensure_path(above, parents).await
             }
             _ => Err(error),
@@ -358,7 +352,7 @@ struct Trace<'a> {
 impl Trace<'_> {
     /// Searches for the node of a create after its reply was lost.
     async fn find(&self) -> Result<Option<Created>, Error> {
-        let mut losses = 0;
+        let mut failures = Failures(0);
         loop {
             // This server may lag behind the server that applied the create. The sync also orders
             // the list after all requests of the old connection that were still in flight.
@@ -381,10 +375,8 @@ impl Trace<'_> {
                 }
                 (Err(error), _) | (_, Err(error)) => error,
             };
-            losses += 1;
-            if !is_lost(&error) || losses >= CREATE_ATTEMPTS_MAX {
-                return Err(error.with_outcome(Outcome::Unknown)); // the outcome of the create
-            }
+            // The outcome is that of the create.
+            failures.repeat_if_lost(error.with_outcome(Outcome::Unknown))?;
         }
     }
 }
@@ -401,6 +393,26 @@ impl Drop for Trace<'_> {
 fn no_chroot(path: &str) -> Error {
     let kind = ErrorKind::Server(ErrorCode::NO_NODE);
     Error::not_applied(kind).on("make the path to", path)
+}
+
+/// Number of failed attempts.
+struct Failures(u32);
+
+impl Failures {
+    /// Counts a failure. Returns an error unless the connection was lost, so that the next attempt
+    /// waits for another one, and unless this was the last attempt.
+    fn repeat_if_lost(&mut self, error: Error) -> Result<(), Error> {
+        match self.may_repeat() && is_lost(&error) {
+            true => Ok(()),
+            false => Err(error),
+        }
+    }
+
+    /// Counts a failure. Returns false if this was the last attempt.
+    fn may_repeat(&mut self) -> bool {
+        self.0 += 1;
+        self.0 < CREATE_ATTEMPTS_MAX
+    }
 }
 
 /// Returns true if the connection was lost. A retry waits for the next connection.
