@@ -8,9 +8,8 @@
 
 #![forbid(unsafe_code)]
 
-use std::future::{Future, ready};
+use std::future::Future;
 use std::hint::black_box;
-use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -21,9 +20,9 @@ use zk_proto::{
     OPEN_ACL_UNSAFE, ReplyHeader, SequenceOrder, Stat, encode_record, encode_reply, encode_request,
 };
 use zk_recipes::Mutex;
-use zk_recipes::session::{Client, Config, Connector, Host};
+use zk_recipes::session::{Client, Config, Host};
 use zk_session_core::{Handle, Handles, Session, Settings};
-use zk_testing::{MemoryStream, TestServer};
+use zk_testing::TestServer;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -167,7 +166,7 @@ where
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = runtime.block_on(async {
         let config = Config::new("server:1")?.seed(1).session_timeout(Duration::from_secs(30));
-        Ok::<_, Failure>(config.connect_with(InMemory(TestServer::in_memory())).await?)
+        Ok::<_, Failure>(config.connect_with(TestServer::in_memory()).await?)
     })?;
     runtime.block_on(path(client.clone(), WARM_UP))?;
     let mut outcome = Ok(());
@@ -197,16 +196,6 @@ async fn hand_off(client: Client, times: u32) -> Result<(), Failure> {
     };
     futures::future::try_join_all((0..WAITERS).map(|_| waiter(times / WAITERS))).await?;
     Ok(())
-}
-
-struct InMemory(TestServer);
-
-impl Connector for InMemory {
-    type Stream = MemoryStream;
-
-    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
-        ready(self.0.stream(0))
-    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "a session needs some instant to begin with")]

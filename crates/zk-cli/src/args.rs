@@ -426,8 +426,8 @@ pub(crate) struct Create {
     pub(crate) container: bool,
     /// The server removes the node after so many milliseconds without a change
     /// and without children. It must have been started with TTL nodes enabled.
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(i64).range(1..=0xff_ffff_ffff))]
-    pub(crate) ttl: Option<i64>,
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=0xff_ffff_ffff))]
+    pub(crate) ttl: Option<u64>,
     /// Create the missing parents, too.
     #[arg(long)]
     pub(crate) parents: bool,

@@ -1,5 +1,7 @@
 //! Plain operations, and the list of a lock's participants.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, Retry, Stat};
 use zk_recipes::{LockError, Mutex, Participant, RwLock, Semaphore};
@@ -66,9 +68,12 @@ pub(crate) async fn create(retry: &Retry, create: &Create, output: Output) -> Re
         create_parents(retry, &create.path).await?;
     }
     let (path, data) = (create.path.as_str(), create.data.as_bytes());
-    let create = |client: &Client| match create.ttl {
-        Some(ttl_ms) => client.create_with_ttl(path, data, create.sequential, ttl_ms),
-        None => client.create(path, data, mode(create)),
+    let create = |client: &Client| {
+        let node = client.create_builder(path).data(data).mode(mode(create));
+        match create.ttl {
+            Some(ttl_ms) => node.ttl(Duration::from_millis(ttl_ms)).create(),
+            None => node.create(),
+        }
     };
     let created = retry.run(create).await?;
     output.print([created.path.clone()], || json!({ "path": created.path }))

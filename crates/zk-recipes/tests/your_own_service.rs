@@ -3,14 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "written as users write tests")]
 
 // The README shows what follows.
-use std::future::{Future, ready};
-use std::io;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use zk_recipes::session::{Client, Config, Connector, Host};
+use zk_recipes::session::{Client, Config};
 use zk_recipes::{LockError, Mutex};
-use zk_testing::{MemoryStream, TestServer};
+use zk_testing::TestServer;
 
 /// The service: writes invoices while it holds the lock, each with the fencing token.
 async fn bill(client: Client, invoices: mpsc::UnboundedSender<i64>) -> Result<(), LockError> {
@@ -48,21 +46,9 @@ async fn billing_stops_when_its_session_expires() {
     }
 }
 
+/// Connects a client without a socket, which a paused clock requires.
 async fn connect(server: &TestServer) -> Client {
-    let config = Config::new("server-0:1").unwrap();
-    config.connect_with(InMemory(server.clone())).await.unwrap()
-}
-
-/// Connects the client to the server without a socket, which a paused clock requires.
-#[derive(Clone)]
-struct InMemory(TestServer);
-
-impl Connector for InMemory {
-    type Stream = MemoryStream;
-
-    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
-        ready(self.0.stream(0))
-    }
+    Config::new("server-0:1").unwrap().connect_with(server.clone()).await.unwrap()
 }
 // Up to here.
 

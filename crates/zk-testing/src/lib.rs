@@ -87,8 +87,8 @@
 //!
 //! # Example
 //!
-//! The README of the repository contains a complete test of a service: its session expires while
-//! it holds a lock. This example loses the reply to a create, although the node exists:
+//! The README of the repository contains a complete test of a service: its session expires while it
+//! holds a lock. This example loses the reply to a create, although the node exists:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -108,33 +108,25 @@
 //!
 //! # Clients in memory
 //!
-//! [`TestServer::stream`] returns the client's end of a connection without a socket. It also works
-//! while tokio's clock is paused. A client needs a small adapter to use it; this one is for
-//! `zk-session`:
+//! A [`TestServer`] is a [`Connector`](zk_session::Connector). Clients in the same process need no
+//! socket, and the tests can pause tokio's clock. The hosts are `server-0`, `server-1`, …:
 //!
 //! ```
-//! use std::future::{Future, ready};
-//! use std::io;
-//! use zk_session::{Connector, Host};
-//! use zk_testing::{MemoryStream, TestServer};
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_session::{Config};
+//! use zk_testing::TestServer;
 //!
-//! /// Connects to `server-0:1`, `server-1:1`, …
-//! #[derive(Clone)]
-//! struct InMemory(TestServer);
-//!
-//! impl Connector for InMemory {
-//!     type Stream = MemoryStream;
-//!
-//!     fn connect(
-//!         &self,
-//!         host: &Host,
-//!     ) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
-//!         let number = host.name().strip_prefix("server-").and_then(|it| it.parse().ok());
-//!         ready(self.0.stream(number.unwrap_or(0)))
-//!     }
-//! }
-//! # let _ = InMemory;
+//! let server = TestServer::ensemble(3);
+//! let config = Config::new("server-0:1,server-1:1,server-2:1")?;
+//! let client = config.connect_with(server.clone()).await?;
+//! server.expire(client.session_id());
+//! client.wait_for_end().await;
+//! # Ok(())
+//! # }
 //! ```
+//!
+//! Other clients can use the byte stream that [`TestServer::stream`] returns.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

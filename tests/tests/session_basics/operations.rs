@@ -1,5 +1,7 @@
 //! Tests of the typed operations, and of the errors that the server returns.
 
+use std::time::Duration;
+
 use zk_recipes::session::{CreateMode, Error, ErrorCode, ErrorKind, Fault, Outcome, RetryOn};
 use zk_tests::{raw, shared_zookeeper};
 
@@ -21,9 +23,11 @@ async fn create_supports_every_mode() {
     assert_eq!(numbered.stat.ephemeral_owner, client.session_id());
     let container = create("/c", CreateMode::Container).await.unwrap();
     assert_eq!((container.path.as_str(), container.stat.ephemeral_owner), ("/c", 0));
-    let fleeting = client.create_with_ttl("/t", b"x", false, 60_000).await.unwrap();
+    let minute = Duration::from_secs(60);
+    let fleeting = client.create_builder("/t").data(b"x").ttl(minute).create().await.unwrap();
     assert_eq!((fleeting.path.as_str(), fleeting.stat.ephemeral_owner), ("/t", 0));
-    let fleeting = client.create_with_ttl("/t-", b"x", true, 60_000).await.unwrap();
+    let fleeting = client.create_builder("/t-").data(b"x").ttl(minute).sequential();
+    let fleeting = fleeting.create().await.unwrap();
     assert_eq!(fleeting.path, "/t-0000000006");
 
     for path in ["/p", "/e", "/c", "/t"] {

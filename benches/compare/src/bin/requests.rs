@@ -31,15 +31,14 @@
 //! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin requests [HOST:PORT]`
 
 use std::error::Error;
-use std::future::{Future, ready};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
-use zk_session::{Client, Config, Connector, Host};
-use zk_testing::{MemoryStream, TestServer};
+use zk_session::{Client, Config};
+use zk_testing::TestServer;
 
 /// Numbers of requests in flight.
 const WINDOWS: [usize; 3] = [1, 16, 1_000];
@@ -73,7 +72,7 @@ async fn compare(address: String) -> Result<(), Failure> {
     let connector = zookeeper_client::Client::connector().with_session_timeout(timeout);
     let other = connector.connect(&address).await?;
     let memory = Config::new("memory:1")?.session_timeout(timeout);
-    let memory = memory.connect_with(InMemory(TestServer::in_memory())).await?;
+    let memory = memory.connect_with(TestServer::in_memory()).await?;
     println!(
         "{:>7} {:<24} {:>11} {:>9} {:>12} {:>10} {:>10}",
         "window", "client", "requests/s", "of raw", "CPU/request", "p50", "p99"
@@ -259,14 +258,4 @@ fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; u32::from_be_bytes(len) as usize];
     stream.read_exact(&mut frame)?;
     Ok(frame)
-}
-
-struct InMemory(TestServer);
-
-impl Connector for InMemory {
-    type Stream = MemoryStream;
-
-    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
-        ready(self.0.stream(0))
-    }
 }

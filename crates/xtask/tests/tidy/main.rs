@@ -329,11 +329,12 @@ fn word_starts<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> 
 }
 
 /// Allowed dependencies of the product's crates on crates of the workspace. Other crates are unrestricted.
-const MAY_DEPEND_ON: [(&str, &[&str]); 4] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 5] = [
     ("zk-proto", &[]),
     ("zk-session-core", &["zk-proto"]),
     ("zk-session", &["zk-proto", "zk-session-core"]),
     ("zk-recipes", &["zk-session"]),
+    ("zk-testing", &["zk-proto", "zk-session"]),
 ];
 
 /// Additional development dependencies that these crates may have.

@@ -95,7 +95,7 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command, F
     }
     let connect = connect.filter(|connect| !connect.trim().is_empty());
     if let Some(connect) = &connect {
-        Config::new(connect).map_err(|error| Failure::Usage(error.to_string()))?;
+        let _is_valid = Config::new(connect).map_err(|error| Failure::Usage(error.to_string()))?;
     }
     Ok(Command::Sale(Plan { connect, processes: processes.min(buyers), buyers, items }))
 }

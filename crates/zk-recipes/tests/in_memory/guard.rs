@@ -10,7 +10,7 @@ use std::time::Duration;
 use zk_recipes::{LockError, LossReason, Mutex};
 use zk_testing::TestServer;
 
-use crate::{InMemory, LEASE, T, client, config, settle, settle_node_watches};
+use crate::{LEASE, T, client, config, settle, settle_node_watches};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
@@ -77,7 +77,7 @@ async fn lost_returns_released_when_the_guard_is_released() {
 #[tokio::test(start_paused = true)]
 async fn lost_returns_on_time_while_the_driver_is_blocked() {
     let server = TestServer::in_memory();
-    let (client, driver) = config(1).into_parts(InMemory(server.clone()));
+    let (client, driver) = config(1).into_parts(server.clone());
     let stands_still = Arc::new(AtomicBool::new(false));
     let gate = stands_still.clone();
     let mut driver = Box::pin(driver);

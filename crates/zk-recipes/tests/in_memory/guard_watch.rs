@@ -12,7 +12,7 @@ use zk_recipes::{
 use zk_testing::{Cut, Op, Settings, TestServer};
 
 use crate::wire::{DELETE, GET_CHILDREN2, WATCH_NODE, recorded, recorded_client, without_lease};
-use crate::{InMemory, LEASE, T, client, config, now, settle, settle_node_watches};
+use crate::{LEASE, T, client, config, now, settle, settle_node_watches};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
@@ -367,7 +367,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
     let server = TestServer::in_memory();
     let holder = client(&server, 1).await;
     let _held = Mutex::new(&holder, "/l").unwrap().acquire().await.unwrap();
-    let full = config(2).watches_max(0).connect_with(InMemory(server.clone())).await.unwrap();
+    let full = config(2).watches_max(0).connect_with(server.clone()).await.unwrap();
     let began = now();
     let error = Mutex::new(&full, "/l").unwrap().acquire().await.unwrap_err();
     let LockError::Client(error) = error else { panic!("{error}") };
@@ -382,7 +382,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
 async fn holder_without_watches_sees_deletion_and_lease_end() {
     let server = TestServer::in_memory();
     let other = client(&server, 1).await;
-    let full = config(2).watches_max(0).connect_with(InMemory(server.clone())).await.unwrap();
+    let full = config(2).watches_max(0).connect_with(server.clone()).await.unwrap();
     let lock = Mutex::new(&full, "/l").unwrap();
 
     let guard = lock.acquire().await.unwrap();

@@ -19,6 +19,7 @@ mod endings;
 mod errors;
 mod guard;
 mod guard_watch;
+mod handover;
 mod lease_in_line;
 mod lifetime_cost;
 mod lost_loop;
@@ -45,15 +46,14 @@ mod waiting;
 mod wire;
 mod wrong_company;
 
-use std::future::{Future, ready};
-use std::io;
+use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use zk_recipes::limits::NODE_WATCH_DELAY;
-use zk_recipes::session::{Client, Config, Connector, Host};
-use zk_testing::{MemoryStream, TestServer};
+use zk_recipes::session::{Client, Config};
+use zk_testing::TestServer;
 
 /// Session timeout of the clients.
 pub(crate) const T: Duration = Duration::from_secs(10);
@@ -64,28 +64,12 @@ pub(crate) const T: Duration = Duration::from_secs(10);
 /// millisecond, because timers fire at milliseconds.
 pub(crate) const LEASE: Duration = Duration::from_millis(9_157);
 
-/// Connector to the servers `server-0`, `server-1`, …, and to the first one by any other name.
-#[derive(Clone)]
-pub(crate) struct InMemory(pub(crate) TestServer);
-
-impl Connector for InMemory {
-    type Stream = MemoryStream;
-
-    fn connect(
-        &self,
-        host: &Host,
-    ) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
-        let number = host.name().strip_prefix("server-").and_then(|it| it.parse().ok());
-        ready(self.0.stream(number.unwrap_or(0)))
-    }
-}
-
 pub(crate) fn config(seed: u128) -> Config {
     Config::new("server:1").unwrap().session_timeout(T).seed(seed)
 }
 
 pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
-    config(seed).connect_with(InMemory(server.clone())).await.unwrap()
+    config(seed).connect_with(server.clone()).await.unwrap()
 }
 
 /// Returns the names of a node's children, sorted by the text after their last hyphen.

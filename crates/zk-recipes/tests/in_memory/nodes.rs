@@ -4,7 +4,7 @@ use zk_recipes::session::{Acl, Client, ErrorCode, Perms, RetryOn};
 use zk_recipes::{LockError, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, revoke};
 use zk_testing::TestServer;
 
-use crate::{InMemory, children, client, config, settle};
+use crate::{children, client, config, settle};
 
 /// ACL that permits everyone everything except changing the ACL.
 fn acl() -> Vec<Acl> {
@@ -154,7 +154,7 @@ async fn acl_excludes_clients_without_the_secret() {
     let server = TestServer::in_memory();
     let known = async |seed| {
         let config = config(seed).auth("digest", "ours:secret");
-        config.connect_with(InMemory(server.clone())).await.unwrap()
+        config.connect_with(server.clone()).await.unwrap()
     };
     let (one, other, stranger) = (known(1).await, known(2).await, client(&server, 3).await);
     let list = vec![Acl::digest(Perms::ALL, "ours", "secret")];

@@ -12,7 +12,7 @@ use zk_recipes::session::ErrorCode;
 use zk_recipes::{Guard, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore};
 use zk_testing::{Op, Settings, TestServer};
 
-use crate::{InMemory, children, client, config};
+use crate::{children, client, config};
 
 /// Runs `act` on a new thread, and waits until it returns.
 async fn on_thread<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
@@ -123,7 +123,7 @@ async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
     let timeout = Duration::from_millis(400);
     let server = TestServer::in_memory_with(Settings::new().tick_time(timeout / 5));
     let config = config(1).session_timeout(timeout);
-    let client = config.connect_with(InMemory(server.clone())).await.unwrap();
+    let client = config.connect_with(server.clone()).await.unwrap();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
     server.stall(0);
     let waiting = tokio::spawn(on_thread(move || block_on(guard.lost())));

@@ -1,23 +1,21 @@
 //! Work that runs whenever the lock is held, across sessions that expire.
 
 use std::convert::Infallible;
-use std::future::{Future, ready};
-use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex as Shared};
 
 use tokio::sync::mpsc;
-use zk_recipes::session::{Connector, Host, RetryOn, SessionEnd, SessionManager};
+use zk_recipes::session::{Config, RetryOn, SessionEnd, SessionManager};
 use zk_recipes::{
     FencingToken, HeldLock, Interruption, LockError, LossReason, Mutex, Semaphore,
     run_whenever_held,
 };
-use zk_testing::{MemoryStream, Op, TestServer};
+use zk_testing::{Op, TestServer};
 
-use crate::{InMemory, T, children, client, config, settle};
+use crate::{T, children, client, config, settle};
 
 async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
-    SessionManager::connect_with(config(seed), InMemory(server.clone())).await.unwrap()
+    SessionManager::connect_with(config(seed), server.clone()).await.unwrap()
 }
 
 /// Outcome of work that never finishes.
@@ -101,8 +99,8 @@ async fn work_runs_again_on_the_same_session_after_a_deletion() {
 async fn work_is_dropped_before_another_can_hold_the_lock() {
     let server = TestServer::ensemble(3);
     let other = client(&server, 2).await; // at the leader
-    let follower = Follower(server.clone());
-    let sessions = SessionManager::connect_with(config(1), follower).await.unwrap();
+    let follower = Config::new("server-1:1").unwrap().session_timeout(T).seed(1);
+    let sessions = SessionManager::connect_with(follower, server.clone()).await.unwrap();
     let (mut holders, interruptions, _running) = run(sessions);
     let held = holders.recv().await.unwrap();
     server.stall(1);
@@ -173,18 +171,6 @@ async fn loop_ends_with_an_error_that_a_new_session_cannot_fix() {
     );
     let error: LockError = ran.await.unwrap_err();
     assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
-}
-
-/// Connector to the second of several servers.
-#[derive(Clone)]
-struct Follower(TestServer);
-
-impl Connector for Follower {
-    type Stream = MemoryStream;
-
-    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
-        ready(self.0.stream(1))
-    }
 }
 
 #[tokio::test(start_paused = true)]

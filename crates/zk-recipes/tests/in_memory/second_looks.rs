@@ -3,17 +3,14 @@
 //! The waiter became first long ago, a server lags behind, a request is rejected for now, or the
 //! connection is lost.
 
-use std::future::{Future, ready};
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_recipes::session::{Client, Connector, ErrorCode, Host};
+use zk_recipes::session::{Client, ErrorCode};
 use zk_recipes::{Mutex, RwLock, Semaphore, revoke};
-use zk_testing::{Cut, MemoryStream, Op, TestServer};
+use zk_testing::{Cut, Op, TestServer};
 
-use crate::{T, children, client, config, now, settle};
+use crate::wire::recorded_client;
+use crate::{T, children, client, now, settle};
 
 const PATH: &str = "/lock";
 
@@ -137,18 +134,6 @@ async fn zero_timeout_does_not_wait_for_a_connection() {
     }
 }
 
-/// Connector to the chosen server of an ensemble.
-#[derive(Clone)]
-struct To(TestServer, Arc<AtomicUsize>);
-
-impl Connector for To {
-    type Stream = MemoryStream;
-
-    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
-        ready(self.0.stream(self.1.load(Ordering::SeqCst)))
-    }
-}
-
 /// The server has applied the create, and its caller has been dropped.
 ///
 /// The next server lags behind and has no such node. In the second case it also rejects the `sync`
@@ -157,14 +142,12 @@ impl Connector for To {
 async fn cleanup_deletes_a_node_that_a_lagging_server_hides() {
     for declines in [false, true] {
         let server = TestServer::ensemble(3);
-        let at = Arc::new(AtomicUsize::new(0));
-        let connector = To(server.clone(), at.clone());
-        let one = config(1).connect_with(connector).await.unwrap();
+        let (one, record) = recorded_client(&server, 1).await;
         let lock = mutex(&one);
         lock.acquire().await.unwrap().release().await.unwrap();
         settle().await;
         server.lag(1, Duration::from_secs(3));
-        at.store(1, Ordering::SeqCst);
+        record.move_to(1);
         server.on(Op::Create2).apply_then_drop_reply();
         if declines {
             server.on(Op::Sync).answer(ErrorCode::THROTTLED_OP);

@@ -6,7 +6,7 @@ use zk_recipes::Mutex;
 use zk_recipes::session::{Client, Config};
 use zk_testing::{Op, Settings, TestServer};
 
-use crate::{InMemory, T, client, now};
+use crate::{T, client, now};
 
 #[tokio::test(start_paused = true)]
 async fn lock_handover_sends_no_remove_watches() {
@@ -86,7 +86,7 @@ async fn lock_on_cut_follower_is_lost_before_leader_deletes_node() {
     let settings = Settings::new().servers(3).sync_limit(20);
     let server = TestServer::in_memory_with(settings);
     let config = Config::new("server-1:1").unwrap().session_timeout(T).seed(1);
-    let client = config.connect_with(InMemory(server.clone())).await.unwrap();
+    let client = config.connect_with(server.clone()).await.unwrap();
     let guard = Mutex::new(&client, "/locks/a").unwrap().acquire().await.unwrap();
     let node = guard.node().to_owned();
     server.cut_from_leader(1);

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::select;
+use zk_session_core::{
+    ConnectString, DisconnectReason, Error, ErrorKind, Host, LeaseAssumptions, SessionCredentials,
+    Settings,
+};
 
 use super::{Client, Pending, RetryPolicy};
-use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp};
+use crate::driver::{Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared, Tcp};
 use crate::limits::{NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
-use crate::{Host, LeaseAssumptions, SessionCredentials};
-use zk_session_core::ConnectString;
-use zk_session_core::Settings;
-use zk_session_core::{DisconnectReason, Error, ErrorKind};
 
 /// Settings of a client, and the methods that open its session.
 ///
@@ -32,6 +32,7 @@ use zk_session_core::{DisconnectReason, Error, ErrorKind};
 /// # drop(client); Ok(())
 /// # }
 /// ```
+#[must_use = "nothing is opened before `connect`"]
 #[derive(Clone, Debug)]
 pub struct Config {
     connect_string: ConnectString,
@@ -77,7 +78,6 @@ impl Config {
     /// becomes free after this time, and a live holder survives a shorter interruption. The server
     /// clamps the timeout to between 2 and 20 of its ticks. A tick is 2 s in the configuration that
     /// ZooKeeper ships.
-    #[must_use]
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.settings.session_timeout = timeout;
         self
@@ -88,14 +88,12 @@ impl Config {
     /// With some session timeouts a lease could never be safe or never be valid under these
     /// assumptions. [`connect`](Self::connect) then fails with [`ErrorKind::LeaseImpossible`]. It
     /// checks both the requested and the negotiated timeout.
-    #[must_use]
     pub fn lease_assumptions(mut self, assumptions: LeaseAssumptions) -> Self {
         self.settings.lease_assumptions = assumptions;
         self
     }
 
     /// Sets how long [`connect`](Self::connect) waits for the session; 10 s by default.
-    #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -111,7 +109,6 @@ impl Config {
     /// `connect` waits for a server that accepts the connection and does not answer. If every
     /// server speaks [another protocol](crate::PeerProtocol), it fails after one attempt at each
     /// server.
-    #[must_use]
     pub fn refused_timeout(mut self, timeout: Duration) -> Self {
         self.settings.refused_timeout = Some(timeout);
         self
@@ -121,7 +118,6 @@ impl Config {
     /// [`WATCHES_MAX`](crate::limits::WATCHES_MAX), which is the default.
     ///
     /// Requests that would set more watches fail with [`ErrorKind::LimitReached`].
-    #[must_use]
     pub fn watches_max(mut self, watches: usize) -> Self {
         self.settings.watches_max = watches;
         self
@@ -131,7 +127,6 @@ impl Config {
     ///
     /// By default it waits until the session ends. See [`Client::with_timeout`] for the effect of the
     /// timeout, and for a timeout of single requests.
-    #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.request_timeout = Some(timeout);
         self
@@ -152,7 +147,6 @@ impl Config {
     /// opens the session at the first server that accepts writes
     /// ([`SessionEvent::Connected`](crate::SessionEvent::Connected)). An existing session never
     /// connects to a read-only server, which would refuse it.
-    #[must_use]
     pub fn allow_read_only(mut self, allow: bool) -> Self {
         self.settings.allow_read_only = allow;
         self
@@ -167,7 +161,6 @@ impl Config {
     /// If the session is over, [`connect`](Self::connect) fails with
     /// [`SessionEnd::Expired`](crate::SessionEnd::Expired). If no server can be reached in time,
     /// the session is not closed, and the caller may try again.
-    #[must_use]
     pub fn resume(mut self, session: SessionCredentials) -> Self {
         self.settings.resume = Some(session);
         self
@@ -175,14 +168,12 @@ impl Config {
 
     /// Sets how long [`Client::close`] may take; 2 s by default, at least
     /// [`CLOSE_TIMEOUT_MIN`](crate::limits::CLOSE_TIMEOUT_MIN).
-    #[must_use]
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.settings.close_timeout = timeout;
         self
     }
 
     /// Sets the longest frame accepted from a server, in bytes; 16 MiB by default.
-    #[must_use]
     pub fn frame_len_max(mut self, len: usize) -> Self {
         self.settings.frame_len_max = len;
         self
@@ -192,14 +183,12 @@ impl Config {
     ///
     /// They decide the order of the hosts, the back-off, and the ids in the names of lock nodes.
     /// Two sessions with the same seed must never use the same ensemble.
-    #[must_use]
     pub fn seed(mut self, seed: u128) -> Self {
         self.seed = Some(seed);
         self
     }
 
     /// Adds credentials to present, for example scheme `digest` and `user:password`.
-    #[must_use]
     pub fn auth(mut self, scheme: impl Into<String>, auth: impl Into<Bytes>) -> Self {
         self.credentials.push(Credential(scheme.into(), auth.into()));
         self
@@ -214,7 +203,6 @@ impl Config {
     /// tenth of a second](crate::limits::CLOSE_ON_DROP_WAIT) for the server to close the session,
     /// so that a program that ends right afterwards leaves no lock behind. The cost is the thread,
     /// and a switch between threads for each reply.
-    #[must_use]
     pub fn dedicated_thread(mut self, is_dedicated: bool) -> Self {
         self.dedicated_thread = is_dedicated;
         self
@@ -224,7 +212,6 @@ impl Config {
     ///
     /// By default it retries without end, with pauses that double from a tenth of a second up to
     /// ten seconds.
-    #[must_use]
     pub fn next_session_policy(mut self, policy: RetryPolicy) -> Self {
         self.next_session = policy;
         self
@@ -370,58 +357,76 @@ impl Config {
     /// or, in a simulation, not at all for a while. It completes when the session has ended.
     /// Dropping it ends the client. It needs tokio's clock.
     pub fn into_parts<C: Connector>(
-        mut self,
+        self,
         connector: C,
     ) -> (Client, impl Future<Output = ()> + Send + 'static) {
-        self.settings.seed = self.seed.unwrap_or_else(entropy);
-        let (client, driver) = Client::new(self.settings, self.connect_string.chroot(), connector);
-        for Credential(scheme, auth) in self.credentials {
-            drop(client.add_auth(&scheme, auth)); // as in `open_through`
-        }
-        (client, driver)
+        let (shared, driver) = self.prepare(connector);
+        (self.client(shared, None).0, driver)
     }
 
     pub(super) fn next_session(&self) -> RetryPolicy {
         self.next_session
     }
 
-    /// Limits the time to connect to `left`.
-    pub(super) fn connect_within(mut self, left: Duration) -> Self {
-        self.connect_timeout = self.connect_timeout.min(left);
-        self
+    /// Returns the settings of the session with this number after the first: a new session at
+    /// these servers, opened in at most `left`.
+    pub(super) fn for_next(&self, nth: u32, hosts: Vec<Host>, left: Duration) -> Self {
+        let mut next = self.clone();
+        next.settings.resume = None;
+        next.settings.hosts = hosts;
+        next.connect_timeout = self.connect_timeout.min(left);
+        // Two sessions with the same seed must never use the same ensemble.
+        next.seed = self.seed.map(|seed| seed.wrapping_add(u128::from(nth) << 96));
+        next
     }
 
-    /// Makes these settings open a new session instead of resuming one.
-    pub(super) fn without_session(mut self) -> Self {
-        self.settings.resume = None;
-        self
-    }
-
-    /// Replaces the servers of the connect string with `hosts`.
-    pub(super) fn at(mut self, hosts: Vec<Host>) -> Self {
-        self.settings.hosts = hosts;
-        self
-    }
-
-    /// Derives the seed of the session with this number, because two sessions with the same seed
-    /// must never use the same ensemble.
-    pub(super) fn reseeded(mut self, nth: u32) -> Self {
-        self.seed = self.seed.map(|seed| seed.wrapping_add(u128::from(nth) << 96));
-        self
-    }
-
+    /// Starts to open a session that the thread drives, or else the caller's runtime. Also returns
+    /// the replies to the credentials.
     fn start<C: Connector>(
         self,
         connector: C,
         thread: Option<&Arc<DriverThread>>,
     ) -> (Client, Vec<Pending<()>>) {
-        let mut settings = self.settings;
-        settings.seed = self.seed.unwrap_or_else(entropy);
-        let client = Client::start(settings, self.connect_string.chroot(), connector, thread);
-        let credentials = self.credentials.into_iter();
-        let answers =
-            credentials.map(|Credential(scheme, auth)| client.add_auth(&scheme, auth)).collect();
+        let (shared, driver) = self.prepare(connector);
+        let driver = driver.closing_on_drop();
+        let thread = match thread {
+            Some(thread) => Some(thread.drive(driver)),
+            None => {
+                tokio::spawn(driver);
+                None
+            }
+        };
+        self.client(shared, thread)
+    }
+
+    fn prepare<C: Connector>(&self, connector: C) -> (Arc<Shared>, Driver<C>) {
+        let seed = self.seed.unwrap_or_else(entropy);
+        let settings = Settings { seed, ..self.settings.clone() };
+        let shared = Shared::new(settings, self.connect_string.chroot());
+        let driver = Driver::new(shared.clone(), connector);
+        (shared, driver)
+    }
+
+    /// Returns a handle to the session, and the replies to its credentials.
+    fn client(
+        self,
+        shared: Arc<Shared>,
+        thread: Option<SessionThread>,
+    ) -> (Client, Vec<Pending<()>>) {
+        let client = Client::new(shared, thread);
+        let present = |Credential(scheme, auth)| client.add_auth(&scheme, auth);
+        let answers = self.credentials.into_iter().map(present).collect();
         (client, answers)
+    }
+}
+
+impl Client {
+    /// Opens a session with the default settings; see [`Config`] for all settings.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Config::new`] and [`Config::connect`].
+    pub async fn connect(connect_string: &str) -> Result<Self, Error> {
+        Config::new(connect_string)?.connect().await
     }
 }
 

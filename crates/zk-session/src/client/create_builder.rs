@@ -5,12 +5,13 @@ use std::time::Duration;
 use proto::{
     Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, Stat,
 };
+use zk_session_core::{Error, ErrorKind, Outcome};
 
 use super::multi::ttl_ms;
-use super::operations::check_new;
+use super::operations::finish_create;
+use super::pending::Finish;
 use super::{Client, Created, Pending};
 use crate::limits::CREATE_ATTEMPTS_MAX;
-use zk_session_core::{Error, ErrorKind, Outcome};
 
 /// Builder for a node; see [`Client::create_builder`].
 ///
@@ -24,9 +25,9 @@ pub struct CreateBuilder<'a> {
     data: &'a [u8],
     acl: &'a [Acl],
     kind: Kind,
-    sequence: Sequence,
+    is_sequential: bool,
     parents: Option<ParentMode>,
-    protection: Protection,
+    is_protected: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,18 +36,6 @@ enum Kind {
     Ephemeral,
     Container,
     Ttl(Duration),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sequence {
-    None,
-    Appended,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protection {
-    None,
-    ByName,
 }
 
 /// Kind of node that is created for missing parents. Every client may read, change and delete them.
@@ -95,9 +84,9 @@ impl Client {
             data: b"",
             acl: OPEN_ACL_UNSAFE,
             kind: Kind::Persistent,
-            sequence: Sequence::None,
+            is_sequential: false,
             parents: None,
-            protection: Protection::None,
+            is_protected: false,
         }
     }
 
@@ -130,12 +119,11 @@ impl Client {
         acl: &[Acl],
     ) -> Result<(), Error> {
         let mut missing = vec![path];
-        let mut losses = 0;
+        let mut failures = Failures(0);
         while path == "/" && !self.chroot.is_empty() {
             match self.exists(path).await {
                 Ok(stat) => return stat.map(drop).ok_or_else(|| no_chroot(path)),
-                Err(error) if is_lost(&error) && losses < CREATE_ATTEMPTS_MAX => losses += 1,
-                Err(error) => return Err(error),
+                Err(error) => failures.repeat_if_lost(error)?,
             }
         }
         while let Some(path) = missing.last() {
@@ -146,8 +134,7 @@ impl Client {
             match (error.code(), parent(path)) {
                 (Some(ErrorCode::NODE_EXISTS), _) => drop(missing.pop()),
                 (Some(ErrorCode::NO_NODE), parent) if parent != "/" => missing.push(parent),
-                _ if is_lost(&error) && losses < CREATE_ATTEMPTS_MAX => losses += 1,
-                _ => return Err(error),
+                _ => failures.repeat_if_lost(error)?,
             }
         }
         Ok(())
@@ -167,16 +154,12 @@ impl<'a> CreateBuilder<'a> {
 
     /// Sets the kind of the node, and whether it is sequential.
     pub fn mode(self, mode: CreateMode) -> Self {
-        let sequence = match mode.is_sequential() {
-            true => Sequence::Appended,
-            false => Sequence::None,
-        };
         let kind = match mode {
             CreateMode::Container => Kind::Container,
             mode if mode.is_ephemeral() => Kind::Ephemeral,
             _ => Kind::Persistent,
         };
-        Self { kind, sequence, ..self }
+        Self { kind, is_sequential: mode.is_sequential(), ..self }
     }
 
     /// Makes the node ephemeral. It is deleted when the session ends, and it cannot have children.
@@ -200,7 +183,7 @@ impl<'a> CreateBuilder<'a> {
 
     /// Makes the node sequential. The server appends an increasing ten-digit number to its name.
     pub fn sequential(self) -> Self {
-        Self { sequence: Sequence::Appended, ..self }
+        Self { is_sequential: true, ..self }
     }
 
     /// Creates missing parents, of the given kind.
@@ -215,7 +198,7 @@ impl<'a> CreateBuilder<'a> {
     /// is lost, the result is one node. An ephemeral node that was found counts only if this
     /// session owns it.
     pub fn protected(self) -> Self {
-        Self { protection: Protection::ByName, ..self }
+        Self { is_protected: true, ..self }
     }
 
     /// Creates the node.
@@ -236,32 +219,33 @@ impl<'a> CreateBuilder<'a> {
     /// as by [`delete_protected_guaranteed`](Client::delete_protected_guaranteed). A node without
     /// protection may remain, and parents may remain too.
     pub async fn create(self) -> Result<Created, Error> {
-        match self.protection {
-            Protection::None => self.create_plain().await,
-            Protection::ByName => self.create_protected().await,
+        match self.is_protected {
+            true => self.create_protected().await,
+            false => self.create_plain().await,
         }
     }
 
     async fn create_plain(&self) -> Result<Created, Error> {
-        let mut attempts = 0;
+        let mut failures = Failures(0);
         loop {
-            let error = match self.request(self.path).await {
+            match self.request(self.path).await {
                 Ok(created) => return Ok(created),
-                Err(error) => error,
-            };
-            attempts += 1;
-            self.make_parents(error, attempts).await?;
+                Err(error) => self.make_parents(error, &mut failures).await?,
+            }
         }
     }
 
     async fn create_protected(&self) -> Result<Created, Error> {
+        if let Err((kind, outcome)) = self.client.checked_new(self.path, self.is_sequential) {
+            return Err(Error::new(kind, outcome).on("create", self.path));
+        }
         let above = parent(self.path);
         let name = self.path.rsplit('/').next().unwrap_or_default();
         let prefix = format!("_c_{}-", self.client.random_uuid());
         let path = format!("{}/{prefix}{name}", above.trim_end_matches('/'));
         let mut trace =
             Trace { client: &self.client, parent: above, prefix, asked: None, is_cold: true };
-        let mut attempts = 0;
+        let mut failures = Failures(0);
         loop {
             trace.is_cold = false;
             let error = match trace.asked.insert(self.request(&path)).await {
@@ -269,12 +253,11 @@ impl<'a> CreateBuilder<'a> {
                     trace.is_cold = true;
                     return Ok(created);
                 }
-                Err(error) => error,
+                Err(error) => error.on("create", self.path), // and not the protected path
             };
-            attempts += 1;
-            let goes_on = is_lost(&error) && attempts < CREATE_ATTEMPTS_MAX;
             match error.outcome() {
-                Outcome::Unknown if goes_on => {
+                Outcome::Unknown => {
+                    failures.repeat_if_lost(error)?;
                     let found = trace.find().await?;
                     trace.is_cold = true;
                     match found {
@@ -282,11 +265,13 @@ impl<'a> CreateBuilder<'a> {
                         _ => {}
                     }
                 }
-                Outcome::Unknown | Outcome::Applied => return Err(error),
+                Outcome::Applied => return Err(error),
                 Outcome::NotApplied => {
                     trace.is_cold = true;
-                    if !goes_on {
-                        self.make_parents(error, attempts).await?;
+                    if is_lost(&error) {
+                        failures.repeat_if_lost(error)?;
+                    } else {
+                        self.make_parents(error, &mut failures).await?;
                     }
                 }
             }
@@ -303,28 +288,28 @@ impl<'a> CreateBuilder<'a> {
     }
 
     /// Creates the missing parents if they caused the error; otherwise returns the error.
-    async fn make_parents(&self, error: Error, attempts: u32) -> Result<(), Error> {
+    async fn make_parents(&self, error: Error, failures: &mut Failures) -> Result<(), Error> {
         let above = parent(self.path);
+        let can_help = error.code() == Some(ErrorCode::NO_NODE) && above != "/";
         match self.parents {
-            Some(parents)
-                if error.code() == Some(ErrorCode::NO_NODE)
-                    && attempts < CREATE_ATTEMPTS_MAX
-                    && above != "/" =>
-            {
+            Some(parents) if failures.may_repeat() && can_help => {
                 self.client.ensure_path(above, parents).await
             }
             _ => Err(error),
         }
     }
 
-    /// Sends the request to create the node at `path`. Errors name the path that the caller gave.
-    fn request(&self, path: &str) -> Pending<Created> {
-        let (client, sequential) = (&self.client, self.sequence == Sequence::Appended);
-        let ask = client.ask_to_create(self.path, Some(path), sequential);
-        if let Err(failure) = check_new(self.path, sequential) {
-            return Pending::new(ask, Err(failure));
-        }
-        let path = client.full_new(path, sequential);
+    /// Sends the request to create the node at `path`, which is the path of this builder, or that
+    /// path with protection.
+    pub(super) fn request(&self, path: &str) -> Pending<Created> {
+        let (client, sequential) = (&self.client, self.is_sequential);
+        let finish = match sequential {
+            true => |result, path: &str, chroot_len| finish_create(result, path, chroot_len, true),
+            false => {
+                |result, path: &str, chroot_len| finish_create(result, path, chroot_len, false)
+            }
+        };
+        let ask = client.ask("create", path, Finish::OfPath(finish));
         let (data, acl) = (Some(self.data.into()), self.acl.into());
         let mode = match (self.kind, sequential) {
             (Kind::Ephemeral, false) => CreateMode::Ephemeral,
@@ -333,15 +318,21 @@ impl<'a> CreateBuilder<'a> {
             (Kind::Container, false) => CreateMode::Container,
             (_, false) => CreateMode::Persistent,
         };
+        let path = client.checked_new(path, sequential);
         match self.kind {
             Kind::Ttl(ttl) => {
                 let ttl_ms = ttl_ms(ttl);
-                client.request(ask, &CreateTtl { path, data, acl, sequential, ttl_ms })
+                client.request(
+                    ask,
+                    path.map(|path| CreateTtl { path, data, acl, sequential, ttl_ms }),
+                )
             }
             // The operation makes the node a container. The mode only says whether it is
             // sequential.
-            Kind::Container => client.request(ask, &CreateContainer { path, data, acl, mode }),
-            _ => client.request(ask, &Create2 { path, data, acl, mode }),
+            Kind::Container => {
+                client.request(ask, path.map(|path| CreateContainer { path, data, acl, mode }))
+            }
+            _ => client.request(ask, path.map(|path| Create2 { path, data, acl, mode })),
         }
     }
 }
@@ -361,7 +352,7 @@ struct Trace<'a> {
 impl Trace<'_> {
     /// Searches for the node of a create after its reply was lost.
     async fn find(&self) -> Result<Option<Created>, Error> {
-        let mut losses = 0;
+        let mut failures = Failures(0);
         loop {
             // This server may lag behind the server that applied the create. The sync also orders
             // the list after all requests of the old connection that were still in flight.
@@ -384,10 +375,8 @@ impl Trace<'_> {
                 }
                 (Err(error), _) | (_, Err(error)) => error,
             };
-            losses += 1;
-            if !is_lost(&error) || losses >= CREATE_ATTEMPTS_MAX {
-                return Err(error.with_outcome(Outcome::Unknown)); // the outcome of the create
-            }
+            // The outcome is that of the create.
+            failures.repeat_if_lost(error.with_outcome(Outcome::Unknown))?;
         }
     }
 }
@@ -404,6 +393,26 @@ impl Drop for Trace<'_> {
 fn no_chroot(path: &str) -> Error {
     let kind = ErrorKind::Server(ErrorCode::NO_NODE);
     Error::not_applied(kind).on("make the path to", path)
+}
+
+/// Number of failed attempts.
+struct Failures(u32);
+
+impl Failures {
+    /// Counts a failure. Returns an error unless the connection was lost, so that the next attempt
+    /// waits for another one, and unless this was the last attempt.
+    fn repeat_if_lost(&mut self, error: Error) -> Result<(), Error> {
+        match self.may_repeat() && is_lost(&error) {
+            true => Ok(()),
+            false => Err(error),
+        }
+    }
+
+    /// Counts a failure. Returns false if this was the last attempt.
+    fn may_repeat(&mut self) -> bool {
+        self.0 += 1;
+        self.0 < CREATE_ATTEMPTS_MAX
+    }
 }
 
 /// Returns true if the connection was lost. A retry waits for the next connection.

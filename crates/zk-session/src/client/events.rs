@@ -2,22 +2,29 @@
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use zk_session_core::SessionEvent;
 
-use crate::SessionEvent;
+use super::Client;
 
 /// Subscription to the events of a session; see [`Client::events`](crate::Client::events).
 #[derive(Debug)]
 pub struct SessionEvents {
     receiver: broadcast::Receiver<SessionEvent>,
+    /// The session has ended; no event follows the end.
     over: bool,
 }
 
-impl SessionEvents {
-    /// Creates a subscription. `over` says that the session has ended; no event follows the end.
-    pub(crate) fn new(receiver: broadcast::Receiver<SessionEvent>, over: bool) -> Self {
-        Self { receiver, over }
+impl Client {
+    /// Subscribes to the events of the session. Earlier events are not delivered.
+    #[must_use]
+    pub fn events(&self) -> SessionEvents {
+        let session = self.shared().lock(); // the session cannot end in between
+        let (receiver, over) = (self.shared().subscribe(), session.end_reason().is_some());
+        SessionEvents { receiver, over }
     }
+}
 
+impl SessionEvents {
     /// Waits for the next event.
     ///
     /// Returns `None` after the last event of the session, and at once if the session had ended

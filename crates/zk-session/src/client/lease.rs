@@ -8,13 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
+use zk_session_core::{Error, ErrorKind, LeaseState, NotRunning, SessionEnd};
 
 use super::Client;
-use crate::SessionEnd;
 use crate::driver::{Shared, now, observe, timer};
 use crate::limits::RENEWAL_PAUSE_MIN;
-use zk_session_core::LeaseState;
-use zk_session_core::{Error, ErrorKind, NotRunning};
 
 /// Why the caller can no longer rely on the ephemeral nodes of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,8 +55,19 @@ pub struct SessionLease {
     client: Client,
 }
 
+impl Client {
+    /// Claims the session's lease: from now on, requests to the leader keep it renewed.
+    ///
+    /// Recipes claim the lease while one of their nodes stands for something, for example a held
+    /// lock.
+    #[must_use]
+    pub fn claim_lease(&self) -> SessionLease {
+        SessionLease::new(self.clone())
+    }
+}
+
 impl SessionLease {
-    pub(super) fn new(client: Client) -> Self {
+    fn new(client: Client) -> Self {
         client.shared().lock().claim_lease();
         client.shared().wake();
         Self { client }

@@ -6,6 +6,7 @@ mod events;
 mod lease;
 mod multi;
 mod multi_read;
+mod operation_list;
 mod operations;
 mod pending;
 mod retry;
@@ -34,15 +35,12 @@ pub use self::session_manager::{SessionChange, SessionChanges, SessionManager};
 pub use self::watch_stream::{PendingStream, WatchStream};
 
 use tokio::task::AbortHandle;
-
-use crate::driver::{
-    Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared, now, timer,
+use zk_session_core::{
+    ConnectString, Error, ErrorKind, SessionCredentials, SessionEnd, Stats, TIMEOUT_MAX,
 };
+
+use crate::driver::{DedicatedThread, SessionThread, Shared, now, timer};
 use crate::limits::CLOSE_ON_DROP_WAIT;
-use crate::{SessionCredentials, SessionEnd};
-use zk_session_core::ConnectString;
-use zk_session_core::{Error, ErrorKind};
-use zk_session_core::{Settings, Stats, TIMEOUT_MAX};
 
 /// A handle to one ZooKeeper session.
 ///
@@ -128,44 +126,8 @@ impl Drop for OpenSession {
 }
 
 impl Client {
-    /// Opens a session with the default settings; see [`Config`] for all settings.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Config::new`] and [`Config::connect`].
-    pub async fn connect(connect_string: &str) -> Result<Self, Error> {
-        Config::new(connect_string)?.connect().await
-    }
-
-    /// Starts a session on the given thread, or else on the caller's runtime.
-    pub(crate) fn start<C: Connector>(
-        settings: Settings,
-        chroot: &str,
-        connector: C,
-        thread: Option<&Arc<DriverThread>>,
-    ) -> Self {
-        let (shared, driver) = undriven(settings, chroot, connector);
-        let driver = driver.closing_on_drop();
-        let thread = match thread {
-            Some(thread) => Some(thread.drive(driver)),
-            None => {
-                tokio::spawn(driver);
-                None
-            }
-        };
-        Self::open(shared, thread)
-    }
-
-    /// Returns a client and its driver. The client's requests are sent only while the driver runs.
-    pub(crate) fn new<C: Connector>(
-        settings: Settings,
-        chroot: &str,
-        connector: C,
-    ) -> (Self, Driver<C>) {
-        let (shared, driver) = undriven(settings, chroot, connector);
-        (Self::open(shared, None), driver)
-    }
-
-    fn open(shared: Arc<Shared>, thread: Option<SessionThread>) -> Self {
+    /// Returns a handle to a session that `thread` drives, or else the caller's runtime.
+    pub(super) fn new(shared: Arc<Shared>, thread: Option<SessionThread>) -> Self {
         let chroot = shared.chroot().clone();
         let open = Arc::new(OpenSession { shared: shared.clone(), thread });
         Self { shared, open: Some(open), within: None, chroot }
@@ -244,13 +206,6 @@ impl Client {
     #[must_use]
     pub fn local_address(&self) -> Option<IpAddr> {
         self.shared().local_address()
-    }
-
-    /// Subscribes to the events of the session. Earlier events are not delivered.
-    #[must_use]
-    pub fn events(&self) -> SessionEvents {
-        let session = self.shared().lock(); // the session cannot end in between
-        SessionEvents::new(self.shared().subscribe(), session.end_reason().is_some())
     }
 
     /// Returns a handle to the same session whose requests wait at most `timeout` for their
@@ -344,15 +299,6 @@ impl Client {
         Batch { shared: self.shared(), not_send: PhantomData }
     }
 
-    /// Claims the session's lease: from now on, requests to the leader keep it renewed.
-    ///
-    /// Recipes claim the lease while one of their nodes stands for something, for example a held
-    /// lock.
-    #[must_use]
-    pub fn claim_lease(&self) -> SessionLease {
-        SessionLease::new(self.clone())
-    }
-
     /// Spawns a future on the runtime of the session's driver, wherever the caller runs.
     ///
     /// Returns `None` before the driver has run. Recipes use it to watch a node on behalf of a
@@ -431,10 +377,11 @@ impl Client {
     /// locks stay: release the locks first, or let the client that resumes the session take care of
     /// these nodes.
     pub fn detach(&self) -> Option<SessionCredentials> {
-        let mut session = self.shared().lock();
-        session.detach(now());
-        let credentials = session.credentials();
-        drop(session);
+        let credentials = {
+            let mut session = self.shared().lock();
+            session.detach(now());
+            session.credentials()
+        };
         self.shared().wake();
         credentials
     }
@@ -461,24 +408,13 @@ impl Client {
     /// # Cancel safety
     /// The call starts to close the session, and dropping the future does not stop that.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut lease_state = self.shared().lease_state();
+        let ended = self.wait_for_end();
         self.shared().lock().close(now());
         self.shared().wake();
         async move {
-            // An error means that the driver was dropped, which ends the session.
-            drop(lease_state.wait_for(|lease_state| lease_state.ended.is_some()).await);
+            ended.await;
         }
     }
-}
-
-fn undriven<C: Connector>(
-    settings: Settings,
-    chroot: &str,
-    connector: C,
-) -> (Arc<Shared>, Driver<C>) {
-    let shared = Shared::new(settings, chroot);
-    let driver = Driver::new(shared.clone(), connector);
-    (shared, driver)
 }
 
 /// Delays requests until it is dropped; see [`Client::batch`]. Do not hold it across an await.

@@ -6,24 +6,19 @@ use proto::{
     Acl, Check, Create2, CreateContainer, CreateMode, CreateTtl, Delete, MultiOp, MultiResult,
     OPEN_ACL_UNSAFE, SetData, Stat,
 };
+use zk_session_core::{Error, ErrorKind, Failure, Outcome, Reply};
 
 use super::Client;
-use super::operations::{check, check_new, is_name_of};
-use super::pending::{Ask, Finish, Pending, decode_multi, strip};
-use zk_session_core::{Error, ErrorKind, Outcome};
-use zk_session_core::{Failure, Reply};
+use super::operation_list::OperationList;
+use super::operations::{any, is_name_of};
+use super::pending::{Finish, Pending, decode_multi, strip};
 
 /// Builder for a transaction; see [`Client::multi`].
 ///
 /// Nothing is sent before [`send`](Self::send).
 #[must_use = "nothing is sent before `send`"]
 #[derive(Clone, Debug)]
-pub struct Multi<'a> {
-    client: Client,
-    ops: Vec<MultiOp<'a>>,
-    /// Error and path of the first invalid operation.
-    refused: Option<(Failure, String)>,
-}
+pub struct Multi<'a>(OperationList<MultiOp<'a>>);
 
 /// Result of one operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +70,7 @@ impl Client {
     /// # }
     /// ```
     pub fn multi<'a>(&self) -> Multi<'a> {
-        Multi { client: self.clone(), ops: Vec::new(), refused: None }
+        Multi(OperationList::new(self))
     }
 }
 
@@ -93,45 +88,42 @@ impl<'a> Multi<'a> {
         mode: CreateMode,
         acl: &'a [Acl],
     ) -> Self {
-        let checked = check_new(path, mode.is_sequential());
-        let full = self.client.full_new(path, mode.is_sequential()).into_owned().into();
+        let full = self.0.client.checked_new(path, mode.is_sequential());
         let (data, acl) = (Some(data.into()), acl.into());
-        let op = match mode {
-            CreateMode::Container => CreateContainer { path: full, data, acl, mode }.into(),
-            _ => Create2 { path: full, data, acl, mode }.into(),
-        };
-        self.with(path, checked, op)
+        Self(self.0.with(path, full, |path| match mode {
+            CreateMode::Container => CreateContainer { path, data, acl, mode }.into(),
+            _ => Create2 { path, data, acl, mode }.into(),
+        }))
     }
 
     /// Adds an operation that creates a node with a time to live. The server deletes the node once
     /// it has had no children and no change for `ttl`, to the millisecond; see
-    /// [`Client::create_with_ttl`].
+    /// [`CreateBuilder::ttl`](super::CreateBuilder::ttl).
     pub fn create_with_ttl(self, path: &str, data: &'a [u8], ttl: Duration) -> Self {
-        let full = self.client.full(path).into_owned().into();
+        let full = self.0.client.checked(path);
         let (data, acl, ttl_ms) = (Some(data.into()), OPEN_ACL_UNSAFE.into(), ttl_ms(ttl));
-        let op = CreateTtl { path: full, data, acl, sequential: false, ttl_ms };
-        self.with(path, check(path), op.into())
+        Self(self.0.with(path, full, |path| {
+            CreateTtl { path, data, acl, sequential: false, ttl_ms }.into()
+        }))
     }
 
     /// Adds an operation that replaces a node's data, if the node has the given version; `None` for
     /// any.
     pub fn set_data(self, path: &str, data: &'a [u8], version: Option<i32>) -> Self {
-        let (full, version) = (self.client.full(path).into_owned().into(), version.unwrap_or(-1));
-        let op = SetData { path: full, data: Some(data.into()), version };
-        self.with(path, check(path), op.into())
+        let (full, data, version) = (self.0.client.checked(path), Some(data.into()), any(version));
+        Self(self.0.with(path, full, |path| SetData { path, data, version }.into()))
     }
 
     /// Adds an operation that deletes a node, if it has the given version; `None` for any.
     pub fn delete(self, path: &str, version: Option<i32>) -> Self {
-        let (full, version) =
-            (self.client.full_doomed(path).into_owned().into(), version.unwrap_or(-1));
-        self.with(path, check(path), Delete { path: full, version }.into())
+        let (full, version) = (self.0.client.checked_doomed(path), any(version));
+        Self(self.0.with(path, full, |path| Delete { path, version }.into()))
     }
 
     /// Adds the condition that a node exists and has the given version; `None` for any.
     pub fn check(self, path: &str, version: Option<i32>) -> Self {
-        let (full, version) = (self.client.full(path).into_owned().into(), version.unwrap_or(-1));
-        self.with(path, check(path), Check { path: full, version }.into())
+        let (full, version) = (self.0.client.checked(path), any(version));
+        Self(self.0.with(path, full, |path| Check { path, version }.into()))
     }
 
     /// Sends the transaction, and returns one outcome for each operation, in their order.
@@ -143,18 +135,11 @@ impl<'a> Multi<'a> {
     ///   applied. Each operation can fail as it can outside of a transaction.
     /// * [`ErrorKind::InvalidPath`] names the first invalid path; nothing is sent.
     pub fn send(self) -> Pending<Vec<MultiOutcome>> {
-        let what = self.describe();
-        let Self { client, ops, refused } = self;
-        if let Some((failure, path)) = refused {
-            let ask =
-                Ask { path, ..client.ask("multi", "", |result, _| result.map(|_| Vec::new())) };
-            return Pending::new(ask, Err(failure));
-        }
-        let request = proto::Multi::new(&ops);
+        let OperationList { client, ops, .. } = &self.0;
         let chroot_len = client.chroot.len();
         let asked: Vec<Asked> = ops.iter().map(|op| Asked::of(op, chroot_len)).collect();
         let finish = Finish::Asked(Box::new(move |result| finish(result, &asked, chroot_len)));
-        client.request(Ask { operation: "multi of", path: what, chroot_len, finish }, &request)
+        self.0.send(["multi", "multi of"], "operation", finish, proto::Multi::new)
     }
 
     /// Checks that the transaction is not larger than a server accepts. [`send`](Self::send) checks
@@ -163,33 +148,14 @@ impl<'a> Multi<'a> {
     /// # Errors
     /// [`ErrorKind::TooLarge`] if it is larger.
     pub fn check_len(&self) -> Result<(), Error> {
-        let len = proto::request_frame_len(&proto::Multi::new(&self.ops));
+        let len = proto::request_frame_len(&proto::Multi::new(&self.0.ops));
         match len <= proto::FRAME_LEN_MAX_SERVER {
             true => Ok(()),
             false => {
                 let kind = ErrorKind::TooLarge { len, max: proto::FRAME_LEN_MAX_SERVER };
-                Err(Error::not_applied(kind).on("multi of", self.describe()))
+                Err(Error::not_applied(kind).on("multi of", self.0.count("operation")))
             }
         }
-    }
-
-    /// Returns the name of the transaction in errors.
-    fn describe(&self) -> String {
-        match self.ops.len() {
-            1 => "1 operation".to_owned(),
-            len => format!("{len} operations"),
-        }
-    }
-
-    fn with(mut self, path: &str, checked: Result<(), Failure>, op: MultiOp<'a>) -> Self {
-        match checked {
-            Ok(()) => self.ops.push(op),
-            Err(failure) if self.refused.is_none() => {
-                self.refused = Some((failure, path.to_owned()));
-            }
-            Err(_) => {}
-        }
-        self
     }
 }
 
@@ -210,25 +176,17 @@ struct Asked {
 impl Asked {
     fn of(op: &MultiOp<'_>, chroot_len: usize) -> Self {
         let operation = match op {
-            MultiOp::Create(_)
-            | MultiOp::Create2(_)
-            | MultiOp::CreateContainer(_)
-            | MultiOp::CreateTtl(_) => CREATE,
             MultiOp::Delete(_) => DELETE,
             MultiOp::SetData(_) => SET_DATA,
-            _ => CHECK,
+            MultiOp::Check(_) => CHECK,
+            _ => CREATE,
         };
         let path = match op {
             // The root is sent without the chroot.
             MultiOp::Delete(op) if op.path == "/" => "/".to_owned(),
             op => strip(op.path().to_owned(), chroot_len),
         };
-        let is_sequential = match op {
-            MultiOp::Create(op) => op.mode.is_sequential(),
-            MultiOp::Create2(op) => op.mode.is_sequential(),
-            MultiOp::CreateTtl(op) => op.sequential,
-            _ => false,
-        };
+        let is_sequential = matches!(op, MultiOp::Create2(op) if op.mode.is_sequential());
         Self { operation, path, is_sequential }
     }
 }

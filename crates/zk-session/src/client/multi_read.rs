@@ -4,25 +4,20 @@ use proto::{
     ChildList, DataReply, ErrorCode, GetChildren, GetData, MultiReadOp, MultiReadReply,
     MultiReadResult,
 };
+use zk_session_core::{Failure, Outcome, Reply};
 
 use super::Client;
 use super::multi::unfit;
-use super::operations::{NodeData, check};
-use super::pending::{Ask, Finish, Pending, decode_read};
-use zk_session_core::Outcome;
-use zk_session_core::{Failure, Reply};
+use super::operation_list::OperationList;
+use super::operations::NodeData;
+use super::pending::{Finish, Pending, decode_read};
 
 /// Builder for a request of several reads; see [`Client::multi_read`].
 ///
 /// Nothing is sent before [`send`](Self::send).
 #[must_use = "nothing is sent before `send`"]
 #[derive(Clone, Debug)]
-pub struct MultiRead {
-    client: Client,
-    ops: Vec<MultiReadOp<'static>>,
-    /// Error and path of the first invalid read.
-    refused: Option<(Failure, String)>,
-}
+pub struct MultiRead(OperationList<MultiReadOp<'static>>);
 
 /// Result of one of several reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,34 +32,47 @@ pub enum ReadOutcome {
 impl Client {
     /// Starts to build a request of several reads.
     ///
-    /// The reads are not a transaction: the server answers them one by one, and a write may be
-    /// applied in between.
+    /// The server counts them as one request, against its limits of requests and of bytes in
+    /// flight. That suits a program that reads many nodes, for example to fill a cache:
     ///
     /// ```no_run
     /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
-    /// let read = client.multi_read().get_data("/config").get_children("/workers").send().await?;
-    /// for outcome in read {
-    ///     println!("{outcome:?}"); // Ok(Data(..)), Ok(Children(..)), or the server's code
+    /// use zk_session::ReadOutcome;
+    ///
+    /// let workers = client.get_children("/workers").await?;
+    /// let mut reads = client.multi_read();
+    /// for name in workers.names.names() {
+    ///     reads = reads.get_data(&format!("/workers/{name}"));
+    /// }
+    /// for outcome in reads.send().await? {
+    ///     match outcome {
+    ///         Ok(ReadOutcome::Data(node)) => println!("{:?}", node.data),
+    ///         Ok(_) => unreachable!("only data was read"),
+    ///         Err(code) => println!("a worker has gone: {code}"),
+    ///     }
     /// }
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// The reads are not a transaction: the server answers them one by one, and a write may be
+    /// applied in between.
     pub fn multi_read(&self) -> MultiRead {
-        MultiRead { client: self.clone(), ops: Vec::new(), refused: None }
+        MultiRead(OperationList::new(self))
     }
 }
 
 impl MultiRead {
     /// Adds a read of a node's data.
     pub fn get_data(self, path: &str) -> Self {
-        let op = GetData { path: self.client.full(path).into_owned().into(), watch: false };
-        self.with(path, op.into())
+        let full = self.0.client.checked(path);
+        Self(self.0.with(path, full, |path| GetData { path, watch: false }.into()))
     }
 
     /// Adds a read of the names of a node's children.
     pub fn get_children(self, path: &str) -> Self {
-        let op = GetChildren { path: self.client.full(path).into_owned().into(), watch: false };
-        self.with(path, op.into())
+        let full = self.0.client.checked(path);
+        Self(self.0.with(path, full, |path| GetChildren { path, watch: false }.into()))
     }
 
     /// Sends the reads, and returns one outcome for each read, in their order.
@@ -80,32 +88,9 @@ impl MultiRead {
     ///   nothing is sent.
     /// * `Unimplemented` if the server does not support the request.
     pub fn send(self) -> Pending<Vec<Result<ReadOutcome, ErrorCode>>> {
-        let Self { client, ops, refused } = self;
-        if let Some((failure, path)) = refused {
-            let ask =
-                Ask { path, ..client.ask("multiRead", "", |result, _| result.map(|_| Vec::new())) };
-            return Pending::new(ask, Err(failure));
-        }
-        let what = match ops.len() {
-            1 => "1 node".to_owned(),
-            len => format!("{len} nodes"),
-        };
-        let request = proto::MultiRead::new(&ops);
-        let asked: Vec<Asked> = ops.iter().map(Asked::of).collect();
+        let asked: Vec<Asked> = self.0.ops.iter().map(Asked::of).collect();
         let finish = Finish::Asked(Box::new(move |result| finish(result, &asked)));
-        let chroot_len = client.chroot.len();
-        client.request(Ask { operation: "multiRead of", path: what, chroot_len, finish }, &request)
-    }
-
-    fn with(mut self, path: &str, op: MultiReadOp<'static>) -> Self {
-        match check(path) {
-            Ok(()) => self.ops.push(op),
-            Err(failure) if self.refused.is_none() => {
-                self.refused = Some((failure, path.to_owned()));
-            }
-            Err(_) => {}
-        }
-        self
+        self.0.send(["multiRead", "multiRead of"], "node", finish, proto::MultiRead::new)
     }
 }
 

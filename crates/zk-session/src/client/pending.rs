@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use proto::{Decode, MultiReply};
+use zk_session_core::{
+    Error, ErrorKind, Failure, Outcome, Reply, RequestId, SessionEnd, WatchEvent,
+};
 
-use crate::SessionEnd;
 use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
-use zk_session_core::{Error, ErrorKind, Outcome, WatchEvent};
-use zk_session_core::{Failure, Reply, RequestId};
 
 /// How a reply becomes a result, with the operation and the path for errors.
 pub(crate) struct Ask<T> {
@@ -25,11 +25,10 @@ pub(crate) struct Ask<T> {
 
 /// Decodes a reply.
 pub(crate) enum Finish<T> {
-    /// Needs only the length of the chroot.
-    Plain(fn(Result<Reply, Failure>, usize) -> Result<T, Failure>),
-    /// Also needs the path, as the client names it.
+    Plain(fn(Result<Reply, Failure>) -> Result<T, Failure>),
+    /// Needs the path, as the client names it, and the length of the chroot.
     OfPath(PathDecoder<T>),
-    /// Also needs data of the request.
+    /// Needs data of the request.
     Asked(Box<Decoder<T>>),
 }
 
@@ -39,7 +38,7 @@ type Decoder<T> = dyn Fn(Result<Reply, Failure>) -> Result<T, Failure> + Send + 
 impl<T> Ask<T> {
     fn finish(&self, result: Result<Reply, Failure>) -> Result<T, Error> {
         let finished = match &self.finish {
-            Finish::Plain(finish) => finish(result, self.chroot_len),
+            Finish::Plain(finish) => finish(result),
             Finish::OfPath(finish) => finish(result, &self.path, self.chroot_len),
             Finish::Asked(finish) => finish(result),
         };
@@ -59,65 +58,20 @@ impl<T> Ask<T> {
 #[must_use = "the request is sent; await this for its result"]
 pub struct Pending<T> {
     ask: Ask<T>,
+    shared: Arc<Shared>,
     state: State,
 }
 
-enum State {
-    Sent(PendingReply),
+pub(crate) enum State {
+    /// The session has the request. A request with an id can be withdrawn.
+    Sent(ReplyReceiver, Option<RequestId>),
     Refused(Failure),
     Done,
 }
 
-/// Receiving end of a request. If it is dropped before the request is sent, the request is
-/// withdrawn: a request without a caller must not count against the limits of a disconnected
-/// session.
-pub(crate) struct PendingReply {
-    receiver: ReplyReceiver,
-    shared: Arc<Shared>,
-    ticket: Option<RequestId>,
-}
-
-impl PendingReply {
-    pub(crate) fn new(
-        receiver: ReplyReceiver,
-        shared: &Arc<Shared>,
-        ticket: Option<RequestId>,
-    ) -> Self {
-        Self { receiver, shared: shared.clone(), ticket }
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Failure>> {
-        let result = ready!(Pin::new(&mut self.receiver).poll(cx));
-        self.ticket = None;
-        // The driver answers every request. Only a panic of the driver drops the channel.
-        let lost = || Err((ErrorKind::SessionEnded(SessionEnd::Closed), Outcome::Unknown));
-        Poll::Ready(result.unwrap_or_else(|_| lost()))
-    }
-}
-
-impl PendingReply {
-    /// Withdraws the request; returns true if it had not been sent.
-    fn cancel(&mut self) -> bool {
-        let Some(ticket) = self.ticket.take() else { return false };
-        self.receiver.close();
-        let handles = self.shared.lock().forget(ticket);
-        handles.is_some() // dropped here and not under the lock: the drop may wake a task
-    }
-}
-
-impl Drop for PendingReply {
-    fn drop(&mut self) {
-        self.cancel();
-    }
-}
-
 impl<T> Pending<T> {
-    pub(crate) fn new(ask: Ask<T>, state: Result<PendingReply, Failure>) -> Self {
-        let state = match state {
-            Ok(waiting) => State::Sent(waiting),
-            Err(failure) => State::Refused(failure),
-        };
-        Self { ask, state }
+    pub(crate) fn new(ask: Ask<T>, shared: &Arc<Shared>, state: State) -> Self {
+        Self { ask, shared: shared.clone(), state }
     }
 
     /// Withdraws the request if it is still waiting for a connection, as dropping the future does.
@@ -125,10 +79,22 @@ impl<T> Pending<T> {
     /// Returns true if the request will never be sent. The future must not be polled again.
     pub fn cancel(&mut self) -> bool {
         match std::mem::replace(&mut self.state, State::Done) {
-            State::Sent(mut waiting) => waiting.cancel(),
+            State::Sent(mut receiver, Some(id)) => {
+                receiver.close();
+                let handles = self.shared.lock().forget(id);
+                handles.is_some() // dropped here and not under the lock: the drop may wake a task
+            }
             State::Refused(_) => true,
-            State::Done => false,
+            State::Sent(_, None) | State::Done => false,
         }
+    }
+}
+
+/// Withdraws the request: one without a caller must not count against the limits of a disconnected
+/// session.
+impl<T> Drop for Pending<T> {
+    fn drop(&mut self) {
+        self.cancel();
     }
 }
 
@@ -139,7 +105,9 @@ impl<T> Future for Pending<T> {
     /// When polled again after it has completed.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = match &mut self.state {
-            State::Sent(waiting) => ready!(waiting.poll(cx)),
+            // The driver answers every request. Only a panic of the driver drops the channel.
+            State::Sent(receiver, _) => ready!(Pin::new(receiver).poll(cx))
+                .unwrap_or(Err((ErrorKind::SessionEnded(SessionEnd::Closed), Outcome::Unknown))),
             State::Refused(failure) => Err(failure.clone()),
             State::Done => panic!("`Pending` polled after it was ready"),
         };

@@ -1,16 +1,16 @@
 //! Retries of requests, as far as a retry cannot apply a request twice.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::future::select;
 use proto::{CreateMode, ErrorCode, Stat};
+use zk_session_core::{Error, Fault, Outcome, RetryOn};
 
 use super::retry_policy::RetryPolicy;
 use super::{Children, Client, Created, NodeData};
 use crate::driver::now;
-use zk_session_core::{Error, Fault, Outcome, RetryOn};
 
 /// A handle that retries failed requests; see [`Client::retry`].
 #[derive(Clone, Debug)]
@@ -72,18 +72,11 @@ impl Retry {
     ///
     /// # Errors
     /// Returns the errors of the request.
-    pub async fn run<T, F>(&self, mut request: impl FnMut(&Client) -> F) -> Result<T, Error>
+    pub async fn run<T, F>(&self, request: impl FnMut(&Client) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let mut attempts = Attempts::new(self);
-        loop {
-            let error = match request(&attempts.client()).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            attempts.after(error).await?;
-        }
+        self.repeat(Repeat::NotApplied, request, |_, _| ready(Ok(Found::Nothing))).await
     }
 
     /// Reads a node's data like [`Client::get_data`], with retries.
@@ -138,36 +131,28 @@ impl Retry {
         data: &[u8],
         mode: CreateMode,
     ) -> Result<Created, Error> {
-        let mut attempts = Attempts::new(self);
-        attempts.repeats_unknown = !mode.is_sequential();
         let before = self.client.shared().lock().last_zxid();
-        loop {
-            let error = match attempts.client().create(path, data, mode).await {
-                Ok(created) => return Ok(created),
-                Err(error) => error,
-            };
-            let exists = error.code() == Some(ErrorCode::NODE_EXISTS);
-            if attempts.is_unknown && exists && mode.is_ephemeral() {
-                let NodeData { data: there, stat } = match attempts.client().get_data(path).await {
-                    Ok(node) => node,
-                    // The node was deleted meanwhile, so it can be created again.
-                    Err(look) if look.code() == Some(ErrorCode::NO_NODE) => {
-                        attempts.pause(error, true).await?;
-                        continue;
-                    }
-                    Err(look) => {
-                        attempts.after(look).await?;
-                        continue;
-                    }
-                };
-                let is_mine = stat.ephemeral_owner == self.client.session_id();
-                let is_as_made = stat.version == 0 && there.unwrap_or_default() == data;
-                if is_mine && is_as_made && stat.czxid > before {
-                    return Ok(Created { path: path.to_owned(), stat });
-                }
+        let repeats = match mode.is_sequential() {
+            true => Repeat::NotApplied,
+            false => Repeat::Unknown,
+        };
+        let create = |client: &Client| client.create(path, data, mode);
+        let find = |client: Client, code| async move {
+            if code != ErrorCode::NODE_EXISTS || !mode.is_ephemeral() {
+                return Ok(Found::Nothing);
             }
-            attempts.after(error).await?;
-        }
+            let NodeData { data: there, stat } = match client.get_data(path).await {
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Found::Gone),
+                node => node?,
+            };
+            let is_mine = stat.ephemeral_owner == self.client.session_id();
+            let is_as_made = stat.version == 0 && there.unwrap_or_default() == data;
+            Ok(match is_mine && is_as_made && stat.czxid > before {
+                true => Found::Done(Created { path: path.to_owned(), stat }),
+                false => Found::Nothing,
+            })
+        };
+        self.repeat(repeats, create, find).await
     }
 
     /// Replaces a node's data like [`Client::set_data`], if the node has the given version, with
@@ -189,29 +174,24 @@ impl Retry {
     /// # Errors
     /// Returns the errors of the request.
     pub async fn set_data(&self, path: &str, data: &[u8], version: i32) -> Result<Stat, Error> {
-        let mut attempts = Attempts::new(self);
-        attempts.repeats_unknown = version != -1;
         let before = self.client.shared().lock().last_zxid();
-        loop {
-            let error = match attempts.client().set_data(path, data, Some(version)).await {
-                Ok(stat) => return Ok(stat),
-                Err(error) => error,
-            };
-            if attempts.is_unknown && error.code() == Some(ErrorCode::BAD_VERSION) {
-                let NodeData { data: there, stat } = match attempts.client().get_data(path).await {
-                    Ok(node) => node,
-                    Err(error) => {
-                        attempts.after(error).await?;
-                        continue;
-                    }
-                };
-                let is_next = stat.version == version.wrapping_add(1) && stat.mzxid > before;
-                if is_next && there.unwrap_or_default() == data {
-                    return Ok(stat);
-                }
+        let repeats = match version {
+            -1 => Repeat::NotApplied,
+            _ => Repeat::Unknown,
+        };
+        let set = |client: &Client| client.set_data(path, data, Some(version));
+        let find = |client: Client, code| async move {
+            if code != ErrorCode::BAD_VERSION {
+                return Ok(Found::Nothing);
             }
-            attempts.after(error).await?;
-        }
+            let NodeData { data: there, stat } = client.get_data(path).await?;
+            let is_next = stat.version == version.wrapping_add(1) && stat.mzxid > before;
+            Ok(match is_next && there.unwrap_or_default() == data {
+                true => Found::Done(stat),
+                false => Found::Nothing,
+            })
+        };
+        self.repeat(repeats, set, find).await
     }
 
     /// Deletes a node like [`Client::delete`], if the node has the given version (`None` for any),
@@ -225,77 +205,89 @@ impl Retry {
     /// # Errors
     /// Returns the errors of the request; `NoNode` only if no reply was lost before.
     pub async fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
-        let mut attempts = Attempts::new(self);
-        attempts.repeats_unknown = true;
+        let delete = |client: &Client| client.delete(path, version);
+        let find = |_, code| match code {
+            ErrorCode::NO_NODE => ready(Ok(Found::Done(()))),
+            _ => ready(Ok(Found::Nothing)),
+        };
+        self.repeat(Repeat::Unknown, delete, find).await
+    }
+
+    /// Repeats a request. Once an attempt may have been applied, and the server rejects a later
+    /// one, `find` looks for the effect of the earlier one.
+    async fn repeat<T, F, G>(
+        &self,
+        repeats: Repeat,
+        mut request: impl FnMut(&Client) -> F,
+        find: impl Fn(Client, ErrorCode) -> G,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+        G: Future<Output = Result<Found<T>, Error>>,
+    {
+        let (began, mut made, mut is_unknown) = (now(), 0_u32, false);
         loop {
-            let error = match attempts.client().delete(path, version).await {
-                Ok(()) => return Ok(()),
+            let mut error = match request(&self.bounded(began)).await {
+                Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            if attempts.is_unknown && error.code() == Some(ErrorCode::NO_NODE) {
-                return Ok(());
+            let mut is_gone = false;
+            if let Some(code) = error.code().filter(|_| is_unknown) {
+                match find(self.bounded(began), code).await {
+                    Ok(Found::Done(done)) => return Ok(done),
+                    Ok(Found::Nothing) => {}
+                    Ok(Found::Gone) => is_gone = true,
+                    Err(failed) => error = failed,
+                }
             }
-            attempts.after(error).await?;
+            let may_pass = match error.outcome() {
+                _ if is_gone => true,
+                Outcome::Unknown => repeats == Repeat::Unknown && error.fault() != Fault::Session,
+                _ => error.retry_on() == RetryOn::SameSession,
+            };
+            is_unknown |= error.outcome() == Outcome::Unknown;
+            made = made.saturating_add(1);
+            let draw = |bound| self.client.shared().lock().random_below(bound);
+            match self.policy.pause(made, now().saturating_duration_since(began), draw) {
+                Some(pause) if may_pass => self.pause(pause).await,
+                _ if is_unknown => return Err(error.with_outcome(Outcome::Unknown)),
+                _ => return Err(error),
+            }
         }
     }
-}
 
-/// The attempts at one request.
-struct Attempts<'a> {
-    retry: &'a Retry,
-    began: Instant,
-    made: u32,
-    /// The caller can recognise the effect of an attempt whose reply was lost, so it is safe to
-    /// retry.
-    repeats_unknown: bool,
-    /// One of the attempts may have been applied.
-    is_unknown: bool,
-}
-
-impl<'a> Attempts<'a> {
-    fn new(retry: &'a Retry) -> Self {
-        Self { retry, began: now(), made: 0, repeats_unknown: false, is_unknown: false }
-    }
-
-    /// Returns the handle for the next attempt, which waits no longer than the policy's remaining
-    /// time.
-    fn client(&self) -> Client {
-        let client = &self.retry.client;
-        let Some(bound) = self.retry.policy.bound() else {
+    /// Returns the handle for an attempt, which waits no longer than the policy's remaining time.
+    fn bounded(&self, began: Instant) -> Client {
+        let client = &self.client;
+        let Some(bound) = self.policy.bound() else {
             return client.clone();
         };
-        let left = bound.saturating_sub(now().saturating_duration_since(self.began));
+        let left = bound.saturating_sub(now().saturating_duration_since(began));
         let own = client.within.or_else(|| client.shared().lock().request_timeout());
         client.with_timeout(own.map_or(left, |own| own.min(left)))
     }
 
-    /// Handles a failed attempt: waits before the next one, or returns the final error.
-    async fn after(&mut self, error: Error) -> Result<(), Error> {
-        let is_unknown = error.outcome() == Outcome::Unknown;
-        let may_pass = match is_unknown {
-            true => self.repeats_unknown && error.fault() != Fault::Session,
-            false => error.retry_on() == RetryOn::SameSession,
-        };
-        self.is_unknown |= is_unknown;
-        self.pause(error, may_pass).await
+    /// Waits for the pause or for the end of the session. After the end, the next attempt fails.
+    async fn pause(&self, pause: Duration) {
+        let mut lease_state = self.client.shared().lease_state();
+        let over = lease_state.wait_for(|it| it.closing.or(it.ended).is_some());
+        select(pin!(over), pin!(self.client.sleep(pause))).await;
     }
+}
 
-    async fn pause(&mut self, error: Error, may_pass: bool) -> Result<(), Error> {
-        self.made = self.made.saturating_add(1);
-        let Self { retry: Retry { client, policy }, .. } = self;
-        let elapsed = now().saturating_duration_since(self.began);
-        let draw = |bound| client.shared().lock().random_below(bound);
-        match policy.pause(self.made, elapsed, draw).filter(|_| may_pass) {
-            Some(pause) => {
-                // Wait for the pause or for the end of the session. After the end, the next attempt
-                // fails.
-                let mut lease_state = client.shared().lease_state();
-                let over = lease_state.wait_for(|it| it.closing.or(it.ended).is_some());
-                select(pin!(over), pin!(client.sleep(pause))).await;
-                Ok(())
-            }
-            None if self.is_unknown => Err(error.with_outcome(Outcome::Unknown)),
-            None => Err(error),
-        }
-    }
+/// Which failed attempts are repeated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    /// Those that were certainly not applied.
+    NotApplied,
+    /// Also those with an unknown outcome, because the caller recognises their effect.
+    Unknown,
+}
+
+/// Effect of an earlier attempt.
+enum Found<T> {
+    Done(T),
+    Nothing,
+    /// The node that stood in the way was deleted meanwhile.
+    Gone,
 }

@@ -19,6 +19,7 @@ use crate::limits::RETRY_PAUSE_MIN;
 /// let steady = RetryPolicy::fixed(second).with_timeout(10 * second);
 /// # let _ = (bounded, steady, RetryPolicy::none());
 /// ```
+#[must_use = "a policy is only a value"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     pauses: Pauses,
@@ -38,14 +39,12 @@ enum Pauses {
 
 impl RetryPolicy {
     /// Returns a policy without retries.
-    #[must_use]
     pub const fn none() -> Self {
         Self::fixed(RETRY_PAUSE_MIN).attempts(1)
     }
 
     /// Returns a policy that retries without end, after pauses of one length. A pause lasts at
     /// least [`RETRY_PAUSE_MIN`](crate::limits::RETRY_PAUSE_MIN).
-    #[must_use]
     pub const fn fixed(pause: Duration) -> Self {
         Self { pauses: Pauses::Fixed(pause), attempts: None, within: None }
     }
@@ -55,13 +54,11 @@ impl RetryPolicy {
     ///
     /// Each pause is shortened at random by up to half, so that clients that failed together do not
     /// retry together.
-    #[must_use]
     pub const fn exponential(first: Duration, cap: Duration) -> Self {
         Self { pauses: Pauses::Exponential { first, cap }, attempts: None, within: None }
     }
 
     /// Limits the number of attempts, including the first one; 0 counts as 1.
-    #[must_use]
     pub const fn attempts(self, max: u32) -> Self {
         Self { attempts: Some(max), ..self }
     }
@@ -70,7 +67,6 @@ impl RetryPolicy {
     ///
     /// The limit also bounds the attempts: each attempt waits no longer than the remaining time
     /// ([`Client::with_timeout`](crate::Client::with_timeout)).
-    #[must_use]
     pub const fn with_timeout(self, timeout: Duration) -> Self {
         Self { within: Some(timeout), ..self }
     }

@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
+use zk_session_core::{Error, ErrorKind, SessionEnd, TIMEOUT_MAX};
 
 use super::{Client, Config, RetryPolicy};
-use crate::SessionEnd;
 use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp, now};
 use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
-use zk_session_core::TIMEOUT_MAX;
-use zk_session_core::{Error, ErrorKind};
 
 /// Holds the current session, and opens the next session when the current one has expired.
 ///
@@ -215,7 +213,7 @@ impl SessionManager {
             changes: broadcast::Sender::new(EVENTS_KEPT),
             task: OnceLock::new(),
         });
-        let opener = Opener::new(config.without_session(), connector, thread.clone());
+        let opener = Opener::new(config, connector, thread.clone());
         let task = renew(StopOnDrop(Arc::downgrade(&inner)), opener);
         let task = match thread {
             Some(thread) => thread.spawn(task),
@@ -414,7 +412,7 @@ impl<C: Connector + Clone> Opener<C> {
 
     async fn attempt(&mut self, last: &Client, left: Duration) -> Result<Client, Error> {
         let servers = last.shared().lock().servers();
-        let config = self.config.clone().reseeded(self.opened).at(servers).connect_within(left);
+        let config = self.config.for_next(self.opened, servers, left);
         self.opened = self.opened.wrapping_add(1);
         config.connect_on(self.thread.clone(), self.connector.clone()).await
     }

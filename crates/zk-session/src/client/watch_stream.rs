@@ -6,13 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use proto::{AddWatchMode, AddWatchReply};
+use zk_session_core::{Error, WatchEvent, WatchStreamItem};
 
 use super::Client;
-use super::pending::{Ask, Pending, decode_read, strip, watch_ended};
+use super::pending::{Finish, Pending, decode_read, strip, watch_ended};
 use crate::driver::{Shared, StreamReceiver, now, stream_queue};
-use zk_session_core::{Error, WatchEvent, WatchStreamItem};
 
 /// Persistent watch: a stream of the events of one node, or of a node and everything below it.
 ///
@@ -71,10 +71,14 @@ impl WatchStream {
     /// # Cancel safety
     /// This method is cancel safe. No item is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatchStreamItem, Error>> {
-        std::future::poll_fn(|cx| self.poll(cx)).await
+        StreamExt::next(self).await
     }
+}
 
-    fn poll(&self, cx: &Context<'_>) -> Poll<Option<Result<WatchStreamItem, Error>>> {
+impl Stream for WatchStream {
+    type Item = Result<WatchStreamItem, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let item = ready!(self.receiver.poll(cx));
         Poll::Ready(item.map(|item| match item {
             Ok(WatchStreamItem::Changed(event)) => {
@@ -84,14 +88,6 @@ impl WatchStream {
             Ok(item) => Ok(item),
             Err(end) => Err(watch_ended(end, &self.path, self.chroot_len)),
         }))
-    }
-}
-
-impl Stream for WatchStream {
-    type Item = Result<WatchStreamItem, Error>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll(cx)
     }
 }
 
@@ -168,18 +164,16 @@ impl Client {
         path: &str,
         mode: AddWatchMode,
     ) -> PendingStream {
-        let full = self.full(path);
-        let ask: Ask<()> =
-            self.ask(operation, path, |result, _| decode_read::<AddWatchReply>(result).map(|_| ()));
+        let decode = |result| decode_read::<AddWatchReply>(result).map(drop);
+        let ask = self.ask(operation, path, Finish::Plain(decode));
         let (sender, receiver) = stream_queue();
         let (shared, chroot_len) = (self.shared().clone(), ask.chroot_len);
-        let stream = WatchStream { receiver, shared, path: full.to_string(), chroot_len };
-        let pending = match super::operations::check(path) {
-            Ok(()) => self.submit(ask, |session, to| {
-                session.add_watch(now(), &full, mode, to, sender).map(Some)
-            }),
-            Err(failure) => Pending::new(ask, Err(failure)),
-        };
+        let full = self.full(path).into_owned();
+        let stream = WatchStream { receiver, shared, path: full, chroot_len };
+        let full = self.checked(path);
+        let pending = self.submit(ask, |session, to| {
+            session.add_watch(now(), &full?, mode, to, sender).map(Some)
+        });
         PendingStream { pending, stream: Some(stream) }
     }
 }

@@ -10,18 +10,23 @@ use std::time::Instant;
 use bytes::BytesMut;
 use tokio::io::AsyncWrite;
 use tokio_util::io::{poll_read_buf, poll_write_buf};
+use zk_session_core::{DisconnectReason, Host, Session};
 
 use super::shared::Channels;
 use super::transport::Connector;
-use crate::Host;
 use crate::limits::{READ_CHUNK, WORK_PER_POLL, WRITE_BUFFER_KEPT};
-use zk_session_core::DisconnectReason;
-use zk_session_core::Session;
 
 /// See the [module documentation](self).
 pub(super) struct Link<C: Connector> {
     connector: C,
     stream: Stream<C::Stream>,
+    buffers: Buffers,
+    local_address: Option<IpAddr>,
+}
+
+/// Bytes of one connection.
+#[derive(Default)]
+struct Buffers {
     incoming: BytesMut,
     outgoing: BytesMut,
     /// Bytes that were written since the last report to the core.
@@ -31,7 +36,6 @@ pub(super) struct Link<C: Connector> {
     write_error: Option<io::Error>,
     /// Number of reads since the write failed.
     last_reads: usize,
-    local_address: Option<IpAddr>,
 }
 
 enum Stream<S> {
@@ -50,16 +54,7 @@ pub(super) enum Progress {
 
 impl<C: Connector> Link<C> {
     pub(super) fn new(connector: C) -> Self {
-        Self {
-            connector,
-            stream: Stream::None,
-            incoming: BytesMut::new(),
-            outgoing: BytesMut::new(),
-            written: 0,
-            write_error: None,
-            last_reads: 0,
-            local_address: None,
-        }
+        Self { connector, stream: Stream::None, buffers: Buffers::default(), local_address: None }
     }
 
     pub(super) fn connect(&mut self, host: &Host) {
@@ -70,11 +65,7 @@ impl<C: Connector> Link<C> {
     /// Drops the stream, and all bytes in its buffers.
     pub(super) fn close(&mut self) {
         self.stream = Stream::None;
-        self.incoming.clear();
-        self.outgoing.clear();
-        self.written = 0;
-        self.write_error = None;
-        self.last_reads = 0;
+        self.buffers = Buffers::default();
     }
 
     /// Continues the attempt to connect, or reads the available bytes.
@@ -83,10 +74,10 @@ impl<C: Connector> Link<C> {
             Poll::Ready(progress) => progress,
             Poll::Pending => Progress::None,
         };
-        let Some(error) = &self.write_error else { return progress };
-        self.last_reads += 1;
+        let Some(error) = &self.buffers.write_error else { return progress };
+        self.buffers.last_reads += 1;
         match progress {
-            Progress::Received if self.last_reads <= WORK_PER_POLL => progress,
+            Progress::Received if self.buffers.last_reads <= WORK_PER_POLL => progress,
             _ => Progress::Lost(DisconnectReason::Io(error.kind())),
         }
     }
@@ -107,10 +98,10 @@ impl<C: Connector> Link<C> {
             Stream::Open(stream) => {
                 // The core decides, from the length that the server sends, how many of these bytes
                 // to keep. The buffer never grows by more than a chunk at a time.
-                self.incoming.reserve(READ_CHUNK);
-                let read = poll_read_buf(Pin::new(stream), cx, &mut self.incoming);
-                if read.is_pending() && self.incoming.is_empty() {
-                    self.incoming = BytesMut::new(); // an idle session keeps no buffer
+                self.buffers.incoming.reserve(READ_CHUNK);
+                let read = poll_read_buf(Pin::new(stream), cx, &mut self.buffers.incoming);
+                if read.is_pending() && self.buffers.incoming.is_empty() {
+                    self.buffers.incoming = BytesMut::new(); // an idle session keeps no buffer
                 }
                 match ready!(read) {
                     Ok(0) => Poll::Ready(Progress::Lost(DisconnectReason::ClosedByServer)),
@@ -128,11 +119,11 @@ impl<C: Connector> Link<C> {
         now: Instant,
         progress: Progress,
     ) {
-        session.handle_written(std::mem::take(&mut self.written));
+        session.handle_written(std::mem::take(&mut self.buffers.written));
         match progress {
             Progress::None => {}
             Progress::Connected => session.handle_connected(now),
-            Progress::Received => session.handle_received(now, &mut self.incoming),
+            Progress::Received => session.handle_received(now, &mut self.buffers.incoming),
             Progress::Lost(cause) => {
                 self.close();
                 session.handle_disconnected(now, cause);
@@ -146,36 +137,37 @@ impl<C: Connector> Link<C> {
 
     /// Returns the buffer into which the core puts the bytes to write.
     pub(super) fn outgoing(&mut self) -> &mut BytesMut {
-        &mut self.outgoing
+        &mut self.buffers.outgoing
     }
 
     /// Writes as much as the stream accepts; returns true after an error, which the next round
     /// reports.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.write_error.is_some() {
+        if self.buffers.write_error.is_some() {
             return true;
         }
         let Stream::Open(stream) = &mut self.stream else { return false };
-        while !self.outgoing.is_empty() {
-            match poll_write_buf(Pin::new(&mut *stream), cx, &mut self.outgoing) {
+        while !self.buffers.outgoing.is_empty() {
+            match poll_write_buf(Pin::new(&mut *stream), cx, &mut self.buffers.outgoing) {
                 Poll::Pending => break,
                 Poll::Ready(Ok(0)) => {
-                    self.write_error = Some(io::ErrorKind::WriteZero.into());
+                    self.buffers.write_error = Some(io::ErrorKind::WriteZero.into());
                     return true;
                 }
-                Poll::Ready(Ok(len)) => self.written += len,
+                Poll::Ready(Ok(len)) => self.buffers.written += len,
                 Poll::Ready(Err(error)) => {
-                    self.write_error = Some(error);
+                    self.buffers.write_error = Some(error);
                     return true;
                 }
             }
         }
-        if self.outgoing.is_empty() && self.outgoing.capacity() > WRITE_BUFFER_KEPT {
-            self.outgoing = BytesMut::new();
+        if self.buffers.outgoing.is_empty() && self.buffers.outgoing.capacity() > WRITE_BUFFER_KEPT
+        {
+            self.buffers.outgoing = BytesMut::new();
         }
         // A stream with a buffer, for example TLS, must be flushed.
         if let Poll::Ready(Err(error)) = Pin::new(stream).poll_flush(cx) {
-            self.write_error = Some(error);
+            self.buffers.write_error = Some(error);
             return true;
         }
         false

@@ -23,6 +23,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::time::Sleep;
+use zk_session_core::{Host, Output};
 
 pub(crate) use self::clock::{now, observe, timer};
 pub(crate) use self::shared::{Channels, OneShot, ReplyReceiver, Shared, WatchReceiver};
@@ -32,9 +33,7 @@ pub(crate) use self::thread::{DriverThread, SessionThread};
 pub use self::transport::{Connector, Tcp};
 
 use self::link::{Link, Progress};
-use crate::Host;
 use crate::limits::WORK_PER_POLL;
-use zk_session_core::Output;
 
 /// Drives one session until it ends.
 pub(crate) struct Driver<C: Connector> {
@@ -176,12 +175,9 @@ impl<C: Connector> Driver<C> {
     }
 
     fn poll_tls_probes(&mut self, cx: &mut Context<'_>) -> Option<(Host, bool)> {
-        match self.tls_probes.is_empty() {
-            true => None,
-            false => match self.tls_probes.poll_next_unpin(cx) {
-                Poll::Ready(probed) => probed,
-                Poll::Pending => None,
-            },
+        match self.tls_probes.poll_next_unpin(cx) {
+            Poll::Ready(probed) => probed,
+            Poll::Pending => None,
         }
     }
 

@@ -8,8 +8,8 @@ use std::pin::Pin;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
+use zk_session_core::PeerProtocol;
 
-use crate::PeerProtocol;
 use crate::limits::PROBE_TIMEOUT;
 
 /// Returns true if the server answers in time that it accepts writes. A server answers the word

@@ -10,12 +10,14 @@ use std::task::{Poll, Waker};
 use futures::task::AtomicWaker;
 use tokio::runtime;
 use tokio::sync::{broadcast, oneshot, watch};
+use zk_session_core::{
+    DisconnectReason, Failure, Handle, Handles, LeaseState, Reply, Session, SessionEnd,
+    SessionEvent, Settings, WatchEvent,
+};
 
 use super::clock::now;
 use super::stream_queue::StreamSender;
 use crate::limits::EVENTS_KEPT;
-use crate::{DisconnectReason, SessionEnd, SessionEvent};
-use zk_session_core::{Failure, Handle, Handles, LeaseState, Reply, Session, Settings, WatchEvent};
 
 /// Channels of the driver: replies and the events of one-shot watches use oneshot channels.
 pub(crate) struct Channels;

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::task::AtomicWaker;
+use zk_session_core::{Handle, SessionEnd, WatchStreamItem};
 
-use crate::SessionEnd;
 use crate::limits::{STREAM_BYTES_KEPT, STREAM_EVENTS_KEPT};
-use zk_session_core::{Handle, WatchStreamItem};
 
 /// Creates a queue that never blocks the driver and never exceeds its limits. If the owner does not
 /// keep up, the number of lost events replaces the whole queue; the owner must read the nodes again

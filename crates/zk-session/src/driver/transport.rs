@@ -11,8 +11,8 @@ use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use zk_session_core::Host;
 
-use crate::Host;
 use crate::limits::{ADDRESSES_MAX, HAPPY_EYEBALLS_DELAY};
 
 /// Opens connections to servers.

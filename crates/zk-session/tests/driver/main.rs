@@ -1,5 +1,8 @@
-//! Tests of the tokio driver and the typed client, over in-memory streams and a paused clock that
-//! advances only when all tasks wait.
+//! Tests of the tokio driver, over in-memory streams and a paused clock that advances only when all
+//! tasks wait.
+//!
+//! The tests control each byte and each connection. Tests of the client that only need a server are
+//! in `crates/zk-testing/tests/client`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -29,8 +32,8 @@ use proto::{ErrorCode, OpCode, SetWatches, split_frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::Notify;
 use zk_session::{
-    Client, Config, Connector, CreateMode, DisconnectReason, ErrorKind, EventType, Fault, Host,
-    LeaseLoss, Outcome, RetryOn, SessionEnd, SessionEvent,
+    Client, Config, Connector, CreateMode, DisconnectReason, ErrorKind, Fault, Host, LeaseLoss,
+    Outcome, RetryOn, SessionEnd, SessionEvent,
 };
 
 use crate::ensemble::*;
@@ -88,55 +91,6 @@ async fn replies_are_read_from_single_bytes() {
     converse(&client).await;
     client.close().await;
     assert_eq!(ensemble.state().connections, 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn large_reply_is_read_completely() {
-    let ensemble = Ensemble::new(&["/n"]);
-    let client = ensemble.client().await;
-    let data = vec![7; 500_000];
-    client.set_data("/n", &data, None).await.unwrap();
-    assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), data);
-    client.close().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn reply_over_frame_limit_fails_and_closes_the_connection() {
-    let ensemble = Ensemble::new(&["/n"]);
-    let config = ensemble.config("a").frame_len_max(10_000);
-    let client = config.connect_with(ensemble.clone()).await.unwrap();
-    client.set_data("/n", &[7; 20_000], None).await.unwrap();
-    let error = client.get_data("/n").await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::AnswerTooLarge { len: 20_000.., max: 10_000 }));
-    assert_eq!((error.fault(), error.outcome()), (Fault::Caller, Outcome::NotApplied));
-    assert!(error.retry_on() != RetryOn::SameSession, "{error}");
-    assert!(client.exists("/n").await.unwrap().is_some(), "on another connection");
-    client.close().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn watches_fire_and_survive_a_reconnect() {
-    let ensemble = Ensemble::new(&["/n", "/n/a"]);
-    let client = ensemble.client().await;
-    let (_, data) = client.get_data_and_watch("/n/a").await.unwrap();
-    let (stat, exists) = client.exists_and_watch("/n/b").await.unwrap();
-    assert_eq!(stat, None);
-    let (children, list) = client.get_children_and_watch("/n").await.unwrap();
-    assert_eq!(children.names.len(), 1);
-
-    client.set_data("/n/a", b"", None).await.unwrap();
-    let event = data.await.unwrap();
-    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DATA_CHANGED, "/n/a"));
-
-    ensemble.cut_and_wait(&client).await;
-    client.create("/n/b", b"", CreateMode::Ephemeral).await.unwrap();
-    assert_eq!(exists.await.unwrap().event_type, EventType::NODE_CREATED);
-    assert_eq!(list.await.unwrap().event_type, EventType::NODE_CHILDREN_CHANGED);
-
-    let (_, last) = client.get_data_and_watch("/n/b").await.unwrap();
-    client.close().await;
-    let error = last.await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Closed));
 }
 
 #[tokio::test(start_paused = true)]
@@ -333,37 +287,6 @@ async fn requests_submitted_together_are_sent_in_one_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chroot_is_added_to_requests_and_removed_from_replies() {
-    let ensemble = Ensemble::new(&["/app", "/app/n", "/apple"]);
-    let config = ensemble.config("a:1,b:2/app");
-    let client = config.connect_with(ensemble.clone()).await.unwrap();
-    let created = client.create("/n/a", b"", CreateMode::Ephemeral).await.unwrap();
-    assert_eq!(created.path, "/n/a");
-    assert!(ensemble.state().server.nodes.contains_key("/app/n/a"));
-    let numbered = client.create("/n/s-", b"", CreateMode::EphemeralSequential).await.unwrap();
-    assert!(numbered.path.starts_with("/n/s-"));
-    let names = client.get_children("/").await.unwrap().names;
-    assert!(names.names().eq(["n"]));
-
-    let (_, watch) = client.get_data_and_watch("/n/a").await.unwrap();
-    let (_, root) = client.get_children_and_watch("/").await.unwrap();
-    client.delete("/n/a", None).await.unwrap();
-    assert_eq!(watch.await.unwrap().path, "/n/a");
-
-    // A child of the root with only a number for a name must be a child of the chroot.
-    let child = client.create("/", b"", CreateMode::PersistentSequential).await.unwrap();
-    assert!(child.path.starts_with("/0000"), "{}", child.path);
-    let full = format!("/app{}", child.path);
-    assert!(ensemble.state().server.nodes.contains_key(&full));
-    assert_eq!(root.await.unwrap().path, "/");
-
-    client.delete_protected_guaranteed("/n", "s-");
-    client.sync("/").await.unwrap();
-    ensemble.until(|state| !state.server.nodes.keys().any(|path| path.contains("/s-"))).await;
-    client.close().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn invalid_path_is_rejected_without_a_request() {
     for connect_string in ["a", "a/app"] {
         let ensemble = Ensemble::new(&["/app", "/apple"]);
@@ -417,27 +340,6 @@ async fn lease_is_lost_at_its_deadline_despite_answered_pings() {
     assert_ne!(next, term);
     client.close().await;
     assert_eq!(claim.lost(next).await, LeaseLoss::SessionEnded(SessionEnd::Closed));
-}
-
-#[tokio::test(start_paused = true)]
-async fn expired_session_fails_requests_and_watches() {
-    let ensemble = Ensemble::new(&["/n"]);
-    let client = ensemble.client().await;
-    let mut events = client.events();
-    let (_, watch) = client.get_data_and_watch("/n").await.unwrap();
-    ensemble.state().server.expired = true;
-    ensemble.cut();
-    let error = client.sync("/").await.unwrap_err();
-    let over = match error.kind() {
-        ErrorKind::ConnectionLost(_) => client.sync("/").await.unwrap_err(),
-        _ => error,
-    };
-    assert_eq!(*over.kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
-    assert_eq!(over.fault(), Fault::Session);
-    assert!(watch.await.is_err());
-    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
-    assert!(matches!(events.next().await, Some(SessionEvent::Expired { .. })));
-    assert_eq!(events.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]

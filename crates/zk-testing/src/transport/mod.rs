@@ -1,5 +1,6 @@
 //! Transports of the [`Ensemble`](crate::server::Ensemble): in memory and over TCP.
 
+mod connector;
 mod inbox;
 mod memory;
 mod shared;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use zk_session::{Client, Config, CreateMode, Error, ParentMode, RetryPolicy, SessionManager};
 use zk_testing::{Cut, TestServer};
 
-use crate::in_memory::{InMemory, client_of};
+use crate::in_memory::client_of;
 
 type Asked = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 type Ask = fn(Client) -> Asked;
@@ -143,7 +143,7 @@ async fn cancelled_connect_leaves_no_session() {
     for polls in 1..POLLS_MAX {
         let server = TestServer::in_memory();
         let config = || Config::new("server-0:1").unwrap().seed(1).auth("digest", "a:b");
-        let mut connecting = Box::pin(config().connect_with(InMemory(server.clone())));
+        let mut connecting = Box::pin(config().connect_with(server.clone()));
         let mut client = None;
         let is_done =
             polled(polls, async { connecting.as_mut().await.map(|it| client = Some(it)) });
@@ -187,7 +187,7 @@ async fn cancelled_open_client_can_be_repeated() {
     for polls in 1..POLLS_MAX {
         let server = TestServer::in_memory();
         let config = Config::new("server-0:1").unwrap().seed(1);
-        let connector = InMemory(server.clone());
+        let connector = server.clone();
         let sessions = SessionManager::connect_with(config, connector).await.unwrap();
         let old_id = sessions.client().session_id();
         server.expire(old_id);

@@ -1,8 +1,8 @@
 //! Tests of handles with a chroot.
 
 use zk_session::{
-    Client, CreateMode, ErrorCode, ErrorKind, EventType, ParentMode, PathError, SessionEvent,
-    WatchStreamItem,
+    Client, Config, CreateMode, ErrorCode, ErrorKind, EventType, ParentMode, PathError,
+    SessionEvent, WatchStreamItem,
 };
 use zk_testing::TestServer;
 
@@ -38,6 +38,37 @@ async fn chroot_is_added_to_paths_and_removed_from_answers() {
     inside.delete_protected_guaranteed("/", "n");
     inside.sync("/").await.unwrap();
     while inside.exists("/n").await.unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn chroot_of_connect_string_is_added_and_removed() {
+    let server = TestServer::in_memory();
+    let outside = with_nodes(&server, &["/app", "/app/n", "/apple"]).await;
+    let config = Config::new("server-0:1,server-0:2/app").unwrap().seed(2);
+    let client = config.connect_with(server.clone()).await.unwrap();
+    let created = client.create("/n/a", b"", CreateMode::Ephemeral).await.unwrap();
+    assert_eq!(created.path, "/n/a");
+    assert!(outside.exists("/app/n/a").await.unwrap().is_some());
+    let numbered = client.create("/n/s-", b"", CreateMode::EphemeralSequential).await.unwrap();
+    assert!(numbered.path.starts_with("/n/s-"));
+    let names = client.get_children("/").await.unwrap().names;
+    assert!(names.names().eq(["n"]));
+
+    let (_, watch) = client.get_data_and_watch("/n/a").await.unwrap();
+    let (_, root) = client.get_children_and_watch("/").await.unwrap();
+    client.delete("/n/a", None).await.unwrap();
+    assert_eq!(watch.await.unwrap().path, "/n/a");
+
+    // A child of the root with only a number for a name must be a child of the chroot.
+    let child = client.create("/", b"", CreateMode::PersistentSequential).await.unwrap();
+    assert!(child.path.starts_with("/0000"), "{}", child.path);
+    assert!(outside.exists(&format!("/app{}", child.path)).await.unwrap().is_some());
+    assert_eq!(root.await.unwrap().path, "/");
+
+    client.delete_protected_guaranteed("/n", "s-");
+    while !outside.get_children("/app/n").await.unwrap().names.is_empty() {
         tokio::task::yield_now().await;
     }
 }

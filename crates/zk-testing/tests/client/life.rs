@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_session::{
-    Config, Connector, ErrorKind, Host, SessionChange, SessionCredentials, SessionEnd,
+    Config, Connector, ErrorKind, Fault, Host, SessionChange, SessionCredentials, SessionEnd,
     SessionEvent, SessionManager,
 };
 use zk_testing::{MemoryStream, Op, TestServer};
 
-use crate::in_memory::{InMemory, client_of};
+use crate::in_memory::client_of;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -24,6 +24,26 @@ async fn event_stream_of_closed_session_ends_at_once() {
     client.close().await;
     let mut events = client.events();
     assert_eq!(timeout(Duration::from_secs(3600), events.next()).await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_session_fails_requests_and_watches() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let mut events = client.events();
+    let (_, watch) = client.get_data_and_watch("/").await.unwrap();
+    server.expire(client.session_id());
+    let error = client.sync("/").await.unwrap_err();
+    let over = match error.kind() {
+        ErrorKind::ConnectionLost(_) => client.sync("/").await.unwrap_err(),
+        _ => error,
+    };
+    assert_eq!(*over.kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
+    assert_eq!(over.fault(), Fault::Session);
+    assert_eq!(*watch.await.unwrap_err().kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
+    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    assert!(matches!(events.next().await, Some(SessionEvent::Expired { .. })));
+    assert_eq!(events.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,10 +62,10 @@ async fn connect_rejects_too_many_or_too_large_credentials() {
     let server = TestServer::in_memory();
     let config = || Config::new("server-0:1").unwrap().seed(1);
     let many = (0..65).fold(config(), |config, n| config.auth("digest", format!("u{n}:p")));
-    let error = many.connect_with(InMemory(server.clone())).await.unwrap_err();
+    let error = many.connect_with(server.clone()).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::LimitReached("CREDENTIALS_MAX"), "{error}");
     let large = config().auth("digest", vec![b'x'; 2 << 20]);
-    let error = large.connect_with(InMemory(server.clone())).await.unwrap_err();
+    let error = large.connect_with(server.clone()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
 }
 
@@ -64,7 +84,7 @@ fn connect_reports_session_that_ended_before_it_listened() {
             let auth = [vec![b'x'; 1 << 19], vec![n]].concat();
             config = config.auth("digest", auth);
         }
-        let error = config.connect_with(InMemory(server.clone())).await.unwrap_err();
+        let error = config.connect_with(server.clone()).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Expired), "{error}");
     });
 }
@@ -137,7 +157,7 @@ async fn create_cancelled_before_sending_needs_no_clean_up() {
     let server = TestServer::in_memory();
     server.refuse_connects(0);
     let config = Config::new("server-0:1").unwrap().seed(1);
-    let client = config.open_through(InMemory(server.clone())).unwrap();
+    let client = config.open_through(server.clone()).unwrap();
     for _ in 0..100 {
         let create = client.create_builder("/q-").ephemeral().protected().create();
         assert!(timeout(MS, create).await.is_err());
@@ -186,7 +206,7 @@ async fn cancelled_resume_leaves_session_alive() {
     let config = || Config::new("server-0:1").unwrap().seed(2).resume(session.clone());
     let mut polls = 0;
     let taken = loop {
-        let mut attempt = Box::pin(config().connect_with(InMemory(server.clone())));
+        let mut attempt = Box::pin(config().connect_with(server.clone()));
         let mut taken = None;
         for _ in 0..polls {
             let once = poll_fn(|cx| Poll::Ready(attempt.as_mut().poll(cx))).await;
@@ -212,7 +232,7 @@ async fn cancelled_resume_leaves_session_alive() {
 async fn session_manager_continues_when_session_expires_before_auth() {
     let server = TestServer::in_memory();
     let config = Config::new("server-0:1").unwrap().seed(1).auth("digest", "user:password");
-    let connector = InMemory(server.clone());
+    let connector = server.clone();
     let sessions = SessionManager::connect_with(config, connector).await.unwrap();
     let mut changes = sessions.changes();
     let silence = server.on(Op::Auth).nth(1).never_answer();

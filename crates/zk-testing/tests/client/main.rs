@@ -1,4 +1,8 @@
-//! Tests of the servers behind their transports, with the client of this workspace.
+//! Tests of the servers behind their transports, with the client of this workspace, and of the client
+//! with these servers.
+//!
+//! Tests of locks are in `zk-recipes`. Tests of the client's driver, with a peer that a script
+//! controls byte by byte, are in `crates/zk-session/tests/driver`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 

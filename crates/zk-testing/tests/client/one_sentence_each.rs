@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use zk_session::{Client, Config, CreateMode, EventType, Outcome, SessionEvent, SessionEvents};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::in_memory::{InMemory, client_of};
+use crate::in_memory::client_of;
 
 async fn create(client: &Client, path: &str, mode: CreateMode) -> String {
     client.create(path, b"", mode).await.unwrap().path
@@ -177,7 +177,7 @@ async fn sync_waits_for_lagging_follower() {
 async fn frozen_follower_refuses_ahead_client_until_healed() {
     let server = TestServer::ensemble(2);
     let client = Config::new("server-0:1,server-1:1").unwrap();
-    let client = client.seed(1).connect_with(InMemory(server.clone())).await.unwrap();
+    let client = client.seed(1).connect_with(server.clone()).await.unwrap();
     let mut events = client.events();
     server.freeze_view(1);
     create(&client, "/a", CreateMode::Persistent).await;

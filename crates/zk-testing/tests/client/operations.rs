@@ -1,6 +1,8 @@
 //! Tests of the less common operations of the client.
 
-use zk_session::{Acl, ClientInfo, CreateMode, ErrorCode, Perms};
+use zk_session::{
+    Acl, ClientInfo, Config, CreateMode, ErrorCode, ErrorKind, Fault, Outcome, Perms, RetryOn,
+};
 use zk_testing::{Op, TestServer};
 
 use crate::in_memory::client_of;
@@ -77,4 +79,27 @@ async fn unimplemented_operation_keeps_session_open() {
     let error = client.who_am_i().await.unwrap_err();
     assert_eq!(error.to_string(), "whoAmI on /: Unimplemented (-6)");
     assert!(client.exists("/").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_reply_is_read_completely() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let data = vec![7; 500_000];
+    client.create("/n", &data, CreateMode::Persistent).await.unwrap();
+    assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), data);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reply_over_frame_limit_fails_and_closes_the_connection() {
+    let server = TestServer::in_memory();
+    let config = Config::new("server-0:1").unwrap().seed(1).frame_len_max(10_000);
+    let client = config.connect_with(server.clone()).await.unwrap();
+    client.create("/n", &[7; 20_000], CreateMode::Persistent).await.unwrap();
+    let error = client.get_data("/n").await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::AnswerTooLarge { len: 20_000.., max: 10_000 }));
+    assert_eq!((error.fault(), error.outcome()), (Fault::Caller, Outcome::NotApplied));
+    assert!(error.retry_on() != RetryOn::SameSession, "{error}");
+    assert_eq!(client.connections_lost(), 1);
+    assert!(client.exists("/n").await.unwrap().is_some(), "on another connection");
 }

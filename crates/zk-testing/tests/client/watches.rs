@@ -1,11 +1,12 @@
 //! Tests of the client's watches with servers of both releases, and of the requests they cause.
 
 use zk_session::{
-    Client, Config, CreateMode, Error, ErrorKind, EventType, Outcome, WatchStream, WatchStreamItem,
+    Client, Config, CreateMode, Error, ErrorKind, EventType, Outcome, SessionEnd, WatchStream,
+    WatchStreamItem,
 };
 use zk_testing::{Cut, Settings, TestServer, Version};
 
-use crate::in_memory::{InMemory, client_of};
+use crate::in_memory::client_of;
 
 #[tokio::test(start_paused = true)]
 async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
@@ -37,6 +38,34 @@ async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
             assert_eq!(next(&mut all).await, EventType::NODE_DELETED);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_fire_and_survive_a_reconnect() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    for path in ["/n", "/n/a"] {
+        client.create(path, b"", CreateMode::Persistent).await.unwrap();
+    }
+    let (_, data) = client.get_data_and_watch("/n/a").await.unwrap();
+    let (stat, exists) = client.exists_and_watch("/n/b").await.unwrap();
+    assert_eq!(stat, None);
+    let (children, list) = client.get_children_and_watch("/n").await.unwrap();
+    assert_eq!(children.names.len(), 1);
+
+    client.set_data("/n/a", b"", None).await.unwrap();
+    let event = data.await.unwrap();
+    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DATA_CHANGED, "/n/a"));
+
+    cut(&server, &client).await;
+    client.create("/n/b", b"", CreateMode::Ephemeral).await.unwrap();
+    assert_eq!(exists.await.unwrap().event_type, EventType::NODE_CREATED);
+    assert_eq!(list.await.unwrap().event_type, EventType::NODE_CHILDREN_CHANGED);
+
+    let (_, last) = client.get_data_and_watch("/n/a").await.unwrap();
+    client.close().await;
+    let error = last.await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Closed));
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +106,7 @@ async fn cut(server: &TestServer, client: &Client) {
 async fn watches_beyond_limit_are_refused_at_once() {
     let server = TestServer::in_memory();
     let config = Config::new("server-0:1").unwrap().watches_max(2);
-    let client = config.connect_with(InMemory(server.clone())).await.unwrap();
+    let client = config.connect_with(server.clone()).await.unwrap();
     let refused = |error: Option<Error>| {
         let error = error.expect("it is refused");
         assert_eq!(*error.kind(), ErrorKind::LimitReached("WATCHES_MAX"));

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use proto::{Acl, AclReply, ClientInfo, GetAcl, SetAcl, Stat, WhoAmI, WhoAmIReply};
 
+use super::any;
 use crate::client::Client;
-use crate::client::pending::{Pending, decode, decode_read};
+use crate::client::pending::{Finish, Pending, decode, decode_read};
 use crate::driver::now;
 
 /// Access control list of a node.
@@ -44,7 +45,7 @@ impl Client {
     /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut); the session still presents the
     ///   credentials.
     pub fn add_auth(&self, scheme: &str, auth: impl Into<Bytes>) -> Pending<()> {
-        let ask = self.ask("addAuth", scheme, |result, _| decode(result));
+        let ask = self.ask("addAuth", scheme, Finish::Plain(decode));
         let auth = auth.into();
         self.submit(ask, |session, to| {
             session.add_credential(now(), scheme, auth, to).map(|()| None)
@@ -56,11 +57,9 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_acl(&self, path: &str) -> Pending<NodeAcl> {
-        let full = self.full(path);
-        let ask = self.ask("getACL", path, |result, _| {
-            decode_read(result).map(|AclReply { acl, stat }| NodeAcl { acl, stat })
-        });
-        self.checked(ask, &GetAcl { path: full })
+        let decode =
+            |result| decode_read(result).map(|AclReply { acl, stat }| NodeAcl { acl, stat });
+        self.on_node("getACL", path, decode, |path| GetAcl { path })
     }
 
     /// Replaces a node's access control list, if it has been replaced `aversion` times so far;
@@ -74,10 +73,11 @@ impl Client {
     /// `InvalidACL` stands for an empty list, an unknown scheme, an id that does not fit its
     /// scheme, and for [`Acl::auth`] from a client without credentials.
     pub fn set_acl(&self, path: &str, acl: &[Acl], aversion: Option<i32>) -> Pending<Stat> {
-        let full = self.full(path);
-        let ask = self.ask("setACL", path, |result, _| decode(result));
-        let (path, acl) = (full, acl.into());
-        self.checked(ask, &SetAcl { path, acl, aversion: aversion.unwrap_or(-1) })
+        self.on_node("setACL", path, decode, |path| SetAcl {
+            path,
+            acl: acl.into(),
+            aversion: any(aversion),
+        })
     }
 
     /// Returns the identities that the connected server has for this client: its address and its
@@ -89,9 +89,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `Unimplemented`.
     pub fn who_am_i(&self) -> Pending<Vec<ClientInfo>> {
-        let ask = self.ask("whoAmI on", "/", |result, _| {
-            decode_read(result).map(|WhoAmIReply { identities }| identities)
-        });
-        self.request(ask, &WhoAmI)
+        let decode = |result| decode_read(result).map(|WhoAmIReply { identities }| identities);
+        self.request(self.ask("whoAmI on", "/", Finish::Plain(decode)), Ok(WhoAmI))
     }
 }

@@ -1,13 +1,11 @@
 //! Guaranteed deletes, which are repeated over reconnects.
 
 use proto::ErrorCode;
+use zk_session_core::{ErrorKind, Failure, Reply};
 
-use super::check;
 use crate::client::Client;
-use crate::client::pending::Pending;
+use crate::client::pending::{Finish, Pending};
 use crate::driver::now;
-use zk_session_core::ErrorKind;
-use zk_session_core::{Failure, Reply};
 
 impl Client {
     /// Deletes a node, guaranteed, as in Curator.
@@ -33,13 +31,10 @@ impl Client {
     /// * [`ErrorKind::SessionEnded`] if the session ends first. An ephemeral node of this session
     ///   is then deleted with the session.
     pub fn delete_guaranteed(&self, path: &str) -> Pending<bool> {
-        let full = self.full_doomed(path);
-        let ask = self.ask("delete", path, finish_delete_guaranteed);
-        if let Err(failure) = check(path) {
-            return Pending::new(ask, Err(failure));
-        }
+        let ask = self.ask("delete", path, Finish::Plain(finish_delete_guaranteed));
+        let full = self.checked_doomed(path);
         self.submit(ask, |session, to| {
-            session.delete_guaranteed(now(), &full, Some(to)).map(|()| None)
+            session.delete_guaranteed(now(), &full?, Some(to)).map(|()| None)
         })
     }
 
@@ -59,7 +54,7 @@ impl Client {
     }
 }
 
-fn finish_delete_guaranteed(result: Result<Reply, Failure>, _: usize) -> Result<bool, Failure> {
+fn finish_delete_guaranteed(result: Result<Reply, Failure>) -> Result<bool, Failure> {
     match result {
         Ok(_) => Ok(true),
         Err((ErrorKind::Server(ErrorCode::NO_NODE), _)) => Ok(false),

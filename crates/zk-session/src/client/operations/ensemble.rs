@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use proto::{DataReply, GetData, Reconfig, Stat};
+use zk_session_core::{Failure, Reply, WatchKind};
 
 use crate::client::Client;
 use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode_read};
-use zk_session_core::{Failure, Reply, WatchKind};
 
 /// Configuration of an ensemble, as its servers keep it in `/zookeeper/config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Client {
     /// The server can reject the request with `NoAuth`.
     pub fn get_config(&self) -> Pending<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: false };
-        self.request(ask("getConfig"), &request)
+        self.request(ask("getConfig"), Ok(request))
     }
 
     /// Reads the configuration like [`get_config`](Self::get_config), and sets a watch that fires
@@ -119,7 +119,7 @@ impl Client {
     /// Returns the errors of [`get_config`](Self::get_config); no watch is set then.
     pub fn get_config_and_watch(&self) -> PendingWatch<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: true };
-        self.watched(ask("getConfig"), &request, WatchKind::Data)
+        self.watched(ask("getConfig"), Ok(request), WatchKind::Data)
     }
 
     /// Changes members of the ensemble, and returns the new configuration.
@@ -147,7 +147,7 @@ impl Client {
         let (joining, leaving) = (list(joining), list(&leaving));
         let from_config = from_version.unwrap_or(Reconfig::ANY_CONFIG);
         let request = Reconfig { joining, leaving, new_members: None, from_config };
-        self.request(ask("reconfig"), &request)
+        self.request(ask("reconfig"), Ok(request))
     }
 
     /// Replaces the whole list of servers; otherwise like [`reconfig`](Self::reconfig).
@@ -164,7 +164,7 @@ impl Client {
         // nothing.
         let new_members = Some(members.join(",").into());
         let request = Reconfig { joining: None, leaving: None, new_members, from_config };
-        self.request(ask("reconfig"), &request)
+        self.request(ask("reconfig"), Ok(request))
     }
 }
 
@@ -173,7 +173,7 @@ fn ask(operation: &'static str) -> Ask<EnsembleConfig> {
     Ask { operation, path: CONFIG_PATH.to_owned(), chroot_len: 0, finish: Finish::Plain(finish) }
 }
 
-fn finish(result: Result<Reply, Failure>, _: usize) -> Result<EnsembleConfig, Failure> {
+fn finish(result: Result<Reply, Failure>) -> Result<EnsembleConfig, Failure> {
     let DataReply { data, stat } = decode_read(result)?;
     let text = String::from_utf8_lossy(&data.unwrap_or_default()).into_owned();
     Ok(EnsembleConfig::parse(text, stat))

@@ -19,22 +19,20 @@ mod subtree;
 
 use std::borrow::Cow;
 
-use proto::Request;
+use proto::{PathError, Request};
+use zk_session_core::{ErrorKind, Failure, Outcome, Reply, RequestId, Session, Waiter, WatchKind};
 
 pub use self::acl::NodeAcl;
 pub use self::ensemble::{EnsembleConfig, Member};
-pub(super) use self::nodes::is_name_of;
 pub use self::nodes::{Children, Created, NodeData};
-use self::nodes::{finish_create, finish_create_sequential};
+pub(super) use self::nodes::{any, finish_create, is_name_of};
 
 use super::Client;
-use super::pending::{Ask, Finish, Pending, PendingReply, PendingWatch, Watch};
+use super::pending::{Ask, Finish, Pending, PendingWatch, State, Watch};
 use crate::driver::{Channels, OneShot, now};
-use zk_session_core::{ErrorKind, Outcome};
-use zk_session_core::{Failure, Reply, RequestId, Session, Waiter, WatchKind};
 
+/// Paths as the server knows them: the chroot of the handle, followed by the path of the caller.
 impl Client {
-    /// Returns the path as the server knows it.
     pub(super) fn full<'a>(&self, path: &'a str) -> Cow<'a, str> {
         match (&*self.chroot, path) {
             ("", path) => path.into(),
@@ -45,83 +43,103 @@ impl Client {
         }
     }
 
-    /// Returns the path of a new node as the server knows it. The name of a sequential child of the
-    /// root is only its number, which must not become part of the chroot's name.
-    pub(super) fn full_new<'a>(&self, path: &'a str, sequential: bool) -> Cow<'a, str> {
-        match (sequential, path) {
-            (true, "/") => [&*self.chroot, path].concat().into(),
-            _ => self.full(path),
-        }
+    /// Checks the path of a node; the chroot was checked before. The server checks some paths only
+    /// after it has used a transaction number for the request, and does not check others at all.
+    pub(super) fn checked<'a>(&self, path: &'a str) -> Result<Cow<'a, str>, Failure> {
+        proto::validate_path(path).map_err(invalid)?;
+        Ok(self.full(path))
     }
 
-    /// Returns the path of a node to delete as the server knows it. The root of a chroot cannot be
-    /// deleted, like any root, so it is sent as `/` and the server rejects it.
-    pub(super) fn full_doomed<'a>(&self, path: &'a str) -> Cow<'a, str> {
-        match path {
-            "/" => path.into(),
-            path => self.full(path),
-        }
-    }
-
-    /// Prepares a create. `sent` is the path that is sent, if it differs from `path`; the reply
-    /// must name that path.
-    pub(super) fn ask_to_create(
+    /// Checks the path of a new node. The server appends digits to the name of a sequential node
+    /// before it checks the path.
+    pub(super) fn checked_new<'a>(
         &self,
-        path: &str,
-        sent: Option<&str>,
+        path: &'a str,
         is_sequential: bool,
-    ) -> Ask<Created> {
-        let chroot_len = self.chroot.len();
-        let finish = match (sent.filter(|sent| *sent != path), is_sequential) {
-            (None, false) => Finish::OfPath(finish_create),
-            (None, true) => Finish::OfPath(finish_create_sequential),
-            (Some(sent), is_sequential) => {
-                let sent = sent.to_owned();
-                Finish::Asked(Box::new(move |result| match is_sequential {
-                    true => finish_create_sequential(result, &sent, chroot_len),
-                    false => finish_create(result, &sent, chroot_len),
-                }))
-            }
-        };
-        Ask { operation: "create", path: path.to_owned(), chroot_len, finish }
+    ) -> Result<Cow<'a, str>, Failure> {
+        if !is_sequential {
+            return self.checked(path);
+        }
+        proto::validate_sequential_path(path).map_err(invalid)?;
+        Ok(match path {
+            // The name of the node is only its number, which must not become part of the chroot's
+            // name.
+            "/" => [&*self.chroot, path].concat().into(),
+            path => self.full(path),
+        })
     }
 
+    /// Checks the path of a node to delete. The root of a chroot cannot be deleted, like any root,
+    /// so it is sent as `/` and the server rejects it.
+    pub(super) fn checked_doomed<'a>(&self, path: &'a str) -> Result<Cow<'a, str>, Failure> {
+        match path {
+            "/" => Ok(path.into()),
+            path => self.checked(path),
+        }
+    }
+}
+
+fn invalid(error: PathError) -> Failure {
+    (ErrorKind::InvalidPath(error), Outcome::NotApplied)
+}
+
+/// Submission of requests to the session.
+impl Client {
     pub(super) fn ask<T>(
         &self,
         operation: &'static str,
-        path: &str,
-        finish: fn(Result<Reply, Failure>, usize) -> Result<T, Failure>,
+        path: impl Into<String>,
+        finish: Finish<T>,
     ) -> Ask<T> {
-        Ask {
-            operation,
-            path: path.to_owned(),
-            chroot_len: self.chroot.len(),
-            finish: Finish::Plain(finish),
-        }
+        Ask { operation, path: path.into(), chroot_len: self.chroot.len(), finish }
     }
 
-    /// Sends a request about the node of `ask`, if its path is valid.
-    fn checked<T, R: Request>(&self, ask: Ask<T>, request: &R) -> Pending<T> {
-        match check(&ask.path) {
-            Ok(()) => self.request(ask, request),
-            Err(failure) => Pending::new(ask, Err(failure)),
-        }
+    /// Sends the request that `request` makes of the path of a node.
+    fn on_node<'a, T, R: Request>(
+        &self,
+        operation: &'static str,
+        path: &'a str,
+        decode: fn(Result<Reply, Failure>) -> Result<T, Failure>,
+        request: impl FnOnce(Cow<'a, str>) -> R,
+    ) -> Pending<T> {
+        let ask = self.ask(operation, path, Finish::Plain(decode));
+        self.request(ask, self.checked(path).map(request))
     }
 
-    pub(super) fn request<T, R: Request>(&self, ask: Ask<T>, request: &R) -> Pending<T> {
-        self.submit(ask, |session, to| session.submit(now(), request, to, None).map(Some))
+    /// As [`on_node`](Self::on_node), for a request that sets a watch of this kind.
+    fn watch_node<'a, T, R: Request>(
+        &self,
+        operation: &'static str,
+        path: &'a str,
+        decode: fn(Result<Reply, Failure>) -> Result<T, Failure>,
+        kind: WatchKind,
+        request: impl FnOnce(Cow<'a, str>) -> R,
+    ) -> PendingWatch<T> {
+        let ask = self.ask(operation, path, Finish::Plain(decode));
+        self.watched(ask, self.checked(path).map(request), kind)
     }
 
-    fn watched<T, R: Request>(&self, ask: Ask<T>, request: &R, kind: WatchKind) -> PendingWatch<T> {
-        let path = request.path().unwrap_or_default().to_owned();
+    /// Sends a request, or refuses it if its path is invalid.
+    pub(super) fn request<T, R: Request>(
+        &self,
+        ask: Ask<T>,
+        request: Result<R, Failure>,
+    ) -> Pending<T> {
+        self.submit(ask, |session, to| session.submit(now(), &request?, to, None).map(Some))
+    }
+
+    fn watched<T, R: Request>(
+        &self,
+        ask: Ask<T>,
+        request: Result<R, Failure>,
+        kind: WatchKind,
+    ) -> PendingWatch<T> {
         let (fire, receiver) = OneShot::channel();
+        let path = request.as_ref().ok().and_then(Request::path).unwrap_or_default().to_owned();
         let watch = Watch::new(receiver, self.shared().clone(), path, ask.chroot_len);
-        let pending = match check(&ask.path) {
-            Ok(()) => self.submit(ask, |session, to| {
-                session.submit(now(), request, to, Some((kind, fire))).map(Some)
-            }),
-            Err(failure) => Pending::new(ask, Err(failure)),
-        };
+        let pending = self.submit(ask, |session, to| {
+            session.submit(now(), &request?, to, Some((kind, fire))).map(Some)
+        });
         PendingWatch::new(pending, watch)
     }
 
@@ -137,26 +155,10 @@ impl Client {
         let deadline = self.within.map(|timeout| now() + timeout);
         let submitted = submit(&mut self.shared().lock(), Waiter { to, deadline });
         self.shared().wake();
-        Pending::new(
-            ask,
-            submitted.map(|ticket| PendingReply::new(receiver, self.shared(), ticket)),
-        )
+        let state = match submitted {
+            Ok(id) => State::Sent(receiver, id),
+            Err(failure) => State::Refused(failure),
+        };
+        Pending::new(ask, self.shared(), state)
     }
-}
-
-/// Checks a path as the caller gives it; the chroot was checked before. The server checks some
-/// paths only after it has used a transaction number for the request, and does not check others at
-/// all.
-pub(super) fn check(path: &str) -> Result<(), Failure> {
-    proto::validate_path(path).map_err(|error| (ErrorKind::InvalidPath(error), Outcome::NotApplied))
-}
-
-/// Checks the path of a new node. The server appends digits to the name of a sequential node before
-/// it checks the path.
-pub(super) fn check_new(path: &str, sequential: bool) -> Result<(), Failure> {
-    if !sequential {
-        return check(path);
-    }
-    proto::validate_sequential_path(path)
-        .map_err(|error| (ErrorKind::InvalidPath(error), Outcome::NotApplied))
 }

@@ -2,16 +2,14 @@
 
 use bytes::Bytes;
 use proto::{
-    Acl, ChildList, ChildrenReply, Create2, CreateContainer, CreateMode, CreateReply, CreateTtl,
-    DataReply, Delete, ErrorCode, Exists, GetChildren2, GetData, OPEN_ACL_UNSAFE, SetData, Stat,
+    Acl, ChildList, ChildrenReply, CreateMode, CreateReply, DataReply, Delete, ErrorCode, Exists,
+    GetChildren2, GetData, OPEN_ACL_UNSAFE, SetData, Stat,
 };
+use zk_session_core::{ErrorKind, Failure, Outcome, Reply, WatchKind};
 
-use super::check_new;
 use crate::client::Client;
-use crate::client::pending::{Pending, PendingWatch, decode, decode_read, strip};
+use crate::client::pending::{Finish, Pending, PendingWatch, decode, decode_read, strip};
 use crate::limits::DATA_COPIED_MAX;
-use zk_session_core::{ErrorKind, Outcome};
-use zk_session_core::{Failure, Reply, WatchKind};
 
 /// Result of a create.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,43 +90,7 @@ impl Client {
         mode: CreateMode,
         acl: &[Acl],
     ) -> Pending<Created> {
-        let full = self.full_new(path, mode.is_sequential());
-        let (path_sent, data, acl) = (full, Some(data.into()), acl.into());
-        let ask = self.ask_to_create(path, None, mode.is_sequential());
-        if let Err(failure) = check_new(path, mode.is_sequential()) {
-            return Pending::new(ask, Err(failure));
-        }
-        match mode {
-            CreateMode::Container => {
-                self.request(ask, &CreateContainer { path: path_sent, data, acl, mode })
-            }
-            _ => self.request(ask, &Create2 { path: path_sent, data, acl, mode }),
-        }
-    }
-
-    /// Creates a node with a time to live. The server deletes it once it has had no children and no
-    /// change for `ttl_ms` milliseconds.
-    ///
-    /// # Errors
-    /// Returns the errors of [`create`](Self::create), and `Unimplemented` if the server was not
-    /// started with `zookeeper.extendedTypesEnabled=true`.
-    pub fn create_with_ttl(
-        &self,
-        path: &str,
-        data: &[u8],
-        sequential: bool,
-        ttl_ms: i64,
-    ) -> Pending<Created> {
-        let full = self.full_new(path, sequential);
-        let ask = self.ask_to_create(path, None, sequential);
-        if let Err(failure) = check_new(path, sequential) {
-            return Pending::new(ask, Err(failure));
-        }
-        let (path, data) = (full, Some(data.into()));
-        self.request(
-            ask,
-            &CreateTtl { path, data, acl: OPEN_ACL_UNSAFE.into(), sequential, ttl_ms },
-        )
+        self.create_builder(path).data(data).mode(mode).acl(acl).request(path)
     }
 
     /// Deletes a node, if it has the given version; `None` for any.
@@ -136,9 +98,8 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode`, `BadVersion`, `NotEmpty` or `NoAuth`.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
-        let full = self.full_doomed(path);
-        let ask = self.ask("delete", path, |result, _| decode(result));
-        self.checked(ask, &Delete { path: full, version: version.unwrap_or(-1) })
+        let request = self.checked_doomed(path).map(|path| Delete { path, version: any(version) });
+        self.request(self.ask("delete", path, Finish::Plain(decode)), request)
     }
 
     /// Returns the Stat of a node, or `None` if it does not exist.
@@ -146,9 +107,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoAuth` (3.8.4 and later).
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
-        let full = self.full(path);
-        let ask = self.ask("exists", path, finish_exists);
-        self.checked(ask, &Exists { path: full, watch: false })
+        self.on_node("exists", path, finish_exists, |path| Exists { path, watch: false })
     }
 
     /// Returns the Stat of a node like [`exists`](Self::exists), and sets a watch that fires when
@@ -157,9 +116,10 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`exists`](Self::exists); no watch is set then.
     pub fn exists_and_watch(&self, path: &str) -> PendingWatch<Option<Stat>> {
-        let full = self.full(path);
-        let ask = self.ask("exists", path, finish_exists);
-        self.watched(ask, &Exists { path: full, watch: true }, WatchKind::Exists)
+        self.watch_node("exists", path, finish_exists, WatchKind::Exists, |path| Exists {
+            path,
+            watch: true,
+        })
     }
 
     /// Reads a node's data.
@@ -167,9 +127,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_data(&self, path: &str) -> Pending<NodeData> {
-        let full = self.full(path);
-        let ask = self.ask("getData", path, finish_data);
-        self.checked(ask, &GetData { path: full, watch: false })
+        self.on_node("getData", path, finish_data, |path| GetData { path, watch: false })
     }
 
     /// Reads a node's data like [`get_data`](Self::get_data), and sets a watch that fires when the
@@ -178,9 +136,10 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`get_data`](Self::get_data); no watch is set then.
     pub fn get_data_and_watch(&self, path: &str) -> PendingWatch<NodeData> {
-        let full = self.full(path);
-        let ask = self.ask("getData", path, finish_data);
-        self.watched(ask, &GetData { path: full, watch: true }, WatchKind::Data)
+        self.watch_node("getData", path, finish_data, WatchKind::Data, |path| GetData {
+            path,
+            watch: true,
+        })
     }
 
     /// Replaces a node's data, if the node has the given version; `None` for any.
@@ -188,10 +147,11 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode`, `BadVersion` or `NoAuth`.
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
-        let full = self.full(path);
-        let ask = self.ask("setData", path, |result, _| decode(result));
-        let (path, data) = (full, Some(data.into()));
-        self.checked(ask, &SetData { path, data, version: version.unwrap_or(-1) })
+        self.on_node("setData", path, decode, |path| SetData {
+            path,
+            data: Some(data.into()),
+            version: any(version),
+        })
     }
 
     /// Lists the names of a node's children, unsorted.
@@ -199,9 +159,10 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_children(&self, path: &str) -> Pending<Children> {
-        let full = self.full(path);
-        let ask = self.ask("getChildren", path, finish_children);
-        self.checked(ask, &GetChildren2 { path: full, watch: false })
+        self.on_node("getChildren", path, finish_children, |path| GetChildren2 {
+            path,
+            watch: false,
+        })
     }
 
     /// Lists a node's children like [`get_children`](Self::get_children), and sets a watch. The
@@ -210,29 +171,21 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`get_children`](Self::get_children); no watch is set then.
     pub fn get_children_and_watch(&self, path: &str) -> PendingWatch<Children> {
-        let full = self.full(path);
-        let ask = self.ask("getChildren", path, finish_children);
-        self.watched(ask, &GetChildren2 { path: full, watch: true }, WatchKind::Children)
+        let kind = WatchKind::Children;
+        self.watch_node("getChildren", path, finish_children, kind, |path| GetChildren2 {
+            path,
+            watch: true,
+        })
     }
 }
 
-pub(super) fn finish_create(
-    result: Result<Reply, Failure>,
-    asked: &str,
-    chroot_len: usize,
-) -> Result<Created, Failure> {
-    created(result, asked, chroot_len, false)
+/// Returns the version to send; any version is -1.
+pub(in crate::client) fn any(version: Option<i32>) -> i32 {
+    version.unwrap_or(-1)
 }
 
-pub(super) fn finish_create_sequential(
-    result: Result<Reply, Failure>,
-    asked: &str,
-    chroot_len: usize,
-) -> Result<Created, Failure> {
-    created(result, asked, chroot_len, true)
-}
-
-fn created(
+/// Decodes the reply to a create, and checks that the node has the name `asked`.
+pub(in crate::client) fn finish_create(
     result: Result<Reply, Failure>,
     asked: &str,
     chroot_len: usize,
@@ -256,19 +209,19 @@ pub(in crate::client) fn is_name_of(path: &str, asked: &str, is_sequential: bool
     if is_sequential { is_number } else { number.is_empty() }
 }
 
-fn finish_exists(result: Result<Reply, Failure>, _: usize) -> Result<Option<Stat>, Failure> {
+fn finish_exists(result: Result<Reply, Failure>) -> Result<Option<Stat>, Failure> {
     match result {
         Err((ErrorKind::Server(ErrorCode::NO_NODE), _)) => Ok(None),
         result => decode_read(result).map(Some),
     }
 }
 
-fn finish_data(result: Result<Reply, Failure>, _: usize) -> Result<NodeData, Failure> {
+fn finish_data(result: Result<Reply, Failure>) -> Result<NodeData, Failure> {
     let DataReply { data, stat } = decode_read(result)?;
     Ok(NodeData::new(data, stat))
 }
 
-fn finish_children(result: Result<Reply, Failure>, _: usize) -> Result<Children, Failure> {
+fn finish_children(result: Result<Reply, Failure>) -> Result<Children, Failure> {
     let ChildrenReply { children, stat } = decode_read(result)?;
     Ok(Children { names: children, stat })
 }

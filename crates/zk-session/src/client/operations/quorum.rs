@@ -1,13 +1,12 @@
 //! Requests that involve more than the connected server.
 
 use proto::{Check, ErrorCode, Multi, MultiResult, Sync, SyncReply};
+use zk_session_core::{ErrorKind, Failure, Outcome, Reply};
 
-use super::check;
+use super::any;
 use crate::client::Client;
-use crate::client::pending::{Pending, decode_multi, decode_read};
+use crate::client::pending::{Finish, Pending, decode_multi, decode_read};
 use crate::driver::now;
-use zk_session_core::{ErrorKind, Outcome};
-use zk_session_core::{Failure, Reply};
 
 impl Client {
     /// Makes the server catch up with the leader before it answers later reads of this client.
@@ -20,9 +19,8 @@ impl Client {
     /// # Errors
     /// Returns the errors common to all operations; see [`Client`](Client#operations).
     pub fn sync(&self, path: &str) -> Pending<()> {
-        let full = self.full(path);
-        let ask = self.ask("sync", path, |result, _| decode_read::<SyncReply>(result).map(|_| ()));
-        self.checked(ask, &Sync { path: full })
+        let decode = |result| decode_read::<SyncReply>(result).map(drop);
+        self.on_node("sync", path, decode, |path| Sync { path })
     }
 
     /// Checks with a quorum of the ensemble that a node exists and has the given version; `None`
@@ -35,25 +33,22 @@ impl Client {
     /// The server can reject the request with `NoNode`, `BadVersion`, or `NoAuth` without the
     /// permission to read.
     pub fn check(&self, path: &str, version: Option<i32>) -> Pending<()> {
-        let full = self.full(path);
-        let ask = self.ask("check", path, finish_check);
-        if let Err(failure) = check(path) {
-            return Pending::new(ask, Err(failure));
-        }
-        let check = Check { path: full, version: version.unwrap_or(-1) };
-        self.request(ask, &Multi::new(&[check.into()]))
+        let check = self.checked(path).map(|path| [Check { path, version: any(version) }.into()]);
+        let request = check.as_ref().map(|check| Multi::new(check)).map_err(Clone::clone);
+        self.request(self.ask("check", path, Finish::Plain(finish_check)), request)
     }
 
     /// Sends an empty transaction; see [`SessionLease::renew`](crate::SessionLease::renew).
     pub(in crate::client) fn prove(&self) -> Pending<()> {
-        let ask = self.ask("prove the session on", "/", finish_proof);
+        let decode = |result| decode_multi(result).map(drop);
+        let ask = self.ask("prove the session on", "/", Finish::Plain(decode));
         self.submit(ask, |session, to| session.renew_lease(now(), to).map(Some))
     }
 }
 
 /// Decodes the reply to a transaction of one check. Only the single result says that the node
 /// exists; a shorter list must not count as success.
-fn finish_check(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
+fn finish_check(result: Result<Reply, Failure>) -> Result<(), Failure> {
     let reply = decode_multi(result)?;
     let code = match reply.results.as_slice() {
         [MultiResult::Checked] => return Ok(()),
@@ -61,8 +56,4 @@ fn finish_check(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure>
         _ => ErrorCode::RUNTIME_INCONSISTENCY,
     };
     Err((ErrorKind::Server(code), Outcome::NotApplied))
-}
-
-fn finish_proof(result: Result<Reply, Failure>, _: usize) -> Result<(), Failure> {
-    decode_multi(result).map(|_| ())
 }

@@ -2,9 +2,8 @@
 
 use proto::{AllChildrenNumberReply, EphemeralsReply, GetAllChildrenNumber, GetEphemerals};
 
-use super::check_new;
 use crate::client::Client;
-use crate::client::pending::{Pending, decode_read, strip};
+use crate::client::pending::{Finish, Pending, decode_read, strip};
 
 impl Client {
     /// Lists the ephemeral nodes of this session whose paths start with `prefix`, unsorted.
@@ -16,17 +15,14 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `Unimplemented`. It requires no permission.
     pub fn ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
-        let ask = self.ask("getEphemerals", prefix, |result, chroot_len| {
+        let decode = |result: Result<_, _>, _: &str, chroot_len| {
             let EphemeralsReply { paths } = decode_read(result)?;
             Ok(paths.into_iter().map(|path| strip(path, chroot_len)).collect())
-        });
+        };
         // The prefix may end anywhere, like the path of a sequential node. The slash of the root
         // keeps the end of the chroot at a component boundary.
-        let full = self.full_new(prefix, true);
-        match check_new(prefix, true) {
-            Ok(()) => self.request(ask, &GetEphemerals { prefix: full }),
-            Err(failure) => Pending::new(ask, Err(failure)),
-        }
+        let request = self.checked_new(prefix, true).map(|prefix| GetEphemerals { prefix });
+        self.request(self.ask("getEphemerals", prefix, Finish::OfPath(decode)), request)
     }
 
     /// Returns the number of all descendants of a node.
@@ -37,10 +33,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode`, `NoAuth` or `Unimplemented`.
     pub fn all_children_number(&self, path: &str) -> Pending<i32> {
-        let full = self.full(path);
-        let ask = self.ask("getAllChildrenNumber", path, |result, _| {
-            decode_read(result).map(|AllChildrenNumberReply { total }| total)
-        });
-        self.checked(ask, &GetAllChildrenNumber { path: full })
+        let decode = |result| decode_read(result).map(|AllChildrenNumberReply { total }| total);
+        self.on_node("getAllChildrenNumber", path, decode, |path| GetAllChildrenNumber { path })
     }
 }
