@@ -15,9 +15,8 @@ use zk_session::{
 };
 
 use crate::error::{LockError, LossReason};
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
-use crate::owner::ReentrySlot;
 use crate::planted::{self, Planted};
 use crate::queue::attempts::{Attempts, is_transient};
 use crate::queue::contender::{Contender, Node, is_final};
@@ -34,8 +33,6 @@ pub(crate) struct Holding {
     /// The end of the hold, for causes other than the lease. Futures that wait for the loss share
     /// it.
     fate: Arc<EndState>,
-    /// The owner's entry for this lock, if it has an owner. The hold keeps it alive.
-    slot: Option<Arc<ReentrySlot>>,
 }
 
 impl Holding {
@@ -45,20 +42,15 @@ impl Holding {
             // A contender that was granted the lock has a node.
             return Err(LockError::NodeDeleted { path: contender.kind().path.clone() });
         };
-        let (token, claim) = (FencingToken::of(&node), contender.client().claim_lease());
+        let (token, claim) = (FencingToken::new(node.czxid), contender.client().claim_lease());
         let fate = Arc::default();
         let _node_watch = NodeWatch::start(&mut contender, &node, &fate);
-        Ok(Self { contender, node, claim, term, _node_watch, token, fate, slot: None })
+        Ok(Self { contender, node, claim, term, _node_watch, token, fate })
     }
 
     /// Sets the token of the hold that this one replaces.
     pub(crate) fn with_token(mut self, token: FencingToken) -> Self {
         self.token = token;
-        self
-    }
-
-    pub(crate) fn in_slot(mut self, slot: Arc<ReentrySlot>) -> Self {
-        self.slot = Some(slot);
         self
     }
 
@@ -98,7 +90,7 @@ impl Holding {
     pub(crate) fn token(&self) -> Result<FencingToken, LockError> {
         match self.is_held() {
             true if Planted::TokenIsSequence.is_on() => {
-                Ok(FencingToken::planted(planted::sequence_token(&self.node.path)))
+                Ok(FencingToken::new(planted::sequence_token(&self.node.path)))
             }
             true => Ok(self.token),
             false => Err(self.lost_error()),
@@ -142,10 +134,6 @@ impl Holding {
 
     pub(crate) fn fate(&self) -> &Arc<EndState> {
         &self.fate
-    }
-
-    pub(crate) fn slot(&self) -> Option<&Arc<ReentrySlot>> {
-        self.slot.as_ref()
     }
 }
 

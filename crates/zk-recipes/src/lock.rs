@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::error::{LockError, LossReason};
-use crate::guard::{FencingToken, Guard};
+use crate::fencing_token::FencingToken;
+use crate::guard::Guard;
 use crate::mutex::Mutex;
 use crate::rwlock::{ReadLock, WriteGuard, WriteLock};
 use crate::semaphore::{Lease, Semaphore};

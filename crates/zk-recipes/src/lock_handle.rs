@@ -4,17 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_session::{Client, LeaseTerm};
+use zk_session::Client;
 
 use crate::deadline::{at_once, in_time, while_connected};
+use crate::downgrade::{WriteNode, beside};
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::holding::Holding;
-use crate::owner::{Owner, ReentryPermit, Side, Way, admit};
+use crate::owner::{Entry, Owner, ReentryPermit, SharedHolding, enter, try_enter};
 use crate::queue::contender::Contender;
 use crate::queue::kind::Kind;
 use crate::queue::waiter::Waiter;
-use crate::rwlock::beside_for_owner;
 use crate::ticket::{Queued, Ticket};
 
 #[derive(Clone, Debug)]
@@ -39,23 +38,24 @@ impl LockHandle {
     }
 
     pub(crate) async fn acquire(&self) -> Result<Guard, LockError> {
-        match self.way_in().await? {
-            Entry::LetIn(guard) => Ok(guard),
-            Entry::Queue(entrance) => {
+        match reentered(self.enter().await?).await? {
+            Reentry::Held(guard) => Ok(guard),
+            Reentry::None(permit) => {
                 let mut waiter = Waiter::new(self.contender());
                 let term = waiter.acquire().await?;
-                self.admit(entrance, waiter, term)
+                Guard::granted(waiter.into_contender(), term, permit)
             }
         }
     }
 
-    pub(crate) async fn enqueue<G>(&self) -> Result<Ticket<G>, LockError> {
-        match self.way_in().await? {
-            Entry::LetIn(guard) => Ok(Ticket::let_in(guard)),
-            Entry::Queue(entrance) => {
+    /// Queues, and returns a ticket for a guard that `convert` makes of the acquired one.
+    pub(crate) async fn enqueue<G>(&self, convert: fn(Guard) -> G) -> Result<Ticket<G>, LockError> {
+        match reentered(self.enter().await?).await? {
+            Reentry::Held(guard) => Ok(Ticket::held(guard, convert)),
+            Reentry::None(permit) => {
                 let mut waiter = Waiter::with_place(self.contender());
                 waiter.settle().await?;
-                Ok(Ticket::queued(Queued { waiter, side: self.side(), entrance }))
+                Ok(Ticket::queued(Queued { waiter, permit }, convert))
             }
         }
     }
@@ -65,21 +65,15 @@ impl LockHandle {
     }
 
     async fn attempt(&self) -> Result<Option<Guard>, LockError> {
-        let entrance = match &self.owner {
-            None => None,
-            Some(owner) => {
-                let slot = owner.slot(&self.client, &self.kind);
-                let Some(way) = slot.try_way_in(self.side())? else { return Ok(None) };
-                match let_in(way).await? {
-                    Entry::LetIn(guard) => return Ok(Some(guard)),
-                    Entry::Queue(entrance) => entrance,
-                }
+        let entry = try_enter(self.owner.as_ref(), &self.client, &self.kind)?;
+        let Some(entry) = entry else { return Ok(None) };
+        match reentered(entry).await? {
+            Reentry::Held(guard) => Ok(Some(guard)),
+            Reentry::None(permit) => {
+                let mut waiter = Waiter::new(self.contender());
+                let Some(term) = waiter.look_once().await? else { return Ok(None) };
+                Guard::granted(waiter.into_contender(), term, permit).map(Some)
             }
-        };
-        let mut waiter = Waiter::new(self.contender());
-        match waiter.look_once().await? {
-            Some(term) => self.admit(entrance, waiter, term).map(Some),
-            None => Ok(None),
         }
     }
 
@@ -101,49 +95,31 @@ impl LockHandle {
         &self.kind
     }
 
-    async fn way_in(&self) -> Result<Entry, LockError> {
-        match &self.owner {
-            None => Ok(Entry::Queue(None)),
-            Some(owner) => {
-                let slot = owner.slot(&self.client, &self.kind);
-                let_in(slot.way_in(self.side()).await?).await
-            }
-        }
+    fn enter(&self) -> impl Future<Output = Result<Entry, LockError>> {
+        enter(self.owner.as_ref(), &self.client, &self.kind)
     }
 
     fn contender(&self) -> Contender {
         Contender::new(&self.client, &self.kind)
     }
-
-    fn admit(
-        &self,
-        entrance: Option<ReentryPermit>,
-        waiter: Waiter,
-        term: LeaseTerm,
-    ) -> Result<Guard, LockError> {
-        let hold = Holding::new(waiter.into_contender(), term)?;
-        Ok(admit(entrance, self.side(), hold))
-    }
-
-    fn side(&self) -> Side {
-        Side::of(self.kind.admission)
-    }
 }
 
-/// Result of the re-entry check: a guard, or the need to queue.
-enum Entry {
-    LetIn(Guard),
-    Queue(Option<ReentryPermit>),
+/// Result of an attempt to re-enter the lock.
+enum Reentry {
+    Held(Guard),
+    /// The acquisition has to queue.
+    None(Option<ReentryPermit>),
 }
 
-/// Re-enters the lock for its owner if possible; otherwise returns that the owner has to queue.
-async fn let_in(way: Way) -> Result<Entry, LockError> {
-    match way {
-        Way::LockGuard(guard) => Ok(Entry::LetIn(guard)),
-        Way::Beside(writer, entrance) => {
+/// Re-enters the lock for its owner if possible.
+async fn reentered(entry: Entry) -> Result<Reentry, LockError> {
+    Ok(match entry {
+        Entry::Held(hold) => Reentry::Held(Guard::of(hold)),
+        Entry::Beside(writer, permit) => {
             // On the heap: waiters do not need this memory.
-            Box::pin(beside_for_owner(&writer, entrance)).await.map(Entry::LetIn)
+            let reader = Box::pin(beside(&writer, WriteNode::Stays)).await?;
+            Reentry::Held(Guard::of(SharedHolding::new(reader, Some(permit))))
         }
-        Way::Queue(entrance) => Ok(Entry::Queue(Some(entrance))),
-    }
+        Entry::Queue(permit) => Reentry::None(permit),
+    })
 }

@@ -11,7 +11,7 @@ use tokio::task::{coop::Unconstrained, unconstrained};
 use zk_session::RetryOn;
 
 use crate::error::{LockError, LossReason};
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::limits::ATTEMPT_TIME;
 use crate::lock::{BoxFuture, Lock, LockGuard};
 use crate::planted::Planted;

@@ -9,14 +9,9 @@ use crate::guard::Guard;
 use crate::lock_handle::LockHandle;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
-use crate::queue::admission::Admission;
-use crate::queue::foreign::Recipe;
 use crate::queue::kind::Kind;
 use crate::queue::name;
 use crate::ticket::Ticket;
-
-/// Text before the sequence number in the names of a mutex's nodes.
-const LOCK_NAME: &str = "lock-";
 
 /// A fair mutex: Curator's `InterProcessMutex`, on the same nodes.
 ///
@@ -107,7 +102,7 @@ impl Mutex {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
         zk_session::validate_path(path)?;
-        Ok(Self { handle: LockHandle::new(client, kind(path.to_owned())) })
+        Ok(Self { handle: LockHandle::new(client, Kind::mutex(path.to_owned())) })
     }
 
     /// Sets the data of this handle's nodes, which other contenders can read. The default is the
@@ -227,7 +222,7 @@ impl Mutex {
     /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the
     /// same way.
     pub async fn enqueue(&self) -> Result<Ticket, LockError> {
-        self.handle.enqueue().await
+        self.handle.enqueue(std::convert::identity).await
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -239,13 +234,6 @@ impl Mutex {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        let kind = self.handle.kind();
-        participants(self.handle.client(), &kind.path, kind.rule()).await
+        participants(self.handle.client(), self.handle.kind()).await
     }
-}
-
-/// Returns the description of the nodes of a mutex at `path`.
-pub(crate) fn kind(path: String) -> Kind {
-    let kind = Kind::new(path, LOCK_NAME, Admission::FirstForGood);
-    Kind { exclusive: Some(Recipe::Mutex), ..kind }
 }

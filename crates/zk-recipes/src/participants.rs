@@ -7,8 +7,8 @@ use zk_session::{Client, Error, ErrorCode, NodeData, Pending, SequenceOrder};
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
 use crate::queue::attempts::{Attempts, is_transient};
+use crate::queue::kind::Kind;
 use crate::queue::name::{self, contains, sequence};
-use crate::queue::parents;
 
 /// A contender for a lock: a holder or a waiter. `Debug` prints its session and its czxid in
 /// hexadecimal.
@@ -43,34 +43,32 @@ impl fmt::Debug for Participant {
 /// Lists the contenders in order. Contenders that leave the queue during the call are omitted.
 pub(crate) async fn participants(
     client: &Client,
-    path: &str,
-    rule: SequenceOrder<'_>,
+    kind: &Kind,
 ) -> Result<Vec<Participant>, LockError> {
-    listed(client, path, rule, |name| rule.is_contender(name)).await
+    let rule = kind.rule();
+    listed(client, kind, |name| rule.is_contender(name)).await
 }
 
-/// As [`participants`], restricted to names that contain `text`. Curator distinguishes readers and
+/// As [`participants`], restricted to names that contain the lock name. Curator distinguishes readers and
 /// writers in the same way.
-pub(crate) async fn participants_named(
+pub(crate) async fn participants_of_side(
     client: &Client,
-    path: &str,
-    rule: SequenceOrder<'_>,
-    text: &str,
+    kind: &Kind,
 ) -> Result<Vec<Participant>, LockError> {
-    listed(client, path, rule, |name| contains(name, text)).await
+    listed(client, kind, |name| contains(name, &kind.lock_name)).await
 }
 
 async fn listed(
     client: &Client,
-    path: &str,
-    rule: SequenceOrder<'_>,
+    kind: &Kind,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<Participant>, LockError> {
-    let children = match read(client, || client.get_children(path)).await {
+    let children = match read(client, || client.get_children(&kind.path)).await {
         Ok(children) => children.names,
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
+    let rule = kind.rule();
     let sorted = children.sorted(rule);
     let names: Vec<&[u8]> = sorted.iter().filter(|name| wanted(name)).collect();
 
@@ -79,10 +77,9 @@ async fn listed(
         let asked: Vec<_> = chunk
             .iter()
             .map(|name| {
-                let name = String::from_utf8_lossy(name);
-                let path = parents::child(path, &name);
+                let path = kind.node(name);
                 let data = client.get_data(&path);
-                (path, sequence(&name, rule), data)
+                (path, sequence(name, rule), data)
             })
             .collect();
         for (path, sequence, data) in asked {
@@ -103,7 +100,7 @@ pub(crate) async fn participant(
     rule: SequenceOrder<'_>,
 ) -> Result<Option<Participant>, LockError> {
     let answer = read(client, || client.get_data(path)).await;
-    seen(path.to_owned(), sequence(name::of(path), rule), answer)
+    seen(path.to_owned(), sequence(name::of(path).as_bytes(), rule), answer)
 }
 
 /// Repeats a read until it has a reply; repeating a read does no harm.

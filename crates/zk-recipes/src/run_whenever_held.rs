@@ -10,7 +10,7 @@ use futures::future::{Either, select};
 use zk_session::{Client, ErrorKind, Multi, RetryOn, SessionEnd, SessionManager};
 
 use crate::error::{LockError, LossReason};
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::limits::REQUEUE_PAUSE;
 use crate::lock::{Lock, LockGuard};
 

@@ -11,13 +11,14 @@ use zk_session::{
 
 use super::admission::Admission;
 use super::attempts::Attempts;
-use super::foreign::{Recipe, refuse_before_leases};
+use super::foreign::refuse_before_leases;
 use super::kind::Kind;
 use super::name::{self, protection, sequence};
 use super::parents;
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::planted::{self, Planted};
+use crate::recipe::Recipe;
 
 /// A contender for a lock, from before the creation of its node until its deletion.
 ///
@@ -242,7 +243,7 @@ impl Contender {
     /// Adopts the node if this session owns it. A node from another session is about to be deleted
     /// (CURATOR-604).
     pub(crate) fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
-        let number = sequence(name::of(&path), self.kind.rule());
+        let number = sequence(name::of(&path).as_bytes(), self.kind.rule());
         self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
         let is_own = stat.ephemeral_owner == self.client.session_id();
         if !is_own && !Planted::AdoptDeadSessionsNode.is_on() {

@@ -17,7 +17,6 @@
 //! or whose server lags behind, also leaves such a node.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use zk_session::{ChildList, Children, Client, Error, ErrorCode, SequenceKey};
 
@@ -25,47 +24,7 @@ use super::attempts::Attempts;
 use super::kind::Kind;
 use super::parents;
 use crate::error::LockError;
-
-/// Name of the node that contains the leases of a semaphore.
-pub(crate) const LEASES: &str = "leases";
-
-/// A recipe, as identified by the names of its nodes; see
-/// [`LockError::ForeignNode`](crate::LockError::ForeignNode).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Recipe {
-    /// A [`Mutex`](crate::Mutex) with the default lock name.
-    Mutex,
-    /// A [`RwLock`](crate::RwLock).
-    ReadWriteLock,
-    /// A [`Semaphore`](crate::Semaphore), or a [`SemaphoreMutex`](crate::SemaphoreMutex).
-    Semaphore,
-}
-
-impl fmt::Display for Recipe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mutex => "mutex",
-            Self::ReadWriteLock => "read-write lock",
-            Self::Semaphore => "semaphore",
-        })
-    }
-}
-
-/// Returns the recipe that uses such names. Returns `None` for names that no recipe uses.
-fn recipe_of(name: &[u8]) -> Option<Recipe> {
-    let (front, number) = name.split_last_chunk::<10>()?;
-    let ends_in = |lock_name: &str| front.ends_with(lock_name.as_bytes());
-    if !number.iter().all(u8::is_ascii_digit) {
-        None
-    } else if ends_in("lock-") {
-        Some(Recipe::Mutex)
-    } else if ends_in("__READ__") || ends_in("__WRIT__") {
-        Some(Recipe::ReadWriteLock)
-    } else {
-        ends_in("lease-").then_some(Recipe::Semaphore)
-    }
-}
+use crate::recipe::{LEASES, Recipe};
 
 /// Result of the search for a semaphore's `leases` node in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +50,7 @@ pub(crate) fn refuse_in_queue(
     for name in names {
         if name == LEASES.as_bytes() {
             leases = Leases::MayBe;
-        } else if let Some(other) = recipe_of(name).filter(|other| *other != recipe)
+        } else if let Some(other) = Recipe::of_name(name).filter(|other| *other != recipe)
             && !is_own(name)
         {
             return Err(foreign(&kind.path, parents::child(&kind.path, &lossy(name)), other));
@@ -107,7 +66,8 @@ pub(crate) fn refuse_in_queue(
 pub(crate) async fn refuse_leases(client: &Client, path: &str) -> Result<(), LockError> {
     let leases = parents::child(path, LEASES);
     let Some(children) = answer(client, &leases, None).await? else { return Ok(()) };
-    let lease = children.names.into_iter().find(|name| recipe_of(name) == Some(Recipe::Semaphore));
+    let lease =
+        children.names.into_iter().find(|name| Recipe::of_name(name) == Some(Recipe::Semaphore));
     match lease {
         Some(lease) => {
             Err(foreign(path, parents::child(&leases, &lossy(lease)), Recipe::Semaphore))
@@ -145,7 +105,7 @@ pub(crate) async fn refuse_beside_semaphore(
 ) -> Result<(), LockError> {
     let Some(children) = answer(client, path, listed).await? else { return Ok(()) };
     for name in &children.names {
-        if let Some(other) = recipe_of(name).filter(|other| *other != Recipe::Semaphore) {
+        if let Some(other) = Recipe::of_name(name).filter(|other| *other != Recipe::Semaphore) {
             return Err(foreign(path, parents::child(path, &lossy(name)), other));
         }
     }
@@ -183,25 +143,4 @@ fn lossy(name: &[u8]) -> Cow<'_, str> {
 
 fn foreign(path: &str, node: String, recipe: Recipe) -> LockError {
     LockError::ForeignNode { path: path.to_owned(), node, recipe }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn recipe_is_recognised_by_lock_name_and_number() {
-        let of = |name: &str| recipe_of(name.as_bytes());
-        let uuid = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";
-        for prefix in ["", uuid] {
-            let of = |name: &str| of(&format!("{prefix}{name}"));
-            assert_eq!(of("lock-0000000007"), Some(Recipe::Mutex));
-            assert_eq!(of("__READ__0000000007"), Some(Recipe::ReadWriteLock));
-            assert_eq!(of("__WRIT__0000000007"), Some(Recipe::ReadWriteLock));
-            assert_eq!(of("lease-0000000007"), Some(Recipe::Semaphore));
-        }
-        for name in ["", "0000000007", "lock-7", "lock-000000000x", "latch-0000000007", "locks"] {
-            assert_eq!(of(name), None, "{name}");
-        }
-    }
 }

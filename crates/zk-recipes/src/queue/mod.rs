@@ -24,6 +24,7 @@ pub(crate) mod foreign;
 pub(crate) mod kind;
 pub(crate) mod name;
 pub(crate) mod parents;
+pub(crate) mod position;
 pub(crate) mod waiter;
 mod watch_set;
 

@@ -27,8 +27,8 @@ pub(crate) fn of(path: &str) -> &str {
 
 /// Returns the sequence number at the end of a node's name. Returns `None` for the negative numbers
 /// that a server writes after it has counted beyond 31 bits.
-pub(crate) fn sequence(name: &str, rule: SequenceOrder<'_>) -> Option<u32> {
-    match rule.key(name.as_bytes()) {
+pub(crate) fn sequence(name: &[u8], rule: SequenceOrder<'_>) -> Option<u32> {
+    match rule.key(name) {
         SequenceKey::Number(number) => Some(number),
         SequenceKey::Text(_) => None,
     }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn sequence_rejects_negative_and_non_numeric_suffixes() {
-        let sequence = |name: &str| sequence(name, SequenceOrder::new(&["lock-"]));
+        let sequence = |name: &str| sequence(name.as_bytes(), SequenceOrder::new(&["lock-"]));
         assert_eq!(sequence("_c_a-lock-0000000042"), Some(42));
         assert_eq!(sequence("lock-2147483647"), Some(2_147_483_647));
         assert_eq!(sequence("lock--2147483648"), None);

@@ -20,12 +20,12 @@ use super::attempts::Attempts;
 use super::contender::{Contender, Presence};
 use super::foreign::{self, Leases};
 use super::kind::Kind;
+use super::name;
+use super::position::QueuePosition;
 use super::watch_set::WatchSet;
-use super::{name, parents};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
 use crate::planted::{self, Planted};
-use crate::ticket::QueuePosition;
 
 /// A contender on its way to the head of the queue.
 ///
@@ -172,7 +172,7 @@ impl Waiter {
         }
         self.is_company_checked = true;
         if let Some(place) = &mut self.place {
-            *place = place_of(kind, &children.names, own);
+            *place = QueuePosition::of(kind, &children.names, own);
         }
         match ahead.named.is_empty() {
             true => self.come_first(),
@@ -289,7 +289,7 @@ impl Ahead {
     fn of(kind: &Kind, names: &ChildList, own: &str) -> Option<Self> {
         if Planted::SortByName.is_on() {
             let named = planted::name_before(names, own).into_iter();
-            let named = named.map(|name| parents::child(&kind.path, &name)).collect();
+            let named = named.map(|name| kind.node(name.as_bytes())).collect();
             return Some(Self {
                 named,
                 at_most_two_ahead: false,
@@ -299,30 +299,12 @@ impl Ahead {
         }
         let in_the_way = kind.admission.in_the_way(names, own.as_bytes(), kind.rule())?;
         Some(Self {
-            named: in_the_way.nearest.into_iter().flatten().map(|name| path(kind, name)).collect(),
+            named: in_the_way.nearest.into_iter().flatten().map(|name| kind.node(name)).collect(),
             at_most_two_ahead: in_the_way.at_most_two_ahead || Planted::LooksAheadBlindly.is_on(),
             is_next: in_the_way.is_next,
             may_have_others: in_the_way.may_have_others,
         })
     }
-}
-
-/// Returns the position of a contender that is in the list.
-fn place_of(kind: &Kind, names: &ChildList, own: &str) -> QueuePosition {
-    let rule = kind.rule();
-    let sorted = names.sorted(rule);
-    let before = || sorted.iter().take_while(|name| *name != own.as_bytes());
-    match before().filter(|name| kind.admission.counts(name, rule)).count() {
-        0 => QueuePosition::default(),
-        ahead => {
-            let holder = before().find(|name| rule.is_contender(name));
-            QueuePosition { ahead, holder: holder.map(|name| path(kind, name)) }
-        }
-    }
-}
-
-fn path(kind: &Kind, name: &[u8]) -> String {
-    parents::child(&kind.path, &String::from_utf8_lossy(name))
 }
 
 async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {

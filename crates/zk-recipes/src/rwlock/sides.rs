@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use zk_session::{Acl, Client};
 
-use super::downgrade;
 use super::write_guard::WriteGuard;
+use crate::downgrade;
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::lock_handle::LockHandle;
 use crate::owner::Owner;
-use crate::participants::{Participant, participants_named};
+use crate::participants::{Participant, participants_of_side};
 use crate::queue::kind::Kind;
 use crate::ticket::Ticket;
 
@@ -21,7 +21,7 @@ use crate::ticket::Ticket;
 /// separately.
 #[derive(Clone, Debug)]
 pub struct ReadLock {
-    handle: LockHandle,
+    pub(super) handle: LockHandle,
 }
 
 impl ReadLock {
@@ -125,7 +125,7 @@ impl ReadLock {
     /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the
     /// same way.
     pub async fn enqueue(&self) -> Result<Ticket, LockError> {
-        self.handle.enqueue().await
+        self.handle.enqueue(std::convert::identity).await
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -252,7 +252,7 @@ impl WriteLock {
     /// same way.
     pub async fn enqueue(&self) -> Result<Ticket<WriteGuard>, LockError> {
         self.check_len()?;
-        self.handle.enqueue().await
+        self.handle.enqueue(WriteGuard::new).await
     }
 
     /// Checks that the guard could be downgraded.
@@ -276,6 +276,5 @@ impl WriteLock {
 
 /// Returns the contenders whose names mark them as contenders of this side.
 async fn participants_of(handle: &LockHandle) -> Result<Vec<Participant>, LockError> {
-    let kind = handle.kind();
-    participants_named(handle.client(), &kind.path, kind.rule(), &kind.lock_name).await
+    participants_of_side(handle.client(), handle.kind()).await
 }

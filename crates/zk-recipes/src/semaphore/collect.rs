@@ -17,7 +17,7 @@ use super::limit::{Followed, Limit};
 use super::path_check::PathCheck;
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::holding::{Holding, deleted};
+use crate::holding::deleted;
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::planted::Planted;
 use crate::queue::attempts::Attempts;
@@ -303,6 +303,5 @@ fn contenders(client: &Client, kinds: &Kinds, permits: u32) -> Vec<Contender> {
 async fn guards(mut leases: Vec<Contender>) -> Result<Vec<Guard>, LockError> {
     let Some(first) = leases.first_mut() else { return Ok(Vec::new()) };
     let term = waiter::renewed(first).await?;
-    let guard = |lease| Holding::new(lease, term).map(|hold| Guard::new(Arc::new(hold)));
-    leases.into_iter().map(guard).collect()
+    leases.into_iter().map(|lease| Guard::granted(lease, term, None)).collect()
 }

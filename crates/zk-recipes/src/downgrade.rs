@@ -10,18 +10,15 @@ use std::sync::Arc;
 use futures::future::{Either, select};
 use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome};
 
-use super::{READ, WRITE};
 use crate::error::LockError;
-use crate::guard::Guard;
 use crate::holding::Holding;
 use crate::limits::DOWNGRADE_FITS;
-use crate::owner::{ReentryPermit, Side};
 use crate::planted::Planted;
-use crate::queue::admission::Admission;
 use crate::queue::attempts::{Attempts, is_transient};
 use crate::queue::contender::{Contender, is_final};
 use crate::queue::kind::Kind;
 use crate::queue::parents;
+use crate::recipe::WRITE;
 
 /// Number of digits at the end of a sequential node's name.
 const DIGITS: usize = 10;
@@ -34,9 +31,11 @@ const NAME_LEN: usize = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-".len() + WRITE
 ///
 /// # Errors
 /// As [`Multi::check_len`](zk_session::Multi::check_len).
-pub(super) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
+pub(crate) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
     let data = kind.data.as_deref().unwrap_or_default();
-    if kind.acl.is_none() && data.len() + 4 * client.full_path(&kind.path).len() <= DOWNGRADE_FITS {
+    if kind.has_default_acl()
+        && data.len() + 4 * client.full_path(&kind.path).len() <= DOWNGRADE_FITS
+    {
         return Ok(());
     }
     let path = parents::child(&kind.path, &"x".repeat(NAME_LEN));
@@ -47,7 +46,7 @@ pub(super) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
 
 /// Selects whether a downgrade keeps the write node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WriteNode {
+pub(crate) enum WriteNode {
     /// The write node stays: the writer keeps its lock.
     Stays,
     /// The transaction that creates the read node deletes the write node.
@@ -56,7 +55,7 @@ pub(super) enum WriteNode {
 
 /// Creates a read node with the number of the write node. Fails if the write lock is lost in the
 /// meantime.
-pub(super) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Holding, LockError> {
+pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Holding, LockError> {
     let token = match Planted::DowngradeUnchecked.is_on() {
         true => writer.token_or_lost(),
         false => writer.token()?,
@@ -65,9 +64,8 @@ pub(super) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
         // This must precede the deletion event of the write node, which arrives before the reply.
         writer.retire();
     }
-    let kind = Kind::clone(writer.contender().kind());
-    let kind = Kind { lock_name: READ.into(), admission: Admission::Behind(WRITE), ..kind };
-    let mut reader = Contender::new(writer.client(), &Arc::new(kind));
+    let kind = Arc::new(writer.contender().kind().downgraded());
+    let mut reader = Contender::new(writer.client(), &kind);
     let lost_meanwhile = pin!(writer.claim().lost(writer.term()));
     match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {
         Either::Left((made, _)) => made?,
@@ -79,15 +77,6 @@ pub(super) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
         true => Ok(Holding::new(reader, writer.term())?.with_token(token)),
         false => Err(lost(writer)),
     }
-}
-
-/// As [`beside`], for a writer that keeps its lock. The owner then holds the reader too.
-pub(crate) async fn beside_for_owner(
-    writer: &Guard,
-    entrance: ReentryPermit,
-) -> Result<Guard, LockError> {
-    let reader = beside(writer.hold(), WriteNode::Stays).await?;
-    Ok(entrance.admit(Side::Shared, reader))
 }
 
 async fn make(
