@@ -55,6 +55,11 @@ pub use zk_session_core::{
     SessionEnd, SessionEvent, Stats, WatchEvent, WatchStreamItem,
 };
 
+/// Parts of node paths, and the names that Curator's protection gives to nodes.
+pub mod path {
+    pub use proto::path::{PROTECTION, child, file_name, parent, protection_prefix};
+}
+
 // Types of the protocol that appear in the client's operations.
 pub use proto::{
     Abbreviated, Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType,

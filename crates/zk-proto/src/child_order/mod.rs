@@ -34,6 +34,7 @@ use std::cmp::Ordering;
 pub use rank::Rank;
 pub use sort::SortedChildren;
 
+use crate::path::PROTECTION;
 use digits::{DIGITS, parse, write};
 use suffix::Suffixes;
 
@@ -50,9 +51,6 @@ pub const fn is_lock_name(name: &str) -> bool {
     }
     false
 }
-
-/// Prefix of names of nodes created with Curator's protection.
-const PROTECTED: &[u8] = b"_c_";
 
 /// Rule that extracts the sort key from a child's name.
 ///
@@ -135,7 +133,7 @@ impl<'a> SequenceOrder<'a> {
     #[must_use]
     pub fn is_contender(&self, name: &[u8]) -> bool {
         self.number(name).is_some()
-            || name.starts_with(PROTECTED)
+            || name.starts_with(PROTECTION.as_bytes())
             || self.lock_names().iter().any(|lock_name| last(name, lock_name.as_bytes()).is_some())
     }
 
