@@ -14,8 +14,8 @@ use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::holding::Holding;
 use crate::owner::{ReentryPermit, SharedHolding};
-use crate::queue::attempts::Attempts;
 use crate::queue::contender::Contender;
+use crate::retry::Attempts;
 use crate::revocation::asked_again;
 
 /// A lock that is held.
@@ -122,15 +122,13 @@ impl Guard {
                 (client.check(&node.path, None), client.exists(&node.path))
             };
             let error = match (checked.await, own.await) {
-                (Ok(()), Ok(Some(stat))) if stat.czxid == node.czxid => {
-                    return self.token();
-                }
+                (Ok(()), Ok(Some(stat))) if stat.czxid == node.czxid => return self.token(),
                 (Ok(()), Ok(_)) => return Err(self.hold.found_deleted()),
+                (Err(error), _) if error.code() == Some(ErrorCode::NO_NODE) => {
+                    return Err(self.hold.found_deleted());
+                }
                 (Err(error), _) | (_, Err(error)) => error,
             };
-            if error.code() == Some(ErrorCode::NO_NODE) {
-                self.hold.found_deleted();
-            }
             // A transaction without a change may be repeated in any case.
             if let Err(error) = attempts.again_if_unknown(client, error).await {
                 return Err(if self.is_held() { error.into() } else { self.hold.lost_error() });

@@ -67,6 +67,7 @@ mod participants;
 mod planted;
 mod queue;
 mod recipe;
+mod retry;
 mod revocation;
 mod run_whenever_held;
 mod rwlock;

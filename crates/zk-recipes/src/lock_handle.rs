@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zk_session::Client;
 
-use crate::deadline::{at_once, in_time, while_connected};
+use crate::deadline::{acquire_in_time, while_connected};
 use crate::downgrade::{WriteNode, beside};
 use crate::error::LockError;
 use crate::guard::Guard;
@@ -81,10 +81,7 @@ impl LockHandle {
         &self,
         timeout: Duration,
     ) -> Result<Option<Guard>, LockError> {
-        match timeout.is_zero() {
-            true => at_once(&self.client, self.try_acquire()).await,
-            false => in_time(&self.client, timeout, self.acquire()).await.transpose(),
-        }
+        acquire_in_time(&self.client, timeout, || self.acquire(), || self.try_acquire()).await
     }
 
     pub(crate) fn client(&self) -> &Client {

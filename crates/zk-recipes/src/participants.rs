@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use zk_session::{Client, Error, ErrorCode, NodeData, Pending, SequenceOrder};
+use zk_session::path::file_name;
+use zk_session::{Client, Error, NodeData, SequenceOrder};
 
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
-use crate::queue::attempts::{Attempts, is_transient};
 use crate::queue::kind::Kind;
-use crate::queue::name::{self, contains, sequence};
+use crate::queue::name::{contains, sequence};
+use crate::queue::waiter::list;
+use crate::retry::{if_exists, is_transient, retry};
 
 /// A contender for a lock: a holder or a waiter. `Debug` prints its session and its czxid in
 /// hexadecimal.
@@ -63,13 +65,9 @@ async fn listed(
     kind: &Kind,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<Participant>, LockError> {
-    let children = match read(client, || client.get_children(&kind.path)).await {
-        Ok(children) => children.names,
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(children) = list(client, &kind.path).await? else { return Ok(Vec::new()) };
     let rule = kind.rule();
-    let sorted = children.sorted(rule);
+    let sorted = children.names.sorted(rule);
     let names: Vec<&[u8]> = sorted.iter().filter(|name| wanted(name)).collect();
 
     let mut participants = Vec::with_capacity(names.len());
@@ -84,7 +82,9 @@ async fn listed(
             .collect();
         for (path, sequence, data) in asked {
             let answer = match data.await {
-                Err(error) if is_transient(&error) => read(client, || client.get_data(&path)).await,
+                Err(error) if is_transient(&error) => {
+                    retry(client, || client.get_data(&path)).await
+                }
                 answer => answer,
             };
             participants.extend(seen(path, sequence, answer)?);
@@ -99,19 +99,8 @@ pub(crate) async fn participant(
     path: &str,
     rule: SequenceOrder<'_>,
 ) -> Result<Option<Participant>, LockError> {
-    let answer = read(client, || client.get_data(path)).await;
-    seen(path.to_owned(), sequence(name::of(path).as_bytes(), rule), answer)
-}
-
-/// Repeats a read until it has a reply; repeating a read does no harm.
-async fn read<T>(client: &Client, ask: impl Fn() -> Pending<T>) -> Result<T, Error> {
-    let mut attempts = Attempts::default();
-    loop {
-        match ask().await {
-            Ok(answer) => return Ok(answer),
-            Err(error) => attempts.again(client, error).await?,
-        }
-    }
+    let answer = retry(client, || client.get_data(path)).await;
+    seen(path.to_owned(), sequence(file_name(path).as_bytes(), rule), answer)
 }
 
 /// Returns `None` if the node no longer exists.
@@ -120,15 +109,11 @@ fn seen(
     sequence: Option<u32>,
     answer: Result<NodeData, Error>,
 ) -> Result<Option<Participant>, LockError> {
-    match answer {
-        Ok(NodeData { data, stat }) => Ok(Some(Participant {
-            path,
-            data: data.map(Vec::from).unwrap_or_default(),
-            sequence,
-            session_id: stat.ephemeral_owner,
-            czxid: stat.czxid,
-        })),
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    Ok(if_exists(answer)?.map(|NodeData { data, stat }| Participant {
+        path,
+        data: data.map(Vec::from).unwrap_or_default(),
+        sequence,
+        session_id: stat.ephemeral_owner,
+        czxid: stat.czxid,
+    }))
 }

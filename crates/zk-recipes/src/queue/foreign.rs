@@ -18,13 +18,13 @@
 
 use std::borrow::Cow;
 
+use zk_session::path::{child, parent};
 use zk_session::{ChildList, Children, Client, Error, ErrorCode, SequenceKey};
 
-use super::attempts::Attempts;
 use super::kind::Kind;
-use super::parents;
 use crate::error::LockError;
 use crate::recipe::{LEASES, Recipe};
+use crate::retry::{if_exists, is_transient, retry};
 
 /// Result of the search for a semaphore's `leases` node in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) fn refuse_in_queue(
         } else if let Some(other) = Recipe::of_name(name).filter(|other| *other != recipe)
             && !is_own(name)
         {
-            return Err(foreign(&kind.path, parents::child(&kind.path, &lossy(name)), other));
+            return Err(foreign(&kind.path, kind.node(name), other));
         }
     }
     Ok(leases)
@@ -64,14 +64,12 @@ pub(crate) fn refuse_in_queue(
 /// # Errors
 /// [`LockError::ForeignNode`], or the error of a failed request.
 pub(crate) async fn refuse_leases(client: &Client, path: &str) -> Result<(), LockError> {
-    let leases = parents::child(path, LEASES);
+    let leases = child(path, LEASES);
     let Some(children) = answer(client, &leases, None).await? else { return Ok(()) };
     let lease =
         children.names.into_iter().find(|name| Recipe::of_name(name) == Some(Recipe::Semaphore));
     match lease {
-        Some(lease) => {
-            Err(foreign(path, parents::child(&leases, &lossy(lease)), Recipe::Semaphore))
-        }
+        Some(lease) => Err(foreign(path, child(&leases, &lossy(lease)), Recipe::Semaphore)),
         None if children.names.is_empty() && was_used(&children) => {
             Err(foreign(path, leases, Recipe::Semaphore))
         }
@@ -90,7 +88,7 @@ fn was_used(children: &Children) -> bool {
 /// # Errors
 /// [`LockError::ForeignNode`], or the error of a failed request.
 pub(crate) async fn refuse_before_leases(client: &Client, leases: &str) -> Result<(), LockError> {
-    refuse_beside_semaphore(client, parents::above(leases).unwrap_or("/"), None).await
+    refuse_beside_semaphore(client, parent(leases).unwrap_or("/"), None).await
 }
 
 /// Checks that the path of a semaphore has no nodes of other recipes. `listed` is a list of its
@@ -106,7 +104,7 @@ pub(crate) async fn refuse_beside_semaphore(
     let Some(children) = answer(client, path, listed).await? else { return Ok(()) };
     for name in &children.names {
         if let Some(other) = Recipe::of_name(name).filter(|other| *other != Recipe::Semaphore) {
-            return Err(foreign(path, parents::child(path, &lossy(name)), other));
+            return Err(foreign(path, child(path, &lossy(name)), other));
         }
     }
     Ok(())
@@ -117,23 +115,16 @@ pub(crate) async fn refuse_beside_semaphore(
 async fn answer(
     client: &Client,
     path: &str,
-    mut listed: Option<Result<Children, Error>>,
+    listed: Option<Result<Children, Error>>,
 ) -> Result<Option<Children>, LockError> {
-    let mut attempts = Attempts::default();
-    loop {
-        let answer = match listed.take() {
-            Some(listed) => listed,
-            None => client.get_children(path).await,
-        };
-        match answer {
-            Ok(children) => return Ok(Some(children)),
-            Err(error)
-                if [Some(ErrorCode::NO_NODE), Some(ErrorCode::NO_AUTH)].contains(&error.code()) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => attempts.again(client, error).await?,
-        }
+    let answer = match listed {
+        Some(Ok(children)) => Ok(children),
+        Some(Err(error)) if !is_transient(&error) => Err(error),
+        Some(Err(_)) | None => retry(client, || client.get_children(path)).await,
+    };
+    match answer {
+        Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => Ok(None),
+        answer => Ok(if_exists(answer)?),
     }
 }
 

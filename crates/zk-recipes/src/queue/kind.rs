@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use zk_session::path::child;
 use zk_session::{Acl, OPEN_ACL_UNSAFE, SequenceOrder};
 
 use super::admission::Admission;
-use super::parents;
 use crate::recipe::{LEASE, LOCK, READ, Recipe, WRITE};
 
 /// Order of readers and writers: by the number, not by the text before it.
@@ -70,7 +70,7 @@ impl Kind {
 
     /// Returns the path of the node with this name.
     pub(crate) fn node(&self, name: &[u8]) -> String {
-        parents::child(&self.path, &String::from_utf8_lossy(name))
+        child(&self.path, &String::from_utf8_lossy(name))
     }
 
     pub(crate) fn has_default_acl(&self) -> bool {

@@ -9,7 +9,6 @@
 //!   deletes it.
 //! * [`waiter`] waits until the contender is first.
 //! * [`parents`] creates the path of the queue.
-//! * [`attempts`] decides which requests are repeated, and how often.
 //! * [`foreign`] detects the nodes of other recipes.
 
 use std::future::poll_fn;
@@ -18,7 +17,6 @@ use std::pin::pin;
 use zk_session::Client;
 
 pub(crate) mod admission;
-pub(crate) mod attempts;
 pub(crate) mod contender;
 pub(crate) mod foreign;
 pub(crate) mod kind;

@@ -5,12 +5,6 @@ use zk_session::{SequenceKey, SequenceOrder, is_lock_name, validate_path};
 
 use crate::error::LockError;
 
-/// Returns the prefix of all names of one attempt to create a node. It identifies the node if the
-/// reply to its creation was lost.
-pub(crate) fn protection(uuid: &str) -> String {
-    ["_c_", uuid, "-"].concat()
-}
-
 /// Returns the lock name if node names may contain it before the sequence number.
 pub(crate) fn checked(lock_name: String) -> Result<String, LockError> {
     let may_stand_in_a_name = || validate_path(&format!("/{lock_name}0")).is_ok();
@@ -18,11 +12,6 @@ pub(crate) fn checked(lock_name: String) -> Result<String, LockError> {
         true => Ok(lock_name),
         false => Err(LockError::InvalidLockName { name: lock_name }),
     }
-}
-
-/// Returns the last component of a path.
-pub(crate) fn of(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
 }
 
 /// Returns the sequence number at the end of a node's name. Returns `None` for the negative numbers
@@ -48,13 +37,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn protection_prefix_has_curators_form() {
-        let prefix = protection("0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de");
-        assert_eq!(prefix, "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-");
-        assert_eq!(prefix.len(), 40);
-    }
-
-    #[test]
     fn lock_name_rejects_digits_slashes_and_control_characters() {
         for name in ["lock-", "a", "job 7", "__x__", "-", "7a"] {
             assert_eq!(checked(name.to_owned()).as_deref(), Ok(name));
@@ -73,12 +55,6 @@ mod tests {
         for name in ["", "I", "_WRIT__", "__READ__0000000001", "__WRIT_", "__WR__IT__"] {
             assert!(!contains(name.as_bytes(), "__WRIT__"), "{name}");
         }
-    }
-
-    #[test]
-    fn name_of_path_is_its_last_component() {
-        assert_eq!(of("/a/b/lock-0"), "lock-0");
-        assert_eq!(of("/lock-0"), "lock-0");
     }
 
     #[test]

@@ -14,18 +14,18 @@
 //! The future of a step may be dropped at any await, and the step repeated: a step stores a result
 //! only when it is final.
 
-use zk_session::{ChildList, Children, ErrorCode, LeaseTerm};
+use zk_session::path::file_name;
+use zk_session::{ChildList, Children, Client, Error, LeaseTerm};
 
-use super::attempts::Attempts;
 use super::contender::{Contender, Presence};
 use super::foreign::{self, Leases};
 use super::kind::Kind;
-use super::name;
 use super::position::QueuePosition;
 use super::watch_set::WatchSet;
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
 use crate::planted::{self, Planted};
+use crate::retry::{if_exists, retry};
 
 /// A contender on its way to the head of the queue.
 ///
@@ -74,24 +74,24 @@ impl Waiter {
             while !self.is_first() {
                 self.step().await?;
             }
-            if let Some(term) = self.contender.claim().bind() {
+            if let Some(term) = self.contender.bind().await? {
                 return Ok(term);
             }
-            renewed(&mut self.contender).await?;
         }
     }
 
     /// Queues and lists once; returns `None` if another contender blocks this one.
     pub(crate) async fn look_once(&mut self) -> Result<Option<LeaseTerm>, LockError> {
         self.enter().await?;
-        self.step().await?;
-        if self.is_first() && had_to_renew(&mut self.contender).await? {
-            self.revalidate();
+        loop {
             self.step().await?;
-        }
-        match self.is_first() {
-            true => renewed(&mut self.contender).await.map(Some),
-            false => Ok(None),
+            if !self.is_first() {
+                return Ok(None);
+            }
+            if let Some(term) = self.contender.bind().await? {
+                return Ok(Some(term));
+            }
+            self.revalidate();
         }
     }
 
@@ -155,10 +155,10 @@ impl Waiter {
             Some(children) => Some(*children),
             None => {
                 self.cuts = self.contender.client().connections_lost();
-                list(&self.contender).await?
+                list(self.contender.client(), &self.contender.kind().path).await?
             }
         };
-        let own = self.contender.node().map(|node| name::of(&node.path));
+        let own = self.contender.node().map(|node| file_name(&node.path));
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
         let kind = self.contender.kind();
         let Some(ahead) = Ahead::of(kind, &children.names, own) else { return self.start_over() };
@@ -178,7 +178,7 @@ impl Waiter {
             true => self.come_first(),
             false => {
                 if ahead.is_next {
-                    self.contender.claim();
+                    self.contender.claim_lease();
                 }
                 self.stage = Stage::Behind(ahead);
             }
@@ -224,7 +224,7 @@ impl Waiter {
             self.come_first();
         } else {
             // All are named, and the predecessor is the only one left.
-            self.contender.claim();
+            self.contender.claim_lease();
         }
         Ok(())
     }
@@ -307,37 +307,7 @@ impl Ahead {
     }
 }
 
-async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
-    let client = contender.client();
-    let mut attempts = Attempts::default();
-    loop {
-        match client.get_children(&contender.kind().path).await {
-            Ok(children) => return Ok(Some(children)),
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
-            Err(error) => attempts.again(client, error).await?,
-        }
-    }
-}
-
-/// Ensures that the lease is valid. Returns true if it had to be renewed: nodes may have been
-/// deleted since the queue was listed, so it has to be listed again.
-pub(crate) async fn had_to_renew(contender: &mut Contender) -> Result<bool, LockError> {
-    match contender.claim().bind() {
-        Some(_) => Ok(false),
-        None => renewed(contender).await.map(|_| true),
-    }
-}
-
-/// Binds the future guard to the lease. This needs no request if the contender has just created its
-/// node, or was next for some time. A contender that was granted the lock right after its
-/// predecessor, after a long wait, renews the lease first.
-pub(crate) async fn renewed(contender: &mut Contender) -> Result<LeaseTerm, LockError> {
-    let mut attempts = Attempts::default();
-    loop {
-        match contender.claim().renew().await {
-            Ok(term) => return Ok(term),
-            // The request changes nothing, so it may be repeated in any case.
-            Err(error) => attempts.again_if_unknown(contender.client(), error).await?,
-        }
-    }
+/// Lists the children of a node; returns `None` if it does not exist.
+pub(crate) async fn list(client: &Client, path: &str) -> Result<Option<Children>, Error> {
+    if_exists(retry(client, || client.get_children(path)).await)
 }

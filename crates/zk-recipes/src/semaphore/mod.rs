@@ -8,18 +8,18 @@ mod path_check;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_session::path::child;
 use zk_session::{Acl, Client, PathError};
 
 use self::collect::Kinds;
 use self::limit::Limit;
 use self::path_check::PathCheck;
-use crate::deadline::{at_once, in_time, while_connected};
+use crate::deadline::{acquire_in_time, while_connected};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::limits::PERMITS_AT_ONCE_MAX;
 use crate::participants::{Participant, participants};
 use crate::queue::kind::Kind;
-use crate::queue::parents;
 use crate::recipe::LEASES;
 use crate::shared_count::SharedCount;
 
@@ -150,11 +150,11 @@ impl Semaphore {
 
     fn limited(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
-        let mut turns = Kind::mutex(parents::child(path, "locks"));
+        let mut turns = Kind::mutex(child(path, "locks"));
         turns.exclusive = None;
         let kinds = Kinds {
             turns: turns.into(),
-            leases: Kind::lease(parents::child(path, LEASES)).into(),
+            leases: Kind::lease(child(path, LEASES)).into(),
             path: PathCheck::new(path).into(),
         };
         Ok(Self { client: client.clone(), path: path.to_owned(), kinds, limit })
@@ -292,10 +292,8 @@ impl Semaphore {
         permits: u32,
         timeout: Duration,
     ) -> Result<Option<Lease>, LockError> {
-        match timeout.is_zero() {
-            true => at_once(&self.client, self.try_acquire_many(permits)).await,
-            false => in_time(&self.client, timeout, self.acquire_many(permits)).await.transpose(),
-        }
+        let wait = || self.acquire_many(permits);
+        acquire_in_time(&self.client, timeout, wait, || self.try_acquire_many(permits)).await
     }
 
     /// Returns the leases in order, one for each permit; an empty list if the path does not exist.
