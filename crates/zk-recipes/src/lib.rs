@@ -50,6 +50,7 @@
 #![deny(missing_docs)]
 
 pub mod blocking;
+pub mod child_order;
 pub mod limits;
 
 mod deadline;

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use zk_session::path::file_name;
-use zk_session::{Client, Error, NodeData, SequenceOrder};
+use zk_session::{Client, Error, NodeData};
 
+use crate::child_order::SequenceOrder;
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
 use crate::queue::kind::Kind;
@@ -67,7 +68,7 @@ async fn listed(
 ) -> Result<Vec<Participant>, LockError> {
     let Some(children) = list(client, &kind.path).await? else { return Ok(Vec::new()) };
     let rule = kind.rule();
-    let sorted = children.names.sorted(rule);
+    let sorted = rule.sort(&children.names);
     let names: Vec<&[u8]> = sorted.iter().filter(|name| wanted(name)).collect();
 
     let mut participants = Vec::with_capacity(names.len());

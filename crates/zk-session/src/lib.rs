@@ -63,6 +63,5 @@ pub mod path {
 // Types of the protocol that appear in the client's operations.
 pub use proto::{
     Abbreviated, Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType,
-    OPEN_ACL_UNSAFE, PathError, PathErrorKind, Perms, Rank, SequenceKey, SequenceOrder,
-    SortedChildren, Stat, is_lock_name, validate_path,
+    OPEN_ACL_UNSAFE, PathError, PathErrorKind, Perms, Stat, validate_path,
 };

@@ -1,8 +1,9 @@
 //! Which contenders ahead block a waiter.
 
-use zk_session::{ChildList, SequenceOrder};
+use zk_session::ChildList;
 
 use super::name::contains;
+use crate::child_order::SequenceOrder;
 use crate::planted::Planted;
 
 /// The condition on which a kind of contender is granted the lock.
@@ -44,14 +45,14 @@ impl Admission {
         rule: SequenceOrder<'_>,
     ) -> Option<InTheWay<'a>> {
         match self {
-            Self::FirstForGood => names.rank(own, rule).map(|rank| InTheWay {
+            Self::FirstForGood => rule.rank(names, own).map(|rank| InTheWay {
                 nearest: [rank.predecessor, rank.second],
                 at_most_two_ahead: rank.at_most_two_ahead(),
                 is_next: rank.position == 1,
                 may_have_others: rank.has_others,
             }),
             Self::Behind(_) if Planted::ReaderIgnoresWriters.is_on() => {
-                names.rank(own, rule).map(|_| InTheWay::one(None, false))
+                rule.rank(names, own).map(|_| InTheWay::one(None, false))
             }
             Self::First if Planted::WriterIgnoresReaders.is_on() => {
                 Self::Behind("__WRIT__").in_the_way(names, own, rule)
@@ -59,18 +60,18 @@ impl Admission {
             Self::First if Planted::WriterLooksAhead.is_on() => {
                 Self::FirstForGood.in_the_way(names, own, rule)
             }
-            Self::Counted => names.rank(own, rule).map(|_| InTheWay::one(None, false)),
-            Self::First => names.rank(own, rule).map(|rank| InTheWay {
+            Self::Counted => rule.rank(names, own).map(|_| InTheWay::one(None, false)),
+            Self::First => rule.rank(names, own).map(|rank| InTheWay {
                 may_have_others: rank.has_others,
                 ..InTheWay::one(rank.predecessor, rank.position == 1)
             }),
             Self::Behind(text) => {
-                let nearest = names.nearest_ahead(own, rule, |name| contains(name, text))?;
+                let nearest = rule.nearest_ahead(names, own, |name| contains(name, text))?;
                 if nearest.is_none() {
                     return Some(InTheWay::one(None, false));
                 }
                 let is_other = |name: &[u8]| contains(name, text) && Some(name) != nearest;
-                let other = names.nearest_ahead(own, rule, is_other)?;
+                let other = rule.nearest_ahead(names, own, is_other)?;
                 Some(InTheWay::one(nearest, other.is_none()))
             }
         }

@@ -19,9 +19,10 @@
 use std::borrow::Cow;
 
 use zk_session::path::{child, parent};
-use zk_session::{ChildList, Children, Client, Error, ErrorCode, SequenceKey};
+use zk_session::{ChildList, Children, Client, Error, ErrorCode};
 
 use super::kind::Kind;
+use crate::child_order::SequenceKey;
 use crate::error::LockError;
 use crate::recipe::{LEASES, Recipe};
 use crate::retry::{if_exists, is_transient, retry};

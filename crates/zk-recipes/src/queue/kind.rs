@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use zk_session::path::child;
-use zk_session::{Acl, OPEN_ACL_UNSAFE, SequenceOrder};
+use zk_session::{Acl, OPEN_ACL_UNSAFE};
 
 use super::admission::Admission;
+use crate::child_order::SequenceOrder;
 use crate::recipe::{LEASE, LOCK, READ, Recipe, WRITE};
 
 /// Order of readers and writers: by the number, not by the text before it.

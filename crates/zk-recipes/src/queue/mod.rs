@@ -2,7 +2,7 @@
 //! Curator's order.
 //!
 //! The list of children decides which contender is next; see
-//! [`ChildList::rank`](zk_session::ChildList::rank).
+//! [`SequenceOrder::rank`](crate::child_order::SequenceOrder::rank).
 //!
 //! * [`admission`] decides which contenders block which.
 //! * [`contender`] creates a node in the queue, exactly once whatever the connection does, and

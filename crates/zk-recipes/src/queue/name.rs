@@ -1,8 +1,9 @@
 //! The names of lock nodes, as Curator forms them:
 //! `_c_<uuid>-<lock name><sequence>`.
 
-use zk_session::{SequenceKey, SequenceOrder, is_lock_name, validate_path};
+use zk_session::validate_path;
 
+use crate::child_order::{SequenceKey, SequenceOrder, is_lock_name};
 use crate::error::LockError;
 
 /// Returns the lock name if node names may contain it before the sequence number.

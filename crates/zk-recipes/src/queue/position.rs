@@ -21,7 +21,7 @@ impl QueuePosition {
     /// Returns the position of a contender that is in the list.
     pub(super) fn of(kind: &Kind, names: &ChildList, own: &str) -> Self {
         let rule = kind.rule();
-        let sorted = names.sorted(rule);
+        let sorted = rule.sort(names);
         let before = || sorted.iter().take_while(|name| *name != own.as_bytes());
         match before().filter(|name| kind.admission.counts(name, rule)).count() {
             0 => Self::default(),

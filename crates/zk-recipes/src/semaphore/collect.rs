@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use futures::future::{Either, OptionFuture, join4, select, try_join_all};
 use zk_session::path::file_name;
-use zk_session::{ChildList, Client, LeaseTerm, Watch};
+use zk_session::{ChildList, Client, Error, LeaseTerm, Watch};
 
 use super::limit::{Followed, Limit};
 use super::path_check::PathCheck;
@@ -140,6 +140,7 @@ impl<'a> Leases<'a> {
     async fn collect(&mut self, own_turn: &Contender) -> Result<TurnOutcome, LockError> {
         let Some(turn_node) = own_turn.node().cloned() else { return Ok(TurnOutcome::Lost) };
         let mut turn_lost = pin!(deleted(self.client.clone(), turn_node, None));
+        let path = &self.kinds.leases.path;
         let mut rank = self.enter().await?;
         let mut restarts = 0;
         loop {
@@ -157,18 +158,21 @@ impl<'a> Leases<'a> {
                     self.contenders.iter_mut().for_each(Contender::restart);
                     self.enter().await?
                 }
-                LeaseRank::Behind => {
-                    let (rank, watch) = self.look_and_watch().await?;
-                    if let (LeaseRank::Behind, Some(watch)) = (rank, watch) {
-                        let changed = pin!(self.limit.changed());
-                        match select(select(watch, changed), turn_lost.as_mut()).await {
-                            Either::Left((Either::Left((event, _)), _)) => drop(event?),
-                            Either::Left((Either::Right((changed, _)), _)) => changed?,
-                            Either::Right(((), _)) => return Ok(TurnOutcome::Lost),
+                LeaseRank::Behind => match list_and_watch(self.client, path).await? {
+                    None => LeaseRank::Missing,
+                    Some((names, watch)) => {
+                        let rank = self.rank(&names);
+                        if rank == LeaseRank::Behind {
+                            let changed = pin!(self.limit.changed());
+                            match select(select(watch, changed), turn_lost.as_mut()).await {
+                                Either::Left((Either::Left((event, _)), _)) => drop(event?),
+                                Either::Left((Either::Right((changed, _)), _)) => changed?,
+                                Either::Right(((), _)) => return Ok(TurnOutcome::Lost),
+                            }
                         }
+                        rank
                     }
-                    rank
-                }
+                },
             };
         }
     }
@@ -222,17 +226,6 @@ impl<'a> Leases<'a> {
         })
     }
 
-    /// Lists the leases, with a watch that fires when a lease is created or deleted. Only the head
-    /// of the queue sets it.
-    async fn look_and_watch(&mut self) -> Result<(LeaseRank, Option<Watch>), LockError> {
-        let path = &self.kinds.leases.path;
-        let listed = retry(self.client, || self.client.get_children_and_watch(path)).await;
-        Ok(match if_exists(listed)? {
-            None => (LeaseRank::Missing, None),
-            Some((children, watch)) => (self.rank(&children.names), Some(watch)),
-        })
-    }
-
     /// Ranks the last lease in a list.
     fn rank(&self, names: &ChildList) -> LeaseRank {
         let nodes = || self.contenders.iter().filter_map(Contender::node);
@@ -244,7 +237,7 @@ impl<'a> Leases<'a> {
         let Some(last) = last else { return LeaseRank::Missing };
         let present = names.into_iter().filter(|name| own.contains(name)).count();
         let limit = self.limit.now() + u32::from(Planted::OnePermitTooMany.is_on());
-        match names.rank(file_name(&last.path).as_bytes(), self.kinds.leases.rule()) {
+        match self.kinds.leases.rule().rank(names, file_name(&last.path).as_bytes()) {
             Some(rank) if present == self.contenders.len() => {
                 LeaseRank::of_last(u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit))
             }
@@ -275,4 +268,11 @@ async fn create(leases: &mut [Contender]) -> Result<(), LockError> {
         try_join_all(out.map(Contender::enter)).await?;
     }
     Ok(())
+}
+
+/// Lists the leases, with a watch that fires when a lease is created or deleted; returns `None` if
+/// their parent does not exist. Only the head of the queue sets this watch.
+async fn list_and_watch(client: &Client, path: &str) -> Result<Option<(ChildList, Watch)>, Error> {
+    let listed = if_exists(retry(client, || client.get_children_and_watch(path)).await)?;
+    Ok(listed.map(|(children, watch)| (children.names, watch)))
 }
