@@ -101,6 +101,64 @@ impl LockHandle {
     }
 }
 
+/// Adds the options that all locks with a [`LockHandle`] have.
+macro_rules! lock_options {
+    ($lock:ty) => {
+        impl $lock {
+            /// Sets the data of this handle's nodes, which other contenders can read. The default is
+            /// the client's local address, as with Curator. A writer that becomes a reader keeps
+            /// its data.
+            #[must_use]
+            pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
+                self.handle.kind_mut().set_data(data);
+                self
+            }
+
+            /// Sets the ACL of this handle's nodes and of the missing nodes of the lock's path. The
+            /// default is open to everyone, as with Curator.
+            ///
+            /// Each contender needs permission to read the nodes of the others, to create children
+            /// of the path, and to delete its own nodes from it.
+            #[must_use]
+            pub fn with_acl(mut self, acl: impl Into<Vec<zk_session::Acl>>) -> Self {
+                self.handle.kind_mut().set_acl(acl);
+                self
+            }
+
+            /// Accepts a path on which other recipes have nodes; see
+            /// [`LockError::ForeignNode`](crate::LockError::ForeignNode).
+            ///
+            /// A lock of another recipe on the same path is a separate lock. Both can be held at
+            /// the same time.
+            #[must_use]
+            pub fn allow_foreign_nodes(mut self) -> Self {
+                self.handle.kind_mut().exclusive = None;
+                self
+            }
+
+            /// Makes the lock re-entrant for `owner`: an owner that holds the lock acquires it
+            /// again without queueing. See also [`RwLock::with_owner`](crate::RwLock::with_owner).
+            #[must_use]
+            pub fn with_owner(mut self, owner: &crate::Owner) -> Self {
+                self.handle = self.handle.with_owner(owner);
+                self
+            }
+
+            /// Returns the path of the lock.
+            #[must_use]
+            pub fn path(&self) -> &str {
+                &self.handle.kind().path
+            }
+
+            pub(crate) fn client(&self) -> &zk_session::Client {
+                self.handle.client()
+            }
+        }
+    };
+}
+
+pub(crate) use lock_options;
+
 /// Result of an attempt to re-enter the lock.
 enum Reentry {
     Held(Guard),

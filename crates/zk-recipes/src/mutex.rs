@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use zk_session::{Acl, Client};
+use zk_session::Client;
 
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::lock_handle::LockHandle;
-use crate::owner::Owner;
+use crate::lock_handle::{LockHandle, lock_options};
 use crate::participants::{Participant, participants};
 use crate::queue::kind::Kind;
 use crate::queue::name;
@@ -92,6 +91,8 @@ pub struct Mutex {
     handle: LockHandle,
 }
 
+lock_options!(Mutex);
+
 impl Mutex {
     /// Creates a handle for the lock at `path`. Sends no request.
     ///
@@ -105,25 +106,6 @@ impl Mutex {
         Ok(Self { handle: LockHandle::new(client, Kind::mutex(path.to_owned())) })
     }
 
-    /// Sets the data of this handle's nodes, which other contenders can read. The default is the
-    /// client's local address, as with Curator.
-    #[must_use]
-    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.handle.kind_mut().set_data(data);
-        self
-    }
-
-    /// Sets the ACL of this handle's nodes and of the missing nodes of the lock's path. The default
-    /// is open to everyone, as with Curator.
-    ///
-    /// Each contender needs permission to read the nodes of the others, to create children of the
-    /// path, and to delete its own nodes from it.
-    #[must_use]
-    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.handle.kind_mut().set_acl(acl);
-        self
-    }
-
     /// Replaces `lock-`, the text before the number in the names of the lock's nodes.
     ///
     /// All contenders must use the same text. It marks where the number begins; names without it
@@ -135,30 +117,6 @@ impl Mutex {
     pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
         self.handle.kind_mut().lock_name = name::checked(name.into())?.into();
         Ok(self)
-    }
-
-    /// Accepts a path on which other recipes have nodes; see [`LockError::ForeignNode`].
-    ///
-    /// A read-write lock or a semaphore on the same path is a separate lock. Both can be held at
-    /// the same time.
-    #[must_use]
-    pub fn allow_foreign_nodes(mut self) -> Self {
-        self.handle.kind_mut().exclusive = None;
-        self
-    }
-
-    /// Makes the lock re-entrant for `owner`: an owner that holds the lock acquires it again
-    /// without queueing.
-    #[must_use]
-    pub fn with_owner(mut self, owner: &Owner) -> Self {
-        self.handle = self.handle.with_owner(owner);
-        self
-    }
-
-    /// Returns the path of the lock.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.handle.kind().path
     }
 
     /// Waits until the lock is acquired, without a time limit.
@@ -223,10 +181,6 @@ impl Mutex {
     /// same way.
     pub async fn enqueue(&self) -> Result<Ticket, LockError> {
         self.handle.enqueue(std::convert::identity).await
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        self.handle.client()
     }
 
     /// Returns the holder and the waiters in queue order; an empty list if the path does not exist.

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt;
-use tokio::task::unconstrained;
 use zk_session::path::{child, file_name, protection_prefix};
 use zk_session::{
     Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, Pending,
@@ -16,6 +14,7 @@ use super::foreign::refuse_before_leases;
 use super::kind::Kind;
 use super::name::sequence;
 use super::parents;
+use super::watch_set::has_news;
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::planted::{self, Planted};
@@ -47,14 +46,6 @@ enum State {
     Asked,
     /// The node exists.
     In(Node),
-}
-
-/// Existence of the contender's node, as far as it is established.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    Out,
-    Unknown,
-    In,
 }
 
 /// The node of a contender.
@@ -90,12 +81,7 @@ impl Contender {
 
     /// Returns true if the own node may have changed: its watch has fired, or it has no watch.
     pub(crate) fn has_news(&mut self) -> bool {
-        // Without `unconstrained`, a task that has used up its coop budget would miss an event.
-        let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
-        if self.watch.as_mut().is_some_and(has_fired) {
-            self.watch = None;
-        }
-        self.watch.is_none()
+        has_news(&mut self.watch)
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -126,14 +112,6 @@ impl Contender {
         Ok(term)
     }
 
-    pub(crate) fn presence(&self) -> Presence {
-        match &self.state {
-            State::Out => Presence::Out,
-            State::Asked => Presence::Unknown,
-            State::In(_) => Presence::In,
-        }
-    }
-
     pub(crate) fn node(&self) -> Option<&Node> {
         match &self.state {
             State::In(node) => Some(node),
@@ -142,11 +120,17 @@ impl Contender {
     }
 
     /// Creates the node, and returns the list of children that was requested in the same write.
-    /// Returns `None` if the request was interrupted.
+    /// Returns `None` if the list is not valid, or if the node exists already.
     ///
     /// At most one node exists in any case: after a lost reply the node is looked up by the id in
     /// its name before another one is created.
     pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
+        match self.state {
+            State::In(_) => return Ok(None),
+            // The future of an earlier attempt was dropped in progress.
+            State::Asked => self.restart(),
+            State::Out => {}
+        }
         let (data, path) = (self.data(), self.path_asked_for(""));
         let (mut attempts, mut parent_attempts) = (Attempts::default(), 0);
         if Planted::AdoptDeadSessionsNode.is_on() && Box::pin(self.find()).await? {

@@ -27,16 +27,8 @@ use crate::error::LockError;
 use crate::recipe::{LEASES, Recipe};
 use crate::retry::{if_exists, is_transient, retry};
 
-/// Result of the search for a semaphore's `leases` node in a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leases {
-    /// The list has no node of that name.
-    None,
-    /// The list has a node of that name, which may belong to a semaphore.
-    MayBe,
-}
-
-/// Checks that the queue has no nodes of other recipes than `recipe`.
+/// Checks that the queue has no nodes of other recipes than `recipe`. Returns true if it has a node
+/// `leases`, which may belong to a semaphore.
 ///
 /// # Errors
 /// [`LockError::ForeignNode`].
@@ -44,20 +36,20 @@ pub(crate) fn refuse_in_queue(
     kind: &Kind,
     recipe: Recipe,
     names: &ChildList,
-) -> Result<Leases, LockError> {
+) -> Result<bool, LockError> {
     // The lock name of a mutex may end like the lock name of another recipe.
     let is_own = |name: &[u8]| matches!(kind.rule().key(name), SequenceKey::Number(_));
-    let mut leases = Leases::None;
+    let mut has_leases = false;
     for name in names {
         if name == LEASES.as_bytes() {
-            leases = Leases::MayBe;
+            has_leases = true;
         } else if let Some(other) = Recipe::of_name(name).filter(|other| *other != recipe)
             && !is_own(name)
         {
             return Err(foreign(&kind.path, kind.node(name), other));
         }
     }
-    Ok(leases)
+    Ok(has_leases)
 }
 
 /// Checks that the node `leases` does not belong to a semaphore at the path.

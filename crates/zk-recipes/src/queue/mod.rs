@@ -4,7 +4,7 @@
 //! The list of children decides which contender is next; see
 //! [`SequenceOrder::rank`](crate::child_order::SequenceOrder::rank).
 //!
-//! * [`admission`] decides which contenders block which.
+//! * [`admission`] and [`blockers`] decide which contenders block which.
 //! * [`contender`] creates a node in the queue, exactly once whatever the connection does, and
 //!   deletes it.
 //! * [`waiter`] waits until the contender is first.
@@ -17,6 +17,7 @@ use std::pin::pin;
 use zk_session::Client;
 
 pub(crate) mod admission;
+mod blockers;
 pub(crate) mod contender;
 pub(crate) mod foreign;
 pub(crate) mod kind;

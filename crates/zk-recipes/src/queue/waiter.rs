@@ -15,16 +15,16 @@
 //! only when it is final.
 
 use zk_session::path::file_name;
-use zk_session::{ChildList, Children, Client, Error, LeaseTerm};
+use zk_session::{Children, Client, Error, LeaseTerm};
 
-use super::contender::{Contender, Presence};
-use super::foreign::{self, Leases};
-use super::kind::Kind;
+use super::blockers::Blockers;
+use super::contender::Contender;
+use super::foreign;
 use super::position::QueuePosition;
 use super::watch_set::WatchSet;
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
-use crate::planted::{self, Planted};
+use crate::planted::Planted;
 use crate::retry::{if_exists, retry};
 
 /// A contender on its way to the head of the queue.
@@ -50,7 +50,7 @@ enum Stage {
     Out,
     /// In the queue, with the list from the same write as the create, if it is still valid.
     In(Option<Box<Children>>),
-    Behind(Ahead),
+    Behind(Blockers),
     First,
 }
 
@@ -137,15 +137,7 @@ impl Waiter {
 
     async fn enter(&mut self) -> Result<(), LockError> {
         self.cuts = self.contender.client().connections_lost();
-        let listed = match self.contender.presence() {
-            Presence::In => None,
-            Presence::Out => self.contender.enter().await?,
-            // The future of an earlier attempt was dropped in progress.
-            Presence::Unknown => {
-                self.contender.restart();
-                self.contender.enter().await?
-            }
-        };
+        let listed = self.contender.enter().await?;
         self.stage = Stage::In(listed.map(Box::new));
         Ok(())
     }
@@ -161,11 +153,13 @@ impl Waiter {
         let own = self.contender.node().map(|node| file_name(&node.path));
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
         let kind = self.contender.kind();
-        let Some(ahead) = Ahead::of(kind, &children.names, own) else { return self.start_over() };
+        let Some(ahead) = Blockers::of(kind, &children.names, own) else {
+            return self.start_over();
+        };
         if !self.is_company_checked
             && ahead.may_have_others
             && let Some(recipe) = kind.exclusive
-            && foreign::refuse_in_queue(kind, recipe, &children.names)? == Leases::MayBe
+            && foreign::refuse_in_queue(kind, recipe, &children.names)?
         {
             // On the heap, because it is rare; this keeps the futures of waiters small.
             Box::pin(foreign::refuse_leases(self.contender.client(), &kind.path)).await?;
@@ -267,43 +261,6 @@ impl Waiter {
 
     pub(crate) fn into_contender(self) -> Contender {
         self.contender
-    }
-}
-
-/// The contenders that block a waiter.
-#[derive(Debug)]
-struct Ahead {
-    /// Paths of the nearest contenders, nearest first.
-    named: Vec<String>,
-    /// `named` is complete, and no contender can be placed ahead.
-    at_most_two_ahead: bool,
-    /// The waiter is first once the nearest contender leaves.
-    is_next: bool,
-    /// The list may contain names of other recipes.
-    may_have_others: bool,
-}
-
-impl Ahead {
-    /// Returns the contenders ahead; `named` is empty for the first contender. Returns `None` if
-    /// the contender is not in the list.
-    fn of(kind: &Kind, names: &ChildList, own: &str) -> Option<Self> {
-        if Planted::SortByName.is_on() {
-            let named = planted::name_before(names, own).into_iter();
-            let named = named.map(|name| kind.node(name.as_bytes())).collect();
-            return Some(Self {
-                named,
-                at_most_two_ahead: false,
-                is_next: false,
-                may_have_others: false,
-            });
-        }
-        let in_the_way = kind.admission.in_the_way(names, own.as_bytes(), kind.rule())?;
-        Some(Self {
-            named: in_the_way.nearest.into_iter().flatten().map(|name| kind.node(name)).collect(),
-            at_most_two_ahead: in_the_way.at_most_two_ahead || Planted::LooksAheadBlindly.is_on(),
-            is_next: in_the_way.is_next,
-            may_have_others: in_the_way.may_have_others,
-        })
     }
 }
 

@@ -62,12 +62,7 @@ impl WatchSet {
         let Some((_, watch)) = self.watched.iter_mut().find(|(watched, _)| watched == node) else {
             return true;
         };
-        // Without `unconstrained`, a task that has used up its coop budget would miss an event.
-        let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
-        if watch.as_mut().is_some_and(has_fired) {
-            *watch = None;
-        }
-        watch.is_none()
+        has_news(watch)
     }
 
     /// Removes the watch of a node from the set and returns it.
@@ -124,4 +119,14 @@ impl WatchSet {
         }
         Ok(watch)
     }
+}
+
+/// Returns true if the watch has fired, or if there is none. A watch that has fired is dropped.
+pub(super) fn has_news(watch: &mut Option<Watch>) -> bool {
+    // Without `unconstrained`, a task that has used up its coop budget would miss an event.
+    let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
+    if watch.as_mut().is_some_and(has_fired) {
+        *watch = None;
+    }
+    watch.is_none()
 }

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use zk_session::{Acl, Client};
+use zk_session::Client;
 
 use super::write_guard::WriteGuard;
 use crate::downgrade;
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::lock_handle::LockHandle;
-use crate::owner::Owner;
+use crate::lock_handle::{LockHandle, lock_options};
 use crate::participants::{Participant, participants_of_side};
 use crate::queue::kind::Kind;
 use crate::ticket::Ticket;
@@ -24,44 +23,11 @@ pub struct ReadLock {
     pub(super) handle: LockHandle,
 }
 
+lock_options!(ReadLock);
+
 impl ReadLock {
     pub(super) fn new(client: &Client, kind: Kind) -> Self {
         Self { handle: LockHandle::new(client, kind) }
-    }
-
-    /// Sets the data of this side's nodes; see [`RwLock::with_data`](super::RwLock::with_data).
-    #[must_use]
-    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.handle.kind_mut().set_data(data);
-        self
-    }
-
-    /// Sets the ACL of this side's nodes; see [`RwLock::with_acl`](super::RwLock::with_acl).
-    #[must_use]
-    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.handle.kind_mut().set_acl(acl);
-        self
-    }
-
-    /// Accepts a path on which other recipes have nodes; see
-    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
-    #[must_use]
-    pub fn allow_foreign_nodes(mut self) -> Self {
-        self.handle.kind_mut().exclusive = None;
-        self
-    }
-
-    /// Makes this side re-entrant for `owner`; see [`RwLock::with_owner`](super::RwLock::with_owner).
-    #[must_use]
-    pub fn with_owner(mut self, owner: &Owner) -> Self {
-        self.handle = self.handle.with_owner(owner);
-        self
-    }
-
-    /// Returns the path of the lock.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.handle.kind().path
     }
 
     /// Waits until no writer is ahead and the read lock is acquired, without a time limit.
@@ -128,10 +94,6 @@ impl ReadLock {
         self.handle.enqueue(std::convert::identity).await
     }
 
-    pub(crate) fn client(&self) -> &Client {
-        self.handle.client()
-    }
-
     /// Returns all readers, both holders and waiters, in queue order; an empty list if the path
     /// does not exist.
     ///
@@ -151,45 +113,11 @@ pub struct WriteLock {
     handle: LockHandle,
 }
 
+lock_options!(WriteLock);
+
 impl WriteLock {
     pub(super) fn new(client: &Client, kind: Kind) -> Self {
         Self { handle: LockHandle::new(client, kind) }
-    }
-
-    /// Sets the data of this side's nodes, and of the read nodes that a downgrade creates; see
-    /// [`RwLock::with_data`](super::RwLock::with_data).
-    #[must_use]
-    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.handle.kind_mut().set_data(data);
-        self
-    }
-
-    /// Sets the ACL of this side's nodes; see [`RwLock::with_acl`](super::RwLock::with_acl).
-    #[must_use]
-    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.handle.kind_mut().set_acl(acl);
-        self
-    }
-
-    /// Accepts a path on which other recipes have nodes; see
-    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
-    #[must_use]
-    pub fn allow_foreign_nodes(mut self) -> Self {
-        self.handle.kind_mut().exclusive = None;
-        self
-    }
-
-    /// Makes this side re-entrant for `owner`; see [`RwLock::with_owner`](super::RwLock::with_owner).
-    #[must_use]
-    pub fn with_owner(mut self, owner: &Owner) -> Self {
-        self.handle = self.handle.with_owner(owner);
-        self
-    }
-
-    /// Returns the path of the lock.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.handle.kind().path
     }
 
     /// Waits until no contender is ahead and the write lock is acquired, without a time limit.
@@ -258,10 +186,6 @@ impl WriteLock {
     /// Checks that the guard could be downgraded.
     fn check_len(&self) -> Result<(), LockError> {
         downgrade::check_len(self.handle.client(), self.handle.kind())
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        self.handle.client()
     }
 
     /// Returns all writers, the holder and the waiters, in queue order; an empty list if the path
