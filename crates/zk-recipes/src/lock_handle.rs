@@ -1,6 +1,7 @@
 //! Acquisition of locks with a queue, shared by the handles of a mutex and of both sides of a
 //! read-write lock.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,9 +39,9 @@ impl LockHandle {
     }
 
     pub(crate) async fn acquire(&self) -> Result<Guard, LockError> {
-        match reentered(self.enter().await?).await? {
-            Reentry::Held(guard) => Ok(guard),
-            Reentry::None(permit) => {
+        match reenter(self.enter().await?).await? {
+            Break(guard) => Ok(guard),
+            Continue(permit) => {
                 let mut waiter = Waiter::new(self.contender());
                 let term = waiter.acquire().await?;
                 Guard::granted(waiter.into_contender(), term, permit)
@@ -50,9 +51,9 @@ impl LockHandle {
 
     /// Queues, and returns a ticket for a guard that `convert` makes of the acquired one.
     pub(crate) async fn enqueue<G>(&self, convert: fn(Guard) -> G) -> Result<Ticket<G>, LockError> {
-        match reentered(self.enter().await?).await? {
-            Reentry::Held(guard) => Ok(Ticket::held(guard, convert)),
-            Reentry::None(permit) => {
+        match reenter(self.enter().await?).await? {
+            Break(guard) => Ok(Ticket::held(guard, convert)),
+            Continue(permit) => {
                 let mut waiter = Waiter::with_place(self.contender());
                 waiter.settle().await?;
                 Ok(Ticket::queued(Queued { waiter, permit }, convert))
@@ -67,9 +68,9 @@ impl LockHandle {
     async fn attempt(&self) -> Result<Option<Guard>, LockError> {
         let entry = try_enter(self.owner.as_ref(), &self.client, &self.kind)?;
         let Some(entry) = entry else { return Ok(None) };
-        match reentered(entry).await? {
-            Reentry::Held(guard) => Ok(Some(guard)),
-            Reentry::None(permit) => {
+        match reenter(entry).await? {
+            Break(guard) => Ok(Some(guard)),
+            Continue(permit) => {
                 let mut waiter = Waiter::new(self.contender());
                 let Some(term) = waiter.look_once().await? else { return Ok(None) };
                 Guard::granted(waiter.into_contender(), term, permit).map(Some)
@@ -159,22 +160,15 @@ macro_rules! lock_options {
 
 pub(crate) use lock_options;
 
-/// Result of an attempt to re-enter the lock.
-enum Reentry {
-    Held(Guard),
-    /// The acquisition has to queue.
-    None(Option<ReentryPermit>),
-}
-
-/// Re-enters the lock for its owner if possible.
-async fn reentered(entry: Entry) -> Result<Reentry, LockError> {
+/// Re-enters the lock for its owner if possible; otherwise the acquisition continues in the queue.
+async fn reenter(entry: Entry) -> Result<ControlFlow<Guard, Option<ReentryPermit>>, LockError> {
     Ok(match entry {
-        Entry::Held(hold) => Reentry::Held(Guard::of(hold)),
+        Entry::Held(hold) => Break(Guard::of(hold)),
         Entry::Beside(writer, permit) => {
             // On the heap: waiters do not need this memory.
             let reader = Box::pin(beside(&writer, WriteNode::Stays)).await?;
-            Reentry::Held(Guard::of(SharedHolding::new(reader, Some(permit))))
+            Break(Guard::of(SharedHolding::new(reader, Some(permit))))
         }
-        Entry::Queue(permit) => Reentry::None(permit),
+        Entry::Queue(permit) => Continue(permit),
     })
 }

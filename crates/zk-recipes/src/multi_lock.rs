@@ -241,11 +241,9 @@ impl MultiGuard {
     /// # Errors
     /// Returns [`LockError::Lost`] once any of the locks may be lost.
     pub fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
-        let mut tokens = Vec::with_capacity(self.held.len());
-        for (_, held) in &self.held {
-            tokens.extend(held.tokens()?);
-        }
-        Ok(tokens)
+        let tokens: Vec<_> =
+            self.held.iter().map(|(_, held)| held.tokens()).collect::<Result<_, _>>()?;
+        Ok(tokens.concat())
     }
 
     /// Returns true if all locks are provably held now. Sends no request.
