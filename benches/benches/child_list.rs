@@ -35,7 +35,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use zk_benches::{LIST_LENGTHS, children_reply, curator_names};
-use zk_proto::{ChildList, ChildrenReply, Decode, SequenceOrder};
+use zk_proto::{ChildList, ChildrenReply, Decode};
+use zk_recipes::child_order::SequenceOrder;
 
 const MUTEX: SequenceOrder<'static> = SequenceOrder::new(&["lock-"]);
 
@@ -59,14 +60,14 @@ fn child_list(c: &mut Criterion) {
             b.iter(|| black_box(&children).iter().map(<[u8]>::len).sum::<usize>());
         });
         group.bench_function(BenchmarkId::new("rank", len), |b| {
-            b.iter(|| black_box(&children).rank(own.as_bytes(), MUTEX));
+            b.iter(|| MUTEX.rank(black_box(&children), own.as_bytes()));
         });
         group.bench_function(BenchmarkId::new("sort", len), |b| {
-            b.iter(|| black_box(&children).sorted(MUTEX));
+            b.iter(|| MUTEX.sort(black_box(&children)));
         });
         let overflown = ChildList::from_names(names.iter().map(|name| text_key(name)));
         group.bench_function(BenchmarkId::new("sort_text", len), |b| {
-            b.iter(|| black_box(&overflown).sorted(MUTEX));
+            b.iter(|| MUTEX.sort(black_box(&overflown)));
         });
         group.bench_function(BenchmarkId::new("naive", len), |b| {
             b.iter(|| naive(&frame));

@@ -4,7 +4,8 @@
 //! and the bytes that the shape needs. Otherwise the rest is an encoded list of arbitrary bytes.
 
 use bytes::Bytes;
-use zk_proto::{ChildList, Decode, Rank, SequenceKey, SequenceOrder};
+use zk_proto::{ChildList, Decode};
+use zk_recipes::child_order::{Rank, SequenceKey, SequenceOrder};
 
 use crate::Input;
 use crate::memory::bounded;
@@ -145,7 +146,7 @@ fn is_in_order(names: &[Vec<u8>], lock_names: &[&str]) {
 
     let mut expected: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
     expected.sort_by_cached_key(|name| text(name)); // stable, as Java's is
-    let sorted = bounded(8 * names.len(), || list.sorted(rule));
+    let sorted = bounded(8 * names.len(), || rule.sort(&list));
     assert_eq!((sorted.len(), sorted.is_empty()), (names.len(), names.is_empty()));
     let in_order: Vec<&[u8]> = sorted.iter().collect();
     assert_eq!(in_order, expected);
@@ -167,13 +168,13 @@ fn is_in_order(names: &[Vec<u8>], lock_names: &[&str]) {
     }
     let has_text = names.iter().any(|name| matches!(rule.key(name), SequenceKey::Text(_)));
     for own in names.iter().step_by(names.len() / RANKED + 1) {
-        let rank = list.rank(own, rule);
+        let rank = rule.rank(&list, own);
         let has_others = rank.is_some_and(|rank| rank.has_others);
         assert!(has_others || !has_text);
         assert_eq!(rank, Some(naive_rank(&expected, &contending, own, has_others)));
     }
     if !names.iter().any(|name| name == b"_c_nobody-lock-0000000001") {
-        assert_eq!(list.rank(b"_c_nobody-lock-0000000001", rule), None);
+        assert_eq!(rule.rank(&list, b"_c_nobody-lock-0000000001"), None);
     }
 }
 

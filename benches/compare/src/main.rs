@@ -25,7 +25,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use zk_benches::{LIST_LENGTHS, curator_names};
-use zk_session::{Client, SequenceOrder};
+use zk_recipes::child_order::SequenceOrder;
+use zk_session::Client;
 
 const MUTEX: SequenceOrder<'static> = SequenceOrder::new(&["lock-"]);
 const CONTESTANTS: [&str; 5] =
@@ -66,7 +67,7 @@ async fn race(address: &str, names: &[String]) -> Result<Vec<Duration>, Box<dyn 
                 1 => this.get_children("/").await?.names.len(),
                 2 => {
                     let names = this.get_children("/").await?.names;
-                    names.rank(own, MUTEX).ok_or("not listed")?;
+                    MUTEX.rank(&names, own).ok_or("not listed")?;
                     names.len()
                 }
                 3 => client.get_children("/").await?.0.len(),

@@ -17,9 +17,10 @@ use bytes::{Bytes, BytesMut};
 use zk_benches::{children_reply, curator_names};
 use zk_proto::{
     ChildList, ChildrenReply, ConnectResponse, Create2, CreateMode, Decode, Exists,
-    OPEN_ACL_UNSAFE, ReplyHeader, SequenceOrder, Stat, encode_record, encode_reply, encode_request,
+    OPEN_ACL_UNSAFE, ReplyHeader, Stat, encode_record, encode_reply, encode_request,
 };
 use zk_recipes::Mutex;
+use zk_recipes::child_order::SequenceOrder;
 use zk_recipes::session::{Client, Config, Host};
 use zk_session_core::{Handle, Handles, Session, Settings};
 use zk_testing::TestServer;
@@ -54,6 +55,7 @@ fn walk(path: &str, times: u32) -> Result<f64, Failure> {
         "encode-create" => counted(times, encode_create()),
         "decode-list-10" => counted(times, decode_list(10)),
         "rank-1000" => counted(times, rank(1_000)?),
+        "sort-1000" => counted(times, sort(1_000)?),
         "session-request" => counted(times, session_request()),
         "acquire-release" => in_memory(times, acquire_and_release),
         "hand-off" => in_memory(times, hand_off),
@@ -99,7 +101,16 @@ fn rank(len: u32) -> Result<impl FnMut(), Failure> {
     let list: ChildList = ChildrenReply::from_frame(&children_reply(&names))?.children;
     let rule = SequenceOrder::named("lock-");
     Ok(move || {
-        black_box(list.rank(own.as_bytes(), rule));
+        black_box(rule.rank(&list, own.as_bytes()));
+    })
+}
+
+fn sort(len: u32) -> Result<impl FnMut(), Failure> {
+    let names = curator_names(len);
+    let list: ChildList = ChildrenReply::from_frame(&children_reply(&names))?.children;
+    let rule = SequenceOrder::named("lock-");
+    Ok(move || {
+        black_box(rule.sort(&list).iter().last());
     })
 }
 

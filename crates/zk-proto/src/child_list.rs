@@ -55,6 +55,7 @@ impl ChildList {
 
     /// Returns the number of names.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.count
     }
@@ -67,12 +68,14 @@ impl ChildList {
 
     /// Iterates over the raw names in the server's order.
     #[must_use]
+    #[inline]
     pub fn iter(&self) -> ChildIter<'_> {
         ChildIter { rest: &self.bytes, left: self.count }
     }
 
     /// Iterates over the names with their byte offsets, for use with [`name_at`](Self::name_at).
-    pub(crate) fn places(&self) -> impl Iterator<Item = (u32, &[u8])> {
+    #[inline]
+    pub fn places(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let mut names = self.iter();
         std::iter::from_fn(move || {
             // A frame's length is an i32, so every offset in it fits.
@@ -81,8 +84,11 @@ impl ChildList {
         })
     }
 
-    /// Returns the name at an offset that [`places`](Self::places) returned.
-    pub(crate) fn name_at(&self, place: u32) -> &[u8] {
+    /// Returns the name at an offset that [`places`](Self::places) returned. For any other offset the result is
+    /// unspecified.
+    #[must_use]
+    #[inline]
+    pub fn name_at(&self, place: u32) -> &[u8] {
         let rest = usize::try_from(place).ok().and_then(|place| self.bytes.get(place..));
         rest.and_then(|rest| ChildIter { rest, left: 1 }.next()).unwrap_or_default()
     }
@@ -147,6 +153,7 @@ impl<'a> IntoIterator for &'a ChildList {
     type Item = &'a [u8];
     type IntoIter = ChildIter<'a>;
 
+    #[inline]
     fn into_iter(self) -> ChildIter<'a> {
         self.iter()
     }
@@ -168,6 +175,7 @@ pub struct ChildIter<'a> {
 impl<'a> Iterator for ChildIter<'a> {
     type Item = &'a [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         // A list holds `count` complete names, so the bytes end exactly with the count.
         let (name, rest) = split_buffer(self.rest)?;

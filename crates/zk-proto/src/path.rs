@@ -1,7 +1,7 @@
-//! Node paths: validation, parent and name.
+//! Node paths: validation, parent, name, child, and Curator's protection of names.
 //!
 //! ```
-//! use zk_proto::path::{PathErrorKind, file_name, parent, validate_path};
+//! use zk_proto::path::{PathErrorKind, child, file_name, parent, validate_path};
 //!
 //! assert_eq!(validate_path("/locks/a"), Ok(()));
 //! let error = validate_path("/locks//a").unwrap_err();
@@ -12,6 +12,8 @@
 //! assert_eq!(parent("/locks"), Some("/"));
 //! assert_eq!(parent("/"), None);
 //! assert_eq!(file_name("/locks/a"), "a");
+//! assert_eq!(child("/locks", "a"), "/locks/a");
+//! assert_eq!(child("/", "locks"), "/locks");
 //! ```
 
 use std::{error::Error, fmt};
@@ -61,6 +63,27 @@ pub fn parent(path: &str) -> Option<&str> {
 #[must_use]
 pub fn file_name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// Returns the path of a child.
+#[must_use]
+pub fn child(parent: &str, name: &str) -> String {
+    [parent.trim_end_matches('/'), "/", name].concat()
+}
+
+/// Start of the names of nodes that are created with Curator's protection.
+pub const PROTECTION: &str = "_c_";
+
+/// Returns the prefix of the names of one protected node, which is `_c_<uuid>-`. It identifies the node if
+/// the reply to its creation was lost.
+///
+/// ```
+/// let prefix = zk_proto::path::protection_prefix("0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de");
+/// assert_eq!(prefix, "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-");
+/// ```
+#[must_use]
+pub fn protection_prefix(uuid: &str) -> String {
+    [PROTECTION, uuid, "-"].concat()
 }
 
 /// Violation of a path rule. `Debug` prints the same line as `Display`.

@@ -1,69 +1,36 @@
-//! Allocations of encoding, decoding, ranking and sorting.
+//! Allocations of encoding and decoding.
 
 use allocation_counter::measure;
 use bytes::BytesMut;
 use zk_proto::{
     AuthPacket, Check, ChildList, ChildrenReply, Create2, CreateMode, Decode, Encode, GetChildren2,
-    GetData, Multi, MultiReply, MultiResult, OPEN_ACL_UNSAFE, Ping, SequenceOrder, SetData,
-    SetWatches2, Stat, encode_request, xid,
+    GetData, Multi, MultiReply, MultiResult, OPEN_ACL_UNSAFE, Ping, SetData, SetWatches2, Stat,
+    encode_request, xid,
 };
 
-const MUTEX: SequenceOrder<'static> = SequenceOrder::new(&["lock-"]);
-
-fn reply(len: u32, foreign: bool) -> (bytes::Bytes, String) {
+fn reply(len: u32) -> bytes::Bytes {
     // The stride has no common factor with the modulus, so every number occurs once.
     let name = |n: u32| format!("_c_0b7f36dc-3cc2-4b57-9c3e-{n:012x}-lock-{n:010}");
-    let mut names: Vec<String> =
+    let names: Vec<String> =
         (0..len).map(|n| name((n.wrapping_mul(7919) + 13) % len.next_power_of_two())).collect();
     assert!(names.iter().all(|name| name.len() == 55));
-    if foreign {
-        names.extend(["zzz".to_owned(), "lock--000000005".to_owned()]);
-    }
-    let own = names[names.len() / 2].clone();
     let reply = ChildrenReply { children: ChildList::from_names(names), stat: Stat::default() };
     let mut out = BytesMut::new();
     reply.encode(&mut out);
-    (out.freeze(), own)
+    out.freeze()
 }
 
 #[test]
 fn child_list_allocates_nothing_per_child() {
     for len in [1, 1_000, 100_000] {
-        let (frame, own) = reply(len, true);
+        let frame = reply(len);
         let decoding = measure(|| drop(ChildrenReply::from_frame(&frame).unwrap()));
         assert_eq!(decoding.count_total, 0, "decoding {len} children");
 
         let ChildrenReply { children, .. } = ChildrenReply::from_frame(&frame).unwrap();
         let walking = measure(|| assert!(children.iter().all(|name| !name.is_empty())));
         assert_eq!(walking.count_total, 0, "walking {len} children");
-
-        let ranking = measure(|| assert!(children.rank(own.as_bytes(), MUTEX).is_some()));
-        assert_eq!(ranking.count_total, 0, "ranking {len} children");
-
-        let sorting = measure(|| {
-            let sorted = children.sorted(MUTEX);
-            assert_eq!(sorted.iter().count(), children.len());
-        });
-        assert!(sorting.count_total <= 2, "sorting {len} children: {sorting:?}");
     }
-}
-
-#[test]
-fn sorting_unnumbered_names_allocates_twice() {
-    let names = (0..1_000).map(|n| format!("_c_0b7f36dc-lock--{n:09}"));
-    let children = ChildList::from_names(names);
-    let sorting = measure(|| assert_eq!(children.sorted(MUTEX).iter().count(), 1_000));
-    assert_eq!(sorting.count_total, 2);
-    assert_eq!(sorting.bytes_total, 2 * 8 * 1_000);
-}
-
-#[test]
-fn sorting_numbered_names_allocates_once() {
-    let (frame, _) = reply(1_000, false);
-    let ChildrenReply { children, .. } = ChildrenReply::from_frame(&frame).unwrap();
-    let sorting = measure(|| drop(children.sorted(MUTEX)));
-    assert_eq!(sorting.count_total, 1);
-    assert_eq!(sorting.bytes_total, 8 * 1_000);
 }
 
 #[test]

@@ -1,30 +1,87 @@
 //! Time limits of an acquisition.
 
+use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::future::{Either, FutureExt, select};
-use tokio::task::unconstrained;
+use futures::future::{BoxFuture, Either, FutureExt, select};
+use tokio::task::{coop::Unconstrained, unconstrained};
 use zk_session::{Client, Error, ErrorKind};
 
 use crate::error::LockError;
 use crate::limits::ATTEMPT_TIME;
 
-/// Waits for a future, for at most `timeout`; returns `None` if it takes longer. Dropping the
-/// future must clean up without waiting.
-pub(crate) async fn in_time<F: Future>(
+/// The end of an acquisition with a timeout.
+pub(crate) struct Deadline {
+    /// A timeout of zero makes a single attempt.
+    is_one_attempt: bool,
+    /// Ends also a task that has used up its coop budget.
+    sleep: Unconstrained<BoxFuture<'static, ()>>,
+}
+
+impl Deadline {
+    /// Starts the time, with `sleep` as the clock.
+    pub(crate) fn new(
+        timeout: Duration,
+        sleep: impl FnOnce(Duration) -> BoxFuture<'static, ()>,
+    ) -> Self {
+        let is_one_attempt = timeout.is_zero();
+        let time = if is_one_attempt { ATTEMPT_TIME } else { timeout };
+        Self { is_one_attempt, sleep: unconstrained(sleep(time)) }
+    }
+
+    /// Waits for a future; returns `None` after the deadline. Dropping the future must clean up
+    /// without waiting.
+    pub(crate) async fn bound<F: Future>(&mut self, future: F) -> Option<F::Output> {
+        match select(pin!(future), &mut self.sleep).await {
+            Either::Left((done, _)) => Some(done),
+            Either::Right(((), _)) => None,
+        }
+    }
+
+    /// Acquires a lock: waits for it, or makes one attempt if the timeout is zero. Returns `None`
+    /// after the deadline.
+    ///
+    /// # Errors
+    /// The errors of the acquisition. An attempt without a connection returns `None`.
+    pub(crate) async fn acquire<T, E, W, A>(
+        &mut self,
+        wait: impl FnOnce() -> W,
+        attempt: impl FnOnce() -> A,
+    ) -> Result<Option<T>, E>
+    where
+        E: Borrow<LockError>,
+        W: Future<Output = Result<T, E>>,
+        A: Future<Output = Result<Option<T>, E>>,
+    {
+        if !self.is_one_attempt {
+            return self.bound(wait()).await.transpose();
+        }
+        match self.bound(attempt()).await {
+            None => Ok(None),
+            Some(Err(error)) if matches!(error.borrow(), LockError::NotConnected { .. }) => {
+                Ok(None)
+            }
+            Some(attempted) => attempted,
+        }
+    }
+}
+
+/// Acquires a lock of one session within `timeout`; see [`Deadline::acquire`].
+pub(crate) async fn acquire_in_time<T, W, A>(
     client: &Client,
     timeout: Duration,
-    future: F,
-) -> Option<F::Output> {
-    // The deadline must also end a task that has used up its coop budget.
-    let deadline = pin!(unconstrained(client.sleep(timeout)));
-    match select(pin!(future), deadline).await {
-        Either::Left((done, _)) => Some(done),
-        Either::Right(((), _)) => None,
-    }
+    wait: impl FnOnce() -> W,
+    attempt: impl FnOnce() -> A,
+) -> Result<Option<T>, LockError>
+where
+    W: Future<Output = Result<T, LockError>>,
+    A: Future<Output = Result<Option<T>, LockError>>,
+{
+    let mut deadline = Deadline::new(timeout, |time| client.sleep(time).boxed());
+    deadline.acquire(wait, attempt).await
 }
 
 /// Makes an attempt that does not wait for a connection.
@@ -59,19 +116,5 @@ fn no_connection(client: &Client, path: &str) -> LockError {
     match client.end_reason() {
         Some(end) => Error::not_applied(ErrorKind::SessionEnded(end)).into(),
         None => LockError::NotConnected { path: path.to_owned() },
-    }
-}
-
-/// Makes an attempt for an acquisition with a timeout of zero.
-///
-/// # Errors
-/// The errors of the attempt. Without a connection it returns `None`.
-pub(crate) async fn at_once<T>(
-    client: &Client,
-    attempt: impl Future<Output = Result<Option<T>, LockError>>,
-) -> Result<Option<T>, LockError> {
-    match in_time(client, ATTEMPT_TIME, attempt).await {
-        None | Some(Err(LockError::NotConnected { .. })) => Ok(None),
-        Some(attempted) => attempted,
     }
 }

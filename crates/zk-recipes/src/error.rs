@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_session::{ErrorKind, LeaseLoss, RetryOn, SessionEnd};
 
-use crate::queue::foreign::Recipe;
+use crate::recipe::Recipe;
 
 /// The reason why a lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

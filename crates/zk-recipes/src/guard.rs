@@ -1,6 +1,5 @@
-//! The guard of a held lock, and its fencing token.
+//! The guard of a held lock.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,45 +8,15 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use zk_session::{ErrorCode, Multi};
+use zk_session::{ErrorCode, LeaseTerm, Multi};
 
 use crate::error::{LockError, LossReason};
+use crate::fencing_token::FencingToken;
 use crate::holding::Holding;
-use crate::queue::attempts::Attempts;
-use crate::queue::contender::Node;
+use crate::owner::{ReentryPermit, SharedHolding};
+use crate::queue::contender::Contender;
+use crate::retry::Attempts;
 use crate::revocation::asked_again;
-
-/// A number that grows from each holder of a lock to the next, over the whole life of the ensemble.
-/// It is the czxid of the holder's node.
-///
-/// Pass it along with every write to the resource that the lock protects. The resource must reject
-/// a number below the largest it has seen. No other measure helps against a holder that was paused,
-/// for example by its virtual machine, between checking the lock and writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(i64);
-
-impl FencingToken {
-    pub(crate) fn of(node: &Node) -> Self {
-        Self(node.czxid)
-    }
-
-    /// Creates a token that is not a czxid.
-    pub(crate) fn planted(number: i64) -> Self {
-        Self(number)
-    }
-
-    /// Returns the number.
-    #[must_use]
-    pub fn get(self) -> i64 {
-        self.0
-    }
-}
-
-impl fmt::Display for FencingToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// A lock that is held.
 ///
@@ -65,13 +34,22 @@ impl fmt::Display for FencingToken {
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     /// Shared with the other guards of the same owner.
-    hold: Arc<Holding>,
+    hold: SharedHolding,
     /// Number (mzxid) of the last revocation request that this guard has reported.
     heard: Arc<AtomicI64>,
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Arc<Holding>) -> Self {
+    /// Returns the guard of a contender that was granted the lock.
+    pub(crate) fn granted(
+        contender: Contender,
+        term: LeaseTerm,
+        permit: Option<ReentryPermit>,
+    ) -> Result<Self, LockError> {
+        Ok(Self::of(SharedHolding::new(Holding::new(contender, term)?, permit)))
+    }
+
+    pub(crate) fn of(hold: SharedHolding) -> Self {
         Self { hold, heard: Arc::default() }
     }
 
@@ -144,15 +122,13 @@ impl Guard {
                 (client.check(&node.path, None), client.exists(&node.path))
             };
             let error = match (checked.await, own.await) {
-                (Ok(()), Ok(Some(stat))) if stat.czxid == node.czxid => {
-                    return self.token();
-                }
+                (Ok(()), Ok(Some(stat))) if stat.czxid == node.czxid => return self.token(),
                 (Ok(()), Ok(_)) => return Err(self.hold.found_deleted()),
+                (Err(error), _) if error.code() == Some(ErrorCode::NO_NODE) => {
+                    return Err(self.hold.found_deleted());
+                }
                 (Err(error), _) | (_, Err(error)) => error,
             };
-            if error.code() == Some(ErrorCode::NO_NODE) {
-                self.hold.found_deleted();
-            }
             // A transaction without a change may be repeated in any case.
             if let Err(error) = attempts.again_if_unknown(client, error).await {
                 return Err(if self.is_held() { error.into() } else { self.hold.lost_error() });
@@ -297,17 +273,17 @@ impl Guard {
     /// confirmation.
     pub async fn release(self) -> Result<(), LockError> {
         let held = self.token();
-        match Arc::into_inner(self.hold) {
+        match self.hold.into_last() {
             Some(hold) => hold.give_up().await,
             None => held.map(drop), // the other guards still hold it
         }
     }
 
-    pub(crate) fn hold(&self) -> &Holding {
+    pub(crate) fn hold(&self) -> &SharedHolding {
         &self.hold
     }
 
-    pub(crate) fn into_hold(self) -> Arc<Holding> {
+    pub(crate) fn into_hold(self) -> SharedHolding {
         self.hold
     }
 }

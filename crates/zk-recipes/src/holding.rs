@@ -11,16 +11,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use zk_session::{
-    Client, Error, ErrorCode, ErrorKind, EventType, LeaseTerm, Multi, SessionLease, Watch,
+    Client, Error, ErrorCode, ErrorKind, EventType, LeaseTerm, Multi, SessionLease, Stat, Watch,
 };
 
 use crate::error::{LockError, LossReason};
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
-use crate::owner::ReentrySlot;
 use crate::planted::{self, Planted};
-use crate::queue::attempts::{Attempts, is_transient};
 use crate::queue::contender::{Contender, Node, is_final};
+use crate::retry::{is_transient, retry};
 
 #[derive(Debug)]
 pub(crate) struct Holding {
@@ -34,8 +33,6 @@ pub(crate) struct Holding {
     /// The end of the hold, for causes other than the lease. Futures that wait for the loss share
     /// it.
     fate: Arc<EndState>,
-    /// The owner's entry for this lock, if it has an owner. The hold keeps it alive.
-    slot: Option<Arc<ReentrySlot>>,
 }
 
 impl Holding {
@@ -45,20 +42,15 @@ impl Holding {
             // A contender that was granted the lock has a node.
             return Err(LockError::NodeDeleted { path: contender.kind().path.clone() });
         };
-        let (token, claim) = (FencingToken::of(&node), contender.client().claim_lease());
+        let (token, claim) = (FencingToken::new(node.czxid), contender.client().claim_lease());
         let fate = Arc::default();
         let _node_watch = NodeWatch::start(&mut contender, &node, &fate);
-        Ok(Self { contender, node, claim, term, _node_watch, token, fate, slot: None })
+        Ok(Self { contender, node, claim, term, _node_watch, token, fate })
     }
 
     /// Sets the token of the hold that this one replaces.
     pub(crate) fn with_token(mut self, token: FencingToken) -> Self {
         self.token = token;
-        self
-    }
-
-    pub(crate) fn in_slot(mut self, slot: Arc<ReentrySlot>) -> Self {
-        self.slot = Some(slot);
         self
     }
 
@@ -98,7 +90,7 @@ impl Holding {
     pub(crate) fn token(&self) -> Result<FencingToken, LockError> {
         match self.is_held() {
             true if Planted::TokenIsSequence.is_on() => {
-                Ok(FencingToken::planted(planted::sequence_token(&self.node.path)))
+                Ok(FencingToken::new(planted::sequence_token(&self.node.path)))
             }
             true => Ok(self.token),
             false => Err(self.lost_error()),
@@ -142,10 +134,6 @@ impl Holding {
 
     pub(crate) fn fate(&self) -> &Arc<EndState> {
         &self.fate
-    }
-
-    pub(crate) fn slot(&self) -> Option<&Arc<ReentrySlot>> {
-        self.slot.as_ref()
     }
 }
 
@@ -230,33 +218,27 @@ impl Drop for NodeWatch {
 pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>) {
     // No caller waits for these replies, so the handle's request timeout does not apply.
     let client = client.with_timeout(Duration::MAX);
-    let mut attempts = Attempts::default();
     loop {
-        let event = match armed.take() {
-            Some(watch) => watch.await,
-            None => match watch_children(&client, &node).await {
-                Ok(Some(watch)) => watch.await,
-                Ok(None) => return,
-                Err(error) => Err(error),
-            },
+        let set = match armed.take() {
+            Some(watch) => Ok(Some(watch)),
+            None => retry(&client, || watch_children(&client, &node)).await,
         };
-        let failed: Error = match event {
+        let event = match set {
+            Ok(Some(watch)) => watch.await,
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        let failed = match event {
             Ok(event) if event.event_type == EventType::NODE_DELETED => return,
             // After a reconnect: another client may have created the node again.
             Ok(_) => continue,
             Err(error) => error,
         };
-        if is_final(&failed) {
-            futures::future::pending::<()>().await;
-        }
         match failed.kind() {
+            _ if is_final(&failed) => futures::future::pending().await,
             // Without a watch the guard would miss the deletion, so it polls the node.
             ErrorKind::LimitReached(_) => client.sleep(UNWATCHED_PAUSE).await,
-            _ if is_transient(&failed) => {
-                if attempts.again(&client, failed).await.is_err() {
-                    attempts = Attempts::default();
-                }
-            }
+            _ if is_transient(&failed) => {}
             _ => client.sleep(THROTTLED_PAUSE).await,
         }
     }
@@ -264,20 +246,19 @@ pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>
 
 /// Watches a node; returns `None` if it is gone or was created again.
 async fn watch_children(client: &Client, node: &Node) -> Result<Option<Watch>, Error> {
+    let is_same = |stat: &Stat| stat.czxid == node.czxid;
     match client.get_children_and_watch(&node.path).await {
-        Ok((children, watch)) => Ok((children.stat.czxid == node.czxid).then_some(watch)),
+        Ok((children, watch)) => Ok(is_same(&children.stat).then_some(watch)),
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
         // The ACL of the node does not let the holder read it. `exists` needs no permission.
         Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
             let (stat, watch) = client.exists_and_watch(&node.path).await?;
-            Ok(stat.filter(|stat| stat.czxid == node.czxid).map(|_| watch))
+            Ok(stat.filter(is_same).map(|_| watch))
         }
         // The node cannot be watched at the moment. Checks whether it exists.
         Err(error) if matches!(error.kind(), ErrorKind::LimitReached(_)) => {
-            match client.exists(&node.path).await?.filter(|stat| stat.czxid == node.czxid) {
-                Some(_) => Err(error),
-                None => Ok(None),
-            }
+            let exists = client.exists(&node.path).await?.is_some_and(|stat| is_same(&stat));
+            if exists { Err(error) } else { Ok(None) }
         }
         Err(error) => Err(error),
     }

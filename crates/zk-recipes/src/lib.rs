@@ -50,10 +50,13 @@
 #![deny(missing_docs)]
 
 pub mod blocking;
+pub mod child_order;
 pub mod limits;
 
 mod deadline;
+mod downgrade;
 mod error;
+mod fencing_token;
 mod guard;
 mod holding;
 mod lock;
@@ -64,6 +67,8 @@ mod owner;
 mod participants;
 mod planted;
 mod queue;
+mod recipe;
+mod retry;
 mod revocation;
 mod run_whenever_held;
 mod rwlock;
@@ -74,7 +79,8 @@ mod shared_value;
 mod ticket;
 
 pub use error::{LockError, LossReason};
-pub use guard::{FencingToken, Guard};
+pub use fencing_token::FencingToken;
+pub use guard::Guard;
 pub use lock::{BoxFuture, Lock, LockGuard};
 pub use multi_lock::{LockFailure, MultiGuard, MultiLock, MultiLockError};
 pub use mutex::Mutex;
@@ -82,7 +88,8 @@ pub use owner::Owner;
 pub use participants::Participant;
 #[cfg(zk_planted)]
 pub use planted::Planted;
-pub use queue::foreign::Recipe;
+pub use queue::position::QueuePosition;
+pub use recipe::Recipe;
 pub use revocation::{revocation, revoke};
 pub use run_whenever_held::{HeldLock, Interruption, run_whenever_held};
 pub use rwlock::{ReadLock, RwLock, WriteGuard, WriteLock};
@@ -90,7 +97,7 @@ pub use semaphore::{Lease, Semaphore};
 pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, VersionedValue};
-pub use ticket::{QueuePosition, Ticket};
+pub use ticket::Ticket;
 
 /// The session layer, with the client that every lock needs.
 pub use zk_session as session;

@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::error::{LockError, LossReason};
-use crate::guard::{FencingToken, Guard};
+use crate::fencing_token::FencingToken;
+use crate::guard::Guard;
 use crate::mutex::Mutex;
 use crate::rwlock::{ReadLock, WriteGuard, WriteLock};
 use crate::semaphore::{Lease, Semaphore};
@@ -70,95 +71,57 @@ pub trait LockGuard: fmt::Debug + Send + Sync {
     fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>>;
 }
 
-impl LockGuard for Guard {
-    fn nodes(&self) -> Vec<&str> {
-        vec![self.node()]
-    }
+/// Implements [`LockGuard`] for a guard that has, or dereferences to one that has, the methods of
+/// `$inherent`.
+macro_rules! lock_guard {
+    ($guard:ty, $inherent:ty, $nodes:expr, $tokens:expr) => {
+        impl LockGuard for $guard {
+            fn nodes(&self) -> Vec<&str> {
+                $nodes(self)
+            }
 
-    fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
-        self.token().map(|token| vec![token])
-    }
+            fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
+                $tokens(self)
+            }
 
-    fn is_held(&self) -> bool {
-        Self::is_held(self)
-    }
+            fn is_held(&self) -> bool {
+                <$inherent>::is_held(self)
+            }
 
-    fn remaining(&self) -> Duration {
-        Self::remaining(self)
-    }
+            fn remaining(&self) -> Duration {
+                <$inherent>::remaining(self)
+            }
 
-    fn lost_boxed(&self) -> BoxFuture<'static, LossReason> {
-        Box::pin(self.lost())
-    }
+            fn lost_boxed(&self) -> BoxFuture<'static, LossReason> {
+                Box::pin(self.lost())
+            }
 
-    fn revocation_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
-        Box::pin(self.revocation_requested())
-    }
+            fn revocation_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
+                Box::pin(self.revocation_requested())
+            }
 
-    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
-        Box::pin((*self).release())
-    }
+            fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+                Box::pin((*self).release())
+            }
+        }
+    };
 }
 
-impl LockGuard for WriteGuard {
-    fn nodes(&self) -> Vec<&str> {
-        vec![self.node()]
-    }
-
-    fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
-        self.token().map(|token| vec![token])
-    }
-
-    fn is_held(&self) -> bool {
-        Guard::is_held(self)
-    }
-
-    fn remaining(&self) -> Duration {
-        Guard::remaining(self)
-    }
-
-    fn lost_boxed(&self) -> BoxFuture<'static, LossReason> {
-        Box::pin(self.lost())
-    }
-
-    fn revocation_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
-        Box::pin(self.revocation_requested())
-    }
-
-    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
-        Box::pin((*self).release())
-    }
+fn node(guard: &Guard) -> Vec<&str> {
+    vec![guard.node()]
 }
 
-impl LockGuard for Lease {
-    fn nodes(&self) -> Vec<&str> {
-        Self::nodes(self).collect()
-    }
-
-    fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
-        Self::tokens(self)
-    }
-
-    fn is_held(&self) -> bool {
-        Self::is_held(self)
-    }
-
-    fn remaining(&self) -> Duration {
-        Self::remaining(self)
-    }
-
-    fn lost_boxed(&self) -> BoxFuture<'static, LossReason> {
-        Box::pin(self.lost())
-    }
-
-    fn revocation_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
-        Box::pin(self.revocation_requested())
-    }
-
-    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
-        Box::pin((*self).release())
-    }
+fn leases(lease: &Lease) -> Vec<&str> {
+    lease.nodes().collect()
 }
+
+fn token(guard: &Guard) -> Result<Vec<FencingToken>, LockError> {
+    guard.token().map(|token| vec![token])
+}
+
+lock_guard!(Guard, Guard, node, token);
+lock_guard!(WriteGuard, Guard, node, token);
+lock_guard!(Lease, Lease, leases, Lease::tokens);
 
 /// Implements [`Lock`] for a handle with the methods of a lock.
 macro_rules! lock {

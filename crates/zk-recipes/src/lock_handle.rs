@@ -1,20 +1,20 @@
 //! Acquisition of locks with a queue, shared by the handles of a mutex and of both sides of a
 //! read-write lock.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_session::{Client, LeaseTerm};
+use zk_session::Client;
 
-use crate::deadline::{at_once, in_time, while_connected};
+use crate::deadline::{acquire_in_time, while_connected};
+use crate::downgrade::{WriteNode, beside};
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::holding::Holding;
-use crate::owner::{Owner, ReentryPermit, Side, Way, admit};
+use crate::owner::{Entry, Owner, ReentryPermit, SharedHolding, enter, try_enter};
 use crate::queue::contender::Contender;
 use crate::queue::kind::Kind;
 use crate::queue::waiter::Waiter;
-use crate::rwlock::beside_for_owner;
 use crate::ticket::{Queued, Ticket};
 
 #[derive(Clone, Debug)]
@@ -39,23 +39,24 @@ impl LockHandle {
     }
 
     pub(crate) async fn acquire(&self) -> Result<Guard, LockError> {
-        match self.way_in().await? {
-            Entry::LetIn(guard) => Ok(guard),
-            Entry::Queue(entrance) => {
+        match reenter(self.enter().await?).await? {
+            Break(guard) => Ok(guard),
+            Continue(permit) => {
                 let mut waiter = Waiter::new(self.contender());
                 let term = waiter.acquire().await?;
-                self.admit(entrance, waiter, term)
+                Guard::granted(waiter.into_contender(), term, permit)
             }
         }
     }
 
-    pub(crate) async fn enqueue<G>(&self) -> Result<Ticket<G>, LockError> {
-        match self.way_in().await? {
-            Entry::LetIn(guard) => Ok(Ticket::let_in(guard)),
-            Entry::Queue(entrance) => {
+    /// Queues, and returns a ticket for a guard that `convert` makes of the acquired one.
+    pub(crate) async fn enqueue<G>(&self, convert: fn(Guard) -> G) -> Result<Ticket<G>, LockError> {
+        match reenter(self.enter().await?).await? {
+            Break(guard) => Ok(Ticket::held(guard, convert)),
+            Continue(permit) => {
                 let mut waiter = Waiter::with_place(self.contender());
                 waiter.settle().await?;
-                Ok(Ticket::queued(Queued { waiter, side: self.side(), entrance }))
+                Ok(Ticket::queued(Queued { waiter, permit }, convert))
             }
         }
     }
@@ -65,21 +66,15 @@ impl LockHandle {
     }
 
     async fn attempt(&self) -> Result<Option<Guard>, LockError> {
-        let entrance = match &self.owner {
-            None => None,
-            Some(owner) => {
-                let slot = owner.slot(&self.client, &self.kind);
-                let Some(way) = slot.try_way_in(self.side())? else { return Ok(None) };
-                match let_in(way).await? {
-                    Entry::LetIn(guard) => return Ok(Some(guard)),
-                    Entry::Queue(entrance) => entrance,
-                }
+        let entry = try_enter(self.owner.as_ref(), &self.client, &self.kind)?;
+        let Some(entry) = entry else { return Ok(None) };
+        match reenter(entry).await? {
+            Break(guard) => Ok(Some(guard)),
+            Continue(permit) => {
+                let mut waiter = Waiter::new(self.contender());
+                let Some(term) = waiter.look_once().await? else { return Ok(None) };
+                Guard::granted(waiter.into_contender(), term, permit).map(Some)
             }
-        };
-        let mut waiter = Waiter::new(self.contender());
-        match waiter.look_once().await? {
-            Some(term) => self.admit(entrance, waiter, term).map(Some),
-            None => Ok(None),
         }
     }
 
@@ -87,10 +82,7 @@ impl LockHandle {
         &self,
         timeout: Duration,
     ) -> Result<Option<Guard>, LockError> {
-        match timeout.is_zero() {
-            true => at_once(&self.client, self.try_acquire()).await,
-            false => in_time(&self.client, timeout, self.acquire()).await.transpose(),
-        }
+        acquire_in_time(&self.client, timeout, || self.acquire(), || self.try_acquire()).await
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -101,49 +93,82 @@ impl LockHandle {
         &self.kind
     }
 
-    async fn way_in(&self) -> Result<Entry, LockError> {
-        match &self.owner {
-            None => Ok(Entry::Queue(None)),
-            Some(owner) => {
-                let slot = owner.slot(&self.client, &self.kind);
-                let_in(slot.way_in(self.side()).await?).await
-            }
-        }
+    fn enter(&self) -> impl Future<Output = Result<Entry, LockError>> {
+        enter(self.owner.as_ref(), &self.client, &self.kind)
     }
 
     fn contender(&self) -> Contender {
         Contender::new(&self.client, &self.kind)
     }
-
-    fn admit(
-        &self,
-        entrance: Option<ReentryPermit>,
-        waiter: Waiter,
-        term: LeaseTerm,
-    ) -> Result<Guard, LockError> {
-        let hold = Holding::new(waiter.into_contender(), term)?;
-        Ok(admit(entrance, self.side(), hold))
-    }
-
-    fn side(&self) -> Side {
-        Side::of(self.kind.admission)
-    }
 }
 
-/// Result of the re-entry check: a guard, or the need to queue.
-enum Entry {
-    LetIn(Guard),
-    Queue(Option<ReentryPermit>),
-}
+/// Adds the options that all locks with a [`LockHandle`] have.
+macro_rules! lock_options {
+    ($lock:ty) => {
+        impl $lock {
+            /// Sets the data of this handle's nodes, which other contenders can read. The default is
+            /// the client's local address, as with Curator. A writer that becomes a reader keeps
+            /// its data.
+            #[must_use]
+            pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
+                self.handle.kind_mut().set_data(data);
+                self
+            }
 
-/// Re-enters the lock for its owner if possible; otherwise returns that the owner has to queue.
-async fn let_in(way: Way) -> Result<Entry, LockError> {
-    match way {
-        Way::LockGuard(guard) => Ok(Entry::LetIn(guard)),
-        Way::Beside(writer, entrance) => {
-            // On the heap: waiters do not need this memory.
-            Box::pin(beside_for_owner(&writer, entrance)).await.map(Entry::LetIn)
+            /// Sets the ACL of this handle's nodes and of the missing nodes of the lock's path. The
+            /// default is open to everyone, as with Curator.
+            ///
+            /// Each contender needs permission to read the nodes of the others, to create children
+            /// of the path, and to delete its own nodes from it.
+            #[must_use]
+            pub fn with_acl(mut self, acl: impl Into<Vec<zk_session::Acl>>) -> Self {
+                self.handle.kind_mut().set_acl(acl);
+                self
+            }
+
+            /// Accepts a path on which other recipes have nodes; see
+            /// [`LockError::ForeignNode`](crate::LockError::ForeignNode).
+            ///
+            /// A lock of another recipe on the same path is a separate lock. Both can be held at
+            /// the same time.
+            #[must_use]
+            pub fn allow_foreign_nodes(mut self) -> Self {
+                self.handle.kind_mut().exclusive = None;
+                self
+            }
+
+            /// Makes the lock re-entrant for `owner`: an owner that holds the lock acquires it
+            /// again without queueing. See also [`RwLock::with_owner`](crate::RwLock::with_owner).
+            #[must_use]
+            pub fn with_owner(mut self, owner: &crate::Owner) -> Self {
+                self.handle = self.handle.with_owner(owner);
+                self
+            }
+
+            /// Returns the path of the lock.
+            #[must_use]
+            pub fn path(&self) -> &str {
+                &self.handle.kind().path
+            }
+
+            pub(crate) fn client(&self) -> &zk_session::Client {
+                self.handle.client()
+            }
         }
-        Way::Queue(entrance) => Ok(Entry::Queue(Some(entrance))),
-    }
+    };
+}
+
+pub(crate) use lock_options;
+
+/// Re-enters the lock for its owner if possible; otherwise the acquisition continues in the queue.
+async fn reenter(entry: Entry) -> Result<ControlFlow<Guard, Option<ReentryPermit>>, LockError> {
+    Ok(match entry {
+        Entry::Held(hold) => Break(Guard::of(hold)),
+        Entry::Beside(writer, permit) => {
+            // On the heap: waiters do not need this memory.
+            let reader = Box::pin(beside(&writer, WriteNode::Stays)).await?;
+            Break(Guard::of(SharedHolding::new(reader, Some(permit))))
+        }
+        Entry::Queue(permit) => Continue(permit),
+    })
 }

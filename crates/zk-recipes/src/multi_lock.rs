@@ -1,5 +1,6 @@
 //! Several locks as one: Curator's `InterProcessMultiLock`.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::future::{Future, pending};
 use std::pin::pin;
@@ -7,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, FutureExt, select, select_all};
-use tokio::task::{coop::Unconstrained, unconstrained};
+use tokio::task::unconstrained;
 use zk_session::RetryOn;
 
+use crate::deadline::Deadline;
 use crate::error::{LockError, LossReason};
-use crate::guard::FencingToken;
-use crate::limits::ATTEMPT_TIME;
+use crate::fencing_token::FencingToken;
 use crate::lock::{BoxFuture, Lock, LockGuard};
 use crate::planted::Planted;
 
@@ -104,7 +105,7 @@ impl MultiLock {
     pub async fn acquire(&self) -> Result<MultiGuard, MultiLockError> {
         match self.take().await {
             Ok(guard) => Ok(guard),
-            Err((taken, failure)) => Err(taken.give_up(failure).await),
+            Err(Incomplete { taken, failure }) => Err(taken.give_up(failure).await),
         }
     }
 
@@ -119,13 +120,9 @@ impl MultiLock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, MultiLockError> {
-        match self.try_take().await {
-            Ok(guard) => Ok(Some(guard)),
-            // Dropping the guard releases the locks in the background: the call must not wait for a
-            // connection.
-            Err((_, None)) => Ok(None),
-            Err((_, Some(failure))) => Err(failure.into()),
-        }
+        // Dropping the acquired guards releases their locks in the background: the call must not
+        // wait for a connection.
+        self.try_take().await.map_err(|incomplete| incomplete.failure.into())
     }
 
     /// Waits until all locks are acquired, for at most `timeout` in total, even without a
@@ -146,78 +143,78 @@ impl MultiLock {
         timeout: Duration,
     ) -> Result<Option<MultiGuard>, MultiLockError> {
         let Some(first) = self.locks.first() else { return self.acquire().await.map(Some) };
-        let is_zero = timeout.is_zero();
-        let time = if is_zero { ATTEMPT_TIME } else { timeout };
-        // The deadline must also end a task that has used up its coop budget.
-        let mut deadline = unconstrained(first.sleep_boxed(time));
-        let taken = match is_zero {
-            true => until(&mut deadline, self.try_take()).await,
-            false => {
-                let taken = until(&mut deadline, self.take()).await;
-                taken.map(|taken| taken.map_err(|(taken, failure)| (taken, Some(failure))))
-            }
-        };
+        let mut deadline = Deadline::new(timeout, |time| first.sleep_boxed(time));
         // Dropping a guard or a future releases its locks in the background.
-        match taken {
-            None => Ok(None),
-            Some(Ok(guard)) => Ok(Some(guard)),
-            Some(Err((_, None))) => Ok(None),
-            Some(Err((_, Some(failure)))) if is_zero && failure.is_not_connected() => Ok(None),
-            Some(Err((taken, Some(failure)))) => {
-                let given_up = until(&mut deadline, taken.give_up(failure.clone())).await;
+        match deadline.acquire(|| self.take(), || self.try_take()).await {
+            Ok(acquired) => Ok(acquired),
+            Err(Incomplete { taken, failure }) => {
+                let given_up = deadline.bound(taken.give_up(failure.clone())).await;
                 Err(given_up.unwrap_or_else(|| failure.into()))
             }
         }
     }
 
-    /// Waits for all locks. If one fails, returns the locks that were acquired before it.
-    async fn take(&self) -> Result<MultiGuard, (MultiGuard, LockFailure)> {
-        let mut guard = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
+    /// Waits for all locks.
+    async fn take(&self) -> Result<MultiGuard, Incomplete> {
+        let mut taken = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
         let mut losses: Vec<BoxFuture<'static, LossReason>> = Vec::new();
         for lock in &self.locks {
             let acquired = {
                 let lost = pin!(first(&mut losses));
                 match select(lock.acquire_boxed(), lost).await {
                     Either::Left((acquired, _)) => Ok(acquired),
-                    Either::Right((lost, _)) => Err(lost),
+                    Either::Right((loss, _)) => Err(loss),
                 }
             };
             let failure = match acquired {
                 Ok(Ok(held)) => {
                     losses.push(held.lost_boxed());
-                    guard.held.push((lock.path().to_owned(), held));
+                    taken.held.push((lock.path().to_owned(), held));
                     continue;
                 }
                 Ok(Err(error)) => LockFailure::new(lock.path(), error),
-                Err(loss) => guard.loss(loss),
+                Err(loss) => taken.loss(loss),
             };
-            return Err((guard, failure));
+            return Err(Incomplete { taken, failure });
         }
         // The last lock may have been acquired at the same moment at which another one was lost.
         match unconstrained(first(&mut losses)).now_or_never() {
-            None => Ok(guard),
-            Some(loss) => {
-                let failure = guard.loss(loss);
-                Err((guard, failure))
-            }
+            None => Ok(taken),
+            Some(loss) => Err(Incomplete { failure: taken.loss(loss), taken }),
         }
     }
 
-    /// Acquires the free locks in order, up to the first lock that is not free or fails.
-    async fn try_take(&self) -> Result<MultiGuard, (MultiGuard, Option<LockFailure>)> {
-        let mut guard = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
+    /// Acquires the locks in order, if all of them are free.
+    async fn try_take(&self) -> Result<Option<MultiGuard>, Incomplete> {
+        let mut taken = MultiGuard { held: Vec::with_capacity(self.locks.len()) };
         for lock in &self.locks {
             match lock.try_acquire_boxed().await {
-                Ok(Some(held)) => guard.held.push((lock.path().to_owned(), held)),
-                Ok(None) if Planted::MultiKeepsTheFirst.is_on() => {
-                    std::mem::forget(guard);
-                    return Err((MultiGuard { held: Vec::new() }, None));
+                Ok(Some(held)) => taken.held.push((lock.path().to_owned(), held)),
+                Ok(None) => {
+                    if Planted::MultiKeepsTheFirst.is_on() {
+                        std::mem::forget(taken);
+                    }
+                    return Ok(None);
                 }
-                Ok(None) => return Err((guard, None)),
-                Err(error) => return Err((guard, Some(LockFailure::new(lock.path(), error)))),
+                Err(error) => {
+                    let failure = LockFailure::new(lock.path(), error);
+                    return Err(Incomplete { taken, failure });
+                }
             }
         }
-        Ok(guard)
+        Ok(Some(taken))
+    }
+}
+
+/// A failed acquisition: the locks that were acquired before the failure.
+struct Incomplete {
+    taken: MultiGuard,
+    failure: LockFailure,
+}
+
+impl Borrow<LockError> for Incomplete {
+    fn borrow(&self) -> &LockError {
+        &self.failure.error
     }
 }
 
@@ -244,11 +241,9 @@ impl MultiGuard {
     /// # Errors
     /// Returns [`LockError::Lost`] once any of the locks may be lost.
     pub fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
-        let mut tokens = Vec::with_capacity(self.held.len());
-        for (_, held) in &self.held {
-            tokens.extend(held.tokens()?);
-        }
-        Ok(tokens)
+        let tokens: Vec<_> =
+            self.held.iter().map(|(_, held)| held.tokens()).collect::<Result<_, _>>()?;
+        Ok(tokens.concat())
     }
 
     /// Returns true if all locks are provably held now. Sends no request.
@@ -361,10 +356,6 @@ impl LockFailure {
     fn new(path: &str, error: LockError) -> Self {
         Self { path: path.to_owned(), error }
     }
-
-    fn is_not_connected(&self) -> bool {
-        matches!(self.error, LockError::NotConnected { .. })
-    }
 }
 
 impl From<LockFailure> for MultiLockError {
@@ -415,17 +406,6 @@ impl fmt::Debug for MultiLockError {
 impl std::error::Error for MultiLockError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.failures.first().map(|failure| &failure.error as _)
-    }
-}
-
-/// Waits for `future` until the deadline; returns `None` if it takes longer.
-async fn until<F: Future>(
-    deadline: &mut Unconstrained<BoxFuture<'static, ()>>,
-    future: F,
-) -> Option<F::Output> {
-    match select(pin!(future), deadline).await {
-        Either::Left((done, _)) => Some(done),
-        Either::Right(((), _)) => None,
     }
 }
 

@@ -2,21 +2,15 @@
 
 use std::time::Duration;
 
-use zk_session::{Acl, Client};
+use zk_session::Client;
 
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::lock_handle::LockHandle;
-use crate::owner::Owner;
+use crate::lock_handle::{LockHandle, lock_options};
 use crate::participants::{Participant, participants};
-use crate::queue::admission::Admission;
-use crate::queue::foreign::Recipe;
 use crate::queue::kind::Kind;
 use crate::queue::name;
 use crate::ticket::Ticket;
-
-/// Text before the sequence number in the names of a mutex's nodes.
-const LOCK_NAME: &str = "lock-";
 
 /// A fair mutex: Curator's `InterProcessMutex`, on the same nodes.
 ///
@@ -97,6 +91,8 @@ pub struct Mutex {
     handle: LockHandle,
 }
 
+lock_options!(Mutex);
+
 impl Mutex {
     /// Creates a handle for the lock at `path`. Sends no request.
     ///
@@ -107,26 +103,7 @@ impl Mutex {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
         zk_session::validate_path(path)?;
-        Ok(Self { handle: LockHandle::new(client, kind(path.to_owned())) })
-    }
-
-    /// Sets the data of this handle's nodes, which other contenders can read. The default is the
-    /// client's local address, as with Curator.
-    #[must_use]
-    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.handle.kind_mut().set_data(data);
-        self
-    }
-
-    /// Sets the ACL of this handle's nodes and of the missing nodes of the lock's path. The default
-    /// is open to everyone, as with Curator.
-    ///
-    /// Each contender needs permission to read the nodes of the others, to create children of the
-    /// path, and to delete its own nodes from it.
-    #[must_use]
-    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.handle.kind_mut().set_acl(acl);
-        self
+        Ok(Self { handle: LockHandle::new(client, Kind::mutex(path.to_owned())) })
     }
 
     /// Replaces `lock-`, the text before the number in the names of the lock's nodes.
@@ -140,30 +117,6 @@ impl Mutex {
     pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
         self.handle.kind_mut().lock_name = name::checked(name.into())?.into();
         Ok(self)
-    }
-
-    /// Accepts a path on which other recipes have nodes; see [`LockError::ForeignNode`].
-    ///
-    /// A read-write lock or a semaphore on the same path is a separate lock. Both can be held at
-    /// the same time.
-    #[must_use]
-    pub fn allow_foreign_nodes(mut self) -> Self {
-        self.handle.kind_mut().exclusive = None;
-        self
-    }
-
-    /// Makes the lock re-entrant for `owner`: an owner that holds the lock acquires it again
-    /// without queueing.
-    #[must_use]
-    pub fn with_owner(mut self, owner: &Owner) -> Self {
-        self.handle = self.handle.with_owner(owner);
-        self
-    }
-
-    /// Returns the path of the lock.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.handle.kind().path
     }
 
     /// Waits until the lock is acquired, without a time limit.
@@ -227,11 +180,7 @@ impl Mutex {
     /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the
     /// same way.
     pub async fn enqueue(&self) -> Result<Ticket, LockError> {
-        self.handle.enqueue().await
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        self.handle.client()
+        self.handle.enqueue(std::convert::identity).await
     }
 
     /// Returns the holder and the waiters in queue order; an empty list if the path does not exist.
@@ -239,13 +188,6 @@ impl Mutex {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        let kind = self.handle.kind();
-        participants(self.handle.client(), &kind.path, kind.rule()).await
+        participants(self.handle.client(), self.handle.kind()).await
     }
-}
-
-/// Returns the description of the nodes of a mutex at `path`.
-pub(crate) fn kind(path: String) -> Kind {
-    let kind = Kind::new(path, LOCK_NAME, Admission::FirstForGood);
-    Kind { exclusive: Some(Recipe::Mutex), ..kind }
 }

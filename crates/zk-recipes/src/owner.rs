@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -10,7 +11,6 @@ use tokio::sync::OwnedMutexGuard;
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
-use crate::guard::Guard;
 use crate::holding::Holding;
 use crate::queue::admission::Admission;
 use crate::queue::kind::Kind;
@@ -73,7 +73,7 @@ impl Owner {
     }
 
     /// Returns the entry of the owner for a lock.
-    pub(crate) fn slot(&self, client: &Client, kind: &Arc<Kind>) -> Arc<ReentrySlot> {
+    fn slot(&self, client: &Client, kind: &Arc<Kind>) -> Arc<ReentrySlot> {
         // Dropped after the map is unlocked, because the drop of a slot locks the map.
         let mut known: Vec<Arc<ReentrySlot>> = Vec::new();
         let path = client.full_path(&kind.path);
@@ -87,7 +87,7 @@ impl Owner {
             client: client.clone(),
             path,
             kind: kind.clone(),
-            entrance: Arc::default(),
+            entry: Arc::default(),
             holds: Mutex::default(),
             slots: Arc::downgrade(&self.slots),
         });
@@ -115,13 +115,13 @@ impl ReentrySlots {
 }
 
 /// State of one owner at one lock. It exists while the owner holds the lock or acquires it.
-pub(crate) struct ReentrySlot {
+struct ReentrySlot {
     client: Client,
     /// Path from the root of the ensemble.
     path: String,
     kind: Arc<Kind>,
     /// Held by the one acquisition in progress, unless it re-enters a hold.
-    entrance: Arc<tokio::sync::Mutex<()>>,
+    entry: Arc<tokio::sync::Mutex<()>>,
     holds: Mutex<Holds>,
     slots: Weak<ReentrySlots>,
 }
@@ -134,18 +134,9 @@ struct Holds {
     shared: Weak<Holding>,
 }
 
-impl Holds {
-    fn of(&self, side: Side) -> &Weak<Holding> {
-        match side {
-            Side::Exclusive => &self.exclusive,
-            Side::Shared => &self.shared,
-        }
-    }
-}
-
 /// How a lock is held: by one holder, or shared with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+enum Side {
     /// A mutex, or the write side.
     Exclusive,
     /// The read side.
@@ -153,22 +144,30 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    pub(crate) fn of(admission: Admission) -> Self {
-        match admission {
+    fn of(kind: &Kind) -> Self {
+        match kind.admission {
             Admission::Behind(_) => Self::Shared,
             Admission::FirstForGood | Admission::First | Admission::Counted => Self::Exclusive,
         }
     }
 }
 
-/// The way in which an owner acquires a lock.
-pub(crate) enum Way {
+/// A hold that the guards of one owner share.
+#[derive(Debug)]
+pub(crate) struct SharedHolding {
+    hold: Arc<Holding>,
+    /// The owner's entry for this lock, if it has an owner. The guards keep it alive.
+    slot: Option<Arc<ReentrySlot>>,
+}
+
+/// The way in which a lock is acquired.
+pub(crate) enum Entry {
     /// The owner already holds the lock.
-    LockGuard(Guard),
+    Held(SharedHolding),
     /// The owner holds the write lock and acquires the read lock beside it.
-    Beside(Guard, ReentryPermit),
-    /// The owner queues.
-    Queue(ReentryPermit),
+    Beside(SharedHolding, ReentryPermit),
+    /// The acquisition queues, for an owner if it has a permit.
+    Queue(Option<ReentryPermit>),
 }
 
 /// Permission to acquire the lock for the owner; only one exists at a time.
@@ -178,37 +177,52 @@ pub(crate) struct ReentryPermit {
     _only_one: OwnedMutexGuard<()>,
 }
 
-impl ReentrySlot {
-    /// Re-enters the lock if the owner holds it. Otherwise waits until no other task acquires the
-    /// lock for this owner.
-    pub(crate) async fn way_in(self: Arc<Self>, side: Side) -> Result<Way, LockError> {
-        match self.enter_again(side)? {
-            Some(guard) => Ok(Way::LockGuard(guard)),
-            None => self.entrance().await?.way_in(side),
-        }
+/// Re-enters the lock if the owner holds it. Otherwise waits until no other task acquires the lock
+/// for this owner.
+pub(crate) async fn enter(
+    owner: Option<&Owner>,
+    client: &Client,
+    kind: &Arc<Kind>,
+) -> Result<Entry, LockError> {
+    match owner {
+        Some(owner) => owner.slot(client, kind).enter(Side::of(kind)).await,
+        None => Ok(Entry::Queue(None)),
     }
+}
 
-    /// As [`way_in`](Self::way_in), without waiting.
-    pub(crate) fn try_way_in(self: Arc<Self>, side: Side) -> Result<Option<Way>, LockError> {
-        if let Some(guard) = self.enter_again(side)? {
-            return Ok(Some(Way::LockGuard(guard)));
-        }
-        match self.entrance.clone().try_lock_owned() {
-            Ok(only_one) => {
-                ReentryPermit { slot: self, _only_one: only_one }.way_in(side).map(Some)
-            }
-            Err(_) => Ok(None),
+/// As [`enter`], without waiting: returns `None` if another task acquires the lock for this owner.
+pub(crate) fn try_enter(
+    owner: Option<&Owner>,
+    client: &Client,
+    kind: &Arc<Kind>,
+) -> Result<Option<Entry>, LockError> {
+    let Some(owner) = owner else { return Ok(Some(Entry::Queue(None))) };
+    let (slot, side) = (owner.slot(client, kind), Side::of(kind));
+    if let Some(hold) = slot.reenter(side)? {
+        return Ok(Some(Entry::Held(hold)));
+    }
+    match slot.entry.clone().try_lock_owned() {
+        Ok(only_one) => ReentryPermit { slot, _only_one: only_one }.enter(side).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+impl ReentrySlot {
+    async fn enter(self: Arc<Self>, side: Side) -> Result<Entry, LockError> {
+        match self.reenter(side)? {
+            Some(hold) => Ok(Entry::Held(hold)),
+            None => self.permit().await?.enter(side),
         }
     }
 
     /// Waits until no other task acquires the lock for this owner, or until the session ends. The
     /// other acquisition may be a [`Ticket`](crate::Ticket) that no task awaits.
-    pub(crate) async fn entrance(self: Arc<Self>) -> Result<ReentryPermit, LockError> {
-        let only_one = match self.entrance.clone().try_lock_owned() {
+    async fn permit(self: Arc<Self>) -> Result<ReentryPermit, LockError> {
+        let only_one = match self.entry.clone().try_lock_owned() {
             Ok(only_one) => only_one,
             Err(_) => {
                 // On the heap: tasks that wait in the queue do not need this memory.
-                let free = pin!(self.entrance.clone().lock_owned());
+                let free = pin!(self.entry.clone().lock_owned());
                 match select(free, Box::pin(end_of(&self.client))).await {
                     Either::Left((only_one, _)) => only_one,
                     Either::Right((error, _)) => return Err(error.into()),
@@ -218,18 +232,24 @@ impl ReentrySlot {
         Ok(ReentryPermit { slot: self, _only_one: only_one })
     }
 
-    /// Returns another guard of the hold if the owner has one.
+    /// Returns the hold of the owner, if it has one.
     ///
     /// A hold that is found here still has a guard; the weak reference would be dead otherwise. The
-    /// new guard keeps the hold from being released. A lost hold blocks the owner while it has
+    /// new reference keeps the hold from being released. A lost hold blocks the owner while it has
     /// guards, because its node may still exist.
-    pub(crate) fn enter_again(&self, side: Side) -> Result<Option<Guard>, LockError> {
+    fn reenter(self: &Arc<Self>, side: Side) -> Result<Option<SharedHolding>, LockError> {
         let holds = self.holds();
-        let found = holds.of(side).upgrade();
+        let found = match side {
+            Side::Exclusive => holds.exclusive.upgrade(),
+            Side::Shared => holds.shared.upgrade(),
+        };
         let reads = holds.shared.strong_count() > 0;
         drop(holds);
         match found {
-            Some(hold) => hold.token().map(|_| Some(Guard::new(hold))),
+            Some(hold) => {
+                hold.token()?;
+                Ok(Some(SharedHolding { hold, slot: Some(self.clone()) }))
+            }
             None if side == Side::Exclusive && reads => {
                 Err(LockError::WouldDeadlock { path: self.path.clone() })
             }
@@ -247,39 +267,64 @@ impl ReentrySlot {
 }
 
 impl ReentryPermit {
-    fn way_in(self, side: Side) -> Result<Way, LockError> {
-        if let Some(guard) = self.slot.enter_again(side)? {
-            return Ok(Way::LockGuard(guard));
+    fn enter(self, side: Side) -> Result<Entry, LockError> {
+        if let Some(hold) = self.slot.reenter(side)? {
+            return Ok(Entry::Held(hold));
         }
         let writer = self.slot.holds().exclusive.upgrade();
         Ok(match writer {
-            Some(writer) => Way::Beside(Guard::new(writer), self),
-            None => Way::Queue(self),
+            Some(hold) => {
+                Entry::Beside(SharedHolding { hold, slot: Some(self.slot.clone()) }, self)
+            }
+            None => Entry::Queue(Some(self)),
         })
-    }
-
-    /// Records the hold as the owner's, and returns its first guard.
-    pub(crate) fn admit(self, side: Side, hold: Holding) -> Guard {
-        let hold = Arc::new(hold.in_slot(self.slot.clone()));
-        let mut holds = self.slot.holds();
-        match side {
-            Side::Exclusive => holds.exclusive = Arc::downgrade(&hold),
-            Side::Shared => holds.shared = Arc::downgrade(&hold),
-        }
-        drop(holds);
-        Guard::new(hold)
-    }
-
-    pub(crate) fn enter_again(&self, side: Side) -> Result<Option<Guard>, LockError> {
-        self.slot.enter_again(side)
     }
 }
 
-/// Creates the guard of a new hold, with or without an owner.
-pub(crate) fn admit(entrance: Option<ReentryPermit>, side: Side, hold: Holding) -> Guard {
-    match entrance {
-        Some(entrance) => entrance.admit(side, hold),
-        None => Guard::new(Arc::new(hold)),
+impl SharedHolding {
+    /// Records a new hold as the owner's, if there is an owner.
+    pub(crate) fn new(hold: Holding, permit: Option<ReentryPermit>) -> Self {
+        let side = Side::of(hold.contender().kind());
+        let (hold, slot) = (Arc::new(hold), permit.as_ref().map(|permit| permit.slot.clone()));
+        if let Some(slot) = &slot {
+            let mut holds = slot.holds();
+            match side {
+                Side::Exclusive => holds.exclusive = Arc::downgrade(&hold),
+                Side::Shared => holds.shared = Arc::downgrade(&hold),
+            }
+        }
+        Self { hold, slot }
+    }
+
+    /// Returns the way in which the read side is acquired beside this hold of the write side.
+    pub(crate) async fn enter_read(&self) -> Result<Entry, LockError> {
+        match &self.slot {
+            Some(slot) => slot.clone().enter(Side::Shared).await,
+            None => Ok(Entry::Queue(None)),
+        }
+    }
+
+    /// Returns the hold if no other guard shares it. Of guards that are given up at the same time,
+    /// exactly one gets it.
+    pub(crate) fn into_last(self) -> Option<Holding> {
+        Arc::into_inner(self.hold)
+    }
+
+    /// Returns the hold if no other guard shares it.
+    ///
+    /// # Errors
+    /// Returns this value if other guards share the hold.
+    pub(crate) fn try_into_last(self) -> Result<Holding, Self> {
+        let Self { hold, slot } = self;
+        Arc::try_unwrap(hold).map_err(|hold| Self { hold, slot })
+    }
+}
+
+impl Deref for SharedHolding {
+    type Target = Holding;
+
+    fn deref(&self) -> &Holding {
+        &self.hold
     }
 }
 

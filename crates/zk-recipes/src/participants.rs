@@ -2,13 +2,16 @@
 
 use std::fmt;
 
-use zk_session::{Client, Error, ErrorCode, NodeData, Pending, SequenceOrder};
+use zk_session::path::file_name;
+use zk_session::{Client, Error, NodeData};
 
+use crate::child_order::SequenceOrder;
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
-use crate::queue::attempts::{Attempts, is_transient};
-use crate::queue::name::{self, contains, sequence};
-use crate::queue::parents;
+use crate::queue::kind::Kind;
+use crate::queue::name::{contains, sequence};
+use crate::queue::waiter::list;
+use crate::retry::{if_exists, is_transient, retry};
 
 /// A contender for a lock: a holder or a waiter. `Debug` prints its session and its czxid in
 /// hexadecimal.
@@ -43,35 +46,29 @@ impl fmt::Debug for Participant {
 /// Lists the contenders in order. Contenders that leave the queue during the call are omitted.
 pub(crate) async fn participants(
     client: &Client,
-    path: &str,
-    rule: SequenceOrder<'_>,
+    kind: &Kind,
 ) -> Result<Vec<Participant>, LockError> {
-    listed(client, path, rule, |name| rule.is_contender(name)).await
+    let rule = kind.rule();
+    listed(client, kind, |name| rule.is_contender(name)).await
 }
 
-/// As [`participants`], restricted to names that contain `text`. Curator distinguishes readers and
+/// As [`participants`], restricted to names that contain the lock name. Curator distinguishes readers and
 /// writers in the same way.
-pub(crate) async fn participants_named(
+pub(crate) async fn participants_of_side(
     client: &Client,
-    path: &str,
-    rule: SequenceOrder<'_>,
-    text: &str,
+    kind: &Kind,
 ) -> Result<Vec<Participant>, LockError> {
-    listed(client, path, rule, |name| contains(name, text)).await
+    listed(client, kind, |name| contains(name, &kind.lock_name)).await
 }
 
 async fn listed(
     client: &Client,
-    path: &str,
-    rule: SequenceOrder<'_>,
+    kind: &Kind,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<Participant>, LockError> {
-    let children = match read(client, || client.get_children(path)).await {
-        Ok(children) => children.names,
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let sorted = children.sorted(rule);
+    let Some(children) = list(client, &kind.path).await? else { return Ok(Vec::new()) };
+    let rule = kind.rule();
+    let sorted = rule.sort(&children.names);
     let names: Vec<&[u8]> = sorted.iter().filter(|name| wanted(name)).collect();
 
     let mut participants = Vec::with_capacity(names.len());
@@ -79,15 +76,16 @@ async fn listed(
         let asked: Vec<_> = chunk
             .iter()
             .map(|name| {
-                let name = String::from_utf8_lossy(name);
-                let path = parents::child(path, &name);
+                let path = kind.node(name);
                 let data = client.get_data(&path);
-                (path, sequence(&name, rule), data)
+                (path, sequence(name, rule), data)
             })
             .collect();
         for (path, sequence, data) in asked {
             let answer = match data.await {
-                Err(error) if is_transient(&error) => read(client, || client.get_data(&path)).await,
+                Err(error) if is_transient(&error) => {
+                    retry(client, || client.get_data(&path)).await
+                }
                 answer => answer,
             };
             participants.extend(seen(path, sequence, answer)?);
@@ -102,19 +100,8 @@ pub(crate) async fn participant(
     path: &str,
     rule: SequenceOrder<'_>,
 ) -> Result<Option<Participant>, LockError> {
-    let answer = read(client, || client.get_data(path)).await;
-    seen(path.to_owned(), sequence(name::of(path), rule), answer)
-}
-
-/// Repeats a read until it has a reply; repeating a read does no harm.
-async fn read<T>(client: &Client, ask: impl Fn() -> Pending<T>) -> Result<T, Error> {
-    let mut attempts = Attempts::default();
-    loop {
-        match ask().await {
-            Ok(answer) => return Ok(answer),
-            Err(error) => attempts.again(client, error).await?,
-        }
-    }
+    let answer = retry(client, || client.get_data(path)).await;
+    seen(path.to_owned(), sequence(file_name(path).as_bytes(), rule), answer)
 }
 
 /// Returns `None` if the node no longer exists.
@@ -123,15 +110,11 @@ fn seen(
     sequence: Option<u32>,
     answer: Result<NodeData, Error>,
 ) -> Result<Option<Participant>, LockError> {
-    match answer {
-        Ok(NodeData { data, stat }) => Ok(Some(Participant {
-            path,
-            data: data.map(Vec::from).unwrap_or_default(),
-            sequence,
-            session_id: stat.ephemeral_owner,
-            czxid: stat.czxid,
-        })),
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    Ok(if_exists(answer)?.map(|NodeData { data, stat }| Participant {
+        path,
+        data: data.map(Vec::from).unwrap_or_default(),
+        sequence,
+        session_id: stat.ephemeral_owner,
+        czxid: stat.czxid,
+    }))
 }

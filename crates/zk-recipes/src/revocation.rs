@@ -20,11 +20,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use zk_session::{Client, ErrorCode, ErrorKind, EventType};
+use zk_session::{Client, ErrorKind, EventType};
 
 use crate::error::LockError;
 use crate::planted::Planted;
-use crate::queue::attempts::Attempts;
+use crate::retry::{if_exists, retry};
 
 /// The data of a revocation request on the wire.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
@@ -40,14 +40,11 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 /// # Cancel safety
 /// The request may or may not be sent when the future is dropped.
 pub async fn revoke(client: &Client, node: &str) -> Result<bool, LockError> {
-    let mut attempts = Attempts::default();
     loop {
-        match client.set_data(node, REVOKE, None).await {
-            Ok(_) => return Ok(true),
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(false),
+        match if_exists(retry(client, || client.set_data(node, REVOKE, None)).await) {
             // Repeating the request does no harm.
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionLost(_)) => {}
-            Err(error) => attempts.again(client, error).await?,
+            answer => return Ok(answer?.is_some()),
         }
     }
 }
@@ -89,24 +86,16 @@ pub(crate) fn asked_again(
 /// transaction.
 async fn asked(client: Client, node: String, heard: i64) -> Result<i64, LockError> {
     let mut looks = !Planted::MarkBeforeWatchUnseen.is_on();
-    let mut attempts = Attempts::default();
     loop {
-        match client.get_data_and_watch(&node).await {
-            Ok((seen, _))
-                if looks && seen.data.as_deref() == Some(REVOKE) && seen.stat.mzxid > heard =>
-            {
-                return Ok(seen.stat.mzxid);
-            }
-            Ok((_, watch)) => {
-                (looks, attempts) = (true, Attempts::default());
-                if watch.await?.event_type == EventType::NODE_DELETED {
-                    return Err(LockError::NodeDeleted { path: node });
-                }
-            }
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
-                return Err(LockError::NodeDeleted { path: node });
-            }
-            Err(error) => attempts.again(&client, error).await?,
+        let set = retry(&client, || client.get_data_and_watch(&node)).await;
+        let Some((seen, watch)) = if_exists(set)? else { break };
+        if looks && seen.data.as_deref() == Some(REVOKE) && seen.stat.mzxid > heard {
+            return Ok(seen.stat.mzxid);
+        }
+        looks = true;
+        if watch.await?.event_type == EventType::NODE_DELETED {
+            break;
         }
     }
+    Err(LockError::NodeDeleted { path: node })
 }

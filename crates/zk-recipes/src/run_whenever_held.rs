@@ -6,11 +6,11 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::future::{Either, select};
+use futures::future::{Either, OptionFuture, select};
 use zk_session::{Client, ErrorKind, Multi, RetryOn, SessionEnd, SessionManager};
 
 use crate::error::{LockError, LossReason};
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::limits::REQUEUE_PAUSE;
 use crate::lock::{Lock, LockGuard};
 
@@ -217,10 +217,8 @@ impl HeldLock {
     ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
         let asked = self.lock().as_ref().map(|held| held.revocation_boxed());
         async move {
-            match asked {
-                Some(asked) => asked.await,
-                None => Err(LockError::Lost(LossReason::Released)),
-            }
+            let asked = OptionFuture::from(asked).await;
+            asked.unwrap_or(Err(LockError::Lost(LossReason::Released)))
         }
     }
 
@@ -231,12 +229,7 @@ impl HeldLock {
     /// Dropping the future loses nothing.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let lost = self.lock().as_ref().map(|held| held.lost_boxed());
-        async move {
-            match lost {
-                Some(lost) => lost.await,
-                None => LossReason::Released,
-            }
-        }
+        async move { OptionFuture::from(lost).await.unwrap_or(LossReason::Released) }
     }
 
     /// Begins a transaction that is applied only if the lock's nodes exist; see

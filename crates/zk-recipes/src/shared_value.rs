@@ -17,12 +17,15 @@
 //! ```
 
 use bytes::Bytes;
-use zk_session::{Client, CreateMode, Error, ErrorCode, OPEN_ACL_UNSAFE, PathError, Stat};
+use zk_session::path::parent;
+use zk_session::{
+    Client, CreateMode, Error, ErrorCode, NodeData, OPEN_ACL_UNSAFE, PathError, Stat,
+};
 
 use crate::error::LockError;
 use crate::planted::Planted;
-use crate::queue::attempts::Attempts;
 use crate::queue::parents;
+use crate::retry::{if_exists, retry, retry_if_unknown};
 
 /// A shared value in its own node: Curator's `SharedValue`. A missing node is created with a seed
 /// on first use.
@@ -84,13 +87,8 @@ impl SharedValue {
     /// # Cancel safety
     /// Dropping the future may leave the node created, and changes nothing else.
     pub async fn get(&self) -> Result<VersionedValue, LockError> {
-        let mut attempts = Attempts::default();
-        loop {
-            match self.client.get_data(&self.path).await {
-                Ok(node) => return Ok(versioned(node.data, node.stat)),
-                Err(error) => self.make_if_missing(&mut attempts, error).await?,
-            }
-        }
+        let node = self.with_node(|| self.client.get_data(&self.path)).await?;
+        Ok(versioned(node))
     }
 
     /// Waits for a value newer than `before`. It may skip values in between, but not the newest
@@ -103,20 +101,15 @@ impl SharedValue {
     /// Dropping the future loses nothing.
     pub async fn changed(&self, before: &VersionedValue) -> Result<VersionedValue, LockError> {
         let mut looks = !Planted::ChangeBeforeWatchUnseen.is_on();
-        let mut attempts = Attempts::default();
         loop {
-            match self.client.get_data_and_watch(&self.path).await {
-                // A server may lag behind the previous one, so only a newer value counts as a
-                // change.
-                Ok((node, _)) if looks && node.stat.mzxid > before.stat.mzxid => {
-                    return Ok(versioned(node.data, node.stat));
-                }
-                Ok((_, watch)) => {
-                    drop(watch.await?);
-                    (looks, attempts) = (true, Attempts::default());
-                }
-                Err(error) => self.make_if_missing(&mut attempts, error).await?,
+            let read = self.with_node(|| self.client.get_data_and_watch(&self.path));
+            let (node, watch) = read.await?;
+            // A server may lag behind the previous one, so only a newer value counts as a change.
+            if looks && node.stat.mzxid > before.stat.mzxid {
+                return Ok(versioned(node));
             }
+            drop(watch.await?);
+            looks = true;
         }
     }
 
@@ -130,13 +123,9 @@ impl SharedValue {
     /// The value may or may not be set when the future is dropped.
     pub async fn set(&self, value: impl Into<Bytes>) -> Result<VersionedValue, LockError> {
         let value = value.into();
-        let mut attempts = Attempts::default();
-        loop {
-            match self.client.set_data(&self.path, &value, None).await {
-                Ok(stat) => return Ok(VersionedValue { value, stat }),
-                Err(error) => self.make_if_missing(&mut attempts, error).await?,
-            }
-        }
+        let set = self.with_node(|| self.client.set_data(&self.path, &value, None));
+        let stat = set.await?;
+        Ok(VersionedValue { value, stat })
     }
 
     /// Sets the value if it has not changed since `before` was read. Returns `None` if another
@@ -166,47 +155,48 @@ impl SharedValue {
         if version == -1 {
             return Ok(None);
         }
-        let mut attempts = Attempts::default();
+        let version = (!Planted::BlindSet.is_on()).then_some(version);
+        let set = retry(&self.client, || self.client.set_data(&self.path, &value, version));
+        match set.await {
+            Ok(stat) if stat.czxid != before.stat.czxid => {
+                Err(LockError::NodeRecreated { path: self.path.clone() })
+            }
+            Ok(stat) => Ok(Some(VersionedValue { value, stat })),
+            Err(error) => match error.code() {
+                Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE) => Ok(None),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    /// Sends a request, and creates the node first if it does not exist.
+    async fn with_node<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
         loop {
-            let version = (!Planted::BlindSet.is_on()).then_some(version);
-            match self.client.set_data(&self.path, &value, version).await {
-                Ok(stat) if stat.czxid != before.stat.czxid => {
-                    return Err(LockError::NodeRecreated { path: self.path.clone() });
-                }
-                Ok(stat) => return Ok(Some(VersionedValue { value, stat })),
-                Err(error) => match error.code() {
-                    Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE) => return Ok(None),
-                    _ => attempts.again(&self.client, error).await?,
-                },
+            match if_exists(retry(&self.client, &mut request).await)? {
+                Some(answer) => return Ok(answer),
+                None => self.make().await?,
             }
         }
     }
 
-    /// Creates the node if the request failed because it is missing. Returns every error that a
-    /// retry does not help.
-    async fn make_if_missing(
-        &self,
-        attempts: &mut Attempts,
-        error: Error,
-    ) -> Result<(), LockError> {
-        if error.code() != Some(ErrorCode::NO_NODE) {
-            return Ok(attempts.again(&self.client, error).await?);
-        }
-        match self.client.create(&self.path, &self.seed, CreateMode::Persistent).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
-                match parents::above(&self.path) {
-                    Some(parent) => Ok(parents::make(&self.client, parent, OPEN_ACL_UNSAFE).await?),
-                    None => Err(error.into()), // the chroot is missing
-                }
+    /// Creates the node, or its missing parents.
+    async fn make(&self) -> Result<(), Error> {
+        let create = || self.client.create(&self.path, &self.seed, CreateMode::Persistent);
+        // Repeating the creation does no harm.
+        let Err(error) = retry_if_unknown(&self.client, create).await else { return Ok(()) };
+        match (error.code(), parent(&self.path)) {
+            (Some(ErrorCode::NODE_EXISTS), _) => Ok(()),
+            (Some(ErrorCode::NO_NODE), Some(parent)) if parent != "/" => {
+                parents::make(&self.client, parent, OPEN_ACL_UNSAFE).await
             }
-            // Repeating the creation does no harm.
-            Err(error) => Ok(attempts.again_if_unknown(&self.client, error).await?),
+            _ => Err(error), // for example because the chroot is missing
         }
     }
 }
 
-fn versioned(data: Option<Bytes>, stat: Stat) -> VersionedValue {
+fn versioned(NodeData { data, stat }: NodeData) -> VersionedValue {
     VersionedValue { value: data.unwrap_or_default(), stat }
 }

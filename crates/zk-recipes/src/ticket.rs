@@ -1,28 +1,13 @@
 //! An acquisition in two steps, with the position in the queue between them.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::holding::Holding;
-use crate::owner::{ReentryPermit, Side, admit};
+use crate::owner::ReentryPermit;
 use crate::participants::{Participant, participant};
+use crate::queue::position::QueuePosition;
 use crate::queue::waiter::Waiter;
-use crate::rwlock::WriteGuard;
-
-/// Position of a waiter in a lock's queue, as of its last list of the queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct QueuePosition {
-    /// Number of contenders that block the waiter: all contenders ahead, or the writers ahead of a
-    /// reader. At 0 it is the waiter's turn.
-    pub ahead: usize,
-    /// Path of the node at the head of the queue. Its contender holds the lock or is about to
-    /// acquire it. If readers hold the lock, this is the node of the first reader. `None` if no
-    /// contender blocks the waiter.
-    pub holder: Option<String>,
-}
 
 /// A position in a lock's queue, from the first step of an acquisition in two steps. The methods
 /// [`Mutex::enqueue`](crate::Mutex::enqueue), [`ReadLock::enqueue`](crate::ReadLock::enqueue) and
@@ -70,39 +55,30 @@ pub struct QueuePosition {
 #[must_use = "dropping the ticket leaves the queue"]
 pub struct Ticket<G = Guard> {
     state: State,
-    gives: PhantomData<fn() -> G>,
+    convert: fn(Guard) -> G,
 }
 
 // Boxed, because callers move it.
 enum State {
     Queued(Box<Queued>),
     /// The owner already holds the lock.
-    LetIn(Guard),
+    Held(Guard),
 }
 
 /// A contender that is in the queue, or about to enter it.
 pub(crate) struct Queued {
     pub(crate) waiter: Waiter,
-    pub(crate) side: Side,
     /// Set for an acquisition on behalf of an owner.
-    pub(crate) entrance: Option<ReentryPermit>,
-}
-
-impl Queued {
-    async fn acquire(mut self: Box<Self>) -> Result<Guard, LockError> {
-        let term = self.waiter.acquire().await?;
-        let hold = Holding::new(self.waiter.into_contender(), term)?;
-        Ok(admit(self.entrance, self.side, hold))
-    }
+    pub(crate) permit: Option<ReentryPermit>,
 }
 
 impl<G> Ticket<G> {
-    pub(crate) fn queued(queued: Queued) -> Self {
-        Self { state: State::Queued(Box::new(queued)), gives: PhantomData }
+    pub(crate) fn queued(queued: Queued, convert: fn(Guard) -> G) -> Self {
+        Self { state: State::Queued(Box::new(queued)), convert }
     }
 
-    pub(crate) fn let_in(guard: Guard) -> Self {
-        Self { state: State::LetIn(guard), gives: PhantomData }
+    pub(crate) fn held(guard: Guard, convert: fn(Guard) -> G) -> Self {
+        Self { state: State::Held(guard), convert }
     }
 
     /// Returns the position at the last list of the queue. Sends no request.
@@ -110,7 +86,7 @@ impl<G> Ticket<G> {
     pub fn position(&self) -> QueuePosition {
         match &self.state {
             State::Queued(queued) => queued.waiter.position().cloned().unwrap_or_default(),
-            State::LetIn(_) => QueuePosition::default(),
+            State::Held(_) => QueuePosition::default(),
         }
     }
 
@@ -122,7 +98,7 @@ impl<G> Ticket<G> {
             State::Queued(queued) => {
                 queued.waiter.contender().node().map(|node| node.path.as_str())
             }
-            State::LetIn(guard) => Some(guard.node()),
+            State::Held(guard) => Some(guard.node()),
         }
     }
 
@@ -180,41 +156,25 @@ impl<G> Ticket<G> {
         participant(contender.client(), node, contender.kind().rule()).await
     }
 
-    async fn guard(self) -> Result<Guard, LockError> {
-        match self.state {
-            State::Queued(queued) => queued.acquire().await,
-            State::LetIn(guard) => Ok(guard),
-        }
-    }
-}
-
-impl Ticket<Guard> {
     /// Waits until the lock is acquired, without a time limit. If the lock is free, it returns
     /// after one more request, which lists the queue again.
     ///
     /// # Errors
-    /// As [`Mutex::acquire`](crate::Mutex::acquire).
+    /// As [`Mutex::acquire`](crate::Mutex::acquire), or as
+    /// [`WriteLock::acquire`](crate::WriteLock::acquire) for a writer.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue, and leaves no node behind. To wait for a limited time
     /// and keep the position, use [`position_changed`](Self::position_changed).
-    pub async fn acquire(self) -> Result<Guard, LockError> {
-        self.guard().await
-    }
-}
-
-impl Ticket<WriteGuard> {
-    /// Waits until the lock is acquired, without a time limit. If the lock is free, it returns
-    /// after one more request, which lists the queue again.
-    ///
-    /// # Errors
-    /// As [`WriteLock::acquire`](crate::WriteLock::acquire).
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves the queue, and leaves no node behind. To wait for a limited time
-    /// and keep the position, use [`position_changed`](Self::position_changed).
-    pub async fn acquire(self) -> Result<WriteGuard, LockError> {
-        self.guard().await.map(WriteGuard::new)
+    pub async fn acquire(self) -> Result<G, LockError> {
+        let guard = match self.state {
+            State::Held(guard) => guard,
+            State::Queued(mut queued) => {
+                let term = queued.waiter.acquire().await?;
+                Guard::granted(queued.waiter.into_contender(), term, queued.permit)?
+            }
+        };
+        Ok((self.convert)(guard))
     }
 }
 

@@ -55,11 +55,15 @@ pub use zk_session_core::{
     SessionEnd, SessionEvent, Stats, WatchEvent, WatchStreamItem,
 };
 
+/// Parts of node paths, and the names that Curator's protection gives to nodes.
+pub mod path {
+    pub use proto::path::{PROTECTION, child, file_name, parent, protection_prefix};
+}
+
 // Types of the protocol that appear in the client's operations.
 pub use proto::{
     Abbreviated, Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType,
-    OPEN_ACL_UNSAFE, PathError, PathErrorKind, Perms, Rank, SequenceKey, SequenceOrder,
-    SortedChildren, Stat, is_lock_name, validate_path,
+    OPEN_ACL_UNSAFE, PathError, PathErrorKind, Perms, Stat, validate_path,
 };
 
 /// Compiles the example of the crate's README.

@@ -51,10 +51,11 @@ fn count(path: &str, times: u32) -> Result<(u64, String), Failure> {
 }
 
 /// Number of iterations of each path.
-const PATHS: [(&str, u32); 6] = [
+const PATHS: [(&str, u32); 7] = [
     ("encode-create", 10_000),
     ("decode-list-10", 10_000),
     ("rank-1000", 300),
+    ("sort-1000", 300),
     ("session-request", 10_000),
     ("acquire-release", 1_000),
     ("hand-off", 1_000),

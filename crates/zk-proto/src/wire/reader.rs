@@ -252,6 +252,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Splits a length-prefixed, non-null buffer off the front.
+#[inline]
 pub(crate) fn split_buffer(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (prefix, rest) = bytes.split_first_chunk::<INT_LEN>()?;
     let len = usize::try_from(i32::from_be_bytes(*prefix)).ok()?;

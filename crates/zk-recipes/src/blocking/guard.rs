@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use zk_session::limits::CLOSE_ON_DROP_WAIT;
 
-use super::Client;
+use super::client::Client;
 use crate::error::{LockError, LossReason};
-use crate::guard::FencingToken;
+use crate::fencing_token::FencingToken;
 use crate::multi_lock::{MultiGuard, MultiLockError};
 use crate::rwlock::WriteGuard;
 use crate::semaphore::Lease;

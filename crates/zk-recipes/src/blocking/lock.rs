@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use zk_session::PathError;
 
-use super::guard::Release;
-use super::{Client, Guard, ReadLock, WriteLock};
+use super::client::Client;
+use super::guard::{Guard, Release};
 use crate::error::LockError;
 use crate::multi_lock::{MultiGuard, MultiLockError};
 use crate::participants::Participant;
@@ -178,8 +178,8 @@ impl Lock<crate::MultiLock> {
 /// A read-write lock with blocking calls; the blocking form of [`crate::RwLock`].
 #[derive(Clone, Debug)]
 pub struct RwLock {
-    read: ReadLock,
-    write: WriteLock,
+    read: Lock<crate::ReadLock>,
+    write: Lock<crate::WriteLock>,
 }
 
 impl RwLock {
@@ -202,13 +202,13 @@ impl RwLock {
 
     /// Returns the read side. Any number of readers hold it at a time.
     #[must_use]
-    pub fn read(&self) -> &ReadLock {
+    pub fn read(&self) -> &Lock<crate::ReadLock> {
         &self.read
     }
 
     /// Returns the write side. One writer holds it alone.
     #[must_use]
-    pub fn write(&self) -> &WriteLock {
+    pub fn write(&self) -> &Lock<crate::WriteLock> {
         &self.write
     }
 }

@@ -2,7 +2,7 @@
 
 use zk_session::{Config, DedicatedThread, Error};
 
-use super::Client;
+use super::client::Client;
 
 /// The blocking form of [`zk_session::SessionManager`]. It holds the current session, and opens the
 /// next one on its own thread after an expiry.

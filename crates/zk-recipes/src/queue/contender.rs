@@ -3,21 +3,23 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt;
-use tokio::task::unconstrained;
+use zk_session::path::{child, file_name, protection_prefix};
 use zk_session::{
-    Children, Client, CreateMode, Created, ErrorCode, Outcome, Pending, SessionLease, Watch,
+    Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, Pending,
+    SessionLease, Watch,
 };
 
 use super::admission::Admission;
-use super::attempts::Attempts;
-use super::foreign::{Recipe, refuse_before_leases};
+use super::foreign::refuse_before_leases;
 use super::kind::Kind;
-use super::name::{self, protection, sequence};
+use super::name::sequence;
 use super::parents;
+use super::watch_set::has_news;
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::planted::{self, Planted};
+use crate::recipe::Recipe;
+use crate::retry::{Attempts, retry, retry_if_unknown};
 
 /// A contender for a lock, from before the creation of its node until its deletion.
 ///
@@ -46,14 +48,6 @@ enum State {
     In(Node),
 }
 
-/// Existence of the contender's node, as far as it is established.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    Out,
-    Unknown,
-    In,
-}
-
 /// The node of a contender.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -69,7 +63,7 @@ impl Contender {
         Self {
             client: client.clone(),
             kind: kind.clone(),
-            protection: protection(&id),
+            protection: protection_prefix(&id),
             claim: None,
             state: State::Out,
             watch: None,
@@ -87,12 +81,7 @@ impl Contender {
 
     /// Returns true if the own node may have changed: its watch has fired, or it has no watch.
     pub(crate) fn has_news(&mut self) -> bool {
-        // Without `unconstrained`, a task that has used up its coop budget would miss an event.
-        let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
-        if self.watch.as_mut().is_some_and(has_fired) {
-            self.watch = None;
-        }
-        self.watch.is_none()
+        has_news(&mut self.watch)
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -103,17 +92,24 @@ impl Contender {
         &self.kind
     }
 
-    /// Returns the claim on the session's lease, and creates it on first use.
-    pub(crate) fn claim(&mut self) -> &SessionLease {
-        self.claim.get_or_insert_with(|| self.client.claim_lease())
+    /// Claims the session's lease from now on.
+    pub(crate) fn claim_lease(&mut self) {
+        self.claim.get_or_insert_with(|| self.client.claim_lease());
     }
 
-    pub(crate) fn presence(&self) -> Presence {
-        match &self.state {
-            State::Out => Presence::Out,
-            State::Asked => Presence::Unknown,
-            State::In(_) => Presence::In,
+    /// Binds the future guard to the lease, once the contender was first in a list. This needs no
+    /// request if the contender has just created its node, or was next for some time.
+    ///
+    /// Returns `None` if the lease had to be renewed first, after a long wait. Nodes may have been
+    /// deleted in the meantime: list again, and bind again. A lease that is valid after the list
+    /// proves that the session, and so the node in the list, did not expire before.
+    pub(crate) async fn bind(&mut self) -> Result<Option<LeaseTerm>, Error> {
+        let claim = self.claim.get_or_insert_with(|| self.client.claim_lease());
+        let term = claim.bind();
+        if term.is_none() {
+            retry_if_unknown(&self.client, || claim.renew()).await?;
         }
+        Ok(term)
     }
 
     pub(crate) fn node(&self) -> Option<&Node> {
@@ -124,11 +120,17 @@ impl Contender {
     }
 
     /// Creates the node, and returns the list of children that was requested in the same write.
-    /// Returns `None` if the request was interrupted.
+    /// Returns `None` if the list is not valid, or if the node exists already.
     ///
     /// At most one node exists in any case: after a lost reply the node is looked up by the id in
     /// its name before another one is created.
     pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
+        match self.state {
+            State::In(_) => return Ok(None),
+            // The future of an earlier attempt was dropped in progress.
+            State::Asked => self.restart(),
+            State::Out => {}
+        }
         let (data, path) = (self.data(), self.path_asked_for(""));
         let (mut attempts, mut parent_attempts) = (Attempts::default(), 0);
         if Planted::AdoptDeadSessionsNode.is_on() && Box::pin(self.find()).await? {
@@ -145,7 +147,7 @@ impl Contender {
             };
             let error = match Creating::of(&mut self.state, created).answer().await {
                 Ok(created) => {
-                    self.take(created)?;
+                    self.adopt(created)?;
                     return Ok(match listed {
                         Some(listed) => listed.await.ok(),
                         None => None,
@@ -187,7 +189,7 @@ impl Contender {
     /// Returns the path of the node up to the sequence number, followed by `sequence`.
     pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
         let name = [&*self.protection, &*self.kind.lock_name, sequence].concat();
-        parents::child(&self.kind.path, &name)
+        child(&self.kind.path, &name)
     }
 
     /// Records that the node of the requested path may exist, created by other code than
@@ -202,47 +204,21 @@ impl Contender {
     }
 
     /// Looks up the node of a create whose reply was lost.
-    async fn find(&mut self) -> Result<bool, LockError> {
-        let mut attempts = Attempts::default();
-        loop {
-            // This server may lag behind the server that processed the create. The sync also orders
-            // the list after all requests in transit on the old connection: the leader rejects
-            // requests from a connection that the session has left.
-            let (synced, listed) = {
-                let _one_write = self.client.batch();
-                (self.client.sync(&self.kind.path), self.client.get_children(&self.kind.path))
-            };
-            let found = match (synced.await, listed.await) {
-                (Ok(()), Ok(children)) => children
-                    .names
-                    .names()
-                    .find(|name| name.starts_with(&self.protection))
-                    .map(|name| parents::child(&self.kind.path, &name)),
-                (Ok(()), Err(error)) if error.code() == Some(ErrorCode::NO_NODE) => None,
-                (Err(error), _) | (_, Err(error)) => {
-                    attempts.again(&self.client, error).await?;
-                    continue;
-                }
-            };
-            let Some(path) = found else {
+    pub(crate) async fn find(&mut self) -> Result<bool, LockError> {
+        let search = || self.client.find_protected(&self.kind.path, &self.protection);
+        match retry(&self.client, search).await? {
+            Some(created) => self.adopt(created).map(|()| true),
+            None => {
                 self.state = State::Out;
-                return Ok(false);
-            };
-            match self.client.exists(&path).await {
-                Ok(Some(stat)) => {
-                    self.take(Created { path, stat })?;
-                    return Ok(true);
-                }
-                Ok(None) => {} // deleted since the list was read
-                Err(error) => attempts.again(&self.client, error).await?,
+                Ok(false)
             }
         }
     }
 
     /// Adopts the node if this session owns it. A node from another session is about to be deleted
     /// (CURATOR-604).
-    pub(crate) fn take(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
-        let number = sequence(name::of(&path), self.kind.rule());
+    pub(crate) fn adopt(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
+        let number = sequence(file_name(&path).as_bytes(), self.kind.rule());
         self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
         let is_own = stat.ephemeral_owner == self.client.session_id();
         if !is_own && !Planted::AdoptDeadSessionsNode.is_on() {
@@ -260,12 +236,12 @@ impl Contender {
     pub(crate) fn restart(&mut self) {
         self.clean_up();
         self.claim = None; // it is no longer next
-        self.protection = protection(&self.client.random_uuid());
+        self.protection = protection_prefix(&self.client.random_uuid());
     }
 
     /// Deletes the node and waits until the server has confirmed it. Returns false if another
     /// client had deleted it before.
-    pub(crate) async fn leave(&mut self) -> Result<bool, zk_session::Error> {
+    pub(crate) async fn leave(&mut self) -> Result<bool, Error> {
         match std::mem::replace(&mut self.state, State::Out) {
             State::In(node) => self.client.delete_guaranteed(&node.path).await,
             State::Asked => {
@@ -307,7 +283,7 @@ impl<'a> Creating<'a> {
         Self { state, asked }
     }
 
-    async fn answer(mut self) -> Result<Created, zk_session::Error> {
+    async fn answer(mut self) -> Result<Created, Error> {
         (&mut self.asked).await
     }
 }
@@ -327,7 +303,7 @@ impl Drop for Contender {
 }
 
 /// Returns true if the session has ended: the server removes its nodes.
-pub(crate) fn is_final(error: &zk_session::Error) -> bool {
+pub(crate) fn is_final(error: &Error) -> bool {
     error.fault() == zk_session::Fault::Session
 }
 

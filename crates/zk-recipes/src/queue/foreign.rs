@@ -17,66 +17,18 @@
 //! or whose server lags behind, also leaves such a node.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use zk_session::{ChildList, Children, Client, Error, ErrorCode, SequenceKey};
+use zk_session::path::{child, parent};
+use zk_session::{ChildList, Children, Client, Error, ErrorCode};
 
-use super::attempts::Attempts;
 use super::kind::Kind;
-use super::parents;
+use crate::child_order::SequenceKey;
 use crate::error::LockError;
+use crate::recipe::{LEASES, Recipe};
+use crate::retry::{if_exists, is_transient, retry};
 
-/// Name of the node that contains the leases of a semaphore.
-pub(crate) const LEASES: &str = "leases";
-
-/// A recipe, as identified by the names of its nodes; see
-/// [`LockError::ForeignNode`](crate::LockError::ForeignNode).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Recipe {
-    /// A [`Mutex`](crate::Mutex) with the default lock name.
-    Mutex,
-    /// A [`RwLock`](crate::RwLock).
-    ReadWriteLock,
-    /// A [`Semaphore`](crate::Semaphore), or a [`SemaphoreMutex`](crate::SemaphoreMutex).
-    Semaphore,
-}
-
-impl fmt::Display for Recipe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mutex => "mutex",
-            Self::ReadWriteLock => "read-write lock",
-            Self::Semaphore => "semaphore",
-        })
-    }
-}
-
-/// Returns the recipe that uses such names. Returns `None` for names that no recipe uses.
-fn recipe_of(name: &[u8]) -> Option<Recipe> {
-    let (front, number) = name.split_last_chunk::<10>()?;
-    let ends_in = |lock_name: &str| front.ends_with(lock_name.as_bytes());
-    if !number.iter().all(u8::is_ascii_digit) {
-        None
-    } else if ends_in("lock-") {
-        Some(Recipe::Mutex)
-    } else if ends_in("__READ__") || ends_in("__WRIT__") {
-        Some(Recipe::ReadWriteLock)
-    } else {
-        ends_in("lease-").then_some(Recipe::Semaphore)
-    }
-}
-
-/// Result of the search for a semaphore's `leases` node in a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leases {
-    /// The list has no node of that name.
-    None,
-    /// The list has a node of that name, which may belong to a semaphore.
-    MayBe,
-}
-
-/// Checks that the queue has no nodes of other recipes than `recipe`.
+/// Checks that the queue has no nodes of other recipes than `recipe`. Returns true if it has a node
+/// `leases`, which may belong to a semaphore.
 ///
 /// # Errors
 /// [`LockError::ForeignNode`].
@@ -84,20 +36,20 @@ pub(crate) fn refuse_in_queue(
     kind: &Kind,
     recipe: Recipe,
     names: &ChildList,
-) -> Result<Leases, LockError> {
+) -> Result<bool, LockError> {
     // The lock name of a mutex may end like the lock name of another recipe.
     let is_own = |name: &[u8]| matches!(kind.rule().key(name), SequenceKey::Number(_));
-    let mut leases = Leases::None;
+    let mut has_leases = false;
     for name in names {
         if name == LEASES.as_bytes() {
-            leases = Leases::MayBe;
-        } else if let Some(other) = recipe_of(name).filter(|other| *other != recipe)
+            has_leases = true;
+        } else if let Some(other) = Recipe::of_name(name).filter(|other| *other != recipe)
             && !is_own(name)
         {
-            return Err(foreign(&kind.path, parents::child(&kind.path, &lossy(name)), other));
+            return Err(foreign(&kind.path, kind.node(name), other));
         }
     }
-    Ok(leases)
+    Ok(has_leases)
 }
 
 /// Checks that the node `leases` does not belong to a semaphore at the path.
@@ -105,13 +57,12 @@ pub(crate) fn refuse_in_queue(
 /// # Errors
 /// [`LockError::ForeignNode`], or the error of a failed request.
 pub(crate) async fn refuse_leases(client: &Client, path: &str) -> Result<(), LockError> {
-    let leases = parents::child(path, LEASES);
+    let leases = child(path, LEASES);
     let Some(children) = answer(client, &leases, None).await? else { return Ok(()) };
-    let lease = children.names.into_iter().find(|name| recipe_of(name) == Some(Recipe::Semaphore));
+    let lease =
+        children.names.into_iter().find(|name| Recipe::of_name(name) == Some(Recipe::Semaphore));
     match lease {
-        Some(lease) => {
-            Err(foreign(path, parents::child(&leases, &lossy(lease)), Recipe::Semaphore))
-        }
+        Some(lease) => Err(foreign(path, child(&leases, &lossy(lease)), Recipe::Semaphore)),
         None if children.names.is_empty() && was_used(&children) => {
             Err(foreign(path, leases, Recipe::Semaphore))
         }
@@ -130,7 +81,7 @@ fn was_used(children: &Children) -> bool {
 /// # Errors
 /// [`LockError::ForeignNode`], or the error of a failed request.
 pub(crate) async fn refuse_before_leases(client: &Client, leases: &str) -> Result<(), LockError> {
-    refuse_beside_semaphore(client, parents::above(leases).unwrap_or("/"), None).await
+    refuse_beside_semaphore(client, parent(leases).unwrap_or("/"), None).await
 }
 
 /// Checks that the path of a semaphore has no nodes of other recipes. `listed` is a list of its
@@ -145,8 +96,8 @@ pub(crate) async fn refuse_beside_semaphore(
 ) -> Result<(), LockError> {
     let Some(children) = answer(client, path, listed).await? else { return Ok(()) };
     for name in &children.names {
-        if let Some(other) = recipe_of(name).filter(|other| *other != Recipe::Semaphore) {
-            return Err(foreign(path, parents::child(path, &lossy(name)), other));
+        if let Some(other) = Recipe::of_name(name).filter(|other| *other != Recipe::Semaphore) {
+            return Err(foreign(path, child(path, &lossy(name)), other));
         }
     }
     Ok(())
@@ -157,23 +108,16 @@ pub(crate) async fn refuse_beside_semaphore(
 async fn answer(
     client: &Client,
     path: &str,
-    mut listed: Option<Result<Children, Error>>,
+    listed: Option<Result<Children, Error>>,
 ) -> Result<Option<Children>, LockError> {
-    let mut attempts = Attempts::default();
-    loop {
-        let answer = match listed.take() {
-            Some(listed) => listed,
-            None => client.get_children(path).await,
-        };
-        match answer {
-            Ok(children) => return Ok(Some(children)),
-            Err(error)
-                if [Some(ErrorCode::NO_NODE), Some(ErrorCode::NO_AUTH)].contains(&error.code()) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => attempts.again(client, error).await?,
-        }
+    let answer = match listed {
+        Some(Ok(children)) => Ok(children),
+        Some(Err(error)) if !is_transient(&error) => Err(error),
+        Some(Err(_)) | None => retry(client, || client.get_children(path)).await,
+    };
+    match answer {
+        Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => Ok(None),
+        answer => Ok(if_exists(answer)?),
     }
 }
 
@@ -183,25 +127,4 @@ fn lossy(name: &[u8]) -> Cow<'_, str> {
 
 fn foreign(path: &str, node: String, recipe: Recipe) -> LockError {
     LockError::ForeignNode { path: path.to_owned(), node, recipe }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn recipe_is_recognised_by_lock_name_and_number() {
-        let of = |name: &str| recipe_of(name.as_bytes());
-        let uuid = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";
-        for prefix in ["", uuid] {
-            let of = |name: &str| of(&format!("{prefix}{name}"));
-            assert_eq!(of("lock-0000000007"), Some(Recipe::Mutex));
-            assert_eq!(of("__READ__0000000007"), Some(Recipe::ReadWriteLock));
-            assert_eq!(of("__WRIT__0000000007"), Some(Recipe::ReadWriteLock));
-            assert_eq!(of("lease-0000000007"), Some(Recipe::Semaphore));
-        }
-        for name in ["", "0000000007", "lock-7", "lock-000000000x", "latch-0000000007", "locks"] {
-            assert_eq!(of(name), None, "{name}");
-        }
-    }
 }

@@ -3,10 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use zk_session::{Acl, OPEN_ACL_UNSAFE, SequenceOrder};
+use zk_session::path::child;
+use zk_session::{Acl, OPEN_ACL_UNSAFE};
 
 use super::admission::Admission;
-use super::foreign::Recipe;
+use crate::child_order::SequenceOrder;
+use crate::recipe::{LEASE, LOCK, READ, Recipe, WRITE};
+
+/// Order of readers and writers: by the number, not by the text before it.
+const READ_WRITE: SequenceOrder<'static> = SequenceOrder::new(&[READ, WRITE]);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
@@ -15,29 +20,62 @@ pub(crate) struct Kind {
     /// Text before the sequence number in the names of these nodes.
     pub(crate) lock_name: Cow<'static, str>,
     /// Order of the queue, if the queue has contenders with other lock names.
-    pub(crate) rule: Option<SequenceOrder<'static>>,
+    rule: Option<SequenceOrder<'static>>,
     /// The contenders that these nodes wait for.
     pub(crate) admission: Admission,
     /// Data of the nodes; `None` for the client's local address, as in Curator.
     pub(crate) data: Option<Arc<[u8]>>,
     /// ACL of the nodes, and of the missing nodes of the path.
-    pub(crate) acl: Option<Arc<[Acl]>>,
+    acl: Option<Arc<[Acl]>>,
     /// The recipe; `None` if nodes of other recipes are accepted in the queue.
     pub(crate) exclusive: Option<Recipe>,
 }
 
 impl Kind {
-    pub(crate) fn new(
-        path: String,
-        lock_name: impl Into<Cow<'static, str>>,
-        admission: Admission,
-    ) -> Self {
-        let (data, acl, exclusive) = (None, None, None);
+    /// Nodes of a mutex at `path`.
+    pub(crate) fn mutex(path: String) -> Self {
+        Self::new(path, LOCK, Admission::FirstForGood, Recipe::Mutex)
+    }
+
+    /// Nodes of the readers of a read-write lock.
+    pub(crate) fn reader(path: String) -> Self {
+        let kind = Self::new(path, READ, Admission::Behind(WRITE), Recipe::ReadWriteLock);
+        Self { rule: Some(READ_WRITE), ..kind }
+    }
+
+    /// Nodes of the writers of a read-write lock.
+    pub(crate) fn writer(path: String) -> Self {
+        let kind = Self::new(path, WRITE, Admission::First, Recipe::ReadWriteLock);
+        Self { rule: Some(READ_WRITE), ..kind }
+    }
+
+    /// Leases of a semaphore; `path` is their parent.
+    pub(crate) fn lease(path: String) -> Self {
+        Self::new(path, LEASE, Admission::Counted, Recipe::Semaphore)
+    }
+
+    fn new(path: String, lock_name: &'static str, admission: Admission, recipe: Recipe) -> Self {
+        let (data, acl, exclusive) = (None, None, Some(recipe));
         Self { path, lock_name: lock_name.into(), rule: None, admission, data, acl, exclusive }
+    }
+
+    /// Returns the kind of the reader that a writer becomes.
+    pub(crate) fn downgraded(&self) -> Self {
+        let reader = Self::reader(self.path.clone());
+        Self { lock_name: reader.lock_name, admission: reader.admission, ..self.clone() }
     }
 
     pub(crate) fn rule(&self) -> SequenceOrder<'_> {
         self.rule.unwrap_or_else(|| SequenceOrder::named(&self.lock_name))
+    }
+
+    /// Returns the path of the node with this name.
+    pub(crate) fn node(&self, name: &[u8]) -> String {
+        child(&self.path, &String::from_utf8_lossy(name))
+    }
+
+    pub(crate) fn has_default_acl(&self) -> bool {
+        self.acl.is_none()
     }
 
     pub(crate) fn acl(&self) -> &[Acl] {

@@ -2,14 +2,13 @@
 //! Curator's order.
 //!
 //! The list of children decides which contender is next; see
-//! [`ChildList::rank`](zk_session::ChildList::rank).
+//! [`SequenceOrder::rank`](crate::child_order::SequenceOrder::rank).
 //!
-//! * [`admission`] decides which contenders block which.
+//! * [`admission`] and [`blockers`] decide which contenders block which.
 //! * [`contender`] creates a node in the queue, exactly once whatever the connection does, and
 //!   deletes it.
 //! * [`waiter`] waits until the contender is first.
 //! * [`parents`] creates the path of the queue.
-//! * [`attempts`] decides which requests are repeated, and how often.
 //! * [`foreign`] detects the nodes of other recipes.
 
 use std::future::poll_fn;
@@ -18,12 +17,13 @@ use std::pin::pin;
 use zk_session::Client;
 
 pub(crate) mod admission;
-pub(crate) mod attempts;
+mod blockers;
 pub(crate) mod contender;
 pub(crate) mod foreign;
 pub(crate) mod kind;
 pub(crate) mod name;
 pub(crate) mod parents;
+pub(crate) mod position;
 pub(crate) mod waiter;
 mod watch_set;
 

@@ -1,15 +1,10 @@
 //! The names of lock nodes, as Curator forms them:
 //! `_c_<uuid>-<lock name><sequence>`.
 
-use zk_session::{SequenceKey, SequenceOrder, is_lock_name, validate_path};
+use zk_session::validate_path;
 
+use crate::child_order::{SequenceKey, SequenceOrder, is_lock_name};
 use crate::error::LockError;
-
-/// Returns the prefix of all names of one attempt to create a node. It identifies the node if the
-/// reply to its creation was lost.
-pub(crate) fn protection(uuid: &str) -> String {
-    ["_c_", uuid, "-"].concat()
-}
 
 /// Returns the lock name if node names may contain it before the sequence number.
 pub(crate) fn checked(lock_name: String) -> Result<String, LockError> {
@@ -20,15 +15,10 @@ pub(crate) fn checked(lock_name: String) -> Result<String, LockError> {
     }
 }
 
-/// Returns the last component of a path.
-pub(crate) fn of(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
-}
-
 /// Returns the sequence number at the end of a node's name. Returns `None` for the negative numbers
 /// that a server writes after it has counted beyond 31 bits.
-pub(crate) fn sequence(name: &str, rule: SequenceOrder<'_>) -> Option<u32> {
-    match rule.key(name.as_bytes()) {
+pub(crate) fn sequence(name: &[u8], rule: SequenceOrder<'_>) -> Option<u32> {
+    match rule.key(name) {
         SequenceKey::Number(number) => Some(number),
         SequenceKey::Text(_) => None,
     }
@@ -46,13 +36,6 @@ pub(crate) fn contains(name: &[u8], text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn protection_prefix_has_curators_form() {
-        let prefix = protection("0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de");
-        assert_eq!(prefix, "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-");
-        assert_eq!(prefix.len(), 40);
-    }
 
     #[test]
     fn lock_name_rejects_digits_slashes_and_control_characters() {
@@ -76,14 +59,8 @@ mod tests {
     }
 
     #[test]
-    fn name_of_path_is_its_last_component() {
-        assert_eq!(of("/a/b/lock-0"), "lock-0");
-        assert_eq!(of("/lock-0"), "lock-0");
-    }
-
-    #[test]
     fn sequence_rejects_negative_and_non_numeric_suffixes() {
-        let sequence = |name: &str| sequence(name, SequenceOrder::new(&["lock-"]));
+        let sequence = |name: &str| sequence(name.as_bytes(), SequenceOrder::new(&["lock-"]));
         assert_eq!(sequence("_c_a-lock-0000000042"), Some(42));
         assert_eq!(sequence("lock-2147483647"), Some(2_147_483_647));
         assert_eq!(sequence("lock--2147483648"), None);

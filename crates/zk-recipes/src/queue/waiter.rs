@@ -14,18 +14,18 @@
 //! The future of a step may be dropped at any await, and the step repeated: a step stores a result
 //! only when it is final.
 
-use zk_session::{ChildList, Children, ErrorCode, LeaseTerm};
+use zk_session::path::file_name;
+use zk_session::{Children, Client, Error, LeaseTerm};
 
-use super::attempts::Attempts;
-use super::contender::{Contender, Presence};
-use super::foreign::{self, Leases};
-use super::kind::Kind;
+use super::blockers::Blockers;
+use super::contender::Contender;
+use super::foreign;
+use super::position::QueuePosition;
 use super::watch_set::WatchSet;
-use super::{name, parents};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
-use crate::planted::{self, Planted};
-use crate::ticket::QueuePosition;
+use crate::planted::Planted;
+use crate::retry::{if_exists, retry};
 
 /// A contender on its way to the head of the queue.
 ///
@@ -50,7 +50,7 @@ enum Stage {
     Out,
     /// In the queue, with the list from the same write as the create, if it is still valid.
     In(Option<Box<Children>>),
-    Behind(Ahead),
+    Behind(Blockers),
     First,
 }
 
@@ -74,24 +74,24 @@ impl Waiter {
             while !self.is_first() {
                 self.step().await?;
             }
-            if let Some(term) = self.contender.claim().bind() {
+            if let Some(term) = self.contender.bind().await? {
                 return Ok(term);
             }
-            renewed(&mut self.contender).await?;
         }
     }
 
     /// Queues and lists once; returns `None` if another contender blocks this one.
     pub(crate) async fn look_once(&mut self) -> Result<Option<LeaseTerm>, LockError> {
         self.enter().await?;
-        self.step().await?;
-        if self.is_first() && had_to_renew(&mut self.contender).await? {
-            self.revalidate();
+        loop {
             self.step().await?;
-        }
-        match self.is_first() {
-            true => renewed(&mut self.contender).await.map(Some),
-            false => Ok(None),
+            if !self.is_first() {
+                return Ok(None);
+            }
+            if let Some(term) = self.contender.bind().await? {
+                return Ok(Some(term));
+            }
+            self.revalidate();
         }
     }
 
@@ -137,15 +137,7 @@ impl Waiter {
 
     async fn enter(&mut self) -> Result<(), LockError> {
         self.cuts = self.contender.client().connections_lost();
-        let listed = match self.contender.presence() {
-            Presence::In => None,
-            Presence::Out => self.contender.enter().await?,
-            // The future of an earlier attempt was dropped in progress.
-            Presence::Unknown => {
-                self.contender.restart();
-                self.contender.enter().await?
-            }
-        };
+        let listed = self.contender.enter().await?;
         self.stage = Stage::In(listed.map(Box::new));
         Ok(())
     }
@@ -155,30 +147,32 @@ impl Waiter {
             Some(children) => Some(*children),
             None => {
                 self.cuts = self.contender.client().connections_lost();
-                list(&self.contender).await?
+                list(self.contender.client(), &self.contender.kind().path).await?
             }
         };
-        let own = self.contender.node().map(|node| name::of(&node.path));
+        let own = self.contender.node().map(|node| file_name(&node.path));
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
         let kind = self.contender.kind();
-        let Some(ahead) = Ahead::of(kind, &children.names, own) else { return self.start_over() };
+        let Some(ahead) = Blockers::of(kind, &children.names, own) else {
+            return self.start_over();
+        };
         if !self.is_company_checked
             && ahead.may_have_others
             && let Some(recipe) = kind.exclusive
-            && foreign::refuse_in_queue(kind, recipe, &children.names)? == Leases::MayBe
+            && foreign::refuse_in_queue(kind, recipe, &children.names)?
         {
             // On the heap, because it is rare; this keeps the futures of waiters small.
             Box::pin(foreign::refuse_leases(self.contender.client(), &kind.path)).await?;
         }
         self.is_company_checked = true;
         if let Some(place) = &mut self.place {
-            *place = place_of(kind, &children.names, own);
+            *place = QueuePosition::of(kind, &children.names, own);
         }
         match ahead.named.is_empty() {
             true => self.come_first(),
             false => {
                 if ahead.is_next {
-                    self.contender.claim();
+                    self.contender.claim_lease();
                 }
                 self.stage = Stage::Behind(ahead);
             }
@@ -224,7 +218,7 @@ impl Waiter {
             self.come_first();
         } else {
             // All are named, and the predecessor is the only one left.
-            self.contender.claim();
+            self.contender.claim_lease();
         }
         Ok(())
     }
@@ -270,92 +264,7 @@ impl Waiter {
     }
 }
 
-/// The contenders that block a waiter.
-#[derive(Debug)]
-struct Ahead {
-    /// Paths of the nearest contenders, nearest first.
-    named: Vec<String>,
-    /// `named` is complete, and no contender can be placed ahead.
-    at_most_two_ahead: bool,
-    /// The waiter is first once the nearest contender leaves.
-    is_next: bool,
-    /// The list may contain names of other recipes.
-    may_have_others: bool,
-}
-
-impl Ahead {
-    /// Returns the contenders ahead; `named` is empty for the first contender. Returns `None` if
-    /// the contender is not in the list.
-    fn of(kind: &Kind, names: &ChildList, own: &str) -> Option<Self> {
-        if Planted::SortByName.is_on() {
-            let named = planted::name_before(names, own).into_iter();
-            let named = named.map(|name| parents::child(&kind.path, &name)).collect();
-            return Some(Self {
-                named,
-                at_most_two_ahead: false,
-                is_next: false,
-                may_have_others: false,
-            });
-        }
-        let in_the_way = kind.admission.in_the_way(names, own.as_bytes(), kind.rule())?;
-        Some(Self {
-            named: in_the_way.nearest.into_iter().flatten().map(|name| path(kind, name)).collect(),
-            at_most_two_ahead: in_the_way.at_most_two_ahead || Planted::LooksAheadBlindly.is_on(),
-            is_next: in_the_way.is_next,
-            may_have_others: in_the_way.may_have_others,
-        })
-    }
-}
-
-/// Returns the position of a contender that is in the list.
-fn place_of(kind: &Kind, names: &ChildList, own: &str) -> QueuePosition {
-    let rule = kind.rule();
-    let sorted = names.sorted(rule);
-    let before = || sorted.iter().take_while(|name| *name != own.as_bytes());
-    match before().filter(|name| kind.admission.counts(name, rule)).count() {
-        0 => QueuePosition::default(),
-        ahead => {
-            let holder = before().find(|name| rule.is_contender(name));
-            QueuePosition { ahead, holder: holder.map(|name| path(kind, name)) }
-        }
-    }
-}
-
-fn path(kind: &Kind, name: &[u8]) -> String {
-    parents::child(&kind.path, &String::from_utf8_lossy(name))
-}
-
-async fn list(contender: &Contender) -> Result<Option<Children>, LockError> {
-    let client = contender.client();
-    let mut attempts = Attempts::default();
-    loop {
-        match client.get_children(&contender.kind().path).await {
-            Ok(children) => return Ok(Some(children)),
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
-            Err(error) => attempts.again(client, error).await?,
-        }
-    }
-}
-
-/// Ensures that the lease is valid. Returns true if it had to be renewed: nodes may have been
-/// deleted since the queue was listed, so it has to be listed again.
-pub(crate) async fn had_to_renew(contender: &mut Contender) -> Result<bool, LockError> {
-    match contender.claim().bind() {
-        Some(_) => Ok(false),
-        None => renewed(contender).await.map(|_| true),
-    }
-}
-
-/// Binds the future guard to the lease. This needs no request if the contender has just created its
-/// node, or was next for some time. A contender that was granted the lock right after its
-/// predecessor, after a long wait, renews the lease first.
-pub(crate) async fn renewed(contender: &mut Contender) -> Result<LeaseTerm, LockError> {
-    let mut attempts = Attempts::default();
-    loop {
-        match contender.claim().renew().await {
-            Ok(term) => return Ok(term),
-            // The request changes nothing, so it may be repeated in any case.
-            Err(error) => attempts.again_if_unknown(contender.client(), error).await?,
-        }
-    }
+/// Lists the children of a node; returns `None` if it does not exist.
+pub(crate) async fn list(client: &Client, path: &str) -> Result<Option<Children>, Error> {
+    if_exists(retry(client, || client.get_children(path)).await)
 }

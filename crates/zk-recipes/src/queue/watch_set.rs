@@ -7,12 +7,12 @@ use std::task::Poll;
 use futures::FutureExt;
 use futures::future::try_join_all;
 use tokio::task::unconstrained;
-use zk_session::{Client, ErrorCode, EventType, Watch};
+use zk_session::{Client, EventType, Watch};
 
-use super::attempts::Attempts;
 use super::one_write;
 use crate::error::LockError;
 use crate::planted::Planted;
+use crate::retry::{if_exists, retry};
 
 /// A set of watched nodes. Dropping it removes the watches.
 ///
@@ -62,12 +62,7 @@ impl WatchSet {
         let Some((_, watch)) = self.watched.iter_mut().find(|(watched, _)| watched == node) else {
             return true;
         };
-        // Without `unconstrained`, a task that has used up its coop budget would miss an event.
-        let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
-        if watch.as_mut().is_some_and(has_fired) {
-            *watch = None;
-        }
-        watch.is_none()
+        has_news(watch)
     }
 
     /// Removes the watch of a node from the set and returns it.
@@ -110,23 +105,28 @@ impl WatchSet {
 
     /// Watches a node; returns `None` if it is gone.
     async fn watch(&self, node: &str) -> Result<Option<Watch>, LockError> {
-        let mut attempts = Attempts::default();
-        loop {
-            // The guard takes over the watch on its own node: see `holding::deleted`.
-            let set = match self.own.as_deref() == Some(node) {
-                true => self.client.get_children_and_watch(node).await.map(|(_, watch)| watch),
-                false => self.client.get_data_and_watch(node).await.map(|(_, watch)| watch),
-            };
-            match set {
-                Ok(watch) => return Ok(Some(watch)),
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
-                    if Planted::LostWakeUpOnNoNode.is_on() {
-                        self.client.exists_and_watch(node).await?.1.await?;
-                    }
-                    return Ok(None);
-                }
-                Err(error) => attempts.again(&self.client, error).await?,
-            }
+        // The guard takes over the watch on its own node: see `holding::deleted`.
+        let is_own = self.own.as_deref() == Some(node);
+        let set = retry(&self.client, || async {
+            Ok(match is_own {
+                true => self.client.get_children_and_watch(node).await?.1,
+                false => self.client.get_data_and_watch(node).await?.1,
+            })
+        });
+        let watch = if_exists(set.await)?;
+        if watch.is_none() && Planted::LostWakeUpOnNoNode.is_on() {
+            self.client.exists_and_watch(node).await?.1.await?;
         }
+        Ok(watch)
     }
+}
+
+/// Returns true if the watch has fired, or if there is none. A watch that has fired is dropped.
+pub(super) fn has_news(watch: &mut Option<Watch>) -> bool {
+    // Without `unconstrained`, a task that has used up its coop budget would miss an event.
+    let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
+    if watch.as_mut().is_some_and(has_fired) {
+        *watch = None;
+    }
+    watch.is_none()
 }

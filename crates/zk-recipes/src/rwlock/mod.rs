@@ -1,31 +1,17 @@
 //! The fair read-write lock: Curator's `InterProcessReadWriteLock`, on the same nodes.
 
-mod downgrade;
 mod sides;
 mod write_guard;
 
-use zk_session::{Acl, Client, PathError, SequenceOrder};
+use zk_session::{Acl, Client, PathError};
 
 use crate::error::LockError;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
-use crate::queue::admission::Admission;
-use crate::queue::foreign::Recipe;
 use crate::queue::kind::Kind;
 
-pub(crate) use downgrade::beside_for_owner;
 pub use sides::{ReadLock, WriteLock};
 pub use write_guard::WriteGuard;
-
-/// Text before the sequence number in a reader's name.
-const READ: &str = "__READ__";
-
-/// Text before the sequence number in a writer's name. Both texts have the same length, as in
-/// Curator.
-const WRITE: &str = "__WRIT__";
-
-/// Order of readers and writers: by the number, not by the text before it.
-const RULE: SequenceOrder<'static> = SequenceOrder::new(&[READ, WRITE]);
 
 /// A fair read-write lock: Curator's `InterProcessReadWriteLock`, on the same nodes.
 ///
@@ -114,7 +100,6 @@ const RULE: SequenceOrder<'static> = SequenceOrder::new(&[READ, WRITE]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct RwLock {
-    client: Client,
     read: ReadLock,
     write: WriteLock,
 }
@@ -129,15 +114,9 @@ impl RwLock {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
-        let kind = |lock_name, admission| Kind {
-            rule: Some(RULE),
-            exclusive: Some(Recipe::ReadWriteLock),
-            ..Kind::new(path.to_owned(), lock_name, admission)
-        };
         Ok(Self {
-            client: client.clone(),
-            read: ReadLock::new(client, kind(READ, Admission::Behind(WRITE))),
-            write: WriteLock::new(client, kind(WRITE, Admission::First)),
+            read: ReadLock::new(client, Kind::reader(path.to_owned())),
+            write: WriteLock::new(client, Kind::writer(path.to_owned())),
         })
     }
 
@@ -146,11 +125,7 @@ impl RwLock {
     #[must_use]
     pub fn with_data(self, data: impl Into<Vec<u8>>) -> Self {
         let data = data.into();
-        Self {
-            client: self.client,
-            read: self.read.with_data(data.clone()),
-            write: self.write.with_data(data),
-        }
+        Self { read: self.read.with_data(data.clone()), write: self.write.with_data(data) }
     }
 
     /// Sets the ACL of the nodes of both sides and of the missing nodes of the lock's path. The
@@ -161,22 +136,14 @@ impl RwLock {
     #[must_use]
     pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
         let acl = acl.into();
-        Self {
-            client: self.client,
-            read: self.read.with_acl(acl.clone()),
-            write: self.write.with_acl(acl),
-        }
+        Self { read: self.read.with_acl(acl.clone()), write: self.write.with_acl(acl) }
     }
 
     /// Accepts a path on which other recipes have nodes; see
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(self) -> Self {
-        Self {
-            client: self.client,
-            read: self.read.allow_foreign_nodes(),
-            write: self.write.allow_foreign_nodes(),
-        }
+        Self { read: self.read.allow_foreign_nodes(), write: self.write.allow_foreign_nodes() }
     }
 
     /// Makes both sides re-entrant for `owner`.
@@ -186,11 +153,7 @@ impl RwLock {
     /// write lock fails with [`LockError::WouldDeadlock`].
     #[must_use]
     pub fn with_owner(self, owner: &Owner) -> Self {
-        Self {
-            client: self.client,
-            read: self.read.with_owner(owner),
-            write: self.write.with_owner(owner),
-        }
+        Self { read: self.read.with_owner(owner), write: self.write.with_owner(owner) }
     }
 
     /// Returns the path of the lock.
@@ -205,7 +168,7 @@ impl RwLock {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.client, self.path(), RULE).await
+        participants(self.read.handle.client(), self.read.handle.kind()).await
     }
 
     /// Returns the read side, which many readers share.

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use zk_session::{Acl, Client};
+use zk_session::Client;
 
-use super::downgrade;
 use super::write_guard::WriteGuard;
+use crate::downgrade;
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::lock_handle::LockHandle;
-use crate::owner::Owner;
-use crate::participants::{Participant, participants_named};
+use crate::lock_handle::{LockHandle, lock_options};
+use crate::participants::{Participant, participants_of_side};
 use crate::queue::kind::Kind;
 use crate::ticket::Ticket;
 
@@ -21,47 +20,14 @@ use crate::ticket::Ticket;
 /// separately.
 #[derive(Clone, Debug)]
 pub struct ReadLock {
-    handle: LockHandle,
+    pub(super) handle: LockHandle,
 }
+
+lock_options!(ReadLock);
 
 impl ReadLock {
     pub(super) fn new(client: &Client, kind: Kind) -> Self {
         Self { handle: LockHandle::new(client, kind) }
-    }
-
-    /// Sets the data of this side's nodes; see [`RwLock::with_data`](super::RwLock::with_data).
-    #[must_use]
-    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.handle.kind_mut().set_data(data);
-        self
-    }
-
-    /// Sets the ACL of this side's nodes; see [`RwLock::with_acl`](super::RwLock::with_acl).
-    #[must_use]
-    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.handle.kind_mut().set_acl(acl);
-        self
-    }
-
-    /// Accepts a path on which other recipes have nodes; see
-    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
-    #[must_use]
-    pub fn allow_foreign_nodes(mut self) -> Self {
-        self.handle.kind_mut().exclusive = None;
-        self
-    }
-
-    /// Makes this side re-entrant for `owner`; see [`RwLock::with_owner`](super::RwLock::with_owner).
-    #[must_use]
-    pub fn with_owner(mut self, owner: &Owner) -> Self {
-        self.handle = self.handle.with_owner(owner);
-        self
-    }
-
-    /// Returns the path of the lock.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.handle.kind().path
     }
 
     /// Waits until no writer is ahead and the read lock is acquired, without a time limit.
@@ -125,11 +91,7 @@ impl ReadLock {
     /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the
     /// same way.
     pub async fn enqueue(&self) -> Result<Ticket, LockError> {
-        self.handle.enqueue().await
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        self.handle.client()
+        self.handle.enqueue(std::convert::identity).await
     }
 
     /// Returns all readers, both holders and waiters, in queue order; an empty list if the path
@@ -151,45 +113,11 @@ pub struct WriteLock {
     handle: LockHandle,
 }
 
+lock_options!(WriteLock);
+
 impl WriteLock {
     pub(super) fn new(client: &Client, kind: Kind) -> Self {
         Self { handle: LockHandle::new(client, kind) }
-    }
-
-    /// Sets the data of this side's nodes, and of the read nodes that a downgrade creates; see
-    /// [`RwLock::with_data`](super::RwLock::with_data).
-    #[must_use]
-    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.handle.kind_mut().set_data(data);
-        self
-    }
-
-    /// Sets the ACL of this side's nodes; see [`RwLock::with_acl`](super::RwLock::with_acl).
-    #[must_use]
-    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.handle.kind_mut().set_acl(acl);
-        self
-    }
-
-    /// Accepts a path on which other recipes have nodes; see
-    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
-    #[must_use]
-    pub fn allow_foreign_nodes(mut self) -> Self {
-        self.handle.kind_mut().exclusive = None;
-        self
-    }
-
-    /// Makes this side re-entrant for `owner`; see [`RwLock::with_owner`](super::RwLock::with_owner).
-    #[must_use]
-    pub fn with_owner(mut self, owner: &Owner) -> Self {
-        self.handle = self.handle.with_owner(owner);
-        self
-    }
-
-    /// Returns the path of the lock.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.handle.kind().path
     }
 
     /// Waits until no contender is ahead and the write lock is acquired, without a time limit.
@@ -252,16 +180,12 @@ impl WriteLock {
     /// same way.
     pub async fn enqueue(&self) -> Result<Ticket<WriteGuard>, LockError> {
         self.check_len()?;
-        self.handle.enqueue().await
+        self.handle.enqueue(WriteGuard::new).await
     }
 
     /// Checks that the guard could be downgraded.
     fn check_len(&self) -> Result<(), LockError> {
         downgrade::check_len(self.handle.client(), self.handle.kind())
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        self.handle.client()
     }
 
     /// Returns all writers, the holder and the waiters, in queue order; an empty list if the path
@@ -276,6 +200,5 @@ impl WriteLock {
 
 /// Returns the contenders whose names mark them as contenders of this side.
 async fn participants_of(handle: &LockHandle) -> Result<Vec<Participant>, LockError> {
-    let kind = handle.kind();
-    participants_named(handle.client(), &kind.path, kind.rule(), &kind.lock_name).await
+    participants_of_side(handle.client(), handle.kind()).await
 }

@@ -1,12 +1,11 @@
 //! The guard of the write side.
 
 use std::ops::Deref;
-use std::sync::Arc;
 
-use super::downgrade::{WriteNode, beside, beside_for_owner};
+use crate::downgrade::{WriteNode, beside};
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::owner::{Side, Way, admit};
+use crate::owner::{Entry, SharedHolding};
 use crate::planted::Planted;
 
 /// The held write side of an [`RwLock`](super::RwLock). It has all methods of a [`Guard`] and can
@@ -55,18 +54,15 @@ impl WriteGuard {
     /// # }
     /// ```
     pub async fn downgrade(self) -> Result<Guard, LockError> {
-        let entrance = match self.guard.hold().slot().cloned() {
-            Some(slot) => Some(slot.entrance().await?),
-            None => None,
-        };
-        let reads = match &entrance {
-            Some(entrance) => entrance.enter_again(Side::Shared)?,
-            None => None,
+        let (reads, permit) = match self.guard.hold().enter_read().await? {
+            Entry::Held(hold) => (Some(Guard::of(hold)), None),
+            Entry::Beside(_, permit) => (None, Some(permit)),
+            Entry::Queue(permit) => (None, permit),
         };
         // From here on no task can re-enter the write side.
-        let reader = match (Arc::try_unwrap(self.guard.into_hold()), reads) {
-            (Ok(writer), Some(guard)) => return writer.give_up().await.map(|()| guard),
-            (Err(_), Some(guard)) => return Ok(guard),
+        let reader = match (self.guard.into_hold().try_into_last(), reads) {
+            (Ok(writer), Some(reads)) => return writer.give_up().await.map(|()| reads),
+            (Err(_), Some(reads)) => return Ok(reads),
             (Err(writer), None) => beside(&writer, WriteNode::Stays).await?,
             (Ok(mut writer), None) => {
                 let reader = beside(&writer, WriteNode::Goes).await?;
@@ -76,7 +72,7 @@ impl WriteGuard {
                 reader
             }
         };
-        Ok(admit(entrance, Side::Shared, reader))
+        Ok(Guard::of(SharedHolding::new(reader, permit)))
     }
 
     /// Acquires the read side as well, without waiting for other contenders, as a Curator holder of
@@ -93,17 +89,14 @@ impl WriteGuard {
     /// Dropping the future at any point leaves no read node behind.
     pub async fn read(&self) -> Result<Guard, LockError> {
         let writer = self.guard.hold();
-        let Some(slot) = writer.slot().cloned() else {
-            let reader = beside(writer, WriteNode::Stays).await?;
-            return Ok(admit(None, Side::Shared, reader));
-        };
-        match slot.way_in(Side::Shared).await? {
-            Way::LockGuard(guard) => Ok(guard),
+        let permit = match writer.enter_read().await? {
+            Entry::Held(hold) => return Ok(Guard::of(hold)),
             // The writer of the owner is this guard.
-            Way::Beside(_, entrance) | Way::Queue(entrance) => {
-                beside_for_owner(&self.guard, entrance).await
-            }
-        }
+            Entry::Beside(_, permit) => Some(permit),
+            Entry::Queue(permit) => permit,
+        };
+        let reader = beside(writer, WriteNode::Stays).await?;
+        Ok(Guard::of(SharedHolding::new(reader, permit)))
     }
 
     /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].

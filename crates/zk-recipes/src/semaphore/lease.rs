@@ -9,7 +9,8 @@ use futures::future::{Either, join_all, select, select_all};
 use zk_session::{Client, Multi};
 
 use crate::error::{LockError, LossReason};
-use crate::guard::{FencingToken, Guard};
+use crate::fencing_token::FencingToken;
+use crate::guard::Guard;
 
 /// One or more permits of a semaphore that are held.
 ///

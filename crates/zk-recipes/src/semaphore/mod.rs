@@ -8,27 +8,22 @@ mod path_check;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_session::path::child;
 use zk_session::{Acl, Client, PathError};
 
 use self::collect::Kinds;
 use self::limit::Limit;
 use self::path_check::PathCheck;
-use crate::deadline::{at_once, in_time, while_connected};
+use crate::deadline::{acquire_in_time, while_connected};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::limits::PERMITS_AT_ONCE_MAX;
-use crate::mutex;
 use crate::participants::{Participant, participants};
-use crate::queue::admission::Admission;
-use crate::queue::foreign::{LEASES, Recipe};
 use crate::queue::kind::Kind;
-use crate::queue::parents;
+use crate::recipe::LEASES;
 use crate::shared_count::SharedCount;
 
 pub use self::lease::Lease;
-
-/// Text before the sequence number in the names of leases.
-const LEASE_NAME: &str = "lease-";
 
 /// A fair semaphore: Curator's `InterProcessSemaphoreV2`, on the same nodes.
 ///
@@ -155,12 +150,11 @@ impl Semaphore {
 
     fn limited(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
-        let turns = mutex::kind(parents::child(path, "locks"));
-        let mut leases = Kind::new(parents::child(path, LEASES), LEASE_NAME, Admission::Counted);
-        leases.exclusive = Some(Recipe::Semaphore);
+        let mut turns = Kind::mutex(child(path, "locks"));
+        turns.exclusive = None;
         let kinds = Kinds {
-            turns: Kind { exclusive: None, ..turns }.into(),
-            leases: leases.into(),
+            turns: turns.into(),
+            leases: Kind::lease(child(path, LEASES)).into(),
             path: PathCheck::new(path).into(),
         };
         Ok(Self { client: client.clone(), path: path.to_owned(), kinds, limit })
@@ -298,10 +292,8 @@ impl Semaphore {
         permits: u32,
         timeout: Duration,
     ) -> Result<Option<Lease>, LockError> {
-        match timeout.is_zero() {
-            true => at_once(&self.client, self.try_acquire_many(permits)).await,
-            false => in_time(&self.client, timeout, self.acquire_many(permits)).await.transpose(),
-        }
+        let wait = || self.acquire_many(permits);
+        acquire_in_time(&self.client, timeout, wait, || self.try_acquire_many(permits)).await
     }
 
     /// Returns the leases in order, one for each permit; an empty list if the path does not exist.
@@ -310,8 +302,7 @@ impl Semaphore {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        let leases = &self.kinds.leases;
-        participants(&self.client, &leases.path, leases.rule()).await
+        participants(&self.client, &self.kinds.leases).await
     }
 
     pub(crate) fn client(&self) -> &Client {

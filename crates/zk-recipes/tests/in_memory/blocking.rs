@@ -12,7 +12,7 @@ use zk_recipes::blocking::{
 use zk_recipes::session::{CreateMode, SessionEnd};
 
 use crate::children;
-use crate::endings::{config_of, server_on_a_thread, wait_until};
+use crate::program_exit::{config_of, server_on_a_thread, wait_until};
 
 const NO_TIME: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(20);

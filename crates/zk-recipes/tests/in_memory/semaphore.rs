@@ -350,8 +350,8 @@ async fn waiter_requeues_when_its_turn_or_lease_node_is_deleted() {
     holder.delete(&turn, None).await.unwrap();
     settle().await;
     assert_eq!((turns(&server), leases(&server)), (2, 2 + 5), "one of them has leases");
-    let robbed = format!("/s/leases/{}", children(&server, "/s/leases")[3]);
-    holder.delete(&robbed, None).await.unwrap();
+    let deleted = format!("/s/leases/{}", children(&server, "/s/leases")[3]);
+    holder.delete(&deleted, None).await.unwrap();
     settle().await;
     assert_eq!((turns(&server), leases(&server)), (2, 2 + 5));
     lease.release().await.unwrap();

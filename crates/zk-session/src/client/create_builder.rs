@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use proto::path::{child, file_name, protection_prefix};
 use proto::{
     Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, Stat,
 };
@@ -240,9 +241,8 @@ impl<'a> CreateBuilder<'a> {
             return Err(Error::new(kind, outcome).on("create", self.path));
         }
         let above = parent(self.path);
-        let name = self.path.rsplit('/').next().unwrap_or_default();
-        let prefix = format!("_c_{}-", self.client.random_uuid());
-        let path = format!("{}/{prefix}{name}", above.trim_end_matches('/'));
+        let prefix = protection_prefix(&self.client.random_uuid());
+        let path = child(above, &[&prefix, file_name(self.path)].concat());
         let mut trace =
             Trace { client: &self.client, parent: above, prefix, asked: None, is_cold: true };
         let mut failures = Failures(0);
@@ -354,26 +354,9 @@ impl Trace<'_> {
     async fn find(&self) -> Result<Option<Created>, Error> {
         let mut failures = Failures(0);
         loop {
-            // This server may lag behind the server that applied the create. The sync also orders
-            // the list after all requests of the old connection that were still in flight.
-            let (synced, listed) = {
-                let _one_write = self.client.batch();
-                (self.client.sync(self.parent), self.client.get_children(self.parent))
-            };
-            let error = match (synced.await, listed.await) {
-                (Ok(()), Ok(children)) => {
-                    let name = children.names.names().find(|name| name.starts_with(&self.prefix));
-                    let Some(name) = name else { return Ok(None) };
-                    let path = format!("{}/{name}", self.parent.trim_end_matches('/'));
-                    match self.client.exists(&path).await {
-                        Ok(stat) => return Ok(stat.map(|stat| Created { path, stat })),
-                        Err(error) => error,
-                    }
-                }
-                (Ok(()), Err(error)) if error.code() == Some(ErrorCode::NO_NODE) => {
-                    return Ok(None);
-                }
-                (Err(error), _) | (_, Err(error)) => error,
+            let error = match self.client.find_protected(self.parent, &self.prefix).await {
+                Ok(found) => return Ok(found),
+                Err(error) => error,
             };
             // The outcome is that of the create.
             failures.repeat_if_lost(error.with_outcome(Outcome::Unknown))?;

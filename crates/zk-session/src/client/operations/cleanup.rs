@@ -1,8 +1,11 @@
-//! Guaranteed deletes, which are repeated over reconnects.
+//! Nodes that a lost reply leaves behind: guaranteed deletes, which are repeated over reconnects,
+//! and the search for a protected node.
 
 use proto::ErrorCode;
-use zk_session_core::{ErrorKind, Failure, Reply};
+use proto::path::child;
+use zk_session_core::{Error, ErrorKind, Failure, Reply};
 
+use super::Created;
 use crate::client::Client;
 use crate::client::pending::{Finish, Pending};
 use crate::driver::now;
@@ -36,6 +39,37 @@ impl Client {
         self.submit(ask, |session, to| {
             session.delete_guaranteed(now(), &full?, Some(to)).map(|()| None)
         })
+    }
+
+    /// Searches for the node of a protected create whose reply was lost: the child of `parent` whose
+    /// name starts with `prefix`; see [`protection_prefix`](crate::path::protection_prefix). Returns
+    /// `None` if it does not exist. The caller decides whether its session owns the node.
+    ///
+    /// This server may lag behind the server that applied the create. So the search begins with a
+    /// `sync`. It also orders the list after all requests of the old connection that were still in
+    /// flight: the leader rejects requests from a connection that the session has left.
+    ///
+    /// # Errors
+    /// Returns the errors of [`sync`](Self::sync) and of reads. The search changes nothing, so it
+    /// can be repeated.
+    pub async fn find_protected(
+        &self,
+        parent: &str,
+        prefix: &str,
+    ) -> Result<Option<Created>, Error> {
+        let (synced, listed) = {
+            let _one_write = self.batch();
+            (self.sync(parent), self.get_children(parent))
+        };
+        let children = match (synced.await, listed.await) {
+            (Ok(()), Ok(children)) => children,
+            (Ok(()), Err(error)) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
+            (Err(error), _) | (_, Err(error)) => return Err(error),
+        };
+        let name = children.names.names().find(|name| name.starts_with(prefix));
+        let Some(name) = name else { return Ok(None) };
+        let path = child(parent, &name);
+        Ok(self.exists(&path).await?.map(|stat| Created { path, stat }))
     }
 
     /// Deletes every child of `parent` whose name starts with `prefix`, guaranteed and without a

@@ -6,7 +6,7 @@
 //! * [`nodes`]: basic operations on one node.
 //! * [`acl`]: access control lists and identities.
 //! * [`quorum`]: requests that involve more than one server.
-//! * [`cleanup`]: guaranteed deletes.
+//! * [`cleanup`]: guaranteed deletes, and the search for a protected node.
 //! * [`subtree`]: requests about many nodes.
 //! * [`ensemble`]: the configuration of the ensemble.
 

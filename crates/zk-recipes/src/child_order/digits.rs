@@ -3,8 +3,8 @@
 /// Number of digits of a sequence number.
 pub(super) const DIGITS: usize = 10;
 
-/// Parses ten digits as a `u32`. Returns `None` for any other byte and for a larger number, which no server
-/// writes.
+/// Parses ten digits as a `u32`. Returns `None` for any other byte and for a larger number, which
+/// no server writes.
 pub(super) fn parse(text: &[u8; DIGITS]) -> Option<u32> {
     let [high, low @ ..] = text;
     let [next, rest @ ..] = low;
@@ -16,7 +16,8 @@ pub(super) fn parse(text: &[u8; DIGITS]) -> Option<u32> {
     u32::try_from(leading * 100_000_000 + parse_eight(*rest)?).ok()
 }
 
-/// Parses eight digits in one word: checks that each byte is a digit, then joins neighbours three times.
+/// Parses eight digits in one word: checks that each byte is a digit, then joins neighbours three
+/// times.
 fn parse_eight(text: [u8; 8]) -> Option<u64> {
     const HIGH_NIBBLES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
     const ZEROS: u64 = 0x3030_3030_3030_3030;

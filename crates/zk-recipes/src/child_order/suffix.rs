@@ -1,5 +1,5 @@
-//! Fast check whether a name ends, before its digits, in a lock name. It compares one word with all lock
-//! names, instead of one slice per lock name and child.
+//! Fast check whether a name ends, before its digits, in a lock name. It compares one word with all
+//! lock names, instead of one slice per lock name and child.
 
 /// Length of the longest lock name that fits a word; `__READ__` has this length.
 const WORD: usize = 8;
@@ -19,8 +19,8 @@ const NEVER: Suffix = Suffix { pattern: 1, mask: 0 };
 pub(super) struct Suffixes([Suffix; 2]);
 
 impl Suffixes {
-    /// Returns `None` if a lock name does not fit or there are more than two. The caller then compares
-    /// slices.
+    /// Returns `None` if a lock name does not fit or there are more than two. The caller then
+    /// compares slices.
     pub(super) const fn new(lock_names: &[&str]) -> Option<Self> {
         match lock_names {
             [one] => match suffix(one.as_bytes()) {
@@ -35,7 +35,8 @@ impl Suffixes {
         }
     }
 
-    /// Returns whether `text` ends in one of the lock names, or `None` if `text` is shorter than a word.
+    /// Returns whether `text` ends in one of the lock names, or `None` if `text` is shorter than a
+    /// word.
     pub(super) fn end(&self, text: &[u8]) -> Option<bool> {
         let word = u64::from_be_bytes(*text.last_chunk::<WORD>()?);
         let [one, two] = self.0;

@@ -1,18 +1,20 @@
 //! Sorting of all children, as one number each.
 
+use zk_session::ChildList;
+
 use super::{SequenceKey, SequenceOrder};
-use crate::child_list::ChildList;
 
 /// Children of a list in Curator's order.
 ///
-/// Sorting allocates at most twice, whatever the length of the list. One allocation takes eight bytes for
-/// each name. The other takes the same for each name from the first one without a sequence number on. Sorting
-/// searches every name for the lock names once. Iterating compares at most ten bytes of a key.
+/// Sorting allocates at most twice, whatever the length of the list. One allocation takes eight
+/// bytes for each name. The other takes the same for each name from the first one without a
+/// sequence number on. Sorting searches every name for the lock names once. Iterating compares at
+/// most ten bytes of a key.
 #[derive(Debug, Clone)]
 pub struct SortedChildren<'a> {
     list: &'a ChildList,
-    /// The sequence number above the name's offset in the list. Sorting these words sorts the children and
-    /// keeps the server's order among equal numbers.
+    /// The sequence number above the name's offset in the list. Sorting these words sorts the
+    /// children and keeps the server's order among equal numbers.
     numbered: Vec<u64>,
     /// The children with text keys, in order.
     others: Vec<Other>,
@@ -20,8 +22,8 @@ pub struct SortedChildren<'a> {
 
 /// Child with a text key.
 ///
-/// The key's offset is stored, so that comparisons need not search for it again. Any client may create a name
-/// of megabytes among thousands of contenders.
+/// The key's offset is stored, so that comparisons need not search for it again. Any client may
+/// create a name of megabytes among thousands of contenders.
 #[derive(Debug, Clone, Copy)]
 struct Other {
     place: u32,
@@ -36,20 +38,20 @@ impl Other {
     }
 }
 
-impl ChildList {
-    /// Sorts all children as Curator does, including foreign ones.
+impl SequenceOrder<'_> {
+    /// Sorts all children of a list as Curator does, including foreign ones.
     #[must_use]
-    pub fn sorted<'a>(&'a self, rule: SequenceOrder<'a>) -> SortedChildren<'a> {
-        let mut numbered = Vec::with_capacity(self.len());
+    pub fn sort<'l>(self, list: &'l ChildList) -> SortedChildren<'l> {
+        let mut numbered = Vec::with_capacity(list.len());
         let mut others = Vec::new();
-        for (place, name) in self.places() {
-            match rule.find(name) {
+        for (place, name) in list.places() {
+            match self.find(name) {
                 (SequenceKey::Number(number), _) => {
                     numbered.push(u64::from(number) << 32 | u64::from(place));
                 }
                 (SequenceKey::Text(_), start) => {
                     if others.is_empty() {
-                        others.reserve_exact(self.len() - numbered.len());
+                        others.reserve_exact(list.len() - numbered.len());
                     }
                     // The offset fits, because a frame's length is an i32.
                     others.push(Other { place, key_start: u32::try_from(start).unwrap_or(0) });
@@ -57,8 +59,8 @@ impl ChildList {
             }
         }
         numbered.sort_unstable();
-        others.sort_unstable_by(|a, b| a.key(self).cmp(b.key(self)).then(a.place.cmp(&b.place)));
-        SortedChildren { list: self, numbered, others }
+        others.sort_unstable_by(|a, b| a.key(list).cmp(b.key(list)).then(a.place.cmp(&b.place)));
+        SortedChildren { list, numbered, others }
     }
 }
 

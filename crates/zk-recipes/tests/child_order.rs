@@ -1,14 +1,15 @@
 //! Tests of the order of contenders, against a naive implementation and against Curator's rules.
 
 use proptest::prelude::*;
-use zk_proto::{ChildList, Rank, SequenceKey, SequenceOrder, is_lock_name};
+use zk_recipes::child_order::{Rank, SequenceKey, SequenceOrder, is_lock_name};
+use zk_recipes::session::ChildList;
 
 const MUTEX: SequenceOrder<'_> = SequenceOrder::new(&["lock-"]);
 const READ_WRITE: SequenceOrder<'_> = SequenceOrder::new(&["__READ__", "__WRIT__"]);
 
 fn sorted(names: &[&str], rule: SequenceOrder<'_>) -> Vec<String> {
     let list = ChildList::from_names(names);
-    list.sorted(rule).iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    rule.sort(&list).iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
 #[test]
@@ -45,7 +46,8 @@ fn overlapping_lock_names_are_keyed_as_by_curator() {
 
 #[test]
 fn numbers_beyond_31_bits_sort_by_their_text() {
-    // S6: a server writes such names after its counter exceeds 31 bits. They sort first, as in Curator.
+    // S6: a server writes such names after its counter exceeds 31 bits. They sort first, as in
+    // Curator.
     assert_eq!(
         sorted(
             &["lock-0000000001", "lock--2147483648", "lock--000000005", "lock-2147483647"],
@@ -62,13 +64,14 @@ fn foreign_children_are_sorted_but_never_a_predecessor() {
     assert_eq!(sorted(&names, MUTEX), ["0", names[1], names[3], "zzz"]);
     let list = ChildList::from_names(names);
     let first = Rank { position: 0, predecessor: None, second: None, has_others: true };
-    assert_eq!(list.rank(b"_c_a-lock-0000000005", MUTEX), Some(first));
+    assert_eq!(MUTEX.rank(&list, b"_c_a-lock-0000000005"), Some(first));
     // A bare number sorts as a number and still is no contender.
     let list = ChildList::from_names(["0000000001", "_c_a-lock-0000000005"]);
-    assert_eq!(list.rank(b"_c_a-lock-0000000005", MUTEX), Some(first));
+    assert_eq!(MUTEX.rank(&list, b"_c_a-lock-0000000005"), Some(first));
 }
 
-/// Any client can create such a name. If every comparison searched it again, this test would run for minutes.
+/// Any client can create such a name. If every comparison searched it again, this test would run
+/// for minutes.
 #[test]
 fn megabyte_names_are_searched_once() {
     let numbered = |number: u32| format!("_c_a-lock-{number:010}");
@@ -81,8 +84,8 @@ fn megabyte_names_are_searched_once() {
     let mut received = expected.clone();
     received.reverse();
     let list = ChildList::from_names(&received);
-    assert!(list.sorted(MUTEX).iter().eq(expected.iter().map(|name| name.as_bytes())));
-    let rank = list.rank(names[4_999].as_bytes(), MUTEX).unwrap();
+    assert!(MUTEX.sort(&list).iter().eq(expected.iter().map(|name| name.as_bytes())));
+    let rank = MUTEX.rank(&list, names[4_999].as_bytes()).unwrap();
     assert_eq!((rank.position, rank.predecessor), (5_000, Some(names[4_998].as_bytes())));
 }
 
@@ -90,7 +93,7 @@ fn megabyte_names_are_searched_once() {
 fn names_with_a_lock_name_count_as_contenders() {
     for other in ["lock-0000000004", "x-lock-0000000004", "_c_a-lock-0000000004", "lock-0"] {
         let list = ChildList::from_names([other, "_c_b-lock-0000000005"]);
-        let rank = list.rank(b"_c_b-lock-0000000005", MUTEX).unwrap();
+        let rank = MUTEX.rank(&list, b"_c_b-lock-0000000005").unwrap();
         assert_eq!(rank.predecessor, Some(other.as_bytes()), "{other}");
         assert_eq!((rank.position, rank.second), (1, None));
     }
@@ -104,7 +107,7 @@ fn equal_keys_keep_the_order_of_the_server() {
     for names in [[write, read, other], [read, write, other]] {
         assert_eq!(sorted(&names, READ_WRITE), names);
         let list = ChildList::from_names(names);
-        let rank = |name: &str| list.rank(name.as_bytes(), READ_WRITE).unwrap();
+        let rank = |name: &str| READ_WRITE.rank(&list, name.as_bytes()).unwrap();
         assert_eq!(rank(names[0]).position, 0);
         assert_eq!(rank(names[1]).predecessor, Some(names[0].as_bytes()));
         assert_eq!(rank(other).predecessor, Some(names[1].as_bytes()));
@@ -116,16 +119,16 @@ fn equal_keys_keep_the_order_of_the_server() {
 fn unlisted_node_has_no_rank() {
     // C3: the node was deleted meanwhile, or this server has not applied its creation yet.
     let list = ChildList::from_names(["_c_a-lock-0000000005"]);
-    assert_eq!(list.rank(b"_c_b-lock-0000000005", MUTEX), None);
-    assert_eq!(ChildList::default().rank(b"x", MUTEX), None);
-    assert!(ChildList::default().sorted(MUTEX).is_empty());
+    assert_eq!(MUTEX.rank(&list, b"_c_b-lock-0000000005"), None);
+    assert_eq!(MUTEX.rank(&ChildList::default(), b"x"), None);
+    assert!(MUTEX.sort(&ChildList::default()).is_empty());
 }
 
 #[test]
 fn all_named_is_true_with_at_most_two_ahead() {
     let names = ["lock-0000000001", "lock-0000000002", "lock-0000000003", "lock-0000000004"];
     let list = ChildList::from_names(names);
-    let named = |name: &str| list.rank(name.as_bytes(), MUTEX).unwrap().at_most_two_ahead();
+    let named = |name: &str| MUTEX.rank(&list, name.as_bytes()).unwrap().at_most_two_ahead();
     assert_eq!(names.map(named), [true, true, true, false]);
 }
 
@@ -164,7 +167,7 @@ proptest! {
         expected.sort_by_key(|name| curator_key(name, lock_names)); // stable, as Java's is
         let list = ChildList::from_names(&names);
         let rule = SequenceOrder::new(lock_names);
-        let sorted = list.sorted(rule);
+        let sorted = rule.sort(&list);
         prop_assert_eq!(sorted.len(), names.len());
         prop_assert!(sorted.iter().eq(expected.iter().map(String::as_bytes)));
     }
@@ -174,11 +177,10 @@ proptest! {
         let names: Vec<String> = names.into_iter().collect();
         let list = ChildList::from_names(&names);
         let contenders: Vec<&[u8]> =
-            list.sorted(MUTEX).iter().filter(|name| MUTEX.is_contender(name)).collect();
+            MUTEX.sort(&list).iter().filter(|name| MUTEX.is_contender(name)).collect();
         for own in &names {
-            let rank = list.rank(own.as_bytes(), MUTEX).unwrap();
-            let everybody: Vec<&[u8]> = list
-                .sorted(MUTEX)
+            let rank = MUTEX.rank(&list, own.as_bytes()).unwrap();
+            let everybody: Vec<&[u8]> = MUTEX.sort(&list)
                 .iter()
                 .filter(|name| MUTEX.is_contender(name) || *name == own.as_bytes())
                 .collect();
@@ -197,14 +199,14 @@ proptest! {
     ) {
         let rule = if read_write { READ_WRITE } else { MUTEX };
         let list = ChildList::from_names(&names);
-        let sorted: Vec<&[u8]> = list.sorted(rule).iter().collect();
+        let sorted: Vec<&[u8]> = rule.sort(&list).iter().collect();
         let is_wanted = |name: &[u8]| name.windows(8).any(|part| part == b"__WRIT__");
         for own in &names {
             let at = sorted.iter().position(|name| *name == own.as_bytes()).unwrap();
             let expected = sorted[..at].iter().copied().rfind(|name| is_wanted(name));
-            prop_assert_eq!(list.nearest_ahead(own.as_bytes(), rule, is_wanted), Some(expected));
+            prop_assert_eq!(rule.nearest_ahead(&list, own.as_bytes(), is_wanted), Some(expected));
             let expected = at.checked_sub(1).map(|at| sorted[at]);
-            prop_assert_eq!(list.nearest_ahead(own.as_bytes(), rule, |_| true), Some(expected));
+            prop_assert_eq!(rule.nearest_ahead(&list, own.as_bytes(), |_| true), Some(expected));
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
+use zk_session::ChildList;
+
 use super::{SequenceKey, SequenceOrder};
-use crate::child_list::ChildList;
 
 /// Position of a contender among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,58 +15,58 @@ pub struct Rank<'a> {
     pub predecessor: Option<&'a [u8]>,
     /// The second nearest contender ahead.
     pub second: Option<&'a [u8]>,
-    /// True if a name in the list does not end in a lock name of the rule and a number. It may also be true
-    /// for a name in which two lock names overlap.
+    /// True if a name in the list does not end in a lock name of the rule and a number. It may also
+    /// be true for a name in which two lock names overlap.
     pub has_others: bool,
 }
 
 impl Rank<'_> {
-    /// Returns whether `predecessor` and `second` are all contenders ahead. In that case no request is needed
-    /// after both are deleted.
+    /// Returns whether `predecessor` and `second` are all contenders ahead. In that case no request
+    /// is needed after both are deleted.
     #[must_use]
     pub fn at_most_two_ahead(&self) -> bool {
         self.position <= 2
     }
 }
 
-impl ChildList {
-    /// Returns the position of `own`, or `None` if it is not in the list. Names that no contender can have
-    /// are skipped; see [`SequenceOrder::is_contender`].
+impl SequenceOrder<'_> {
+    /// Returns the position of `own` in a list, or `None` if it is not in the list. Names that no
+    /// contender can have are skipped; see [`is_contender`](Self::is_contender).
     ///
     /// Of children with equal keys, the first in the server's list is ahead, as in Curator.
     #[must_use]
-    pub fn rank(&self, own: &[u8], rule: SequenceOrder<'_>) -> Option<Rank<'_>> {
-        let own_key = rule.key(own);
-        // Nearly every name ends in a number, and nearly none is among the two nearest. Such a name costs
-        // only two comparisons of numbers.
+    pub fn rank<'l>(self, list: &'l ChildList, own: &[u8]) -> Option<Rank<'l>> {
+        let own_key = self.key(own);
+        // Nearly every name ends in a number, and nearly none is among the two nearest. Such a name
+        // costs only two comparisons of numbers.
         let own_number = match own_key {
             SequenceKey::Number(number) => number,
             SequenceKey::Text(_) => 0,
         };
         let mut ahead = Ahead::default();
         let mut present = false;
-        for name in self {
-            let number = rule.number(name);
+        for name in list {
+            let number = self.number(name);
             if let Some(number) = number
                 && number != own_number
                 && matches!(own_key, SequenceKey::Number(_))
             {
                 ahead.count += usize::from(number < own_number);
-                // True if floor <= number < own_number, as one branch that is nearly never taken. In an
-                // unordered list, a branch on `number < own_number` is mispredicted half the time, which
-                // costs more than the rest of the loop.
+                // True if floor <= number < own_number, as one branch that is nearly never taken.
+                // In an unordered list, a branch on `number < own_number` is mispredicted half the
+                // time, which costs more than the rest of the loop.
                 if number.wrapping_sub(ahead.floor) < own_number.wrapping_sub(ahead.floor) {
                     ahead.note(SequenceKey::Number(number), name);
                 }
                 continue;
             }
             ahead.has_others |= number.is_none();
-            let key = rule.key(name);
+            let key = self.key(name);
             match key.cmp(&own_key) {
                 Ordering::Greater => {}
                 Ordering::Equal if name == own => present = true,
                 Ordering::Equal if present => {}
-                _ if number.is_some() || rule.is_contender(name) => {
+                _ if number.is_some() || self.is_contender(name) => {
                     ahead.count += 1;
                     ahead.note(key, name);
                 }

@@ -114,7 +114,11 @@ async fn readme_loop_sets_one_watch_in_400_turns() {
         text[start..end].to_owned()
     };
     let readme = include_str!("../../../../README.md");
-    assert_eq!(function(readme), function(include_str!("lost_loop.rs")), "it is the README's");
+    assert_eq!(
+        function(readme),
+        function(include_str!("lost_watch_cost.rs")),
+        "it is the README's"
+    );
 
     let server = TestServer::in_memory();
     let other = client(&server, 1).await;

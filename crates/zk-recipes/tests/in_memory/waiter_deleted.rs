@@ -40,17 +40,17 @@ async fn waiter_requeues_when_deleted_with_its_predecessor() {
     for own_first in [true, false] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-        let (held, [robbed, next]) = three(&server, &one, &other).await;
+        let (held, [deleted, next]) = three(&server, &one, &other).await;
         let names = children(&server, PATH);
         let path = |index: usize| format!("{PATH}/{}", names[index]);
         let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
         one.multi().delete(&first, None).delete(&second, None).send().await.unwrap();
         settle().await;
-        assert!(!robbed.is_finished(), "own first: {own_first}");
+        assert!(!deleted.is_finished(), "own first: {own_first}");
         let next = next.await.unwrap();
         next.check().await.unwrap();
         next.release().await.unwrap();
-        robbed.await.unwrap().check().await.unwrap();
+        deleted.await.unwrap().check().await.unwrap();
         drop(held);
     }
 }
@@ -62,7 +62,7 @@ async fn waiter_requeues_when_deleted_during_a_disconnect() {
     for own_first in [true, false] {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-        let (held, [robbed, next]) = three(&server, &one, &other).await;
+        let (held, [deleted, next]) = three(&server, &one, &other).await;
         let names = children(&server, PATH);
         let path = |index: usize| format!("{PATH}/{}", names[index]);
         let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
@@ -73,11 +73,11 @@ async fn waiter_requeues_when_deleted_during_a_disconnect() {
         server.accept_connects(0);
         // reason: virtual time, in which the client reconnects
         tokio::time::sleep(T / 2).await;
-        assert!(!robbed.is_finished(), "own first: {own_first}");
+        assert!(!deleted.is_finished(), "own first: {own_first}");
         let next = next.await.unwrap();
         next.check().await.unwrap();
         next.release().await.unwrap();
-        robbed.await.unwrap().check().await.unwrap();
+        deleted.await.unwrap().check().await.unwrap();
         drop(held);
     }
 }
@@ -93,7 +93,7 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
         let steps = Steps::default();
         let connector = Stepped { server: server.clone(), steps: steps.clone() };
         let other = config(2).connect_with(connector).await.unwrap();
-        let (held, [robbed, next]) = three(&server, &one, &other).await;
+        let (held, [deleted, next]) = three(&server, &one, &other).await;
         let names = children(&server, PATH);
         let path = |index: usize| format!("{PATH}/{}", names[index]);
         let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
@@ -109,13 +109,13 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
             tokio::time::sleep(Duration::from_millis(10)).await;
             steps.allow(1);
             settle().await;
-            assert!(!robbed.is_finished(), "own first: {own_first}, after {taken} steps");
+            assert!(!deleted.is_finished(), "own first: {own_first}, after {taken} steps");
             taken += 1;
         }
         assert!(taken > 8, "more than a handshake: {taken}");
         steps.allow_all();
         next.await.unwrap().release().await.unwrap();
-        robbed.await.unwrap().check().await.unwrap();
+        deleted.await.unwrap().check().await.unwrap();
         drop(held);
     }
 }

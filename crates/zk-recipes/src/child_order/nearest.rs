@@ -1,37 +1,41 @@
-//! Search for the nearest contender of a certain kind ahead of another, in one pass and without allocation.
+//! Search for the nearest contender of a certain kind ahead of another, in one pass and without
+//! allocation.
 
 use std::cmp::Ordering;
 
-use super::{SequenceKey, SequenceOrder};
-use crate::child_list::ChildList;
+use zk_session::ChildList;
 
-impl ChildList {
-    /// Returns the nearest child ahead of `own` that is `wanted`, or `Some(None)` if there is none. Returns
-    /// `None` if `own` is not in the list.
+use super::{SequenceKey, SequenceOrder};
+
+impl SequenceOrder<'_> {
+    /// Returns the nearest child ahead of `own` that is `wanted`, or `Some(None)` if there is none.
+    /// Returns `None` if `own` is not in the list.
     ///
     /// A reader uses it to find the nearest writer ahead, the only contender it has to wait for.
     ///
-    /// The order is that of [`rank`](Self::rank), except that `wanted` alone decides which names count.
+    /// The order is that of [`rank`](Self::rank), except that `wanted` alone decides which names
+    /// count.
     ///
     /// ```
-    /// use zk_proto::{ChildList, SequenceOrder};
+    /// use zk_recipes::child_order::SequenceOrder;
+    /// use zk_recipes::session::ChildList;
     ///
     /// let rule = SequenceOrder::new(&["__READ__", "__WRIT__"]);
     /// let names = ["a__WRIT__0000000001", "b__READ__0000000002", "c__READ__0000000003"];
     /// let list = ChildList::from_names(names);
     /// let writer = |name: &[u8]| name.windows(8).any(|part| part == b"__WRIT__");
-    /// let nearest = list.nearest_ahead(b"c__READ__0000000003", rule, writer);
+    /// let nearest = rule.nearest_ahead(&list, b"c__READ__0000000003", writer);
     /// assert_eq!(nearest, Some(Some(&b"a__WRIT__0000000001"[..])));
-    /// assert_eq!(list.nearest_ahead(b"gone", rule, writer), None);
+    /// assert_eq!(rule.nearest_ahead(&list, b"gone", writer), None);
     /// ```
     #[must_use]
-    pub fn nearest_ahead(
-        &self,
+    pub fn nearest_ahead<'l>(
+        self,
+        list: &'l ChildList,
         own: &[u8],
-        rule: SequenceOrder<'_>,
         wanted: impl Fn(&[u8]) -> bool,
-    ) -> Option<Option<&[u8]>> {
-        let own_key = rule.key(own);
+    ) -> Option<Option<&'l [u8]>> {
+        let own_key = self.key(own);
         // As in `rank`, nearly every name costs only two comparisons of numbers.
         let own_number = match own_key {
             SequenceKey::Number(number) => number,
@@ -40,8 +44,8 @@ impl ChildList {
         let mut nearest: Option<(SequenceKey<'_>, &[u8])> = None;
         let mut floor = 0; // the nearest number is at least this one
         let mut present = false;
-        for name in self {
-            let number = rule.number(name);
+        for name in list {
+            let number = self.number(name);
             if let Some(number) = number
                 && number != own_number
                 && matches!(own_key, SequenceKey::Number(_))
@@ -54,7 +58,7 @@ impl ChildList {
                 }
                 continue;
             }
-            let key = rule.key(name);
+            let key = self.key(name);
             let ahead = match key.cmp(&own_key) {
                 Ordering::Equal if name == own => {
                     present = true;
@@ -84,7 +88,7 @@ mod tests {
 
     fn nearest<'a>(names: &[&'a str], own: &str) -> Option<Option<&'a str>> {
         let list = ChildList::from_names(names);
-        let found = list.nearest_ahead(own.as_bytes(), RULE, is_writer)?;
+        let found = RULE.nearest_ahead(&list, own.as_bytes(), is_writer)?;
         let found = found.map(|found| String::from_utf8(found.to_vec()).unwrap());
         Some(found.map(|found| *names.iter().find(|name| **name == found).unwrap()))
     }

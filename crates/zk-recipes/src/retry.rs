@@ -1,6 +1,6 @@
 //! Retries: which requests are repeated, how soon, and how often.
 
-use zk_session::{Client, Error, ErrorKind, RetryOn};
+use zk_session::{Client, Error, ErrorCode, ErrorKind, RetryOn};
 
 use crate::limits::{THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
 
@@ -13,6 +13,55 @@ pub(crate) fn is_transient(error: &Error) -> bool {
     use ErrorKind::{LimitReached, NotReadOnly};
     error.retry_on() == RetryOn::SameSession
         && !matches!(error.kind(), LimitReached(_) | NotReadOnly)
+}
+
+/// Repeats a request while it fails for a [transient](is_transient) reason.
+///
+/// # Errors
+/// Returns the first error of another kind, or the last of too many timeouts.
+pub(crate) async fn retry<T, F>(client: &Client, mut request: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let mut attempts = Attempts::default();
+    loop {
+        match request().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => attempts.again(client, error).await?,
+        }
+    }
+}
+
+/// As [`retry`], for a request that may be applied twice without harm.
+///
+/// # Errors
+/// As [`retry`].
+pub(crate) async fn retry_if_unknown<T, F>(
+    client: &Client,
+    mut request: impl FnMut() -> F,
+) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let mut attempts = Attempts::default();
+    loop {
+        match request().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => attempts.again_if_unknown(client, error).await?,
+        }
+    }
+}
+
+/// Returns `None` if the node of a request does not exist.
+///
+/// # Errors
+/// Returns every other error.
+pub(crate) fn if_exists<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Counts the attempts of one request, and waits between them.

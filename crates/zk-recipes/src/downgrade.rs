@@ -1,27 +1,24 @@
 //! Downgrades: a read node that takes the position of a write node.
 //!
 //! One transaction creates the read node and checks the write node. So a writer that has lost its
-//! lock can never place a reader ahead of the current holder. The full name is known beforehand: if
-//! the reply is lost, the node is looked up by name, and adopted if this session owns it.
+//! lock can never place a reader ahead of the current holder. If the reply is lost, the node is
+//! found like that of every contender.
 
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures::future::{Either, select};
+use zk_session::path::child;
 use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome};
 
-use super::{READ, WRITE};
 use crate::error::LockError;
-use crate::guard::Guard;
 use crate::holding::Holding;
 use crate::limits::DOWNGRADE_FITS;
-use crate::owner::{ReentryPermit, Side};
 use crate::planted::Planted;
-use crate::queue::admission::Admission;
-use crate::queue::attempts::{Attempts, is_transient};
 use crate::queue::contender::{Contender, is_final};
 use crate::queue::kind::Kind;
-use crate::queue::parents;
+use crate::recipe::WRITE;
+use crate::retry::Attempts;
 
 /// Number of digits at the end of a sequential node's name.
 const DIGITS: usize = 10;
@@ -34,12 +31,14 @@ const NAME_LEN: usize = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-".len() + WRITE
 ///
 /// # Errors
 /// As [`Multi::check_len`](zk_session::Multi::check_len).
-pub(super) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
+pub(crate) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
     let data = kind.data.as_deref().unwrap_or_default();
-    if kind.acl.is_none() && data.len() + 4 * client.full_path(&kind.path).len() <= DOWNGRADE_FITS {
+    if kind.has_default_acl()
+        && data.len() + 4 * client.full_path(&kind.path).len() <= DOWNGRADE_FITS
+    {
         return Ok(());
     }
-    let path = parents::child(&kind.path, &"x".repeat(NAME_LEN));
+    let path = child(&kind.path, &"x".repeat(NAME_LEN));
     let multi = client.multi().check(&path, None);
     let multi = multi.create_with_acl(&path, data, CreateMode::Ephemeral, kind.acl());
     Ok(multi.delete(&path, None).check_len()?)
@@ -47,7 +46,7 @@ pub(super) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
 
 /// Selects whether a downgrade keeps the write node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WriteNode {
+pub(crate) enum WriteNode {
     /// The write node stays: the writer keeps its lock.
     Stays,
     /// The transaction that creates the read node deletes the write node.
@@ -56,7 +55,7 @@ pub(super) enum WriteNode {
 
 /// Creates a read node with the number of the write node. Fails if the write lock is lost in the
 /// meantime.
-pub(super) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Holding, LockError> {
+pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Holding, LockError> {
     let token = match Planted::DowngradeUnchecked.is_on() {
         true => writer.token_or_lost(),
         false => writer.token()?,
@@ -65,11 +64,11 @@ pub(super) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
         // This must precede the deletion event of the write node, which arrives before the reply.
         writer.retire();
     }
-    let kind = Kind::clone(writer.contender().kind());
-    let kind = Kind { lock_name: READ.into(), admission: Admission::Behind(WRITE), ..kind };
-    let mut reader = Contender::new(writer.client(), &Arc::new(kind));
+    let kind = Arc::new(writer.contender().kind().downgraded());
+    let mut reader = Contender::new(writer.client(), &kind);
     let lost_meanwhile = pin!(writer.claim().lost(writer.term()));
     match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {
+        Either::Left((Err(LockError::Client(_)), _)) if !holds(writer) => return Err(lost(writer)),
         Either::Left((made, _)) => made?,
         Either::Right((loss, _)) => return Err(LockError::Lost(loss.into())),
     }
@@ -79,15 +78,6 @@ pub(super) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
         true => Ok(Holding::new(reader, writer.term())?.with_token(token)),
         false => Err(lost(writer)),
     }
-}
-
-/// As [`beside`], for a writer that keeps its lock. The owner then holds the reader too.
-pub(crate) async fn beside_for_owner(
-    writer: &Guard,
-    entrance: ReentryPermit,
-) -> Result<Guard, LockError> {
-    let reader = beside(writer.hold(), WriteNode::Stays).await?;
-    Ok(entrance.admit(Side::Shared, reader))
 }
 
 async fn make(
@@ -115,62 +105,26 @@ async fn make(
             (multi.send(), client.exists(&path))
         };
         reader.expect_node();
-        let (made, seen) = (made.await, seen.await);
-        let error = match made {
-            Ok(_) => match seen {
-                Ok(Some(stat)) => return reader.take(Created { path, stat }),
-                Ok(None) => return Err(writer.found_deleted()),
-                Err(error) => error,
-            },
-            Err(error) if error.outcome() == Outcome::NotApplied => {
+        let error = match (made.await, seen.await) {
+            (Ok(_), Ok(Some(stat))) => return reader.adopt(Created { path, stat }),
+            (Ok(_), Ok(None)) => return Err(writer.found_deleted()),
+            (Err(error), _) if error.outcome() == Outcome::NotApplied => {
                 reader.forget_node();
                 if is_check_failed(&error) {
                     return Err(writer.found_deleted());
                 }
-                if !is_transient(&error) {
-                    return Err(told(writer, error));
-                }
-                attempts.again(&client, error).await.map_err(|error| told(writer, error))?;
+                attempts.again(&client, error).await?;
                 continue;
             }
-            Err(error) => error,
+            (Err(error), _) | (Ok(_), Err(error)) => error,
         };
         if is_final(&error) {
-            return Err(told(writer, error));
+            return Err(error.into());
         }
-        if find(reader, writer, &path).await? {
+        if reader.find().await? {
             return Ok(());
         }
-        let again = attempts.again_if_unknown(&client, error).await;
-        again.map_err(|error| told(writer, error))?;
-    }
-}
-
-/// Looks up the node of a transaction whose reply was lost.
-async fn find(reader: &mut Contender, writer: &Holding, path: &str) -> Result<bool, LockError> {
-    let client = reader.client().clone();
-    let mut attempts = Attempts::default();
-    loop {
-        // The sync brings a lagging server up to date. It also orders this lookup after the
-        // requests that are still in transit from the old connection.
-        let (synced, seen) = {
-            let _one_write = client.batch();
-            (client.sync(path), client.exists(path))
-        };
-        match (synced.await, seen.await) {
-            (Ok(()), Ok(Some(stat))) => {
-                reader.take(Created { path: path.to_owned(), stat })?;
-                return Ok(true);
-            }
-            (Ok(()), Ok(None)) => {
-                reader.forget_node();
-                return Ok(false);
-            }
-            (Err(error), _) | (_, Err(error)) => {
-                let again = attempts.again(&client, error).await;
-                again.map_err(|error| told(writer, error))?;
-            }
-        }
+        attempts.again_if_unknown(&client, error).await?;
     }
 }
 
@@ -185,11 +139,6 @@ fn holds(writer: &Holding) -> bool {
 
 fn lost(writer: &Holding) -> LockError {
     LockError::Lost(writer.claim().loss().into())
-}
-
-/// Returns the loss if the write lock is lost, and `error` otherwise.
-fn told(writer: &Holding, error: Error) -> LockError {
-    if holds(writer) { error.into() } else { lost(writer) }
 }
 
 /// Returns true if the first operation, the check, found no write node.

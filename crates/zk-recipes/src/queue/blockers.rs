@@ -1,0 +1,116 @@
+//! The contenders ahead that block a waiter.
+
+use zk_session::ChildList;
+
+use super::admission::Admission;
+use super::kind::Kind;
+use super::name::contains;
+use crate::child_order::Rank;
+use crate::planted::{self, Planted};
+
+/// The nearest contenders ahead that block a waiter.
+#[derive(Debug, Default)]
+pub(super) struct Blockers {
+    /// Paths of the nearest ones, nearest first; empty for the first contender.
+    pub(super) named: Vec<String>,
+    /// `named` is complete, and no contender can be placed ahead of the waiter.
+    pub(super) at_most_two_ahead: bool,
+    /// The waiter is first once the nearest contender leaves, unless another one is placed ahead.
+    pub(super) is_next: bool,
+    /// The list may contain names of other recipes.
+    pub(super) may_have_others: bool,
+}
+
+impl Blockers {
+    /// Returns the contenders that block `own`, or `None` if `own` is not in the list.
+    pub(super) fn of(kind: &Kind, names: &ChildList, own: &str) -> Option<Self> {
+        if Planted::SortByName.is_on() {
+            let named = planted::name_before(names, own).into_iter();
+            let named = named.map(|name| kind.node(name.as_bytes())).collect();
+            return Some(Self { named, ..Self::default() });
+        }
+        let (rule, own) = (kind.rule(), own.as_bytes());
+        let rank = || rule.rank(names, own);
+        let admission = match kind.admission {
+            Admission::Behind(_) if Planted::ReaderIgnoresWriters.is_on() => Admission::Counted,
+            Admission::First if Planted::WriterIgnoresReaders.is_on() => {
+                Admission::Behind("__WRIT__")
+            }
+            Admission::First if Planted::WriterLooksAhead.is_on() => Admission::FirstForGood,
+            admission => admission,
+        };
+        let mut blockers = match admission {
+            Admission::FirstForGood => Self::all(kind, &rank()?),
+            Admission::First => Self::nearest(kind, &rank()?),
+            Admission::Behind(text) => Self::named(kind, names, own, text)?,
+            Admission::Counted => rank().map(|_| Self::one(kind, None))?,
+        };
+        blockers.at_most_two_ahead |= Planted::LooksAheadBlindly.is_on();
+        Some(blockers)
+    }
+
+    /// The two nearest contenders, if none can be placed ahead.
+    fn all(kind: &Kind, rank: &Rank<'_>) -> Self {
+        Self {
+            named: [rank.predecessor, rank.second]
+                .iter()
+                .flatten()
+                .map(|name| kind.node(name))
+                .collect(),
+            at_most_two_ahead: rank.at_most_two_ahead(),
+            is_next: rank.position == 1,
+            may_have_others: rank.has_others,
+        }
+    }
+
+    /// The nearest contender.
+    fn nearest(kind: &Kind, rank: &Rank<'_>) -> Self {
+        Self {
+            is_next: rank.position == 1,
+            may_have_others: rank.has_others,
+            ..Self::one(kind, rank.predecessor)
+        }
+    }
+
+    /// The nearest contender with a name that contains `text`.
+    fn named(kind: &Kind, names: &ChildList, own: &[u8], text: &str) -> Option<Self> {
+        let rule = kind.rule();
+        let nearest = rule.nearest_ahead(names, own, |name| contains(name, text))?;
+        let is_next = nearest.is_some() && {
+            let is_other = |name: &[u8]| contains(name, text) && Some(name) != nearest;
+            rule.nearest_ahead(names, own, is_other)?.is_none()
+        };
+        Some(Self { is_next, ..Self::one(kind, nearest) })
+    }
+
+    fn one(kind: &Kind, name: Option<&[u8]>) -> Self {
+        let named = name.map(|name| kind.node(name)).into_iter().collect();
+        Self { named, may_have_others: true, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admission_selects_nearest_blockers_by_kind() {
+        let names = ["a__WRIT__0000000001", "b__READ__0000000002", "c__READ__0000000003"];
+        let list = ChildList::from_names(names);
+        let reader = Kind::reader("/lock".to_owned());
+        let kind = |admission| {
+            let mut kind = reader.clone();
+            kind.admission = admission;
+            kind
+        };
+        let nearest = |admission| {
+            let blockers = Blockers::of(&kind(admission), &list, names[2]).unwrap();
+            (blockers.named, blockers.at_most_two_ahead)
+        };
+        let [first, second] = [0, 1].map(|at: usize| format!("/lock/{}", names[at]));
+        assert_eq!(nearest(Admission::First), (vec![second.clone()], false));
+        assert_eq!(nearest(Admission::FirstForGood), (vec![second, first.clone()], true));
+        assert_eq!(nearest(Admission::Behind("__WRIT__")), (vec![first], false));
+        assert!(Blockers::of(&kind(Admission::First), &list, "d__READ__0000000004").is_none());
+    }
+}

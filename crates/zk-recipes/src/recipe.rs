@@ -1,0 +1,79 @@
+//! Recipes, and the names of their nodes as Curator forms them.
+
+use std::fmt;
+
+/// Text before the sequence number in the names of a mutex's nodes.
+pub(crate) const LOCK: &str = "lock-";
+
+/// Text before the sequence number in a reader's name.
+pub(crate) const READ: &str = "__READ__";
+
+/// Text before the sequence number in a writer's name. It is as long as a reader's, as in Curator.
+pub(crate) const WRITE: &str = "__WRIT__";
+
+/// Text before the sequence number in the names of a semaphore's leases.
+pub(crate) const LEASE: &str = "lease-";
+
+/// Name of the node that contains the leases of a semaphore.
+pub(crate) const LEASES: &str = "leases";
+
+/// A recipe, as identified by the names of its nodes; see
+/// [`LockError::ForeignNode`](crate::LockError::ForeignNode).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Recipe {
+    /// A [`Mutex`](crate::Mutex) with the default lock name.
+    Mutex,
+    /// A [`RwLock`](crate::RwLock).
+    ReadWriteLock,
+    /// A [`Semaphore`](crate::Semaphore), or a [`SemaphoreMutex`](crate::SemaphoreMutex).
+    Semaphore,
+}
+
+impl Recipe {
+    /// Returns the recipe that uses such names. Returns `None` for names that no recipe uses.
+    pub(crate) fn of_name(name: &[u8]) -> Option<Self> {
+        let (front, number) = name.split_last_chunk::<10>()?;
+        let ends_in = |lock_name: &str| front.ends_with(lock_name.as_bytes());
+        if !number.iter().all(u8::is_ascii_digit) {
+            None
+        } else if ends_in(LOCK) {
+            Some(Self::Mutex)
+        } else if ends_in(READ) || ends_in(WRITE) {
+            Some(Self::ReadWriteLock)
+        } else {
+            ends_in(LEASE).then_some(Self::Semaphore)
+        }
+    }
+}
+
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mutex => "mutex",
+            Self::ReadWriteLock => "read-write lock",
+            Self::Semaphore => "semaphore",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recipe_is_recognised_by_lock_name_and_number() {
+        let of = |name: &str| Recipe::of_name(name.as_bytes());
+        let uuid = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";
+        for prefix in ["", uuid] {
+            let of = |name: &str| of(&format!("{prefix}{name}"));
+            assert_eq!(of("lock-0000000007"), Some(Recipe::Mutex));
+            assert_eq!(of("__READ__0000000007"), Some(Recipe::ReadWriteLock));
+            assert_eq!(of("__WRIT__0000000007"), Some(Recipe::ReadWriteLock));
+            assert_eq!(of("lease-0000000007"), Some(Recipe::Semaphore));
+        }
+        for name in ["", "0000000007", "lock-7", "lock-000000000x", "latch-0000000007", "locks"] {
+            assert_eq!(of(name), None, "{name}");
+        }
+    }
+}
