@@ -76,8 +76,24 @@ proptest! {
     #![proptest_config(support::config())]
 
     #[test]
-    fn connect_reply_parse_does_not_panic_on_random_bytes(bytes in random_bytes()) {
-        let _ = ConnectReply::parse(&Bytes::from(bytes));
+    fn connect_reply_kind_follows_length_and_timeout(bytes in random_bytes()) {
+        let bytes = Bytes::from(bytes);
+        let word = |at: usize| bytes.get(at..at + 4).map(|it| i32::from_be_bytes(it.try_into().unwrap()));
+        match ConnectReply::parse(&bytes) {
+            Ok(ConnectReply::Refused(code)) => {
+                prop_assert_eq!((bytes.len(), Some(code.0)), (ReplyHeader::LEN, word(12)));
+            }
+            Ok(ConnectReply::Accepted(response)) => {
+                prop_assert!(response.timeout_ms > 0 && word(4) == Some(response.timeout_ms));
+                let again = ConnectReply::parse(&encoded(&response));
+                prop_assert_eq!(again, Ok(ConnectReply::Accepted(response)));
+            }
+            Ok(ConnectReply::Rejected) => prop_assert!(word(4).is_some_and(|timeout| timeout <= 0)),
+            Err(_) => {
+                prop_assert_ne!(bytes.len(), ReplyHeader::LEN);
+                prop_assert!(ConnectResponse::from_frame(&bytes).is_err());
+            }
+        }
     }
 
     #[test]
@@ -88,8 +104,23 @@ proptest! {
     }
 
     #[test]
-    fn path_functions_do_not_panic_on_random_text(path: String) {
-        let _ = (validate_path(&path), validate_sequential_path(&path));
-        let _ = (path::parent(&path), path::file_name(&path));
+    fn path_checks_agree_with_each_other(path in random_path()) {
+        match validate_path(&path) {
+            Ok(()) => {
+                prop_assert!(validate_sequential_path(&path).is_ok());
+                let (parent, name) = (path::parent(&path), path::file_name(&path));
+                let joined = parent.map(|parent| format!("{}/{name}", parent.trim_end_matches('/')));
+                prop_assert_eq!(joined, Some(path.clone()).filter(|path| path != "/"));
+            }
+            Err(error) => prop_assert!(path.is_char_boundary(error.offset), "{}", error),
+        }
+        // The server checks the path with its number.
+        let numbered = validate_path(&format!("{path}0000000000"));
+        prop_assert_eq!(validate_sequential_path(&path).is_ok(), numbered.is_ok());
     }
+}
+
+/// Random text, or text of the characters that the rules of paths mention.
+fn random_path() -> impl Strategy<Value = String> {
+    prop_oneof![any::<String>(), "/[/.aé\u{0}\u{7f}\u{fff0}]{0,9}", "(/[.ab]{1,3}){0,4}"]
 }

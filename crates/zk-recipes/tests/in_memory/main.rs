@@ -42,6 +42,7 @@ mod short_request_timeouts;
 mod stepped;
 mod test_server;
 mod timeouts;
+mod unreadable_create;
 mod waiter_deleted;
 mod waiting;
 mod wire;

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use zk_recipes::session::{Client, ErrorCode};
-use zk_recipes::{Mutex, RwLock, Semaphore, revoke};
+use zk_recipes::session::{Client, Config, ErrorCode};
+use zk_recipes::{Mutex, RwLock, Semaphore, SharedValue, revoke};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::wire::recorded_client;
@@ -44,6 +44,29 @@ async fn first_waiter_requeues_when_its_node_is_deleted() {
         held.release().await.unwrap();
         waiting.await.unwrap().unwrap().check().await.unwrap();
     }
+}
+
+/// The waiter acquires before it reconnects, so it has not received the event of the deletion.
+#[tokio::test(start_paused = true)]
+async fn first_waiter_requeues_when_deleted_during_a_disconnect() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let waiting = mutex(&one).enqueue().await.unwrap();
+    server.refuse_connects(0);
+    server.connection_of(one.session_id()).cut(Cut::Rst);
+    settle().await;
+    assert!(!one.is_connected());
+    other.delete(waiting.node().unwrap(), None).await.unwrap();
+    let held = mutex(&other).acquire().await.unwrap();
+    let waiting = tokio::spawn(waiting.acquire());
+    settle().await;
+    assert!(!waiting.is_finished(), "it cannot know whether its node exists");
+    server.accept_connects(0);
+    // reason: virtual time, in which the client reconnects
+    tokio::time::sleep(T / 4).await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().check().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,6 +184,52 @@ async fn cleanup_deletes_a_node_that_a_lagging_server_hides() {
         assert!(one.is_connected());
         assert_eq!(children(&server, PATH), [""; 0], "declines: {declines}");
     }
+}
+
+/// The future of a waiter that queues again is dropped before the create is answered. The next
+/// attempt acquires the lock. Then the clean-up of the dropped attempt loses its connection, and runs
+/// again.
+#[tokio::test(start_paused = true)]
+async fn repeated_cleanup_keeps_the_node_of_the_next_attempt() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let mut waiting = mutex(&one).enqueue().await.unwrap();
+    other.delete(waiting.node().unwrap(), None).await.unwrap();
+    settle().await;
+    let late = server.on(Op::Create2).session(one.session_id()).delay(Duration::from_millis(20));
+    let dropped = tokio::time::timeout(Duration::from_millis(10), waiting.refresh()).await;
+    assert!(dropped.is_err() && late.count() == 1, "in the middle of a create");
+    let lost = server.on(Op::Delete).session(one.session_id()).apply_then_drop_reply();
+    let guard = waiting.acquire().await.unwrap();
+    // reason: virtual time, in which the client reconnects and the clean-up runs
+    tokio::time::sleep(T / 4).await;
+    assert_eq!(lost.count(), 1);
+    guard.check().await.unwrap();
+    assert_eq!(children(&server, PATH).len(), 1);
+}
+
+/// The value that the caller knows is newer than the state of the reader's server.
+#[tokio::test(start_paused = true)]
+async fn changed_ignores_an_older_value_of_a_lagging_server() {
+    let server = TestServer::ensemble(2);
+    let other = client(&server, 1).await;
+    let config = Config::new("server-1:1").unwrap().session_timeout(T).seed(2);
+    let one = config.connect_with(server.clone()).await.unwrap();
+    let written = SharedValue::new(&other, "/v", &b"0"[..]).unwrap();
+    written.set(&b"1"[..]).await.unwrap();
+    settle().await;
+    server.freeze_view(1);
+    let before = written.set(&b"2"[..]).await.unwrap();
+    let value = SharedValue::new(&one, "/v", &b"0"[..]).unwrap();
+    assert_eq!(value.get().await.unwrap().value(), "1", "the server lags behind");
+    let changed = tokio::spawn(async move { value.changed(&before).await });
+    settle().await;
+    assert!(!changed.is_finished(), "{:?}", changed.await);
+    server.heal(1);
+    settle().await;
+    assert!(!changed.is_finished(), "{:?}", changed.await);
+    written.set(&b"3"[..]).await.unwrap();
+    assert_eq!(changed.await.unwrap().unwrap().value(), "3");
 }
 
 #[tokio::test(start_paused = true)]
