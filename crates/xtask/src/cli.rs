@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::tasks::{Failure, bench, chaos, ci, conform, fuzz, sim, test, zookeeper};
+use crate::tasks::{
+    Failure, api, bench, chaos, ci, conform, cross, fuzz, msrv, package, sim, test, zookeeper,
+};
 
 /// Runs the task that `arguments` (without the program's name) select.
 ///
@@ -35,6 +37,11 @@ enum Request {
     Chaos { arguments: Vec<String> },
     Bench { arguments: Vec<String> },
     BenchInstructions,
+    Api,
+    ApiCheck,
+    Package,
+    Cross,
+    Msrv,
     Ci,
 }
 
@@ -63,6 +70,14 @@ impl Request {
             ["bench", ..] => Err(Failure::usage(
                 "which benchmark? use `cargo xtask bench handoff` or `cargo xtask bench instructions`",
             )),
+            ["api", "-h" | "--help"] => Ok(Self::Help(API_HELP)),
+            ["api"] => Ok(Self::Api),
+            ["api", "--check"] => Ok(Self::ApiCheck),
+            ["package" | "cross" | "msrv", "-h" | "--help"] => Ok(Self::Help(RELEASE_HELP)),
+            ["package"] => Ok(Self::Package),
+            ["cross"] => Ok(Self::Cross),
+            ["msrv"] => Ok(Self::Msrv),
+            [task @ ("api" | "package" | "cross" | "msrv"), extra, ..] => Err(surplus(task, extra)),
             ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
             ["ci"] => Ok(Self::Ci),
             ["ci", extra, ..] => Err(surplus("ci", extra)),
@@ -144,6 +159,11 @@ impl Request {
             Self::Chaos { arguments } => chaos::run(&arguments),
             Self::Bench { arguments } => bench::handoff(&arguments),
             Self::BenchInstructions => bench::instructions(),
+            Self::Api => api::write(),
+            Self::ApiCheck => api::check(),
+            Self::Package => package::run(),
+            Self::Cross => cross::run(),
+            Self::Msrv => msrv::run(),
             Self::Ci => ci::run(),
         }
     }
@@ -169,6 +189,10 @@ Tasks:
   sim [--seeds N | --seed S]      simulate clients and locks under faults, deterministically
   bench handoff [ARG...]          measure the hand-off of locks, beside other clients
   bench instructions              count instructions and allocations, without noise
+  api [--check]                   write or compare the lists of public items
+  package                         build each package as it would be published
+  cross                           check the library crates for other operating systems
+  msrv                            check with the oldest supported compiler
   ci                              everything a change must pass: format, lints, docs, tests, fuzzing
 
 `cargo xtask TASK --help` has the details.
@@ -245,12 +269,37 @@ Missing clients are installed: kazoo into a folder under target/,
 the crate zookeeper-client into a workspace of its own; Curator is Debian's libcurator-recipes-java.
 ";
 
+const API_HELP: &str = "\
+The public items of the library crates, one a line, in crates/*/public-api.txt.
+
+Usage: cargo xtask api [--check]
+
+Without an option the lists are written. A change of the public API is committed with its lists.
+`--check` compares the lists with the code, prints the differences, and exits with 1 if there are any.
+";
+
+const RELEASE_HELP: &str = "\
+Checks of the library crates and of the command `zk` as a user gets them.
+
+Usage: cargo xtask package
+       cargo xtask cross
+       cargo xtask msrv
+
+`package` packs each of them, builds it from its package, and checks the README and LICENSE in it.
+`cross` checks the library crates for Windows and macOS, and zk-proto for WebAssembly. It skips a
+target that the toolchain does not have, and prints its name.
+`msrv` checks all of them with Rust 1.85, which it unpacks from packages of Debian 12.
+";
+
 const CI_HELP: &str = "\
 Everything a change must pass, in order, ending at the first failure:
   cargo fmt --all --check
   cargo clippy --workspace --all-targets -- -D warnings
   the same two for fuzz/
   cargo doc --workspace --no-deps, with RUSTDOCFLAGS=-Dwarnings
+  cargo xtask api --check
+  cargo xtask package, without the builds
+  cargo xtask cross
   cargo xtask test, with CI=true: a missing ZooKeeper is a failure
   cargo xtask fuzz --secs 10: a minute, and the build; without cargo-fuzz the corpora are replayed
 
@@ -274,6 +323,10 @@ mod tests {
         assert_eq!(parse("zookeeper start --port=2200").unwrap(), start(Some(2200)));
         assert_eq!(parse("zookeeper stop").unwrap(), Request::ZookeeperStop);
         assert_eq!(parse("ci").unwrap(), Request::Ci);
+        assert_eq!(parse("package").unwrap(), Request::Package);
+        assert_eq!(parse("cross").unwrap(), Request::Cross);
+        assert_eq!(parse("msrv").unwrap(), Request::Msrv);
+        assert_eq!(parse("api --check").unwrap(), Request::ApiCheck);
         let arguments = vec!["--test".to_owned(), "x".to_owned()];
         let fuzz = |secs, targets: &[&str]| {
             let targets = targets.iter().map(|target| (*target).to_owned()).collect();
@@ -307,6 +360,10 @@ mod tests {
             "fuzz -h",
             "conform -h",
             "bench -h",
+            "api -h",
+            "package -h",
+            "cross --help",
+            "msrv -h",
             "ci -h",
         ] {
             assert!(matches!(parse(line), Ok(Request::Help(_))), "{line}");
@@ -335,6 +392,10 @@ mod tests {
             "bench speed",
             "sim --planted nosuch",
             "sim --seed 1 --planted=nosuch",
+            "api --chekc",
+            "package all",
+            "cross all",
+            "msrv all",
             "ci fast",
         ] {
             let failure = parse(line).unwrap_err();

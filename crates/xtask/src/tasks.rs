@@ -1,10 +1,14 @@
 //! Implementations of the tasks.
 
+pub(crate) mod api;
 pub(crate) mod bench;
 pub(crate) mod chaos;
 pub(crate) mod ci;
 pub(crate) mod conform;
+pub(crate) mod cross;
 pub(crate) mod fuzz;
+pub(crate) mod msrv;
+pub(crate) mod package;
 pub(crate) mod sim;
 pub(crate) mod test;
 mod timing;
@@ -57,6 +61,17 @@ fn workspace_root() -> PathBuf {
         env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let package = Path::new(&package);
     package.ancestors().nth(2).unwrap_or(package).to_owned()
+}
+
+/// Returns cargo's target folder.
+fn target_folder() -> PathBuf {
+    let folder = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    workspace_root().join(folder)
+}
+
+/// Returns the options that select packages.
+fn package_options(names: &[&'static str]) -> impl Iterator<Item = &'static str> {
+    names.iter().flat_map(|name| ["--package", name])
 }
 
 /// Returns a command for the `cargo` that runs this program, in the workspace's folder.
@@ -113,6 +128,13 @@ fn display(command: &Command) -> String {
     words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
     words.join(" ")
 }
+
+/// The crates that other projects use.
+const LIBRARIES: [&str; 5] =
+    ["zk-proto", "zk-session-core", "zk-session", "zk-recipes", "zk-testing"];
+
+/// The package of the command `zk`.
+const COMMAND: &str = "zk-recipes-cli";
 
 #[cfg(test)]
 mod tests {

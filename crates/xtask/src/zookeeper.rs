@@ -32,6 +32,7 @@ pub use ensemble::Ensemble;
 pub use error::{Error, ErrorKind};
 pub use four_letter::{Mode, Status, four_letter};
 pub use install::Privilege;
+pub(crate) use install::install;
 pub use server::Server;
 pub use settings::Settings;
 pub use skip::or_skip;

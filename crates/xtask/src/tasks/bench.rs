@@ -1,10 +1,8 @@
 //! `cargo xtask bench`: benchmarks that need more than cargo to run.
 
-use std::env;
-use std::path::PathBuf;
 use std::process::Command;
 
-use super::{Failure, cargo, step, workspace_root};
+use super::{Failure, cargo, step, target_folder};
 
 /// Runs the hand-off benchmark, with `arguments` for it.
 pub(crate) fn handoff(arguments: &[String]) -> Result<(), Failure> {
@@ -50,11 +48,6 @@ fn count(path: &str, times: u32) -> Result<(u64, String), Failure> {
         }
         _ => Err(Failure::task(format!("core_paths {path}: {said}"))),
     }
-}
-
-/// Returns cargo's target folder.
-fn target_folder() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from)
 }
 
 /// Number of iterations of each path.

@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: all checks that a change must pass.
 
-use super::{Failure, cargo, conform, fuzz, sim, step, test, timing};
+use super::{Failure, api, cargo, conform, cross, fuzz, package, sim, step, test, timing};
 use crate::poll;
 
 /// Runs the steps up to the first failure, and prints the duration of each.
@@ -19,6 +19,9 @@ fn run_steps() -> Result<(), Failure> {
     step(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     fuzz::check()?;
     step(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    api::check()?;
+    package::run_without_build()?;
+    cross::run()?;
     test::run_without_skips()?;
     sim::check()?;
     conform::run_without_skips()?;

@@ -20,7 +20,7 @@ pub enum Privilege {
 /// Installs `packages` with `apt-get`, and prints a line on standard error.
 ///
 /// The error is the reason of the failure, in one line.
-pub(super) fn install(packages: &[&str], privilege: Privilege) -> Result<(), String> {
+pub(crate) fn install(packages: &[&str], privilege: Privilege) -> Result<(), String> {
     let wanted = packages.join(" ");
     let by_hand = format!("install {wanted} by hand");
     let Some(apt) = process::find_program("apt-get") else {

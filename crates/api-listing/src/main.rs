@@ -1,0 +1,135 @@
+//! Lists the public items of library crates in `crates/NAME/public-api.txt`, for `cargo xtask api`.
+//!
+//! `write NAME...` writes the lists. `check NAME...` compares them with the code, and fails if one differs.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+
+use public_api::PublicApi;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let done = match arguments.split_first() {
+        Some((verb, names)) if verb == "write" => write(names),
+        Some((verb, names)) if verb == "check" => check(names),
+        _ => Err("use `cargo xtask api`".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("api-listing: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write(names: &[String]) -> Result<(), Box<dyn Error>> {
+    for (path, listing) in listings(names)? {
+        fs::write(root().join(&path), &listing)?;
+        println!("{path}: {} lines", listing.lines().count());
+    }
+    Ok(())
+}
+
+fn check(names: &[String]) -> Result<(), Box<dyn Error>> {
+    let mut changes = String::new();
+    for (path, listing) in listings(names)? {
+        let committed = fs::read_to_string(root().join(&path)).unwrap_or_default();
+        if listing != committed {
+            changes += &format!("{path}:\n{}", difference(&committed, &listing));
+        }
+    }
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "the public API differs from its lists:\n{changes}If the change is intended, run \
+         `cargo xtask api`, and commit the lists."
+    )
+    .into())
+}
+
+/// Returns the path, relative to the workspace, and the current text of each list.
+fn listings(names: &[String]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+    let documented = document(names)?;
+    let listing = |name: &String| {
+        let json = documented.join(format!("{}.json", name.replace('-', "_")));
+        let api = public_api::Builder::from_rustdoc_json(json)
+            .omit_blanket_impls(true)
+            .build()
+            .map_err(|error| format!("{name}: {error}"))?;
+        Ok((format!("crates/{name}/public-api.txt"), text(&api)))
+    };
+    names.iter().map(listing).collect()
+}
+
+/// Runs rustdoc, and returns the folder with its JSON files.
+///
+/// The JSON output is unstable. The variable `RUSTC_BOOTSTRAP` permits it with a stable toolchain.
+fn document(names: &[String]) -> Result<PathBuf, Box<dyn Error>> {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["doc", "--quiet", "--locked", "--no-deps", "--lib"]);
+    command.args(names.iter().flat_map(|name| ["--package", name]));
+    command.current_dir(root()).env("RUSTC_BOOTSTRAP", "1");
+    command.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cap-lints allow");
+    if !command.status()?.success() {
+        return Err("cargo doc has failed".into());
+    }
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    Ok(root().join(target).join("doc"))
+}
+
+/// Returns one line for each item.
+///
+/// Methods of implemented traits are those of the trait, so only the implementation is listed. Nearly every
+/// type implements the auto traits, so only the absence of `Send` and `Sync` is listed.
+fn text(api: &PublicApi) -> String {
+    let mut text = String::new();
+    // Type of the preceding implementation of a trait.
+    let mut implementor = None;
+    for item in api.items() {
+        let line = item.to_string();
+        if line.starts_with("impl") {
+            implementor = line.split_once(" for ").map(|(_, rest)| {
+                format!("pub fn {}::", rest.split(" where ").next().unwrap_or_default())
+            });
+        }
+        let is_trait_method = implementor.as_ref().is_some_and(|start| line.starts_with(start));
+        let is_present =
+            AUTO_TRAITS.iter().any(|name| line.contains(&format!(" core::{name} for ")));
+        let is_absent =
+            AUTO_TRAITS[2..].iter().any(|name| line.contains(&format!(" !core::{name} for ")));
+        if !(is_trait_method || is_present || is_absent) {
+            text += &line;
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Returns the lines that only one of two lists has.
+fn difference(old: &str, new: &str) -> String {
+    let (before, after): (BTreeSet<&str>, BTreeSet<&str>) =
+        (old.lines().collect(), new.lines().collect());
+    let removed = before.difference(&after).map(|line| format!("- {line}\n"));
+    removed.chain(after.difference(&before).map(|line| format!("+ {line}\n"))).collect()
+}
+
+fn root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().nth(2).unwrap_or(package).to_owned()
+}
+
+/// `Send` and `Sync` stand first.
+const AUTO_TRAITS: [&str; 7] = [
+    "marker::Send",
+    "marker::Sync",
+    "marker::Freeze",
+    "marker::Unpin",
+    "marker::UnsafeUnpin",
+    "panic::unwind_safe::RefUnwindSafe",
+    "panic::unwind_safe::UnwindSafe",
+];

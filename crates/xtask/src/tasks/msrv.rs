@@ -1,0 +1,49 @@
+//! `cargo xtask msrv`: a check with the oldest supported compiler, 1.85.
+//!
+//! Debian 12 has it in the package `rustc-web`, which conflicts with rustup. Therefore the packages are
+//! unpacked into a folder and not installed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{COMMAND, Failure, LIBRARIES, package_options, step, target_folder, workspace_root};
+use crate::zookeeper::{Privilege, install};
+
+/// Checks the library crates and the command with their locked dependencies.
+pub(crate) fn run() -> Result<(), Failure> {
+    let folder = target_folder().join("msrv");
+    let programs = folder.join("usr/bin");
+    if !programs.join("cargo").exists() {
+        unpack(&folder)?;
+    }
+    let mut check = Command::new(programs.join("cargo"));
+    check.args(["check", "--locked", "--target-dir"]).arg(folder.join("target"));
+    check.args(package_options(&LIBRARIES)).args(package_options(&[COMMAND]));
+    check.env("LD_LIBRARY_PATH", folder.join("usr/lib/x86_64-linux-gnu"));
+    check.env("RUSTC", programs.join("rustc")).env_remove("RUSTUP_TOOLCHAIN");
+    step(check.current_dir(workspace_root()))
+}
+
+/// Installs the shared libraries that the compiler needs, and unpacks the compiler itself.
+fn unpack(folder: &Path) -> Result<(), Failure> {
+    install(&SHARED_LIBRARIES, Privilege::Sudo).map_err(Failure::task)?;
+    // An interrupted run leaves old or incomplete packages behind.
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder)
+        .map_err(|error| Failure::task(format!("{}: {error}", folder.display())))?;
+    let mut download = Command::new("apt-get");
+    step(download.args(["download", "-q"]).args(COMPILER).current_dir(folder))?;
+    let unpack_all =
+        "for package in *.deb; do dpkg -x \"$package\" unpacked || exit; done; mv unpacked/usr .";
+    step(Command::new("sh").args(["-c", unpack_all]).current_dir(folder))
+}
+
+/// Debian's security updates contain a later version of each.
+const COMPILER: [&str; 4] = [
+    "rustc-web=1.85.*",
+    "cargo-web=1.85.*",
+    "libstd-rust-web-dev=1.85.*",
+    "libstd-rust-web-1.85=1.85.*",
+];
+const SHARED_LIBRARIES: [&str; 3] = ["libllvm19", "libpcre3", "libhttp-parser2.9"];

@@ -1,0 +1,41 @@
+//! `cargo xtask package`: packages as they would be published.
+
+use std::process::Command;
+
+use super::{COMMAND, Failure, LIBRARIES, cargo, package_options, step, target_folder};
+
+/// Packs the library crates and the command, and builds each from its package.
+///
+/// Cargo takes the other packages from a local registry, because crates.io does not have them yet.
+pub(crate) fn run() -> Result<(), Failure> {
+    pack(&[])
+}
+
+/// Packs them for `ci`. Building them again takes more than a minute.
+pub(crate) fn run_without_build() -> Result<(), Failure> {
+    pack(&["--no-verify"])
+}
+
+fn pack(options: &[&str]) -> Result<(), Failure> {
+    // A tree with uncommitted changes is packed as it is.
+    let mut package = cargo(&["package", "--quiet", "--allow-dirty"]);
+    package.args(options).args(package_options(&LIBRARIES)).args(package_options(&[COMMAND]));
+    step(&mut package)?;
+    LIBRARIES.iter().chain([&COMMAND]).try_for_each(|name| {
+        check_text(name, "LICENSE", "Apache License")?;
+        check_text(name, "README.md", "# ")
+    })
+}
+
+/// Checks that a file in a package begins with `start`. A broken link would be packed as a path.
+fn check_text(package: &str, file: &str, start: &str) -> Result<(), Failure> {
+    let folder = format!("{package}-{}", env!("CARGO_PKG_VERSION"));
+    let archive = target_folder().join(format!("package/{folder}.crate"));
+    let mut tar = Command::new("tar");
+    let output = tar.arg("-xzOf").arg(archive).arg(format!("{folder}/{file}")).output();
+    let output = output.map_err(|error| Failure::task(format!("could not run tar: {error}")))?;
+    if String::from_utf8_lossy(&output.stdout).trim_start().starts_with(start) {
+        return Ok(());
+    }
+    Err(Failure::task(format!("{file} in the package {package} does not begin with `{start}`")))
+}
