@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::limits::{NODE_WATCH_DELAY, UNWATCHED_PAUSE};
-use zk_recipes::session::{Client, ErrorKind};
+use zk_recipes::session::{Client, CreateMode, ErrorKind};
 use zk_recipes::{
     FencingToken, Guard, Lease, Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore,
     revoke,
@@ -124,6 +124,29 @@ impl Kind {
         let held = acquiring.await.unwrap();
         settle_node_watches().await;
         held
+    }
+}
+
+/// Another client creates the node again under the same name before the guard watches it, or during
+/// a disconnect.
+#[tokio::test(start_paused = true)]
+async fn guard_is_lost_when_its_node_is_recreated() {
+    for is_cut in [false, true] {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
+        if is_cut {
+            settle_node_watches().await;
+            server.refuse_connects(0);
+            server.connection_of(one.session_id()).cut(Cut::Rst);
+            settle().await;
+        }
+        other.delete(guard.node(), None).await.unwrap();
+        other.create(guard.node(), b"", CreateMode::Ephemeral).await.unwrap();
+        server.accept_connects(0);
+        let lost = tokio::time::timeout(T / 4, guard.lost()).await;
+        assert_eq!(lost, Ok(LossReason::NodeDeleted), "cut: {is_cut}");
+        assert_eq!(guard.token(), Err(DELETED), "cut: {is_cut}");
     }
 }
 

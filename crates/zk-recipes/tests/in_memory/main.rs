@@ -40,6 +40,7 @@ mod short_request_timeouts;
 mod situations;
 mod stepped;
 mod timeouts;
+mod unreadable_create;
 mod waiting;
 mod wire;
 mod wrong_company;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zk_recipes::session::{Client, Connector, ErrorCode, Host};
-use zk_recipes::{Mutex, RwLock, Semaphore, revoke};
+use zk_recipes::{Mutex, RwLock, Semaphore, SharedValue, revoke};
 use zk_testing::{Cut, MemoryStream, Op, TestServer};
 
 use crate::{T, children, client, config, now, settle};
@@ -47,6 +47,33 @@ async fn first_waiter_requeues_when_its_node_is_deleted() {
         held.release().await.unwrap();
         waiting.await.unwrap().unwrap().check().await.unwrap();
     }
+}
+
+/// The waiter acquires before it reconnects, so its watch on its own node has not fired.
+#[tokio::test(start_paused = true)]
+async fn first_waiter_requeues_when_deleted_during_a_disconnect() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = mutex(&other).acquire().await.unwrap();
+    let mut waiting = mutex(&one).enqueue().await.unwrap();
+    let (moved, released) = tokio::join!(waiting.position_changed(), held.release());
+    released.unwrap();
+    assert_eq!(moved.unwrap().ahead, 0);
+    server.refuse_connects(0);
+    server.connection_of(one.session_id()).cut(Cut::Rst);
+    settle().await;
+    assert!(!one.is_connected());
+    other.delete(waiting.node().unwrap(), None).await.unwrap();
+    let held = mutex(&other).acquire().await.unwrap();
+    let waiting = tokio::spawn(waiting.acquire());
+    settle().await;
+    assert!(!waiting.is_finished(), "it cannot know whether its node exists");
+    server.accept_connects(0);
+    // reason: virtual time, in which the client reconnects
+    tokio::time::sleep(T / 4).await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().check().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,6 +205,30 @@ async fn cleanup_deletes_a_node_that_a_lagging_server_hides() {
         assert!(one.is_connected());
         assert_eq!(children(&server, PATH), [""; 0], "declines: {declines}");
     }
+}
+
+/// The value that the caller knows is newer than the state of the reader's server.
+#[tokio::test(start_paused = true)]
+async fn changed_ignores_an_older_value_of_a_lagging_server() {
+    let server = TestServer::ensemble(2);
+    let other = client(&server, 1).await;
+    let connector = To(server.clone(), Arc::new(AtomicUsize::new(1)));
+    let one = config(2).connect_with(connector).await.unwrap();
+    let written = SharedValue::new(&other, "/v", &b"0"[..]).unwrap();
+    written.set(&b"1"[..]).await.unwrap();
+    settle().await;
+    server.freeze_view(1);
+    let before = written.set(&b"2"[..]).await.unwrap();
+    let value = SharedValue::new(&one, "/v", &b"0"[..]).unwrap();
+    assert_eq!(value.get().await.unwrap().value(), "1", "the server lags behind");
+    let changed = tokio::spawn(async move { value.changed(&before).await });
+    settle().await;
+    assert!(!changed.is_finished(), "{:?}", changed.await);
+    server.heal(1);
+    settle().await;
+    assert!(!changed.is_finished(), "{:?}", changed.await);
+    written.set(&b"3"[..]).await.unwrap();
+    assert_eq!(changed.await.unwrap().unwrap().value(), "3");
 }
 
 #[tokio::test(start_paused = true)]

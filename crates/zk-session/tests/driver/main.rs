@@ -516,3 +516,18 @@ async fn create_fails_if_reply_names_another_node() {
     assert!(protected.await.unwrap().path.starts_with("/n/_c_"));
     client.close().await;
 }
+
+/// The results say which operations were applied, so a client cannot rely on a part of them.
+#[tokio::test(start_paused = true)]
+async fn transaction_fails_if_reply_has_too_few_results() {
+    let ensemble = Ensemble::new(&["/n"]); // it answers a transaction without results
+    let client = ensemble.client().await;
+    for multi in
+        [client.multi().check("/n", None), client.multi().check("/n", None).delete("/n", None)]
+    {
+        let error = multi.send().await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (&ErrorKind::UnfitReply, Outcome::Unknown));
+        assert_eq!(error.fault(), Fault::Peer);
+    }
+    client.close().await;
+}

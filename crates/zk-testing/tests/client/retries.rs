@@ -174,6 +174,20 @@ async fn retry_time_limit_ends_attempt_in_progress() {
     assert!(began.elapsed() >= 300 * MS && began.elapsed() < 310 * MS, "{:?}", began.elapsed());
 }
 
+/// The shorter of both limits applies to each attempt.
+#[tokio::test(start_paused = true)]
+async fn handle_timeout_ends_each_attempt_of_a_retry() {
+    let server = TestServer::in_memory();
+    let (client, _) = retrying(&server).await;
+    let unanswered = server.on(Op::Exists).always().never_answer();
+    let began = now();
+    let policy = RetryPolicy::fixed(10 * MS).with_timeout(300 * MS);
+    let error = client.with_timeout(50 * MS).retry(policy).exists("/n").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::TimedOut);
+    assert!(began.elapsed() < 310 * MS, "{:?}", began.elapsed());
+    assert_eq!(unanswered.count(), 5, "one attempt every 60 ms");
+}
+
 #[tokio::test(start_paused = true)]
 async fn retries_stop_when_session_ends() {
     let server = TestServer::in_memory();
