@@ -5,6 +5,7 @@ pub(crate) mod chaos;
 pub(crate) mod ci;
 pub(crate) mod conform;
 pub(crate) mod fuzz;
+pub(crate) mod planted;
 pub(crate) mod sim;
 pub(crate) mod test;
 mod timing;
