@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use crate::tasks::{
-    Failure, api, bench, chaos, ci, conform, cross, fuzz, msrv, package, sim, test, zookeeper,
+    Failure, api, bench, chaos, ci, conform, cross, fuzz, msrv, package, planted, sim, test,
+    zookeeper,
 };
 
 /// Runs the task that `arguments` (without the program's name) select.
@@ -33,6 +34,7 @@ enum Request {
     Test { arguments: Vec<String> },
     Fuzz(fuzz::Plan),
     Sim { arguments: Vec<String> },
+    Planted(planted::Plan),
     Conform { arguments: Vec<String> },
     Chaos { arguments: Vec<String> },
     Bench { arguments: Vec<String> },
@@ -60,6 +62,8 @@ impl Request {
                 sim::check_fault_names(&arguments[1..])?;
                 Ok(Self::Sim { arguments: arguments[1..].to_vec() })
             }
+            ["planted", "-h" | "--help"] => Ok(Self::Help(PLANTED_HELP)),
+            ["planted", ref rest @ ..] => Self::parse_planted(rest),
             ["conform", "-h" | "--help"] => Ok(Self::Help(CONFORM_HELP)),
             ["conform", ..] => Ok(Self::Conform { arguments: arguments[1..].to_vec() }),
             ["chaos", ..] => Ok(Self::Chaos { arguments: arguments[1..].to_vec() }),
@@ -143,6 +147,26 @@ impl Request {
         }
     }
 
+    fn parse_planted(words: &[&str]) -> Result<Self, Failure> {
+        let mut plan = planted::Plan::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut number = || {
+                let number = words.next().and_then(|it| it.parse().ok());
+                number.ok_or_else(|| Failure::usage(format!("{word} needs a number")))
+            };
+            match *word {
+                "--list" => plan.only_list = true,
+                "--seeds" => plan.seeds = Some(number()?),
+                "--sample" => plan.sample = Some(number()?),
+                "--from" => plan.from = number()?,
+                option if option.starts_with('-') => return Err(surplus("planted", option)),
+                name => plan.names.push(name.to_owned()),
+            }
+        }
+        Ok(Self::Planted(plan))
+    }
+
     fn run(self) -> Result<(), Failure> {
         match self {
             Self::Help(page) => {
@@ -155,6 +179,7 @@ impl Request {
             Self::Test { arguments } => test::run(&arguments),
             Self::Fuzz(plan) => fuzz::run(&plan),
             Self::Sim { arguments } => sim::run(&arguments),
+            Self::Planted(plan) => planted::run(&plan),
             Self::Conform { arguments } => conform::run(&arguments),
             Self::Chaos { arguments } => chaos::run(&arguments),
             Self::Bench { arguments } => bench::handoff(&arguments),
@@ -187,6 +212,7 @@ Tasks:
   conform [ARG...]                compare the server of zk-testing with a real one
   chaos [--scenario NAME] [...]   break real ensembles while locks are held
   sim [--seeds N | --seed S]      simulate clients and locks under faults, deterministically
+  planted [NAME...] [--list]      plant known faults, and see that tests or the simulation find them
   bench handoff [ARG...]          measure the hand-off of locks, beside other clients
   bench instructions              count instructions and allocations, without noise
   api [--check]                   write or compare the lists of public items
@@ -240,6 +266,22 @@ how to replay it.
 The toolchain is the one that FUZZ_TOOLCHAIN names, else nightly, else the workspace's own. cargo-fuzz
 is installed if it is missing. Without it, a toolchain from rustup or a C++ compiler, the seed corpora
 are replayed instead.
+";
+
+const PLANTED_HELP: &str = "\
+Plants known faults into a copy of the workspace, one after the other, and fails if the tests or the
+simulation do not find one of them.
+
+Usage: cargo xtask planted [NAME...] [--seeds N]
+       cargo xtask planted --sample N [--from S]
+       cargo xtask planted --list
+
+Each NAME, by default every fault, is a file tests/planted/NAME.patch; tests/planted/README.md describes
+it. With --seeds, the simulation runs N seeds for each fault instead of the number in its file.
+--sample runs part S of all faults, with N faults in each part; S is 0 by default.
+--list prints the faults, and runs none.
+
+The copy and its build results are in target/planted.
 ";
 
 const CONFORM_HELP: &str = "\
@@ -301,6 +343,8 @@ Everything a change must pass, in order, ending at the first failure:
   cargo xtask package, without the builds
   cargo xtask cross
   cargo xtask test, with CI=true: a missing ZooKeeper is a failure
+  cargo xtask sim, on 5,000 seeds
+  cargo xtask conform
   cargo xtask fuzz --secs 10: a minute, and the build; without cargo-fuzz the corpora are replayed
 
 Usage: cargo xtask ci
@@ -346,6 +390,15 @@ mod tests {
         assert_eq!(parse("fuzz").unwrap(), fuzz(60, &[]));
         assert_eq!(parse("fuzz a --secs 5 b").unwrap(), fuzz(5, &["a", "b"]));
         assert_eq!(parse("fuzz --secs=5").unwrap(), fuzz(5, &[]));
+        let plan = planted::Plan {
+            names: vec!["A".to_owned()],
+            only_list: true,
+            seeds: Some(5),
+            sample: Some(2),
+            from: 9,
+        };
+        let line = "planted --list A --seeds 5 --sample 2 --from 9";
+        assert_eq!(parse(line).unwrap(), Request::Planted(plan));
         assert_eq!(parse("test --test x").unwrap(), Request::Test { arguments });
     }
 
@@ -358,6 +411,7 @@ mod tests {
             "zookeeper start --help",
             "test -h",
             "fuzz -h",
+            "planted -h",
             "conform -h",
             "bench -h",
             "api -h",
@@ -388,6 +442,9 @@ mod tests {
             "fuzz --secs 0",
             "fuzz --secs=x",
             "fuzz --jobs 2",
+            "planted --seeds",
+            "planted --sample few",
+            "planted --quick",
             "bench",
             "bench speed",
             "sim --planted nosuch",

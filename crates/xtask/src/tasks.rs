@@ -9,6 +9,7 @@ pub(crate) mod cross;
 pub(crate) mod fuzz;
 pub(crate) mod msrv;
 pub(crate) mod package;
+pub(crate) mod planted;
 pub(crate) mod sim;
 pub(crate) mod test;
 mod timing;
