@@ -348,10 +348,10 @@ impl World {
             Output::Watch { to, .. } => {
                 assert!(self.armed.remove(&to.number).is_some(), "{to:?} was set and fires once");
             }
-            Output::Stream { to, notice } => {
+            Output::Stream { to, item } => {
                 let asked = self.streams.get(&to.number).expect("nobody is told after the end");
                 assert!(!self.waiting.contains_key(asked), "{to:?} was set");
-                if notice.is_err() {
+                if item.is_err() {
                     self.streams.remove(&to.number);
                 }
             }

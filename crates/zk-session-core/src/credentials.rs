@@ -1,21 +1,24 @@
 //! Credentials of the session, sent on every connection before anything else.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Instant;
 
 use bytes::Bytes;
-use proto::{AuthPacket, ErrorCode, OpCode};
+use proto::AuthPacket;
 
-use super::deadlines::{DeadlineOwner, Due, RequestId};
-use super::handles::{Handle, Recipient, Waiter};
-use super::{Failure, Handles, Output, Reply, Session};
-use crate::SessionEnd;
-use crate::error::{ErrorKind, Outcome};
 use crate::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
+use crate::requests::{DeadlineOwner, Due, Recipient, Requests};
+use crate::{ErrorKind, Failure, Handle, Handles, Outcome, RequestId, Waiter};
 
-/// Credential, sent on every connection before anything else.
+/// Credentials of one session.
 #[derive(Debug)]
-pub(super) struct Credential<R> {
+pub(crate) struct Credentials<H: Handles> {
+    credentials: Vec<Credential<H::Reply>>,
+}
+
+#[derive(Debug)]
+struct Credential<R> {
     scheme: String,
     auth: Auth,
     /// Callers that wait for a reply. One reply of the server answers all of them.
@@ -25,67 +28,54 @@ pub(super) struct Credential<R> {
 #[derive(Debug)]
 struct CredentialWaiter<R> {
     to: R,
-    ticket: RequestId,
+    id: RequestId,
     due: Option<Due>,
-}
-
-impl<R> Credential<R> {
-    /// Removes the caller that waits under that ticket.
-    pub(super) fn give_up(&mut self, ticket: RequestId) -> Option<R> {
-        let index = self.waiters.iter().position(|it| it.ticket == ticket)?;
-        self.waiters.remove(index).map(|it| it.to) // callers stop waiting oldest first
-    }
-
-    pub(super) fn into_waiters(self) -> impl Iterator<Item = R> {
-        self.waiters.into_iter().map(|it| it.to)
-    }
 }
 
 /// Secret of a credential; never printed.
 struct Auth(Bytes);
 
-impl std::fmt::Debug for Auth {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Auth(hidden)")
     }
 }
 
-impl<H: Handles> Session<H> {
-    /// Adds a credential, which is sent now and again on every connection. `to` receives the first
-    /// reply. A credential that the server rejects ends the session: the server closes the
-    /// connection over it, so no later connection would work.
-    ///
-    /// # Errors
-    /// As [`submit`](Self::submit).
-    pub fn add_credential(
+impl<H: Handles> Credentials<H> {
+    pub(crate) fn new() -> Self {
+        Self { credentials: Vec::new() }
+    }
+
+    /// Adds a caller that waits for the reply to this credential. Returns the credential's index if
+    /// it has to be sent: for earlier waiters, it was sent or will be sent on the next connection.
+    pub(crate) fn add(
         &mut self,
         now: Instant,
         scheme: &str,
         auth: Bytes,
-        to: impl Into<Waiter<H::Reply>>,
-    ) -> Result<(), Failure> {
-        self.admit(scheme.len() + auth.len() + 32, false)?;
-        let index = self.place_of(scheme, auth)?;
-        let to = to.into();
-        let ticket = self.deadlines.ticket();
-        let due = self.due(now, ticket, &to);
+        to: Waiter<H::Reply>,
+        requests: &mut Requests<H>,
+    ) -> Result<Option<usize>, Failure> {
+        let index = self.index_of(scheme, auth, requests)?;
+        let id = requests.next_id();
+        let due = requests.due(now, id, &to);
+        requests.set_deadline(due, DeadlineOwner::Credential(index));
         let waiters = &mut self.credentials[index].waiters;
-        // For earlier waiters, the packet was sent or will be sent on the next connection.
-        let is_asked = !waiters.is_empty();
-        waiters.push_back(CredentialWaiter { to: to.to, ticket, due });
-        self.deadlines.put(due, DeadlineOwner::Credential(index));
-        if self.is_connected() && !is_asked {
-            self.send_credential(now, index);
-        }
-        Ok(())
+        waiters.push_back(CredentialWaiter { to: to.to, id, due });
+        Ok((waiters.len() == 1).then_some(index))
     }
 
     /// Returns the index of the credential, with room for one more waiter. A credential that is
     /// added again keeps its index, because a service may add it for every request.
-    fn place_of(&mut self, scheme: &str, auth: Bytes) -> Result<usize, Failure> {
+    fn index_of(
+        &mut self,
+        scheme: &str,
+        auth: Bytes,
+        requests: &mut Requests<H>,
+    ) -> Result<usize, Failure> {
         let limited = |name| Err((ErrorKind::LimitReached(name), Outcome::NotApplied));
         if self.waiting() >= REQUESTS_MAX {
-            self.forget_abandoned();
+            self.forget_abandoned(requests);
             if self.waiting() >= REQUESTS_MAX {
                 return limited("REQUESTS_MAX");
             }
@@ -106,42 +96,67 @@ impl<H: Handles> Session<H> {
         self.credentials.iter().map(|it| it.waiters.len()).sum()
     }
 
-    fn forget_abandoned(&mut self) {
-        let deadlines = &mut self.deadlines;
+    fn forget_abandoned(&mut self, requests: &mut Requests<H>) {
         for credential in &mut self.credentials {
             credential.waiters.retain(|it| {
                 let is_gone = it.to.is_abandoned();
-                deadlines.met(it.due.filter(|_| is_gone));
+                requests.met(it.due.filter(|_| is_gone));
                 !is_gone
             });
         }
     }
 
-    /// Handles the server's reply. A rejection ends the session.
-    pub(super) fn credential_answered(&mut self, index: usize, code: ErrorCode, reply: &Reply) {
-        if code == ErrorCode::AUTH_FAILED {
-            return self.end(SessionEnd::AuthFailed);
-        }
-        let Some(credential) = self.credentials.get_mut(index) else { return };
-        for CredentialWaiter { to, due, .. } in std::mem::take(&mut credential.waiters) {
-            self.deadlines.met(due);
-            let result = super::inbound::answer(code, reply.clone());
-            self.outputs.push_back(Output::Reply { to, result });
+    /// Sends one credential.
+    pub(crate) fn send(&self, now: Instant, index: usize, requests: &mut Requests<H>) {
+        if let Some(credential) = self.credentials.get(index) {
+            let packet = AuthPacket {
+                auth_type: 0,
+                scheme: credential.scheme.as_str().into(),
+                auth: Some(credential.auth.0.as_ref().into()),
+            };
+            // An ordinary xid: the server echoes it, and its reply may overtake others.
+            requests.send(now, &packet, Recipient::Credential(index), None, None);
         }
     }
 
-    pub(super) fn send_credential(&mut self, now: Instant, index: usize) {
-        let Some(Credential { scheme, auth, .. }) = self.credentials.get(index) else {
-            return;
-        };
-        let packet = AuthPacket {
-            auth_type: 0,
-            scheme: scheme.as_str().into(),
-            auth: Some(auth.0.as_ref().into()),
-        };
-        // An ordinary xid: the server echoes it, and its reply may overtake others.
-        let xid = self.inflight.next_xid();
-        let offset = self.outbound.append(|out| proto::encode_request(xid, &packet, out));
-        self.sent(now, OpCode::Auth, offset, Recipient::Credential(index), None, None);
+    /// Sends all credentials.
+    pub(crate) fn send_all(&self, now: Instant, requests: &mut Requests<H>) {
+        for index in 0..self.credentials.len() {
+            self.send(now, index, requests);
+        }
+    }
+
+    /// Returns the callers that wait for the reply to a credential.
+    pub(crate) fn answered(&mut self, index: usize, requests: &mut Requests<H>) -> Vec<H::Reply> {
+        let Some(credential) = self.credentials.get_mut(index) else { return Vec::new() };
+        let waiters = std::mem::take(&mut credential.waiters).into_iter();
+        waiters
+            .map(|waiter| {
+                requests.met(waiter.due);
+                waiter.to
+            })
+            .collect()
+    }
+
+    /// Removes the caller that waits for a credential under that id.
+    pub(crate) fn stop_waiting(&mut self, index: usize, id: RequestId) -> Option<H::Reply> {
+        let waiters = &mut self.credentials.get_mut(index)?.waiters;
+        let place = waiters.iter().position(|it| it.id == id)?;
+        waiters.remove(place).map(|it| it.to) // callers stop waiting oldest first
+    }
+
+    /// Removes all credentials at the end of the session, and returns the waiting callers.
+    pub(crate) fn end(&mut self) -> impl Iterator<Item = H::Reply> + use<H> {
+        let credentials = std::mem::take(&mut self.credentials).into_iter();
+        credentials.flat_map(|it| it.waiters).map(|waiter| waiter.to)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.credentials.is_empty()
+    }
+
+    /// Checks the limits.
+    pub(crate) fn check(&self) {
+        assert!(self.credentials.len() <= CREDENTIALS_MAX);
     }
 }

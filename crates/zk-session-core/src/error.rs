@@ -20,6 +20,9 @@ pub enum Outcome {
     Unknown,
 }
 
+/// Cause of a failed request, and whether the request was applied.
+pub type Failure = (ErrorKind, Outcome);
+
 /// Party at fault for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::part::Part;
+
 /// Maximum number of requests that wait or are in flight in one session. A request beyond it is
 /// rejected at once, so that an unavailable ensemble cannot fill the memory of a service.
 pub const REQUESTS_MAX: usize = 65_536;
@@ -123,3 +125,44 @@ pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// and the request to close must reach the server. Otherwise the server keeps the session, and its
 /// locks, for the whole session timeout.
 pub const CLOSE_TIMEOUT_MIN: Duration = Duration::from_millis(50);
+
+// Parts of the session timeout.
+
+/// Longest time without a packet to the server: one lost ping must not endanger the session.
+pub(crate) const PING_PART: Part = Part::new(1, 3);
+
+/// Time without a byte from the server after which the connection is dropped. A third is left to
+/// find another server, as in the Java client.
+pub(crate) const SILENCE_PART: Part = Part::new(2, 3);
+
+/// Time that a server gets to answer the first packet after a silence. If this process did not run,
+/// the server had nothing to answer.
+pub(crate) const LAST_ASKED_PART: Part = Part::new(1, 3);
+
+/// Time without an acknowledgement after which the connection is dropped, even if events arrive.
+/// The rest is for another server, as with [`SILENCE_PART`].
+pub(crate) const ACK_PART: Part = Part::new(2, 3);
+
+/// Time without an acknowledgement after which the session counts as expired. A leader expires
+/// sessions in steps of its tick, so it may be late by a tick, and a session timeout has at least
+/// two ticks.
+pub(crate) const EXPIRY_PART: Part = Part::new(4, 3);
+
+/// Longest usual round trip with which a silent server is left early to save the lease. A slower
+/// one leaves no time to renew the lease elsewhere.
+pub(crate) const FAST_ROUND_TRIP_PART: Part = Part::new(1, 16);
+
+/// Time before the end of the lease at which a silent server is left: time for a handshake, and for
+/// the requests that renew the lease.
+pub(crate) const LEASE_RESERVE_PART: Part = Part::new(1, 8);
+
+/// Time that a server gets in any case, before it is left early to save the lease.
+pub(crate) const HASTY_ASKED_PART: Part = Part::new(1, 4);
+
+/// Pause before a clean-up task is sent again that the server was too busy for. The server has time
+/// to recover, and the node is gone soon enough for the next holder.
+pub(crate) const CLEANUP_RETRY_PART: Part = Part::new(1, 10);
+
+/// Minimum number of attempts at servers that fit into a session timeout. The session must have time
+/// to reconnect before the lease ends.
+pub(crate) const ATTEMPTS_PER_TIMEOUT: u32 = 3;

@@ -3,6 +3,8 @@
 //! The generator is seeded once, at construction, so a test that prints its seed can be replayed.
 //! The numbers are not suitable for secrets.
 
+use std::time::Duration;
+
 /// Random number generator of the kind xoroshiro128++.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng {
@@ -38,6 +40,11 @@ impl Rng {
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         // The modulo bias is below 2^-40 for every bound this crate uses.
         self.next().checked_rem(bound).unwrap_or(0)
+    }
+
+    /// Returns a duration below `bound`, to the microsecond.
+    pub(crate) fn duration_below(&mut self, bound: Duration) -> Duration {
+        Duration::from_micros(self.below(u64::try_from(bound.as_micros()).unwrap_or(u64::MAX)))
     }
 
     /// Returns a version-4 UUID as 36 lower-case characters, the form that Curator requires of the

@@ -1,15 +1,14 @@
 //! Statistics of a session.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{Handles, Session};
 use crate::Host;
 
 /// Snapshot of the statistics of a session. Counters begin with the client and never decrease.
 ///
 /// `Debug` prints the session's id in hexadecimal.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Id of the session; 0 if there is none yet.
@@ -93,58 +92,19 @@ pub struct LeaseStats {
     pub oldest_unanswered: Option<Duration>,
 }
 
-/// Counters, updated when something happens.
+/// Counters of the session, updated when something happens.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) bytes_sent: u64,
-    pub(super) frames_received: u64,
-    pub(super) bytes_received: u64,
-    pub(super) connections_lost: u64,
-    pub(super) ping_round_trip: Option<Duration>,
-    pub(super) heartbeat_round_trip: Option<Duration>,
+pub(crate) struct Counters {
+    pub(crate) frames_received: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) ping_round_trip: Option<Duration>,
+    pub(crate) heartbeat_round_trip: Option<Duration>,
 }
 
-impl<H: Handles> Session<H> {
-    /// Returns the number of established connections that were lost.
-    #[must_use]
-    pub fn connections_lost(&self) -> u64 {
-        self.counters.connections_lost
-    }
-
-    /// Returns a snapshot of the session's statistics at `now`.
-    #[must_use]
-    pub fn stats(&self, now: Instant) -> Stats {
-        let [one_shot_watches, recursive_watches, persistent_watches] = self.watches.counts();
-        Stats {
-            session_id: self.identity.session_id,
-            connected_to: self.is_connected().then(|| self.hosts.serving().clone()),
-            in_flight: self.inflight.iter().count(),
-            queued: self.queue.len(),
-            queued_bytes: self.queue.bytes(),
-            unwritten_bytes: self.outbound.unwritten(),
-            clean_up_pending: self.cleanup_tasks.len() + self.cleanup_tasks.backlog(),
-            frames_sent: self.outbound.frames(),
-            bytes_sent: self.counters.bytes_sent,
-            frames_received: self.counters.frames_received,
-            bytes_received: self.counters.bytes_received,
-            connections_lost: self.counters.connections_lost,
-            ping_round_trip: self.counters.ping_round_trip,
-            heartbeat_round_trip: self.counters.heartbeat_round_trip,
-            one_shot_watches,
-            recursive_watches,
-            persistent_watches,
-            lease_left: self.lease(now).map(|(_, until)| until.saturating_duration_since(now)),
-            lease: self.lease_stats(now),
-        }
-    }
-
-    fn lease_stats(&self, now: Instant) -> LeaseStats {
-        let age = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
-        LeaseStats {
-            proven: age(self.lease.proven_at()),
-            leader_answered: age(self.lease.answered_leader()),
-            quorum_answered: age(self.lease.answered_quorum()),
-            oldest_unanswered: age(self.inflight.oldest().map(|sent| sent.at)),
-        }
+impl Counters {
+    /// Notes that a frame of this length has arrived.
+    pub(crate) fn received(&mut self, len: usize) {
+        self.frames_received += 1;
+        self.bytes_received += u64::try_from(4 + len).unwrap_or(u64::MAX);
     }
 }

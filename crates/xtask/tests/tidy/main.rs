@@ -145,6 +145,31 @@ fn crate_dependencies_point_down() {
     report.finish();
 }
 
+/// ARCHITECTURE.md names the tests that hold each invariant: "Held by `FILE`: `TEST`, `TEST`".
+#[test]
+fn tests_named_by_the_invariants_exist() {
+    let root = root();
+    let mut report = Report { path: "ARCHITECTURE.md".into(), ..Report::default() };
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (_, rest) = text.split_once("## Architecture invariants").unwrap();
+    let (section, _) = rest.split_once("\n## ").unwrap();
+    for (index, item) in section.split("\n\n1. ").nth(1).unwrap().split(".\n").enumerate() {
+        let Some((_, held)) = item.split_once("Held by") else { continue };
+        let mut source = String::new();
+        for quoted in held.split('`').skip(1).step_by(2) {
+            if quoted.contains('/') {
+                source = fs::read_to_string(root.join(quoted)).unwrap_or_default();
+                if source.is_empty() {
+                    report.at(index + 1, &format!("there is no {quoted}: name the file that is"));
+                }
+            } else if quoted.contains('_') && !source.contains(&format!("fn {quoted}(")) {
+                report.at(index + 1, &format!("there is no {quoted}: name the test that is"));
+            }
+        }
+    }
+    report.finish();
+}
+
 /// Runs `rule` on every Rust file of the repository.
 fn check(rule: impl Fn(&File, &mut Report)) {
     let root = root();

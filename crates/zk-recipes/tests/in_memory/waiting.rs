@@ -1,4 +1,4 @@
-//! QueuePosition of a waiter in the queue, and the requests that the caller sends to follow it.
+//! Position of a waiter in the queue, and the requests that the caller sends to follow it.
 
 use std::time::Duration;
 

@@ -27,14 +27,15 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
+use proto::{ErrorCode, OpCode, ReplyHeader};
+
 use self::evidence::Evidence;
-use super::Settings;
 use crate::planted::Planted;
-use crate::{LeaseAssumptions, LeaseImpossible, LeaseTimes, SessionCredentials};
+use crate::{LeaseAssumptions, LeaseImpossible, LeaseTimes, SessionCredentials, Settings};
 
 /// State of the lease. See the [module documentation](self).
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(crate) struct Lease {
     assumptions: LeaseAssumptions,
     /// Times that follow from the timeout in force, if a lease is possible with it.
     times: Result<LeaseTimes, LeaseImpossible>,
@@ -50,12 +51,14 @@ pub(super) struct Lease {
     /// never make it valid again.
     term: u64,
     lapsed: bool,
+    /// Length of the process pause in which the last term ended, if it ended in one.
+    lapsed_in: Option<Duration>,
     claims: usize,
 }
 
 /// Request that a claimed lease needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LeaseRequest {
+pub(crate) enum LeaseRequest {
     /// A `sync`.
     Leader,
     /// An empty transaction.
@@ -63,7 +66,7 @@ pub(super) enum LeaseRequest {
 }
 
 impl Lease {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         let resumed = settings.resume.as_ref().and_then(SessionCredentials::shortest_timeout);
         Self {
             times: settings.lease_assumptions.times(settings.session_timeout),
@@ -74,27 +77,28 @@ impl Lease {
             answered_leader: None,
             term: 0,
             lapsed: true,
+            lapsed_in: None,
             claims: 0,
         }
     }
 
     /// Returns the shortest timeout granted so far.
-    pub(super) fn shortest_timeout(&self) -> Option<Duration> {
+    pub(crate) fn shortest_timeout(&self) -> Option<Duration> {
         self.evidence.timeout()
     }
 
     /// Returns why the timeout in force makes a lease impossible, if it does.
-    pub(super) fn impossible(&self) -> Option<LeaseImpossible> {
+    pub(crate) fn impossible(&self) -> Option<LeaseImpossible> {
         self.times.err()
     }
 
     /// Notes that a connect request is sent.
-    pub(super) fn handshake_sent(&mut self, now: Instant) {
+    pub(crate) fn handshake_sent(&mut self, now: Instant) {
         self.evidence.handshake_sent(now);
     }
 
     /// Notes that the server has accepted the session and granted this timeout.
-    pub(super) fn handshake_accepted(&mut self, timeout: Duration, now: Instant) {
+    pub(crate) fn handshake_accepted(&mut self, timeout: Duration, now: Instant) {
         self.evidence.handshake_accepted(timeout);
         self.times = self.assumptions.times(self.evidence.timeout().unwrap_or(timeout));
         if let Ok(times) = self.times {
@@ -106,13 +110,38 @@ impl Lease {
         self.revive(now);
     }
 
-    /// Notes that a packet sent at `sent` was answered, and that it touches the session.
-    pub(super) fn touch_answered(&mut self, sent: Instant, now: Instant) {
+    /// Notes that a ping sent at `sent` was answered.
+    pub(crate) fn ponged(&mut self, sent: Instant, now: Instant) {
         self.evidence.touch_answered(sent, now);
+        if Planted::LeaseFedByPings.is_on() {
+            self.quorum_agreed(sent, now);
+        }
+    }
+
+    /// Takes from a reply what it proves about the leader's clock. The request was sent at `sent`.
+    pub(crate) fn answered(
+        &mut self,
+        op: OpCode,
+        sent: Instant,
+        header: &ReplyHeader,
+        now: Instant,
+    ) {
+        // Credentials are answered ahead of the request processors, and touch nothing.
+        if op == OpCode::Auth {
+            return;
+        }
+        if header.err.is_ok() || is_quorum_reply(header.err) {
+            self.evidence.touch_answered(sent, now);
+        }
+        if op.is_write() && header.zxid > 0 && is_quorum_reply(header.err) {
+            self.quorum_agreed(sent, now);
+        } else if op == OpCode::Sync && header.err.is_ok() {
+            self.leader_answered(sent, now);
+        }
     }
 
     /// Notes that a request sent at `sent` was answered, and that only a leader answers it.
-    pub(super) fn leader_answered(&mut self, sent: Instant, now: Instant) {
+    fn leader_answered(&mut self, sent: Instant, now: Instant) {
         if Planted::SyncIsQuorum.is_on() {
             return self.quorum_agreed(sent, now);
         }
@@ -123,7 +152,7 @@ impl Lease {
     }
 
     /// Notes that a request sent at `sent` was answered, and that a quorum agreed to the answer.
-    pub(super) fn quorum_agreed(&mut self, sent: Instant, now: Instant) {
+    fn quorum_agreed(&mut self, sent: Instant, now: Instant) {
         self.lapse_if_due(now);
         self.answered_leader = self.answered_leader.max(Some(sent));
         self.evidence.quorum_agreed(sent);
@@ -137,16 +166,16 @@ impl Lease {
     }
 
     /// Returns the end of the lease, if the evidence proves one.
-    pub(super) fn valid_until(&self) -> Option<Instant> {
+    pub(crate) fn valid_until(&self) -> Option<Instant> {
         self.evidence.expires_after()?.checked_sub(self.times.ok()?.ends_early)
     }
 
     /// Returns the time from which the session timeout counts, whichever server leads.
-    pub(super) fn proven_at(&self) -> Option<Instant> {
+    pub(crate) fn proven_at(&self) -> Option<Instant> {
         self.evidence.counts_from()
     }
 
-    pub(super) fn is_valid(&self, now: Instant) -> bool {
+    pub(crate) fn is_valid(&self, now: Instant) -> bool {
         !self.lapsed && self.valid_until().is_some_and(|until| now < until)
     }
 
@@ -156,19 +185,19 @@ impl Lease {
     /// The request that proves the next touch takes a round trip. It counts at most as the interval
     /// between requests to the leader. With a longer round trip, even a lease that is kept renewed
     /// may end. If it counted in full, no caller would acquire a lock.
-    pub(super) fn is_renewable(&self, round_trip: Duration) -> bool {
+    pub(crate) fn is_renewable(&self, round_trip: Duration) -> bool {
         let Ok(times) = self.times else { return false };
         let takes = round_trip.clamp(times.touch_every, times.leader_every);
         let proof = self.evidence.next_proof().map(|proof| proof + takes);
         proof.is_some() && proof < self.valid_until()
     }
 
-    pub(super) fn term(&self) -> u64 {
+    pub(crate) fn term(&self) -> u64 {
         self.term
     }
 
     /// Ends the current term if its time has passed. Returns true if it ended just now.
-    pub(super) fn lapse_if_due(&mut self, now: Instant) -> bool {
+    pub(crate) fn lapse_if_due(&mut self, now: Instant) -> bool {
         if self.lapsed || self.is_valid(now) {
             return false;
         }
@@ -177,39 +206,49 @@ impl Lease {
 
     /// Ends the current term, even if its time has not passed. Returns true if there was one to
     /// end.
-    pub(super) fn lapse(&mut self) -> bool {
+    pub(crate) fn lapse(&mut self) -> bool {
         let ended = !self.lapsed;
         self.lapsed = true;
         self.term += u64::from(ended && !Planted::LeaseRevives.is_on());
         ended
     }
 
+    /// Notes that the process was paused for that long when the term ended, if it was.
+    pub(crate) fn set_lapsed_in(&mut self, paused: Option<Duration>) {
+        self.lapsed_in = paused;
+    }
+
+    /// Returns the length of the process pause in which the last term ended, if it ended in one.
+    pub(crate) fn lapsed_in(&self) -> Option<Duration> {
+        self.lapsed_in
+    }
+
     /// Returns when [`lapse_if_due`](Self::lapse_if_due) next has something to do.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.valid_until().filter(|_| !self.lapsed)
     }
 
-    pub(super) fn claim(&mut self) {
+    pub(crate) fn claim(&mut self) {
         self.claims += 1;
     }
 
-    pub(super) fn unclaim(&mut self) {
+    pub(crate) fn unclaim(&mut self) {
         self.claims = self.claims.saturating_sub(1);
     }
 
     /// Returns true while the lease is claimed, so that it must be kept renewed.
-    pub(super) fn is_claimed(&self) -> bool {
+    pub(crate) fn is_claimed(&self) -> bool {
         self.claims > 0
     }
 
     /// Returns the longest time for which nothing may be sent while the lease is claimed.
-    pub(super) fn touch_every(&self) -> Option<Duration> {
+    pub(crate) fn touch_every(&self) -> Option<Duration> {
         self.times.ok().filter(|_| self.is_claimed()).map(|times| times.touch_every)
     }
 
     /// Returns the next request that a claimed lease needs, and when it is due. `up` is when the
     /// connection was established.
-    pub(super) fn request_due(&self, up: Instant) -> Option<(Instant, LeaseRequest)> {
+    pub(crate) fn request_due(&self, up: Instant) -> Option<(Instant, LeaseRequest)> {
         let times = self.times.ok().filter(|_| self.is_claimed())?;
         if Planted::LeaseFedByPings.is_on() {
             return None;
@@ -232,7 +271,7 @@ impl Lease {
     }
 
     /// Notes that a request of this module is sent.
-    pub(super) fn asked(&mut self, request: LeaseRequest, now: Instant) {
+    pub(crate) fn asked(&mut self, request: LeaseRequest, now: Instant) {
         match request {
             LeaseRequest::Leader => self.asked_leader = Some(now),
             LeaseRequest::Quorum => self.asked_quorum = Some(now),
@@ -240,22 +279,40 @@ impl Lease {
     }
 
     /// Returns the earliest time at which a request to the leader can prove another touch.
-    pub(super) fn next_proof(&self) -> Option<Instant> {
+    pub(crate) fn next_proof(&self) -> Option<Instant> {
         self.evidence.next_proof()
     }
 
     /// Returns the send time of the latest answered request that only a leader answers.
-    pub(super) fn answered_leader(&self) -> Option<Instant> {
+    pub(crate) fn answered_leader(&self) -> Option<Instant> {
         self.answered_leader
     }
 
     /// Returns the send time of the latest request that a quorum agreed to.
-    pub(super) fn answered_quorum(&self) -> Option<Instant> {
+    pub(crate) fn answered_quorum(&self) -> Option<Instant> {
         self.evidence.agreed()
     }
 
-    /// Returns true if the leader has answered anything that was sent since `up`.
-    pub(super) fn is_renewed_since(&self, up: Instant) -> bool {
-        self.answered_leader >= Some(up)
+    /// Returns the end of a claimed lease that a new connection could still save. Dropping one
+    /// connection after the other gains nothing, so the connection established at `up` must have
+    /// renewed the lease.
+    pub(crate) fn end_to_prevent(&self, up: Instant) -> Option<Instant> {
+        let is_renewed_here = self.answered_leader >= Some(up);
+        self.deadline().filter(|_| self.is_claimed() && is_renewed_here)
     }
+}
+
+/// Returns true for replies to a write that only a leader can send. A leader lets its followers
+/// agree to a rejection as to a success. A follower may reject a write by itself, for its load, its
+/// mode or its view of an ACL.
+pub(crate) fn is_quorum_reply(code: ErrorCode) -> bool {
+    [
+        ErrorCode::OK,
+        ErrorCode::NO_NODE,
+        ErrorCode::NODE_EXISTS,
+        ErrorCode::BAD_VERSION,
+        ErrorCode::NOT_EMPTY,
+        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS,
+    ]
+    .contains(&code)
 }

@@ -2,7 +2,7 @@
 
 use proto::{AddWatchMode, WatcherType};
 
-use crate::handles::WatchKind;
+use crate::WatchKind;
 
 /// Set of the modes in which a server watches a path. One-shot watches are in one of two tables
 /// there: data and existence, or children.

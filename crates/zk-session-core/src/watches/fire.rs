@@ -4,7 +4,7 @@ use proto::{EventType, path};
 
 use super::path_watches::{List, is_recursive};
 use super::{Armed, Watches};
-use crate::handles::Handle;
+use crate::Handle;
 
 /// Recipients of one event. The event uses up the one-shot watches.
 #[derive(Debug)]

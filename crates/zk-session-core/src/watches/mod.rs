@@ -18,22 +18,25 @@ mod removal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use proto::AddWatchMode;
 
-pub(super) use self::armed::Armed;
-pub(super) use self::fire::Fired;
-pub(super) use self::rearm::{Rearm, rearm_len};
-pub(super) use self::removal::Step;
+pub(crate) use self::armed::Armed;
+pub(crate) use self::fire::Fired;
+pub(crate) use self::rearm::{Rearm, rearm_len};
+pub(crate) use self::removal::Step;
 
 use self::path_watches::{List, PathWatches, is_recursive};
-use super::handles::{Handle, WatchKind};
+use crate::{Handle, WatchKind};
 
 #[derive(Debug)]
-pub(super) struct Watches<W, S> {
+pub(crate) struct Watches<W, S> {
     paths: BTreeMap<Arc<str>, PathWatches<W, S>>,
     /// Paths on which the server may have watches to remove.
     stale: BTreeSet<Arc<str>>,
+    /// Time at which these are removed.
+    removal_at: Option<Instant>,
     one_shots: usize,
     recursive: usize,
     persistent: usize,
@@ -45,23 +48,27 @@ pub(super) struct Watches<W, S> {
 
 /// Watch that is registered when its request is answered.
 #[derive(Debug)]
-pub(super) struct PendingWatch<W, S> {
-    pub(super) path: Arc<str>,
-    pub(super) watcher: Watcher<W, S>,
+pub(crate) struct PendingWatch<W, S> {
+    pub(crate) path: Arc<str>,
+    pub(crate) watcher: Watcher<W, S>,
     /// True if no caller waits for the reply any more, so that no event has a recipient.
-    pub(super) is_given_up: bool,
+    pub(crate) is_given_up: bool,
     /// True if the server is not requested to set this watch, because another one covers it.
-    pub(super) is_covered: bool,
+    pub(crate) is_covered: bool,
 }
 
 /// Recipient of a watch, with its kind or mode.
 #[derive(Debug)]
-pub(super) enum Watcher<W, S> {
+pub(crate) enum Watcher<W, S> {
     OneShot(WatchKind, W),
     Stream(AddWatchMode, S),
 }
 
 impl<W, S> PendingWatch<W, S> {
+    pub(crate) fn new(path: &str, watcher: Watcher<W, S>) -> Self {
+        Self { path: path.into(), watcher, is_given_up: false, is_covered: false }
+    }
+
     /// Returns the mode that the server sets once it has executed the request.
     fn armed(&self) -> Armed {
         match self.watcher {
@@ -73,7 +80,7 @@ impl<W, S> PendingWatch<W, S> {
     }
 
     /// Returns the last byte of the covered request: no watch, or the recursive mode.
-    pub(super) fn covered_byte(&self) -> u8 {
+    pub(crate) fn covered_byte(&self) -> u8 {
         match self.watcher {
             Watcher::OneShot(_, _) => 0,
             Watcher::Stream(_, _) => 1,
@@ -83,7 +90,7 @@ impl<W, S> PendingWatch<W, S> {
 
 /// Result of a request for its watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// The watch is set, on an existing node.
     Found,
     /// The watch is set, on a missing node.
@@ -93,10 +100,11 @@ pub(super) enum Verdict {
 }
 
 impl<W: Handle, S: Handle + Clone> Watches<W, S> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             paths: BTreeMap::new(),
             stale: BTreeSet::new(),
+            removal_at: None,
             one_shots: 0,
             recursive: 0,
             persistent: 0,
@@ -105,17 +113,13 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.one_shots + self.recursive + self.persistent
     }
 
     /// Returns the numbers of one-shot, recursive and persistent watches.
-    pub(super) fn counts(&self) -> [usize; 3] {
+    pub(crate) fn counts(&self) -> [usize; 3] {
         [self.one_shots, self.recursive, self.persistent]
-    }
-
-    pub(super) fn has_stale(&self) -> bool {
-        !self.stale.is_empty()
     }
 
     /// Notes that a request that sets a watch is sent, and decides whether the watch is covered.
@@ -123,7 +127,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// It is covered if a persistent watch on the path, or one that is being set, makes the server
     /// send the same events. The request must then not set the watch at the server. A persistent
     /// watch next to a recursive one is covered too, and its request sets the recursive one again.
-    pub(super) fn asks(&mut self, watch: &mut PendingWatch<W, S>) {
+    pub(crate) fn asks(&mut self, watch: &mut PendingWatch<W, S>) {
         let watches = self.paths.entry(Arc::clone(&watch.path)).or_default();
         watches.unanswered += 1;
         let streams = watches.armed.with(watches.asked);
@@ -139,7 +143,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// Registers a watch whose request was passed to [`asks`](Self::asks) and is answered. A watch
     /// without a recipient is not registered. Returns true if the watch that covered it is gone, so
     /// that the server must set it after all.
-    pub(super) fn answered(&mut self, watch: PendingWatch<W, S>, verdict: Verdict) -> bool {
+    pub(crate) fn answered(&mut self, watch: PendingWatch<W, S>, verdict: Verdict) -> bool {
         let armed = watch.armed();
         let PendingWatch { path, watcher, is_given_up, is_covered } = watch;
         let mut is_bare = false;
@@ -178,7 +182,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     }
 
     /// Removes all watches and returns their recipients, at the end of the session.
-    pub(super) fn drain(&mut self) -> (Vec<W>, Vec<S>) {
+    pub(crate) fn drain(&mut self) -> (Vec<W>, Vec<S>) {
         let (mut one_shots, mut streams) = (Vec::new(), Vec::new());
         for watches in std::mem::replace(self, Self::new()).paths.into_values() {
             watches.drain(&mut one_shots, &mut streams);

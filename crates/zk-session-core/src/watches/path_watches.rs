@@ -3,7 +3,7 @@
 use proto::AddWatchMode;
 
 use super::Armed;
-use crate::handles::{Handle, WatchKind};
+use crate::{Handle, WatchKind};
 
 /// List of the Java client in which a one-shot watch is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use proto::{AddWatchMode, RequestHeader, SetWatches, SetWatches2};
 
 use super::path_watches::{List, PathWatches};
 use super::{Armed, Watches};
-use crate::handles::Handle;
+use crate::Handle;
 use crate::limits::REARM_CHUNK_BYTES;
 use crate::planted::Planted;
 
@@ -43,6 +43,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         });
         self.forget(gone);
         self.stale.clear();
+        self.removal_at = None;
         streams
     }
 

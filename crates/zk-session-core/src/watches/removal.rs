@@ -5,13 +5,14 @@
 //! connection need no removal either.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use proto::{ErrorCode, WatcherType};
 
 use super::path_watches::PathWatches;
 use super::{Armed, Watches};
-use crate::handles::Handle;
-use crate::limits::PRUNED_AT_ONCE;
+use crate::Handle;
+use crate::limits::{PRUNED_AT_ONCE, REMOVAL_DELAY, REMOVALS_AT_ONCE};
 
 /// Step of the removal of unused watches from the server.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,17 +26,17 @@ pub(crate) enum Step {
 }
 
 impl<W: Handle, S: Handle + Clone> Watches<W, S> {
-    /// Drops the abandoned watches on a path. Returns true if the server now has watches to remove
-    /// there.
-    pub(crate) fn prune(&mut self, path: &str) -> bool {
+    /// Drops the abandoned watches on a path.
+    pub(crate) fn prune(&mut self, path: &str) {
         // Each search visits all watches on the path. When very many are dropped one after the
         // other, one later search finds all of them.
         let long = self.paths.get_key_value(path).filter(|(_, it)| it.len() > PRUNED_AT_ONCE);
         if let Some((path, _)) = long {
-            return self.stale.insert(Arc::clone(path));
+            self.stale.insert(Arc::clone(path));
+            return;
         }
         self.prune_now(path);
-        self.note_stale(path)
+        self.note_stale(path);
     }
 
     fn prune_now(&mut self, path: &str) {
@@ -43,25 +44,46 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         self.forget(gone.unwrap_or_default());
     }
 
-    /// Marks the path if the server has more modes set there than callers use. Returns true if it
-    /// does.
-    pub(super) fn note_stale(&mut self, path: &str) -> bool {
-        let Some((path, watches)) = self.paths.get_key_value(path) else {
-            return false;
-        };
+    /// Marks the path if the server has more modes set there than callers use.
+    pub(super) fn note_stale(&mut self, path: &str) {
+        let Some((path, watches)) = self.paths.get_key_value(path) else { return };
         // An unanswered request may need the unused mode. Its reply repeats this check.
         let is_stale = watches.armed.without(watches.wanted()) != Armed::NOTHING;
         let is_stale = is_stale && watches.unanswered == 0 && self.knows_removal;
         if is_stale {
             self.stale.insert(Arc::clone(path));
         }
-        is_stale
+    }
+
+    /// Schedules the removal of watches that no caller uses, if there are any. Returns true if it
+    /// was not scheduled before.
+    pub(crate) fn schedule_removal(&mut self, now: Instant) -> bool {
+        let is_new = !self.stale.is_empty() && self.removal_at.is_none();
+        if is_new {
+            self.removal_at = Some(now + REMOVAL_DELAY);
+        }
+        is_new
+    }
+
+    /// Returns when watches that no caller uses are removed from the server.
+    pub(crate) fn removal_due(&self) -> Option<Instant> {
+        self.removal_at
+    }
+
+    /// Returns the next paths on which the server has watches to remove, and the steps to do so: a
+    /// part of them, and the rest a moment later. Their removal matters little, and other requests
+    /// wait for the connection.
+    pub(crate) fn next_removals(&mut self, now: Instant) -> Vec<(Arc<str>, Vec<Step>)> {
+        let removals = std::iter::from_fn(|| self.next_stale()).take(REMOVALS_AT_ONCE).collect();
+        self.removal_at = None;
+        self.schedule_removal(now);
+        removals
     }
 
     /// Returns the next path on which the server has watches to remove, and the steps to do so. The
     /// steps count as done: the server executes requests in order, so whatever is set from now on
     /// stays.
-    pub(crate) fn next_stale(&mut self) -> Option<(Arc<str>, Vec<Step>)> {
+    fn next_stale(&mut self) -> Option<(Arc<str>, Vec<Step>)> {
         while let Some(path) = self.stale.pop_first() {
             self.prune_now(&path);
             let mut steps = Vec::new();

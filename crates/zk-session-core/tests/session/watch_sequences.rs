@@ -181,8 +181,8 @@ impl Run {
     fn check_streams(&mut self) {
         for watcher in &mut self.watchers {
             let mut told = Vec::new();
-            for notice in self.world.told(watcher.n) {
-                match notice.unwrap() {
+            for item in self.world.told(watcher.n) {
+                match item.unwrap() {
                     WatchStreamItem::Changed(event) => told.push(event),
                     WatchStreamItem::Gap => {
                         told.clear();

@@ -158,7 +158,7 @@ impl<C: Connector> Driver<C> {
                 }
                 Output::Reply { to, result } => to.send(result),
                 Output::Watch { to, result } => to.send(result),
-                Output::Stream { to, notice } => to.send(notice),
+                Output::Stream { to, item } => to.send(item),
                 Output::Refused(cause) => self.shared.set_refused(cause),
                 Output::Event(event) => self.shared.announce(event),
                 Output::LeaseState(lease_state) => self.shared.set_lease_state(lease_state),

@@ -43,12 +43,12 @@ impl World {
                     assert!(self.answers.contains_key(&to.n), "{to:?} fired unregistered");
                     Seen::Watch(to.n, result)
                 }
-                Output::Stream { to, notice } => {
+                Output::Stream { to, item } => {
                     assert!(self.answers.contains_key(&to.n), "{to:?} told unregistered");
                     let before = self.streams.entry(to.n).or_default();
                     assert!(!matches!(before.last(), Some(Err(_))), "{to:?} told after the end");
-                    before.push(notice.clone());
-                    Seen::Stream(to.n, notice)
+                    before.push(item.clone());
+                    Seen::Stream(to.n, item)
                 }
                 Output::Event(event) => {
                     self.terminal = matches!(

@@ -1,14 +1,13 @@
 //! Outputs of the session: replies, watch events, session events, and orders to the driver.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use proto::{EventType, OpCode, WatcherType};
+use proto::{ErrorCode, EventType};
 
-use super::Failure;
-use super::watches::PendingWatch;
-use crate::{DisconnectReason, Host, SessionEnd, SessionEvent};
+use crate::{DisconnectReason, ErrorKind, Failure, Host, Outcome, SessionEnd, SessionEvent};
 
 /// Handles that the driver passes in and the session returns, one for each reply and one for each
 /// watch. The driver uses oneshot senders, a test uses numbers.
@@ -88,20 +87,20 @@ pub enum WatchKind {
     Children,
 }
 
-/// Output of [`Session::poll_output`](super::Session::poll_output).
+/// Output of [`Session::poll_output`](crate::Session::poll_output).
 #[derive(Debug)]
 pub enum Output<H: Handles> {
     /// Open a connection to this server and drop the existing one, if any. Then call
-    /// [`handle_connected`](super::Session::handle_connected) or
-    /// [`handle_disconnected`](super::Session::handle_disconnected).
+    /// [`handle_connected`](crate::Session::handle_connected) or
+    /// [`handle_disconnected`](crate::Session::handle_disconnected).
     Connect(Host),
     /// Drop the connection.
     Disconnect,
     /// Test on a separate connection whether this server accepts writes, then call
-    /// [`handle_probed`](super::Session::handle_probed).
+    /// [`handle_probed`](crate::Session::handle_probed).
     Probe(Host),
     /// Test whether the port of this server, which closed a connection without an answer, is for
-    /// TLS only. Then call [`handle_tls_probed`](super::Session::handle_tls_probed).
+    /// TLS only. Then call [`handle_tls_probed`](crate::Session::handle_tls_probed).
     ProbeTls(Host),
     /// The only reply to a request.
     Reply {
@@ -117,16 +116,16 @@ pub enum Output<H: Handles> {
         /// The event, or the reason for which the session ended.
         result: Result<WatchEvent, SessionEnd>,
     },
-    /// A persistent watch has a notification. An error is the last one.
+    /// The stream of a persistent watch has an item. An error is the last one.
     Stream {
         /// Handle passed in with the watch.
         to: H::Stream,
-        /// The notification, or the reason for which the session ended.
-        notice: Result<WatchStreamItem, SessionEnd>,
+        /// The item, or the reason for which the session ended.
+        item: Result<WatchStreamItem, SessionEnd>,
     },
     /// No server accepts a first session. Either none of them is a ZooKeeper server, or the last
     /// attempt at each failed at once and
-    /// [`Settings::refused_timeout`](super::Settings::refused_timeout) has passed. The value is the
+    /// [`Settings::refused_timeout`](crate::Settings::refused_timeout) has passed. The value is the
     /// cause of the last failure. Attempts continue.
     Refused(DisconnectReason),
     /// A change in the life of the session.
@@ -147,17 +146,17 @@ pub struct LeaseState {
     /// Reason of the end, set once the session is over.
     pub ended: Option<SessionEnd>,
     /// Time for which this process did not run when the lease last ended, if that is why it ended.
-    pub paused: Option<std::time::Duration>,
+    pub paused: Option<Duration>,
 }
 
 /// Recipient of a reply, and the deadline of the reply. A waiter made from a handle alone uses the
-/// request timeout of [`Settings`](super::Settings).
+/// request timeout of [`Settings`](crate::Settings).
 #[derive(Debug)]
 pub struct Waiter<R> {
     /// Handle of the recipient.
     pub to: R,
     /// Deadline of the reply, if not the one that follows from the settings.
-    pub deadline: Option<std::time::Instant>,
+    pub deadline: Option<Instant>,
 }
 
 impl<R> From<R> for Waiter<R> {
@@ -166,40 +165,60 @@ impl<R> From<R> for Waiter<R> {
     }
 }
 
-/// Recipient of a request, to whom its reply belongs.
+/// Handle of a watch that was cancelled with its request.
 #[derive(Debug)]
-pub(super) enum Recipient<H: Handles> {
-    Caller(H::Reply),
-    /// An auth packet, by the index of its credential.
-    Credential(usize),
-    /// A setWatches or addWatch request for watches that are registered.
-    Rearm,
-    /// A removeWatches request on this path.
-    Removal(Arc<str>, WatcherType),
-    /// An empty transaction that renews the lease.
-    Heartbeat,
-    /// The sync before the listing of a clean-up task, by the task's number.
-    CatchUp(super::deadlines::RequestId),
-    /// No owner, because the caller has stopped waiting.
-    Nobody,
-    /// A clean-up task, by its number.
-    CleanupTask(super::deadlines::RequestId),
-    /// The closeSession request.
-    Close,
+pub enum Forgotten<H: Handles> {
+    /// Handle of a one-shot watch.
+    Watch(H::Watch),
+    /// Handle of a persistent watch.
+    Stream(H::Stream),
 }
 
-/// Watch that a request sets.
-pub(super) type WatchOf<H> = PendingWatch<<H as Handles>::Watch, <H as Handles>::Stream>;
-
-/// Request that was sent.
+/// Outputs that the driver has not taken yet, in order.
 #[derive(Debug)]
-pub(super) struct Sent<H: Handles> {
-    pub(super) op: OpCode,
-    pub(super) at: std::time::Instant,
-    /// Offset of its frame in the connection's byte stream.
-    pub(super) offset: u64,
-    pub(super) owner: Recipient<H>,
-    pub(super) watch: Option<WatchOf<H>>,
-    /// Deadline of the reply, if the caller has one.
-    pub(super) due: Option<super::deadlines::Due>,
+pub(crate) struct Outputs<H: Handles>(VecDeque<Output<H>>);
+
+impl<H: Handles> Outputs<H> {
+    pub(crate) fn new() -> Self {
+        Self(VecDeque::new())
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Output<H>> {
+        self.0.pop_front()
+    }
+
+    /// Moves all outputs behind those in `into`.
+    pub(crate) fn take(&mut self, into: &mut VecDeque<Output<H>>) {
+        if into.is_empty() {
+            std::mem::swap(&mut self.0, into);
+        } else {
+            into.append(&mut self.0);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, output: Output<H>) {
+        self.0.push_back(output);
+    }
+
+    pub(crate) fn event(&mut self, event: SessionEvent) {
+        self.push(Output::Event(event));
+    }
+
+    /// Passes the server's reply to a caller.
+    pub(crate) fn answer(&mut self, to: H::Reply, code: ErrorCode, reply: Reply) {
+        let result = match code.is_ok() {
+            true => Ok(reply),
+            false => Err((ErrorKind::Server(code), Outcome::NotApplied)),
+        };
+        self.push(Output::Reply { to, result });
+    }
+
+    /// Reports to a caller that its request has failed.
+    pub(crate) fn fail(&mut self, to: H::Reply, kind: ErrorKind, outcome: Outcome) {
+        self.push(Output::Reply { to, result: Err((kind, outcome)) });
+    }
 }

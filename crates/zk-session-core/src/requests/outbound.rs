@@ -1,13 +1,10 @@
-//! Bytes for the server, and requests that wait for a connection.
+//! Bytes for the server.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 
 use bytes::{Buf, BytesMut};
-use proto::OpCode;
 
-use super::deadlines::{Due, RequestId};
-use super::handles::{Handle, Handles, WatchOf};
 use crate::limits::{INFLIGHT_BYTES_MAX, WRITE_CHUNK_BYTES};
 
 /// Bytes of the current connection that the driver has not taken yet, and the position of its
@@ -192,66 +189,6 @@ impl Outbound {
 
 fn wide(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
-}
-
-/// Request that waits for a connection, encoded except for its xid.
-pub(super) struct Queued<H: Handles> {
-    pub(super) ticket: RequestId,
-    pub(super) op: OpCode,
-    pub(super) frame: BytesMut,
-    pub(super) to: H::Reply,
-    pub(super) watch: Option<WatchOf<H>>,
-    pub(super) due: Option<Due>,
-}
-
-impl<H: Handles> fmt::Debug for Queued<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queued").field("op", &self.op).finish_non_exhaustive()
-    }
-}
-
-/// Requests that wait for a connection, oldest first.
-#[derive(Debug)]
-pub(super) struct Queue<H: Handles> {
-    requests: BTreeMap<RequestId, Queued<H>>,
-    bytes: usize,
-}
-
-impl<H: Handles> Queue<H> {
-    pub(super) fn new() -> Self {
-        Self { requests: BTreeMap::new(), bytes: 0 }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.requests.len()
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(super) fn push(&mut self, request: Queued<H>) {
-        self.bytes += request.frame.len();
-        self.requests.insert(request.ticket, request);
-    }
-
-    /// Removes the oldest request that a caller still waits for. The abandoned ones before it are
-    /// dropped, which is enough to cancel them.
-    pub(super) fn pop(&mut self) -> Option<Queued<H>> {
-        while let Some((ticket, _)) = self.requests.first_key_value() {
-            let request = self.remove(*ticket)?;
-            if !request.to.is_abandoned() {
-                return Some(request);
-            }
-        }
-        None
-    }
-
-    pub(super) fn remove(&mut self, ticket: RequestId) -> Option<Queued<H>> {
-        let request = self.requests.remove(&ticket)?;
-        self.bytes -= request.frame.len();
-        Some(request)
-    }
 }
 
 #[cfg(test)]

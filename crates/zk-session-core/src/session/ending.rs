@@ -1,25 +1,31 @@
-//! End of the session by the client: closing it, or detaching from it.
+//! End of the session: closing it, detaching from it, and what every caller is told.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use proto::CloseSession;
 
-use super::handles::Recipient;
-use super::link::Link;
-use super::{Handles, Output, Session};
-use crate::SessionEnd;
+use super::Session;
+use crate::planted::Planted;
+use crate::requests::Recipient;
+use crate::{ErrorKind, Handles, Outcome, Output, SessionEnd, SessionEvent};
 
 /// End that has begun.
 #[derive(Debug)]
 pub(super) struct Closing {
-    /// Reason of the end.
-    pub(super) end: SessionEnd,
+    end: SessionEnd,
     /// Time at which the session ends, with or without a reply to closeSession.
-    pub(super) until: Instant,
+    until: Instant,
     /// Time until which clean-up that needs more than one request may continue.
     patience: Instant,
     /// True once closeSession was sent, the last request on a connection.
     is_said: bool,
+}
+
+impl Closing {
+    /// Notes that the connection was lost, and closeSession with it.
+    pub(super) fn disconnected(&mut self) {
+        self.is_said = false;
+    }
 }
 
 impl<H: Handles> Session<H> {
@@ -39,12 +45,12 @@ impl<H: Handles> Session<H> {
     }
 
     pub(super) fn close_as(&mut self, now: Instant, end: SessionEnd) {
-        if self.closing.is_some() || self.end_reason().is_some() {
+        if self.end_begun().is_some() {
             return;
         }
         let timeout = self.settings.close_timeout;
-        self.begin_to_close(end, now + timeout / 2, now + timeout);
-        if self.identity.session_id == 0 && matches!(self.link, Link::Waiting { .. }) {
+        self.begin_to_close(end, now, timeout / 2, timeout);
+        if !self.identity.exists() && self.connection.is_waiting() {
             self.end(end); // no server has the session
         } else {
             self.send_close(now);
@@ -68,8 +74,8 @@ impl<H: Handles> Session<H> {
     /// has reported what the socket accepted. Requests without a reply by then fail, including
     /// clean-up.
     pub fn detach(&mut self, now: Instant) {
-        if self.closing.is_none() && self.end_reason().is_none() {
-            self.begin_to_close(SessionEnd::Detached, now, now);
+        if self.end_begun().is_none() {
+            self.begin_to_close(SessionEnd::Detached, now, Duration::ZERO, Duration::ZERO);
         }
     }
 
@@ -81,11 +87,17 @@ impl<H: Handles> Session<H> {
 
     /// Begins the end, and ends the lease at once. A server grants the session's locks to others
     /// when it receives the request to close, which may be long before its reply arrives.
-    fn begin_to_close(&mut self, end: SessionEnd, patience: Instant, until: Instant) {
+    fn begin_to_close(
+        &mut self,
+        end: SessionEnd,
+        now: Instant,
+        patience: Duration,
+        timeout: Duration,
+    ) {
+        let (patience, until) = (now + patience, now + timeout);
         self.closing = Some(Closing { end, until, patience, is_said: false });
         if self.lease.lapse() {
-            let lease_state = self.lease_state();
-            self.outputs.push_back(Output::LeaseState(lease_state));
+            self.tell_lease_state();
         }
     }
 
@@ -109,20 +121,13 @@ impl<H: Handles> Session<H> {
     /// Sends closeSession while connected, unless clean-up has to continue first.
     pub(super) fn send_close(&mut self, now: Instant) {
         let is_up = self.is_connected();
-        let waits = self.cleanup_tasks.go_on() && !self.is_read_only();
+        let waits = self.clean_up.needs_replies() && !self.is_read_only();
         let tells_server = self.closing_with_server().is_some();
         let Some(closing) = &mut self.closing else { return };
         let is_time = !waits || closing.patience <= now;
         if is_up && is_time && tells_server && !closing.is_said {
             closing.is_said = true;
-            self.transmit(now, &CloseSession, Recipient::Close, None);
-        }
-    }
-
-    /// Notes that the connection was lost, and closeSession with it.
-    pub(super) fn close_is_unsaid(&mut self) {
-        if let Some(closing) = &mut self.closing {
-            closing.is_said = false;
+            self.requests.send(now, &CloseSession, Recipient::Close, None, None);
         }
     }
 
@@ -134,5 +139,50 @@ impl<H: Handles> Session<H> {
     pub(super) fn close_due(&self) -> Option<Instant> {
         let waiting = self.closing.as_ref().filter(|it| !it.is_said && self.is_connected());
         waiting.map(|closing| closing.patience)
+    }
+
+    /// Returns when the session ends, with or without a reply to closeSession.
+    pub(super) fn closing_until(&self) -> Option<Instant> {
+        self.closing.as_ref().map(|closing| closing.until)
+    }
+
+    /// Ends the session permanently. The outputs are the replies first, then the watches, then the
+    /// one terminal event.
+    pub(super) fn end(&mut self, end: SessionEnd) {
+        if self.end_reason().is_some() {
+            return;
+        }
+        if !self.connection.is_waiting() {
+            self.outputs.push(Output::Disconnect);
+        }
+        let kind = ErrorKind::SessionEnded(end);
+        self.fail_inflight(&kind);
+        while let Some(queued) = self.requests.next_queued() {
+            match Planted::EndLeavesQueued.is_on() {
+                true => std::mem::forget(queued.to),
+                false => self.outputs.fail(queued.to, kind.clone(), Outcome::NotApplied),
+            }
+        }
+        for to in self.credentials.end() {
+            self.outputs.fail(to, kind.clone(), Outcome::NotApplied);
+        }
+        self.clean_up.end(&kind, &mut self.outputs);
+        let (one_shots, streams) = self.watches.drain();
+        for to in one_shots {
+            self.outputs.push(Output::Watch { to, result: Err(end) });
+        }
+        for to in streams {
+            self.outputs.push(Output::Stream { to, item: Err(end) });
+        }
+        self.closing = None;
+        self.connection.end(end);
+        let session_id = self.identity.session_id();
+        self.outputs.event(match end {
+            SessionEnd::AuthFailed => SessionEvent::AuthFailed { session_id },
+            SessionEnd::Closed => SessionEvent::Closed { session_id },
+            SessionEnd::Detached => SessionEvent::Detached { session_id },
+            cause => SessionEvent::Expired { session_id, cause },
+        });
+        self.tell_lease_state();
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::rng::Rng;
 use crate::DisconnectReason;
 use crate::connect_string::Host;
 use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, HOST_COOLDOWN};
 use crate::planted::Planted;
+use crate::rng::Rng;
 
 /// Servers in an order drawn once, and the back-off between attempts. The random order keeps a
 /// thousand clients with the same connect string from all trying its first server.
@@ -202,13 +202,13 @@ impl Hosts {
         }
         let step = BACKOFF_STEP.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MAX);
         self.failures = self.failures.saturating_add(1);
-        pause_below(step, rng)
+        rng.duration_below(step)
     }
 
     /// Returns the pause before a move that no failure caused. It is short, and differs between
     /// clients that receive a new list at the same time.
     pub(super) fn pause_to_move(rng: &mut Rng) -> Duration {
-        pause_below(BACKOFF_STEP, rng)
+        rng.duration_below(BACKOFF_STEP)
     }
 
     /// Replaces the list of servers by the rule of the Java client (ZOOKEEPER-1355). As few clients
@@ -285,10 +285,6 @@ fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
 fn chance(part: usize, whole: usize, rng: &mut Rng) -> bool {
     let whole = u64::try_from(whole).unwrap_or(u64::MAX);
     rng.below(whole) < u64::try_from(part).unwrap_or(u64::MAX)
-}
-
-fn pause_below(step: Duration, rng: &mut Rng) -> Duration {
-    Duration::from_micros(rng.below(u64::try_from(step.as_micros()).unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]

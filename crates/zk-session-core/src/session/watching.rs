@@ -1,22 +1,21 @@
-//! Watches of the session: events, replies, new connections, and removals at the server. The state
-//! is in [`super::watches`].
+//! Watches: events, replies, new connections, and removals at the server.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use proto::{
-    AddWatch, AddWatchMode, Decode, ErrorCode, RemoveWatches, ReplyHeader, WatcherEvent,
-    WatcherType, path,
+    AddWatch, AddWatchMode, Decode, ErrorCode, RemoveWatches, ReplyHeader, WatcherEvent, path,
 };
 
-use super::deadlines::RequestId;
-use super::handles::{Recipient, Waiter, WatchOf};
-use super::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
-use super::{Failure, Handles, Output, Session, WatchEvent, WatchKind, WatchStreamItem};
-use crate::DisconnectReason;
-use crate::limits::{REMOVAL_DELAY, REMOVALS_AT_ONCE};
+use super::Session;
 use crate::planted::Planted;
+use crate::requests::{Recipient, WatchOf};
+use crate::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
+use crate::{
+    DisconnectReason, Failure, Handles, Output, RequestId, Waiter, WatchEvent, WatchKind,
+    WatchStreamItem,
+};
 
 impl<H: Handles> Session<H> {
     /// Sets a persistent watch: on one node and the list of its children, or on a node and all its
@@ -35,9 +34,7 @@ impl<H: Handles> Session<H> {
     ) -> Result<RequestId, Failure> {
         let request = AddWatch { path: path.into(), mode };
         self.admit(rearm_len(path), true)?; // longer than the request itself
-        let watcher = Watcher::Stream(mode, stream);
-        let watch =
-            PendingWatch { path: path.into(), watcher, is_given_up: false, is_covered: false };
+        let watch = PendingWatch::new(path, Watcher::Stream(mode, stream));
         Ok(self.send_or_queue(now, &request, to.into(), Some(watch)))
     }
 
@@ -46,7 +43,7 @@ impl<H: Handles> Session<H> {
     /// have moved.
     pub fn prune_watches(&mut self, now: Instant, path: &str) -> bool {
         self.watches.prune(path);
-        self.schedule_removals(now)
+        self.watches.schedule_removal(now)
     }
 
     pub(super) fn notification(
@@ -64,17 +61,17 @@ impl<H: Handles> Session<H> {
             let event_type = proto::EventType::NODE_CHILDREN_CHANGED;
             self.tell(fired, &WatchEvent { event_type, path: parent.to_owned() });
         }
-        self.schedule_removals(now);
+        self.watches.schedule_removal(now);
         Ok(())
     }
 
     fn tell(&mut self, fired: Fired<H::Watch, H::Stream>, event: &WatchEvent) {
         for to in fired.one_shots {
-            self.outputs.push_back(Output::Watch { to, result: Ok(event.clone()) });
+            self.outputs.push(Output::Watch { to, result: Ok(event.clone()) });
         }
         for to in fired.streams {
-            let notice = Ok(WatchStreamItem::Changed(event.clone()));
-            self.outputs.push_back(Output::Stream { to, notice });
+            let item = Ok(WatchStreamItem::Changed(event.clone()));
+            self.outputs.push(Output::Stream { to, item });
         }
     }
 
@@ -93,99 +90,64 @@ impl<H: Handles> Session<H> {
         if self.watches.answered(watch, verdict) {
             self.arm_one_shots(now, &path, header.zxid);
         }
-        self.schedule_removals(now);
+        self.watches.schedule_removal(now);
     }
 
     /// Re-registers all watches on a new connection, before any request that could read the state
     /// behind a pending event (kazoo #218, go #83).
-    pub(super) fn send_rearming(&mut self, now: Instant) {
+    pub(super) fn rearm_watches(&mut self, now: Instant) {
         if Planted::WatchNotRearmed.is_on() {
             return;
         }
-        self.unwatch_at = None;
         let streams = self.watches.reconnected();
         let told = if Planted::GapNotTold.is_on() { 0 } else { streams.len() };
         for to in streams.into_iter().take(told) {
-            self.outputs.push_back(Output::Stream { to, notice: Ok(WatchStreamItem::Gap) });
+            self.outputs.push(Output::Stream { to, item: Ok(WatchStreamItem::Gap) });
         }
-        let watches = std::mem::replace(&mut self.watches, super::Watches::new());
         let since = match Planted::RearmFromNow.is_on() {
             true => i64::MAX,
-            false => self.identity.last_zxid,
+            false => self.identity.last_zxid(),
         };
-        for chunk in watches.rearm(since) {
+        for chunk in self.watches.rearm(since) {
             match chunk {
-                Rearm::OneShots(chunk) => self.transmit(now, &chunk, Recipient::Rearm, None),
-                Rearm::All(chunk) => self.transmit(now, &chunk, Recipient::Rearm, None),
+                Rearm::OneShots(chunk) => {
+                    self.requests.send(now, &chunk, Recipient::Rearm, None, None)
+                }
+                Rearm::All(chunk) => self.requests.send(now, &chunk, Recipient::Rearm, None, None),
             }
         }
-        self.watches = watches;
     }
 
     fn arm_one_shots(&mut self, now: Instant, path: &str, relative_zxid: i64) {
-        let watches = std::mem::replace(&mut self.watches, super::Watches::new());
-        for request in watches.rearm_one_shots(path, relative_zxid) {
-            self.transmit(now, &request, Recipient::Rearm, None);
+        for request in self.watches.rearm_one_shots(path, relative_zxid) {
+            self.requests.send(now, &request, Recipient::Rearm, None, None);
         }
-        self.watches = watches;
     }
 
-    pub(super) fn removal_answered(
-        &mut self,
-        now: Instant,
-        path: &str,
-        kind: WatcherType,
-        code: ErrorCode,
-    ) {
-        self.watches.removal_answered(path, kind, code);
-        self.schedule_removals(now);
-    }
-
-    fn schedule_removals(&mut self, now: Instant) -> bool {
-        let is_new = self.watches.has_stale() && self.unwatch_at.is_none();
-        if is_new {
-            self.unwatch_at = Some(now + REMOVAL_DELAY);
-        }
-        is_new
-    }
-
-    /// Removes watches that no caller uses from the server, a part at a time. Their removal matters
-    /// little, and other requests wait for the connection.
-    pub(super) fn send_removals(&mut self, now: Instant) {
-        self.unwatch_at = None;
-        for _ in 0..REMOVALS_AT_ONCE {
-            if self.closing.is_some() {
-                return; // closeSession is the last request
-            }
-            let Some((path, steps)) = self.watches.next_stale() else {
-                return;
-            };
+    /// Removes watches that no caller uses from the server.
+    pub(super) fn remove_watches(&mut self, now: Instant) {
+        for (path, steps) in self.watches.next_removals(now) {
             for step in steps {
                 self.carry_out(now, &path, &step);
             }
         }
-        self.schedule_removals(now);
     }
 
     fn carry_out(&mut self, now: Instant, path: &Arc<str>, step: &Step) {
         match step {
             // The server receives this before the removal, and has already sent all earlier events.
             // So no event is lost in between.
-            Step::ArmOneShots => self.arm_one_shots(now, path, self.identity.last_zxid),
+            Step::ArmOneShots => self.arm_one_shots(now, path, self.identity.last_zxid()),
             Step::ArmPersistent => {
                 let mode = AddWatchMode::Persistent;
                 let request = AddWatch { path: (&**path).into(), mode };
-                self.transmit(now, &request, Recipient::Rearm, None);
+                self.requests.send(now, &request, Recipient::Rearm, None, None);
             }
             Step::Remove(watcher_type, _) => {
                 let watcher_type = *watcher_type;
                 let request = RemoveWatches { path: (&**path).into(), watcher_type };
-                self.transmit(
-                    now,
-                    &request,
-                    Recipient::Removal(Arc::clone(path), watcher_type),
-                    None,
-                );
+                let recipient = Recipient::Removal(Arc::clone(path), watcher_type);
+                self.requests.send(now, &request, recipient, None, None);
             }
         }
     }

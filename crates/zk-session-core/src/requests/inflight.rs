@@ -57,6 +57,11 @@ impl<T> Inflight<T> {
         self.take(self.front_xid)
     }
 
+    /// Returns the request with this xid.
+    pub(super) fn get(&self, xid: i32) -> Option<&T> {
+        self.ring.get(self.slot(xid)?)?.as_ref()
+    }
+
     /// Returns the request with this xid, and leaves it in its place.
     pub(super) fn find(&mut self, xid: i32) -> Option<&mut T> {
         let slot = self.slot(xid)?;

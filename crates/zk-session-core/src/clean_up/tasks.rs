@@ -1,5 +1,4 @@
-//! Clean-up tasks: nodes that must be removed from the server, even if connections are lost in the
-//! meantime.
+//! Table of the clean-up tasks.
 //!
 //! A task is done when the server confirms it, or when the session is over and its ephemeral nodes
 //! are deleted with it. Until then it is sent again on every new connection, so no lost reply can
@@ -8,12 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
-use super::deadlines::{Due, RequestId};
-use crate::limits::BACKLOG_BYTES_MAX;
+use proto::Delete;
+
+use crate::RequestId;
+use crate::limits::{BACKLOG_BYTES_MAX, CLEANUPS_MAX, QUEUED_BYTES_MAX};
+use crate::requests::Due;
 
 /// Clean-up task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum CleanupTask {
+pub(crate) enum CleanUpTask {
     /// Delete this node, in any version.
     Delete { path: String },
     /// Delete every child of `parent` whose name starts with `prefix`: the nodes of a create whose
@@ -21,10 +23,21 @@ pub(super) enum CleanupTask {
     Sweep { parent: String, prefix: String },
 }
 
-impl CleanupTask {
+impl CleanUpTask {
     pub(super) fn path(&self) -> &str {
         let (Self::Delete { path } | Self::Sweep { parent: path, .. }) = self;
         path
+    }
+
+    pub(super) fn into_path(self) -> String {
+        let (Self::Delete { path } | Self::Sweep { parent: path, .. }) = self;
+        path
+    }
+
+    /// Returns the length of the frame that deletes the node. The frame that lists its children is
+    /// shorter.
+    pub(crate) fn frame_len(&self) -> usize {
+        proto::request_frame_len(&Delete { path: self.path().into(), version: -1 })
     }
 
     /// Returns the size in bytes of memory.
@@ -43,7 +56,7 @@ impl CleanupTask {
 
 #[derive(Debug)]
 pub(super) struct Task<R> {
-    pub(super) task: CleanupTask,
+    pub(super) task: CleanUpTask,
     pub(super) waiter: Option<R>,
     pub(super) due: Option<Due>,
     /// A reply was lost, so the server may have executed the task before.
@@ -54,7 +67,7 @@ pub(super) struct Task<R> {
 
 /// Clean-up tasks of one session, in the order of submission.
 #[derive(Debug)]
-pub(super) struct CleanupTasks<R> {
+pub(super) struct Tasks<R> {
     tasks: BTreeMap<RequestId, Task<R>>,
     unsent: BTreeSet<RequestId>,
     /// Tasks that the server was too busy for. They wait until `retry_at`, or for another
@@ -65,12 +78,12 @@ pub(super) struct CleanupTasks<R> {
     /// Bytes of the tasks' paths.
     bytes: usize,
     /// Tasks for which there is no room in `tasks`. No caller waits for their replies.
-    backlog: VecDeque<CleanupTask>,
+    backlog: VecDeque<CleanUpTask>,
     backlog_bytes: usize,
     is_backlog_told: bool,
 }
 
-impl<R> CleanupTasks<R> {
+impl<R> Tasks<R> {
     pub(super) fn new() -> Self {
         Self {
             tasks: BTreeMap::new(),
@@ -108,7 +121,7 @@ impl<R> CleanupTasks<R> {
     }
 
     /// Adds a task to the backlog. Returns false if the backlog is full.
-    pub(super) fn defer(&mut self, task: CleanupTask) -> bool {
+    pub(super) fn defer(&mut self, task: CleanUpTask) -> bool {
         let bytes = self.backlog_bytes + task.size();
         let has_room = bytes <= BACKLOG_BYTES_MAX;
         if has_room {
@@ -118,87 +131,90 @@ impl<R> CleanupTasks<R> {
         has_room
     }
 
-    /// Removes the oldest task from the backlog, if it fits.
-    pub(super) fn next_deferred(
-        &mut self,
-        fits: impl FnOnce(&Self, &CleanupTask) -> bool,
-    ) -> Option<CleanupTask> {
-        self.backlog.front().filter(|task| fits(self, task))?;
+    /// Removes the oldest task from the backlog, if the table has room for it.
+    pub(super) fn next_deferred(&mut self) -> Option<CleanUpTask> {
+        self.backlog.front().filter(|task| self.has_room_for(task).is_ok())?;
         let task = self.backlog.pop_front()?;
         self.backlog_bytes -= task.size();
         Some(task)
     }
 
-    /// Returns the bytes of the tasks' paths.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    /// Returns the name of the limit that leaves no room for another task, if one does.
+    pub(super) fn has_room_for(&self, task: &CleanUpTask) -> Result<(), &'static str> {
+        if self.tasks.len() >= CLEANUPS_MAX {
+            Err("CLEANUPS_MAX")
+        } else if self.bytes + task.path().len() > QUEUED_BYTES_MAX {
+            Err("QUEUED_BYTES_MAX")
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns true if something remains to be sent when all sent requests are answered.
-    pub(super) fn go_on(&self) -> bool {
+    pub(super) fn needs_replies(&self) -> bool {
         self.sweeps > 0 || !self.put_off.is_empty() || !self.backlog.is_empty()
     }
 
     pub(super) fn add(
         &mut self,
-        number: RequestId,
-        task: CleanupTask,
+        id: RequestId,
+        task: CleanUpTask,
         waiter: Option<R>,
         due: Option<Due>,
     ) {
         self.bytes += task.path().len();
         self.sweeps += usize::from(task.is_sweep());
-        self.tasks.insert(number, Task { task, waiter, due, repeated: false, is_behind: false });
-        self.unsent.insert(number);
+        self.tasks.insert(id, Task { task, waiter, due, repeated: false, is_behind: false });
+        self.unsent.insert(id);
     }
 
     /// Takes the oldest unsent task and marks it as sent, if it is older than the request with that
-    /// ticket.
-    pub(super) fn start_next(&mut self, before: RequestId) -> Option<(RequestId, CleanupTask)> {
-        self.unsent.first().filter(|number| **number < before)?;
-        let number = self.unsent.pop_first()?;
-        Some((number, self.tasks.get(&number)?.task.clone()))
+    /// id.
+    pub(super) fn start_next(&mut self, before: RequestId) -> Option<(RequestId, CleanUpTask)> {
+        self.unsent.first().filter(|id| **id < before)?;
+        let id = self.unsent.pop_first()?;
+        Some((id, self.tasks.get(&id)?.task.clone()))
     }
 
     /// Removes the recipient of a task's reply, because it stopped waiting.
-    pub(super) fn give_up(&mut self, number: RequestId) -> Option<R> {
-        self.tasks.get_mut(&number)?.waiter.take()
+    pub(super) fn stop_waiting(&mut self, id: RequestId) -> Option<R> {
+        self.tasks.get_mut(&id)?.waiter.take()
     }
 
     /// Removes a task that is over, and returns it.
-    pub(super) fn finish(&mut self, number: RequestId) -> Option<Task<R>> {
-        self.unsent.remove(&number);
-        let task = self.tasks.remove(&number)?;
+    pub(super) fn finish(&mut self, id: RequestId) -> Option<Task<R>> {
+        self.unsent.remove(&id);
+        let task = self.tasks.remove(&id)?;
         self.bytes -= task.task.path().len();
         self.sweeps -= usize::from(task.task.is_sweep());
         Some(task)
     }
 
     /// Notes that the reply was lost with the connection. The task is sent again.
-    pub(super) fn unsend(&mut self, number: RequestId) {
-        if let Some(task) = self.tasks.get_mut(&number) {
+    pub(super) fn unsend(&mut self, id: RequestId) {
+        if let Some(task) = self.tasks.get_mut(&id) {
             task.repeated = true;
             task.is_behind = false;
-            self.unsent.insert(number);
+            self.unsent.insert(id);
         }
     }
 
     /// Notes that the server rejected the sync before the listing.
-    pub(super) fn sync_declined(&mut self, number: RequestId) {
-        if let Some(task) = self.tasks.get_mut(&number) {
+    pub(super) fn sync_declined(&mut self, id: RequestId) {
+        if let Some(task) = self.tasks.get_mut(&id) {
             task.is_behind = true;
         }
     }
 
-    pub(super) fn is_behind(&self, number: RequestId) -> bool {
-        self.tasks.get(&number).is_some_and(|task| task.is_behind)
+    pub(super) fn is_behind(&self, id: RequestId) -> bool {
+        self.tasks.get(&id).is_some_and(|task| task.is_behind)
     }
 
     /// Postpones a task to `when`, because the server could not execute it now.
-    pub(super) fn postpone(&mut self, number: RequestId, when: Instant) {
-        if let Some(task) = self.tasks.get_mut(&number) {
+    pub(super) fn postpone(&mut self, id: RequestId, when: Instant) {
+        if let Some(task) = self.tasks.get_mut(&id) {
             task.is_behind = false;
-            self.put_off.push(number);
+            self.put_off.push(id);
         }
         self.retry_at = Some(self.retry_at.map_or(when, |at| at.min(when)));
     }
@@ -210,7 +226,7 @@ impl<R> CleanupTasks<R> {
     /// Releases the postponed tasks to be sent again.
     pub(super) fn retry(&mut self) {
         self.retry_at = None;
-        let put_off = self.put_off.drain(..).filter(|number| self.tasks.contains_key(number));
+        let put_off = self.put_off.drain(..).filter(|id| self.tasks.contains_key(id));
         self.unsent.extend(put_off);
     }
 
@@ -228,22 +244,23 @@ mod tests {
 
     #[test]
     fn clean_up_task_is_sent_once_per_connection_until_done() {
-        let mut cleanup_tasks = CleanupTasks::new();
-        let delete = |path: &str| CleanupTask::Delete { path: path.into() };
-        cleanup_tasks.add(RequestId(1), delete("/a"), Some('a'), None);
-        cleanup_tasks.add(RequestId(3), delete("/b"), None, None);
-        assert!(cleanup_tasks.start_next(RequestId(1)).is_none());
-        let (first, task) = cleanup_tasks.start_next(RequestId(2)).unwrap();
+        let mut tasks = Tasks::new();
+        let id = RequestId::of;
+        let delete = |path: &str| CleanUpTask::Delete { path: path.into() };
+        tasks.add(id(1), delete("/a"), Some('a'), None);
+        tasks.add(id(3), delete("/b"), None, None);
+        assert!(tasks.start_next(id(1)).is_none());
+        let (first, task) = tasks.start_next(id(2)).unwrap();
         assert_eq!(task, delete("/a"));
-        assert!(cleanup_tasks.start_next(RequestId(2)).is_none(), "what came later waits");
-        let (second, _) = cleanup_tasks.start_next(RequestId(9)).unwrap();
-        assert!(cleanup_tasks.start_next(RequestId(9)).is_none());
-        cleanup_tasks.unsend(first);
-        cleanup_tasks.finish(second);
-        assert_eq!(cleanup_tasks.start_next(RequestId(9)), Some((first, delete("/a"))));
-        let task = cleanup_tasks.finish(first).unwrap();
+        assert!(tasks.start_next(id(2)).is_none(), "what came later waits");
+        let (second, _) = tasks.start_next(id(9)).unwrap();
+        assert!(tasks.start_next(id(9)).is_none());
+        tasks.unsend(first);
+        tasks.finish(second);
+        assert_eq!(tasks.start_next(id(9)), Some((first, delete("/a"))));
+        let task = tasks.finish(first).unwrap();
         assert_eq!((task.task, task.waiter, task.repeated), (delete("/a"), Some('a'), true));
-        assert!(cleanup_tasks.finish(first).is_none());
-        assert_eq!(cleanup_tasks.len(), 0);
+        assert!(tasks.finish(first).is_none());
+        assert_eq!(tasks.len(), 0);
     }
 }

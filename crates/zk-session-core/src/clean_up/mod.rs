@@ -1,0 +1,256 @@
+//! Guaranteed deletes: nodes that must be removed from the server, even if connections are lost in
+//! the meantime.
+
+mod tasks;
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use proto::{ChildrenReply, Decode, Delete, ErrorCode, GetChildren2, Sync};
+
+pub(crate) use self::tasks::CleanUpTask;
+
+use self::tasks::{Task, Tasks};
+use crate::error::TRANSIENT_CODES;
+use crate::output::Outputs;
+use crate::planted::Planted;
+use crate::requests::{DeadlineOwner, Recipient, Requests};
+use crate::{ErrorKind, Failure, Handle, Handles, Outcome, Reply, RequestId, SessionEvent, Waiter};
+
+/// Guaranteed deletes of one session.
+#[derive(Debug)]
+pub(crate) struct CleanUp<H: Handles> {
+    tasks: Tasks<H::Reply>,
+}
+
+/// The backlog is full. A node that is left behind would block its lock for as long as the session
+/// lives, so the session has to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overflow;
+
+impl<H: Handles> CleanUp<H> {
+    pub(crate) fn new() -> Self {
+        Self { tasks: Tasks::new() }
+    }
+
+    /// Adds a task. The caller [sends](Self::send) it.
+    ///
+    /// Beyond the limits the task waits in the backlog, and no caller receives its reply. The
+    /// result of the inner call is for the caller.
+    pub(crate) fn add(
+        &mut self,
+        now: Instant,
+        task: CleanUpTask,
+        to: Option<Waiter<H::Reply>>,
+        requests: &mut Requests<H>,
+        outputs: &mut Outputs<H>,
+    ) -> Result<Result<(), Failure>, Overflow> {
+        if let Err(limit) = self.tasks.has_room_for(&task) {
+            self.defer(task, outputs)?;
+            let told = to.map(|_| (ErrorKind::LimitReached(limit), Outcome::Unknown));
+            return Ok(told.map_or(Ok(()), Err));
+        }
+        let id = requests.next_id();
+        let due = to.as_ref().and_then(|to| requests.due(now, id, to));
+        requests.set_deadline(due, DeadlineOwner::CleanupTask);
+        self.tasks.add(id, task, to.map(|to| to.to), due);
+        Ok(Ok(()))
+    }
+
+    /// Sends the tasks that are older than the request with that id.
+    pub(crate) fn send(&mut self, now: Instant, before: RequestId, requests: &mut Requests<H>) {
+        while let Some((id, task)) = self.tasks.start_next(before) {
+            let recipient = Recipient::CleanupTask(id);
+            match task {
+                CleanUpTask::Delete { path } => {
+                    let request = Delete { path: path.as_str().into(), version: -1 };
+                    requests.send(now, &request, recipient, None, None);
+                }
+                CleanUpTask::Sweep { parent, .. } => {
+                    // This server may be behind the one that executed the create.
+                    let sync = Sync { path: parent.as_str().into() };
+                    requests.send(now, &sync, Recipient::CatchUp(id), None, None);
+                    let list = GetChildren2 { path: parent.as_str().into(), watch: false };
+                    requests.send(now, &list, recipient, None, None);
+                }
+            }
+        }
+    }
+
+    /// Handles the server's reply to a task. The caller sends the tasks that follow from it.
+    /// `retry_at` is when a task is sent again that the server could not execute.
+    pub(crate) fn answered(
+        &mut self,
+        id: RequestId,
+        code: ErrorCode,
+        reply: &Reply,
+        retry_at: impl FnOnce() -> Instant,
+        requests: &mut Requests<H>,
+        outputs: &mut Outputs<H>,
+    ) -> Result<(), Overflow> {
+        let swept = if TRANSIENT_CODES.contains(&code) || self.tasks.is_behind(id) {
+            self.tasks.postpone(id, retry_at());
+            Ok(())
+        } else {
+            self.finish(id, code, reply, requests, outputs)
+        };
+        self.take_from_backlog(requests);
+        swept
+    }
+
+    fn finish(
+        &mut self,
+        id: RequestId,
+        code: ErrorCode,
+        reply: &Reply,
+        requests: &mut Requests<H>,
+        outputs: &mut Outputs<H>,
+    ) -> Result<(), Overflow> {
+        let Some(Task { task, waiter, due, repeated, .. }) = self.tasks.finish(id) else {
+            return Ok(());
+        };
+        requests.met(due);
+        let gone = code == ErrorCode::NO_NODE;
+        let told = if gone && repeated { ErrorCode::OK } else { code };
+        let swept = match &task {
+            CleanUpTask::Sweep { parent, prefix } if code.is_ok() => {
+                self.sweep(parent, prefix, &reply.body, requests, outputs)
+            }
+            _ => Ok(()),
+        };
+        match waiter.filter(|to| !to.is_abandoned()) {
+            Some(to) => outputs.answer(to, told, reply.clone()),
+            None if code.is_ok() || gone => {}
+            None => outputs.event(SessionEvent::CleanUpFailed { path: task.into_path(), code }),
+        }
+        swept
+    }
+
+    /// Adds the deletions of the nodes that a sweep has found.
+    fn sweep(
+        &mut self,
+        parent: &str,
+        prefix: &str,
+        list: &Bytes,
+        requests: &mut Requests<H>,
+        outputs: &mut Outputs<H>,
+    ) -> Result<(), Overflow> {
+        // A list that cannot be decoded names no node that could be deleted.
+        let Ok(ChildrenReply { children, .. }) = ChildrenReply::from_frame(list) else {
+            return Ok(());
+        };
+        let parent = parent.trim_end_matches('/');
+        for name in children.names().filter(|name| name.starts_with(prefix)) {
+            let task = CleanUpTask::Delete { path: format!("{parent}/{name}") };
+            if task.frame_len() > proto::FRAME_LEN_MAX_SERVER {
+                continue; // no frame can hold the path, so no create made this node
+            }
+            match self.tasks.has_room_for(&task) {
+                Ok(()) => self.tasks.add(requests.next_id(), task, None, None),
+                Err(_) => self.defer(task, outputs)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops a task whose reply can never be accepted. If it were sent again, its reply would also
+    /// close the next connection.
+    pub(crate) fn give_up(
+        &mut self,
+        id: RequestId,
+        requests: &mut Requests<H>,
+        outputs: &mut Outputs<H>,
+    ) {
+        let code = ErrorCode::MARSHALLING_ERROR;
+        if let Some(Task { task, waiter, due, .. }) = self.tasks.finish(id) {
+            requests.met(due);
+            match waiter {
+                Some(to) => outputs.fail(to, ErrorKind::Server(code), Outcome::Unknown),
+                None => outputs.event(SessionEvent::CleanUpFailed { path: task.into_path(), code }),
+            }
+        }
+        self.take_from_backlog(requests);
+    }
+
+    /// Notes that the reply was lost with the connection. The task is sent again.
+    pub(crate) fn unsend(&mut self, id: RequestId) {
+        match Planted::ForgetUnknownRelease.is_on() {
+            true => drop(self.tasks.finish(id)),
+            false => self.tasks.unsend(id),
+        }
+    }
+
+    /// Notes that the server rejected the sync before the listing.
+    pub(crate) fn sync_declined(&mut self, id: RequestId) {
+        self.tasks.sync_declined(id);
+    }
+
+    /// Removes the caller that waits for a task. The task continues.
+    pub(crate) fn stop_waiting(&mut self, id: RequestId) -> Option<H::Reply> {
+        self.tasks.stop_waiting(id)
+    }
+
+    /// Returns when tasks are sent again that the server was too busy for.
+    pub(crate) fn retry_due(&self) -> Option<Instant> {
+        self.tasks.retry_at()
+    }
+
+    /// Releases the postponed tasks to be sent again.
+    pub(crate) fn retry(&mut self) {
+        self.tasks.retry();
+    }
+
+    /// Notes that a connection was established or lost.
+    pub(crate) fn connection_changed(&mut self) {
+        self.tasks.connection_changed();
+    }
+
+    /// Sends the event of a backlog, if there is one and the event was not sent since the
+    /// connection changed.
+    pub(crate) fn tell_backlog(&mut self, outputs: &mut Outputs<H>) {
+        if let Some(nodes) = self.tasks.untold_backlog() {
+            outputs.event(SessionEvent::CleanUpBacklog { nodes });
+        }
+    }
+
+    /// Returns true if something remains to be sent when all sent requests are answered.
+    pub(crate) fn needs_replies(&self) -> bool {
+        self.tasks.needs_replies()
+    }
+
+    /// Returns the number of tasks that no server has answered yet.
+    pub(crate) fn pending(&self) -> usize {
+        self.tasks.len() + self.tasks.backlog()
+    }
+
+    /// Removes all tasks at the end of the session, and answers their callers. All in-flight
+    /// requests must have failed before.
+    pub(crate) fn end(&mut self, kind: &ErrorKind, outputs: &mut Outputs<H>) {
+        for (to, was_sent) in self.tasks.drain() {
+            let outcome = if was_sent { Outcome::Unknown } else { Outcome::NotApplied };
+            outputs.fail(to, kind.clone(), outcome);
+        }
+    }
+
+    fn defer(&mut self, task: CleanUpTask, outputs: &mut Outputs<H>) -> Result<(), Overflow> {
+        if !self.tasks.defer(task) {
+            return Err(Overflow);
+        }
+        self.tell_backlog(outputs);
+        Ok(())
+    }
+
+    /// Moves tasks from the backlog to the table, as far as there is room.
+    fn take_from_backlog(&mut self, requests: &mut Requests<H>) {
+        while let Some(task) = self.tasks.next_deferred() {
+            self.tasks.add(requests.next_id(), task, None, None);
+        }
+    }
+
+    /// Checks the limits.
+    pub(crate) fn check(&self) {
+        assert!(self.tasks.len() <= crate::limits::CLEANUPS_MAX);
+        let is_busy = self.tasks.len() > 0;
+        assert!(self.tasks.backlog() == 0 || is_busy, "nothing waits in line for nothing");
+    }
+}

@@ -1,0 +1,158 @@
+//! Identity of the session at the servers, presented and granted in the handshake.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proto::{ConnectRequest, ConnectResponse};
+
+use crate::planted::Planted;
+use crate::{DisconnectReason, SessionCredentials, Settings};
+
+/// Identity of the session at the servers.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    /// 0 until the first handshake succeeds.
+    session_id: i64,
+    password: Password,
+    /// The negotiated timeout, or the requested one before the first handshake.
+    timeout: Duration,
+    /// Highest zxid of an ordinary reply. Watches are re-registered relative to it, so a reply that
+    /// overtakes a re-registration does not count.
+    last_zxid: i64,
+    /// Highest zxid of a reply to this session, presented in each connect request. A server that is
+    /// behind it refuses the session, so the session never reads an older state.
+    ///
+    /// Replies of a read-only server do not count. They may contain changes that no quorum agreed
+    /// to, and all other servers would refuse a session that presents their zxid.
+    session_zxid: i64,
+}
+
+/// Password of a session. It must never be printed: anyone who has it can take the session over.
+struct Password(Bytes);
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(hidden)")
+    }
+}
+
+/// What a server granted in a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Granted {
+    /// A new session.
+    Created,
+    /// The session that was presented.
+    Resumed,
+    /// Reads, on a server without a quorum. The id is of no use at any other server.
+    ReadOnly { session_id: i64 },
+}
+
+impl Identity {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let resumed = settings.resume.as_ref();
+        let zxid = resumed.map_or(0, SessionCredentials::last_zxid);
+        let no_password = || Bytes::from_static(&[0; 16]);
+        Self {
+            session_id: resumed.map_or(0, SessionCredentials::session_id),
+            password: Password(resumed.map_or_else(no_password, |it| it.shared_password())),
+            timeout: settings.session_timeout,
+            last_zxid: zxid,
+            session_zxid: zxid,
+        }
+    }
+
+    /// Returns the session's id, or 0 if there is none yet.
+    pub(crate) fn session_id(&self) -> i64 {
+        self.session_id
+    }
+
+    /// Returns true if the session exists at the servers, as far as the client knows.
+    pub(crate) fn exists(&self) -> bool {
+        self.session_id != 0
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub(crate) fn last_zxid(&self) -> i64 {
+        self.last_zxid
+    }
+
+    /// Notes the zxid of an ordinary reply.
+    pub(crate) fn advance(&mut self, zxid: i64) {
+        self.last_zxid = zxid.max(self.last_zxid);
+    }
+
+    /// Notes a zxid as seen by the session. No session has seen the replies of a read-only server.
+    pub(crate) fn has_seen(&mut self, zxid: i64) {
+        if self.exists() {
+            self.session_zxid = zxid.max(self.session_zxid);
+        }
+    }
+
+    /// Notes the zxid of a notification.
+    pub(crate) fn notified(&mut self, zxid: i64) {
+        if Planted::ZxidFromNotifications.is_on() {
+            (self.last_zxid, self.session_zxid) = (zxid, zxid);
+        }
+    }
+
+    /// Returns the request that presents this identity to a server.
+    pub(crate) fn connect_request(&self, settings: &Settings) -> ConnectRequest {
+        ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: match Planted::ResumesWithoutZxid.is_on() {
+                true => 0,
+                false => self.session_zxid,
+            },
+            // Always the timeout of the settings, not the one negotiated before.
+            timeout_ms: i32::try_from(settings.session_timeout.as_millis()).unwrap_or(i32::MAX),
+            session_id: self.session_id,
+            password: self.password.0.clone(),
+            read_only: Some(settings.allow_read_only),
+        }
+    }
+
+    /// Takes what a server has granted.
+    ///
+    /// # Errors
+    /// The answer does not fit what was presented.
+    pub(crate) fn take(
+        &mut self,
+        response: &ConnectResponse,
+        settings: &Settings,
+    ) -> Result<Granted, DisconnectReason> {
+        let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        let session_id = response.session_id;
+        if response.read_only == Some(true) {
+            // A read-only server cannot have this session, if there is one, despite its answer.
+            if self.exists() || !settings.allow_read_only {
+                return Err(DisconnectReason::ReadOnly);
+            }
+            self.timeout = timeout;
+            if Planted::ReadOnlySessionKept.is_on() {
+                self.session_id = session_id;
+                self.password = Password(Bytes::copy_from_slice(&response.password));
+            }
+            return Ok(Granted::ReadOnly { session_id });
+        }
+        if session_id == 0 || (self.exists() && session_id != self.session_id) {
+            return Err(DisconnectReason::WrongSession);
+        }
+        let granted = if self.exists() { Granted::Resumed } else { Granted::Created };
+        self.session_id = session_id;
+        // A copy, because the frame keeps the whole buffer it arrived in, for sixteen bytes.
+        self.password = Password(Bytes::copy_from_slice(&response.password));
+        self.timeout = timeout;
+        Ok(granted)
+    }
+
+    /// Returns the credentials to take the session over; `None` if there is no session yet.
+    pub(crate) fn credentials(&self) -> Option<SessionCredentials> {
+        let credentials =
+            SessionCredentials::of(self.session_id, self.password.0.clone(), self.session_zxid);
+        self.exists().then_some(credentials)
+    }
+}

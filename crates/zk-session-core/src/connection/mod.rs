@@ -1,0 +1,291 @@
+//! Connection to a server: attempts, the servers to try, and what a loss means for the next one.
+//!
+//! * [`hosts`]: the servers, and the back-off between attempts.
+//! * [`identity`]: what the session presents in a handshake, and what it was granted.
+//! * [`search`]: the search for a read-write server.
+
+mod hosts;
+mod identity;
+mod search;
+
+use std::time::{Duration, Instant};
+
+pub(crate) use self::identity::{Granted, Identity};
+
+use self::hosts::{Hosts, Rebalance};
+use self::search::Search;
+use crate::limits::{ATTEMPTS_PER_TIMEOUT, BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
+use crate::rng::Rng;
+use crate::{DisconnectReason, Host, PeerProtocol, SessionEnd};
+
+/// Connection to a server, or the attempts at one. See the [module documentation](self).
+#[derive(Debug)]
+pub(crate) struct Connection {
+    state: State,
+    hosts: Hosts,
+    /// Time at which the connection is dropped to move to another server.
+    move_at: Option<Instant>,
+    last_disconnect: Option<DisconnectReason>,
+    /// Set while the connection is to a read-only server.
+    search: Option<Search>,
+    /// Number of established connections that were lost.
+    lost: u64,
+}
+
+/// State of the connection. The diagram is in the documentation of the crate.
+#[derive(Debug)]
+enum State {
+    /// The next attempt is due at this time.
+    Waiting { until: Instant },
+    /// The driver has until the deadline to open a connection.
+    Connecting { deadline: Instant },
+    /// The connect request was sent. Nothing else may be sent before its reply. A server that
+    /// refuses closes at once, and bytes that it has not read would turn that into a reset. The
+    /// reset can swallow the refusal (ZOOKEEPER-1702).
+    Handshaking { deadline: Instant },
+    /// The connection is established, and requests are sent.
+    Up,
+    /// The session has ended.
+    Ended(SessionEnd),
+}
+
+/// What a lost connection means.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    /// Whether the connection was established.
+    pub(crate) was_up: bool,
+    /// When the next attempt is due.
+    pub(crate) next_attempt: Instant,
+}
+
+/// State.
+impl Connection {
+    pub(crate) fn new(hosts: Vec<Host>, now: Instant, rng: &mut Rng) -> Self {
+        Self {
+            state: State::Waiting { until: now },
+            hosts: Hosts::new(hosts, rng),
+            move_at: None,
+            last_disconnect: None,
+            search: None,
+            lost: 0,
+        }
+    }
+
+    /// Returns true while the connection is established.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up)
+    }
+
+    /// Returns true between two attempts.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting { .. })
+    }
+
+    /// Returns true while the reply to the connect request is awaited.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        matches!(self.state, State::Handshaking { .. })
+    }
+
+    /// Returns how the session ended, if it did.
+    pub(crate) fn ended(&self) -> Option<SessionEnd> {
+        match self.state {
+            State::Ended(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.search.is_some()
+    }
+
+    /// Returns why the last connection or attempt failed; `None` while connected.
+    pub(crate) fn last_disconnect(&self) -> Option<DisconnectReason> {
+        self.last_disconnect
+    }
+
+    /// Returns the number of established connections that were lost.
+    pub(crate) fn lost_count(&self) -> u64 {
+        self.lost
+    }
+
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.all()
+    }
+
+    /// Returns the server that the connection is to.
+    pub(crate) fn host(&self) -> Option<&Host> {
+        self.is_up().then(|| self.hosts.serving())
+    }
+
+    /// Returns the time that one server gets to accept a connection, and again to answer the
+    /// handshake.
+    ///
+    /// It is at most a third of the session timeout, however few servers there are, but at least
+    /// `CONNECT_TIMEOUT_MIN`. A ZooKeeper that is starting may accept a connection and never answer
+    /// it. The session must have time to reconnect before the lease ends. The upper bound
+    /// `CONNECT_TIMEOUT_MAX` lets a caller that waits for a first connection reach more than one
+    /// server.
+    fn attempt_timeout(&self, session_timeout: Duration) -> Duration {
+        let shares = u32::try_from(self.hosts.count()).unwrap_or(u32::MAX);
+        let share = session_timeout / shares.max(ATTEMPTS_PER_TIMEOUT);
+        share.clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX)
+    }
+}
+
+/// Attempts.
+impl Connection {
+    /// Returns when the next attempt is due, between two attempts.
+    pub(crate) fn next_attempt_due(&self) -> Option<Instant> {
+        match self.state {
+            State::Waiting { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Returns when the attempt under way is given up.
+    pub(crate) fn attempt_deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Connecting { deadline } | State::Handshaking { deadline } => Some(deadline),
+            _ => None,
+        }
+    }
+
+    /// Begins an attempt at the current server.
+    pub(crate) fn attempt(&mut self, now: Instant, session_timeout: Duration) -> Host {
+        let deadline = now + self.attempt_timeout(session_timeout);
+        self.state = State::Connecting { deadline };
+        self.hosts.current().clone()
+    }
+
+    /// Notes that the driver has opened the connection. Returns false if it was not asked to.
+    pub(crate) fn opened(&mut self, now: Instant, session_timeout: Duration) -> bool {
+        let is_asked = matches!(self.state, State::Connecting { .. });
+        if is_asked {
+            let deadline = now + self.attempt_timeout(session_timeout);
+            self.state = State::Handshaking { deadline };
+        }
+        is_asked
+    }
+
+    /// Notes that the handshake has succeeded. Returns the server.
+    pub(crate) fn established(&mut self, now: Instant, granted: Granted, rng: &mut Rng) -> Host {
+        if matches!(granted, Granted::ReadOnly { .. }) {
+            self.search = Some(Search::new(now));
+        }
+        self.last_disconnect = None;
+        let host = self.hosts.current().clone();
+        self.hosts.connected(rng);
+        self.state = State::Up;
+        host
+    }
+
+    /// Notes that the connection, or the attempt at one, has ended. `was_up_for` is the time since
+    /// it was established.
+    pub(crate) fn lost(
+        &mut self,
+        now: Instant,
+        cause: DisconnectReason,
+        was_up_for: Duration,
+        rng: &mut Rng,
+    ) -> Loss {
+        let (was_up, was_handshaking) = (self.is_up(), self.is_handshaking());
+        // A server that accepts the session and then closes the connection, over and over, is no
+        // better than one that closes it at once.
+        let has_served = was_up && was_up_for >= BACKOFF_MAX;
+        self.hosts.lost(was_up, has_served, cause);
+        self.move_at = None;
+        self.search = None;
+        self.last_disconnect = Some(cause);
+        self.lost += u64::from(was_up);
+        let pause = match cause {
+            DisconnectReason::Rebalanced => Hosts::pause_to_move(rng),
+            // A read-write server was found. The refusal of a read-only server precedes `Up`.
+            DisconnectReason::ReadOnly if was_up => Hosts::pause_to_move(rng),
+            _ => {
+                if was_handshaking {
+                    self.hosts.skip_current(now);
+                }
+                self.hosts.failed(now, rng)
+            }
+        };
+        let next_attempt = now + pause;
+        self.state = State::Waiting { until: next_attempt };
+        Loss { was_up, next_attempt }
+    }
+
+    /// Notes that the session has ended.
+    pub(crate) fn end(&mut self, end: SessionEnd) {
+        self.search = None;
+        self.state = State::Ended(end);
+    }
+}
+
+/// Other servers.
+impl Connection {
+    /// Replaces the list of servers. Returns true if the attempt under way is to be dropped for one
+    /// at another server.
+    pub(crate) fn update_servers(&mut self, now: Instant, hosts: Vec<Host>, rng: &mut Rng) -> bool {
+        let serving = self.hosts.serving().clone();
+        match (self.hosts.update(hosts, rng), &self.state) {
+            (Rebalance::Stay, _) => self.move_at = None,
+            (Rebalance::Move, State::Waiting { .. }) => {}
+            // The move does not happen at once. The caller may not know which bytes the socket
+            // has accepted, and these decide which requests may have been applied.
+            (Rebalance::Move, State::Up) => {
+                self.hosts.leave(serving);
+                self.move_at = Some(now);
+            }
+            // This server has received no request yet, and its answer is not one of the next
+            // server.
+            (Rebalance::Move, _) => return true,
+        }
+        false
+    }
+
+    /// Returns when the connection is dropped to move to another server.
+    pub(crate) fn move_due(&self) -> Option<Instant> {
+        self.move_at
+    }
+
+    /// Returns when the next server is probed for writes.
+    pub(crate) fn probe_due(&self) -> Option<Instant> {
+        self.search.as_ref().map(Search::due)
+    }
+
+    /// Returns the next server to probe for writes, if there is another one.
+    pub(crate) fn next_to_probe(&mut self, now: Instant) -> Option<Host> {
+        self.search.as_mut()?.next(now, &mut self.hosts)
+    }
+
+    /// Notes the answer of a probed server. Returns true if the connection is to be dropped for one
+    /// to that server.
+    pub(crate) fn probed(&mut self, now: Instant, host: &Host, is_read_write: bool) -> bool {
+        let was_asked = self.search.as_mut().is_some_and(|search| search.answered(now, host));
+        was_asked && is_read_write && self.hosts.prefer(host)
+    }
+
+    /// Returns why a server closes the connection during the handshake of a first session and sends
+    /// nothing, and the server to probe for TLS. It may not serve yet, or its port may be for TLS:
+    /// Netty closes a plaintext connection like that. So the server is probed for TLS, once.
+    pub(crate) fn closed_in_first_handshake(&mut self) -> (DisconnectReason, Option<Host>) {
+        match self.hosts.speaks_tls() {
+            true => (DisconnectReason::NotZooKeeper(PeerProtocol::Tls), None),
+            false => (DisconnectReason::ClosedByServer, self.hosts.is_to_be_asked_for_tls()),
+        }
+    }
+
+    /// Notes that the port of this server is for TLS only. Returns why no connection is possible,
+    /// if the list contains the server.
+    pub(crate) fn speaks_tls(&mut self, host: &Host) -> Option<DisconnectReason> {
+        if self.hosts.set_speaks_tls(host) {
+            self.last_disconnect = Some(DisconnectReason::NotZooKeeper(PeerProtocol::Tls));
+            return self.last_disconnect;
+        }
+        None
+    }
+
+    /// Returns true if no server is a ZooKeeper server, or if all refuse connections and `is_long`.
+    pub(crate) fn is_refused(&self, is_long: bool) -> bool {
+        self.hosts.are_all_foreign() || (is_long && self.hosts.have_all_refused())
+    }
+}

@@ -1,0 +1,441 @@
+//! Requests, from their submission to their reply.
+//!
+//! * [`queue`]: requests that wait for a connection.
+//! * [`outbound`]: bytes on their way to the server.
+//! * [`inflight`]: requests in flight, by xid.
+//! * [`deadlines`]: deadlines of callers.
+//! * [`liveness`]: times of what was sent and received, and when the connection is given up.
+
+mod deadlines;
+mod inflight;
+mod liveness;
+mod outbound;
+mod queue;
+mod sent;
+
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use proto::{Ping, ReplyHeader, Request, xid};
+
+pub(crate) use self::deadlines::{DeadlineOwner, Due};
+pub(crate) use self::liveness::Liveness;
+pub(crate) use self::queue::Queued;
+pub(crate) use self::sent::{Recipient, Sent, WatchOf};
+
+use self::deadlines::Deadlines;
+use self::inflight::Inflight;
+use self::outbound::Outbound;
+use self::queue::Queue;
+use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
+use crate::planted::Planted;
+use crate::{ErrorKind, Failure, Handle, Handles, Outcome, Stats, Waiter};
+
+/// Identifier of a request of a caller. Identifiers grow in the order of submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(u64);
+
+impl RequestId {
+    /// Identifier behind that of every request.
+    pub(crate) const LAST: Self = Self(u64::MAX);
+
+    #[cfg(test)]
+    pub(crate) fn of(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// Requests of one session. See the [module documentation](self).
+#[derive(Debug)]
+pub(crate) struct Requests<H: Handles> {
+    /// Time limit of requests whose caller sets no deadline.
+    timeout: Option<Duration>,
+    last_id: u64,
+    queue: Queue<H>,
+    outbound: Outbound,
+    inflight: Inflight<Sent<H>>,
+    deadlines: Deadlines,
+    liveness: Liveness,
+    /// Bytes that connections have accepted.
+    bytes_sent: u64,
+}
+
+/// Recipient of a reply that did not arrive in time.
+pub(crate) enum Late<H: Handles> {
+    /// A caller, and what it has to assume about its request.
+    Caller(H::Reply, Outcome),
+    /// The caller of the clean-up task with this id.
+    CleanupTask(RequestId),
+    /// The caller with this id that waits for the reply to this credential.
+    Credential(usize, RequestId),
+}
+
+/// Submission.
+impl<H: Handles> Requests<H> {
+    pub(crate) fn new(timeout: Option<Duration>, now: Instant) -> Self {
+        Self {
+            timeout,
+            last_id: 0,
+            queue: Queue::new(),
+            outbound: Outbound::new(),
+            inflight: Inflight::new(),
+            deadlines: Deadlines::new(),
+            liveness: Liveness::new(now),
+            bytes_sent: 0,
+        }
+    }
+
+    /// Returns the time limit of requests whose caller sets no deadline.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// Rejects a request beyond the limits of memory.
+    pub(crate) fn admit(&self, frame_len: usize) -> Result<(), Failure> {
+        let waiting = self.queue.bytes() + self.outbound.unwritten();
+        let limit = if self.inflight.len() + self.queue.len() >= REQUESTS_MAX {
+            "REQUESTS_MAX"
+        } else if waiting + frame_len > QUEUED_BYTES_MAX {
+            "QUEUED_BYTES_MAX"
+        } else {
+            return Ok(());
+        };
+        Err((ErrorKind::LimitReached(limit), Outcome::NotApplied))
+    }
+
+    /// Returns the identifier of the next request.
+    pub(crate) fn next_id(&mut self) -> RequestId {
+        self.last_id += 1;
+        RequestId(self.last_id)
+    }
+
+    /// Returns the deadline of a reply, if there is one.
+    pub(crate) fn due(&self, now: Instant, id: RequestId, to: &Waiter<H::Reply>) -> Option<Due> {
+        let at = to.deadline.or_else(|| Some(now + self.timeout?))?;
+        Some((at, id))
+    }
+
+    /// Sets the deadline of a request that waits with its owner. Requests that are
+    /// [sent](Self::send) or [queued](Self::enqueue) need no call.
+    pub(crate) fn set_deadline(&mut self, due: Option<Due>, owner: DeadlineOwner) {
+        self.deadlines.put(due, owner);
+    }
+
+    /// Removes a deadline, because its request was answered or dropped.
+    pub(crate) fn met(&mut self, due: Option<Due>) {
+        self.deadlines.met(due);
+    }
+
+    /// Queues a request until there is a connection.
+    pub(crate) fn enqueue<R: Request>(
+        &mut self,
+        id: RequestId,
+        request: &R,
+        to: H::Reply,
+        watch: Option<WatchOf<H>>,
+        due: Option<Due>,
+    ) {
+        let mut frame = BytesMut::new();
+        proto::encode_request(0, request, &mut frame);
+        self.deadlines.put(due, DeadlineOwner::Queued);
+        self.queue.push(Queued { id, op: R::OP, frame, to, watch, due });
+    }
+
+    /// Removes the oldest queued request that a caller still waits for.
+    pub(crate) fn next_queued(&mut self) -> Option<Queued<H>> {
+        loop {
+            let queued = self.queue.pop()?;
+            if !queued.to.is_abandoned() {
+                return Some(queued);
+            }
+            self.deadlines.met(queued.due);
+        }
+    }
+
+    /// Cancels a request that still waits for a connection.
+    pub(crate) fn cancel(&mut self, id: RequestId) -> Option<Queued<H>> {
+        let queued = self.queue.remove(id)?;
+        self.deadlines.met(queued.due);
+        Some(queued)
+    }
+}
+
+/// Sending.
+impl<H: Handles> Requests<H> {
+    /// Begins a connection with the connect request, which is not answered by a reply.
+    pub(crate) fn begin(&mut self, connect: &proto::ConnectRequest) {
+        self.outbound.append(|out| proto::encode_record(connect, out));
+    }
+
+    /// Sends a request behind all others.
+    #[inline]
+    pub(crate) fn send<R: Request>(
+        &mut self,
+        now: Instant,
+        request: &R,
+        recipient: Recipient<H>,
+        watch: Option<WatchOf<H>>,
+        due: Option<Due>,
+    ) {
+        let xid = self.inflight.next_xid();
+        let offset = self.outbound.append(|out| proto::encode_request(xid, request, out));
+        self.sent(now, Sent { op: R::OP, at: now, offset, recipient, watch, due });
+    }
+
+    /// Sends a request that was queued.
+    pub(crate) fn send_queued(&mut self, now: Instant, queued: Queued<H>) {
+        let Queued { op, mut frame, to, watch, due, .. } = queued;
+        proto::patch_xid(&mut frame, self.inflight.next_xid());
+        let offset = self.outbound.append(|out| out.extend_from_slice(&frame));
+        self.sent(now, Sent { op, at: now, offset, recipient: Recipient::Caller(to), watch, due });
+    }
+
+    /// Sends a ping in front of all waiting requests.
+    pub(crate) fn ping(&mut self, now: Instant) {
+        self.outbound.overtake(|out| proto::encode_request(xid::PING, &Ping, out));
+        self.liveness.pinged(now);
+    }
+
+    /// Sends a request that renews the lease in front of all waiting requests, and a ping in front
+    /// of it if `with_ping`.
+    pub(crate) fn send_heartbeat<R: Request>(
+        &mut self,
+        now: Instant,
+        request: &R,
+        with_ping: bool,
+    ) {
+        let xid = self.inflight.next_xid();
+        // Both in one call: a frame that overtakes later would go in front of the ping.
+        let offset = self.outbound.overtake(|out| {
+            if with_ping {
+                proto::encode_request(xid::PING, &Ping, out);
+            }
+            proto::encode_request(xid, request, out);
+        });
+        if with_ping {
+            self.liveness.pinged(now);
+        }
+        let recipient = Recipient::Heartbeat;
+        self.sent(now, Sent { op: R::OP, at: now, offset, recipient, watch: None, due: None });
+    }
+
+    fn sent(&mut self, now: Instant, sent: Sent<H>) {
+        if let Some(watch) = sent.watch.as_ref().filter(|watch| watch.is_covered) {
+            self.outbound.set_last_byte(watch.covered_byte());
+        }
+        // A transaction that is answered before this request would move the zxid past events that
+        // this request still has to deliver.
+        if matches!(sent.recipient, Recipient::Rearm) {
+            self.outbound.hold();
+        }
+        self.deadlines.put(sent.due, DeadlineOwner::Sent(self.inflight.next_xid()));
+        self.inflight.push(sent);
+        self.liveness.sent(now);
+    }
+
+    /// Marks all requests sent so far as those that begin the connection. Any amount of them may be
+    /// on its way.
+    pub(crate) fn has_begun(&mut self) {
+        self.outbound.has_begun();
+    }
+
+    /// Moves bytes for the connection behind those in `into`: only the next part, if there are
+    /// many. Returns true if there are more once these are written. If `is_last`, nothing follows
+    /// that these bytes could delay.
+    pub(crate) fn take_bytes(&mut self, is_last: bool, into: &mut BytesMut) -> bool {
+        let oldest = self.inflight.oldest().filter(|_| !is_last);
+        self.outbound.take(oldest.map(|oldest| oldest.offset), into)
+    }
+
+    pub(crate) fn wrote(&mut self, len: usize) {
+        self.outbound.wrote(len);
+        self.bytes_sent += u64::try_from(len).unwrap_or(u64::MAX);
+    }
+}
+
+/// Answers.
+impl<H: Handles> Requests<H> {
+    pub(crate) fn connected(&mut self, now: Instant) {
+        self.liveness.connected(now);
+    }
+
+    /// Notes that bytes arrived. Any byte shows that the server is alive: a large reply on a slow
+    /// link takes long.
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.liveness.heard(now);
+    }
+
+    /// Notes that `rest` is the beginning of a frame, or empty.
+    pub(crate) fn heard_rest(&mut self, now: Instant, rest: &[u8]) {
+        let xid = rest.get(4..).and_then(<[u8]>::first_chunk);
+        let is_reply = xid.is_some_and(|xid| self.inflight.get(i32::from_be_bytes(*xid)).is_some());
+        self.liveness.heard_rest(now, is_reply);
+    }
+
+    /// Notes that a ping was answered, and returns its round-trip time.
+    pub(crate) fn ponged(&mut self, now: Instant) -> Option<Duration> {
+        self.liveness.ponged(now)
+    }
+
+    /// Returns true if this reply arrived out of order.
+    ///
+    /// The pipeline of a server answers requests in their order. A reply that is missing before
+    /// this one was lost on the way, and will not arrive any more.
+    ///
+    /// An out-of-order reply counts as seen by the session and is not delivered, as in the Java
+    /// client. The missing reply may be that of a re-registration of watches. The watches must be
+    /// re-registered from their old zxid, and not from one behind events that were still to arrive.
+    pub(crate) fn has_overtaken(&self, header: &ReplyHeader) -> bool {
+        let is_in_order = |sent: &Sent<H>| sent.recipient.is_answered_in_order();
+        !self.inflight.is_oldest(header.xid)
+            && (header.err.is_ok() || crate::lease::is_quorum_reply(header.err))
+            && !Planted::LostAnswerAwaited.is_on()
+            && self.inflight.get(header.xid).is_some_and(is_in_order)
+            && self.inflight.before(header.xid).any(is_in_order)
+    }
+
+    /// Returns true if watches that were sent for re-registration before this request are still
+    /// unanswered. A reply that overtakes them, for example a heartbeat's, must not advance the
+    /// zxid from which they are re-registered.
+    pub(crate) fn is_ahead_of_rearming(&self, xid: i32) -> bool {
+        let is_arming = |sent: &Sent<H>| matches!(sent.recipient, Recipient::Rearm);
+        !self.inflight.is_oldest(xid) && self.inflight.before(xid).any(is_arming)
+    }
+
+    /// Removes the request that a reply answers. Replies to credentials and rejections overtake
+    /// others, so it may not be the oldest.
+    pub(crate) fn answered(&mut self, now: Instant, xid: i32) -> Option<Sent<H>> {
+        let was_oldest = self.inflight.is_oldest(xid);
+        let sent = match Planted::RepliesByPosition.is_on() {
+            true => self.inflight.take_oldest(),
+            false => self.inflight.take(xid),
+        }?;
+        self.deadlines.met(sent.due);
+        self.liveness.answered(now, sent.at, was_oldest);
+        Some(sent)
+    }
+
+    /// Removes the request whose reply cannot be accepted. The xid at the front of the reply
+    /// identifies the request. It has almost always arrived with the length.
+    pub(crate) fn take_unacceptable(&mut self, reply: &[u8]) -> Option<Sent<H>> {
+        let xid = reply.get(4..).and_then(<[u8]>::first_chunk)?;
+        let sent = self.inflight.take(i32::from_be_bytes(*xid))?;
+        self.deadlines.met(sent.due);
+        Some(sent)
+    }
+
+    /// Removes the next request whose deadline has passed. A request that was sent keeps its xid,
+    /// for the reply that may still arrive, and its position, so that no reply overtakes it. A
+    /// watch that a late reply sets at the server is not registered, and is removed from the
+    /// server.
+    pub(crate) fn next_late(&mut self, now: Instant) -> Option<Late<H>> {
+        while let Some((id, owner)) = self.deadlines.pop_due(now) {
+            match owner {
+                DeadlineOwner::Queued => {
+                    if let Some(queued) = self.queue.remove(id) {
+                        return Some(Late::Caller(queued.to, Outcome::NotApplied));
+                    }
+                }
+                DeadlineOwner::Sent(xid) => {
+                    let late = self.inflight.find(xid).and_then(give_up);
+                    if late.is_some() {
+                        return late;
+                    }
+                }
+                DeadlineOwner::CleanupTask => return Some(Late::CleanupTask(id)),
+                DeadlineOwner::Credential(index) => return Some(Late::Credential(index, id)),
+            }
+        }
+        None
+    }
+
+    /// Returns when the next deadline of a caller passes.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.next()
+    }
+
+    /// Removes all requests in flight, oldest first, because the connection is lost. Reads, and
+    /// requests of which no byte was written, were not applied. The outcome of all others is
+    /// unknown.
+    pub(crate) fn disconnected(&mut self) -> Vec<(Recipient<H>, Outcome)> {
+        let Self { inflight, outbound, deadlines, liveness, .. } = self;
+        let lost = inflight.drain().map(|sent| {
+            deadlines.met(sent.due);
+            let unknown = sent.op.is_write() && outbound.has_left(sent.offset);
+            let unknown = unknown && !Planted::UnknownIsNotApplied.is_on();
+            (sent.recipient, if unknown { Outcome::Unknown } else { Outcome::NotApplied })
+        });
+        let lost = lost.collect();
+        outbound.reset();
+        liveness.disconnected();
+        lost
+    }
+}
+
+/// Deadlines of the connection, and figures. `timeout` is the session timeout.
+impl<H: Handles> Requests<H> {
+    pub(crate) fn liveness(&self) -> &Liveness {
+        &self.liveness
+    }
+
+    /// Returns when the connection is given up because the server is silent; see
+    /// [`Liveness::silence_due`].
+    pub(crate) fn silence_due(
+        &self,
+        timeout: Duration,
+        is_closing: bool,
+        lease_end: impl FnOnce() -> Option<Instant>,
+    ) -> Option<Instant> {
+        self.liveness.silence_due(timeout, is_closing, lease_end, self.inflight.oldest())
+    }
+
+    /// Returns when the connection is given up because a request is not answered; see
+    /// [`Liveness::stall_due`].
+    pub(crate) fn stall_due(&self, timeout: Duration) -> Option<Instant> {
+        self.liveness.stall_due(timeout, self.inflight.oldest())
+    }
+
+    /// Returns when the connection is given up because nothing is acknowledged; see
+    /// [`Liveness::ack_due`].
+    pub(crate) fn ack_due(&self, timeout: Duration) -> Option<Instant> {
+        self.liveness.ack_due(timeout, self.inflight.oldest())
+    }
+
+    /// Returns the send time of the oldest unanswered request.
+    pub(crate) fn oldest_sent_at(&self) -> Option<Instant> {
+        self.inflight.oldest().map(|sent| sent.at)
+    }
+
+    /// Fills in the figures of the requests.
+    pub(crate) fn describe(&self, stats: &mut Stats) {
+        stats.in_flight = self.inflight.iter().count();
+        stats.queued = self.queue.len();
+        stats.queued_bytes = self.queue.bytes();
+        stats.unwritten_bytes = self.outbound.unwritten();
+        stats.frames_sent = self.outbound.frames();
+        stats.bytes_sent = self.bytes_sent;
+    }
+
+    /// Checks that the requests in flight are in the stream in their order.
+    pub(crate) fn check_order(&self) {
+        let mut last = None;
+        for sent in self.inflight.iter() {
+            // A request that overtook others has the position of the request after it.
+            assert!(last <= Some(sent.offset), "requests are in the stream in their order");
+            last = Some(sent.offset);
+        }
+    }
+}
+
+fn give_up<H: Handles>(sent: &mut Sent<H>) -> Option<Late<H>> {
+    if let Some(watch) = &mut sent.watch {
+        watch.is_given_up = true;
+    }
+    let unknown = sent.op.is_write() && !Planted::TimedOutIsNotApplied.is_on();
+    // A read changes nothing.
+    let outcome = if unknown { Outcome::Unknown } else { Outcome::NotApplied };
+    match std::mem::replace(&mut sent.recipient, Recipient::Nobody) {
+        Recipient::Caller(to) => Some(Late::Caller(to, outcome)),
+        _ => None,
+    }
+}

@@ -1,0 +1,65 @@
+//! Requests that wait for a connection.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::BytesMut;
+use proto::OpCode;
+
+use super::deadlines::Due;
+use super::{RequestId, WatchOf};
+use crate::Handles;
+
+/// Request that waits for a connection, encoded except for its xid.
+pub(crate) struct Queued<H: Handles> {
+    pub(crate) id: RequestId,
+    pub(crate) op: OpCode,
+    pub(crate) frame: BytesMut,
+    pub(crate) to: H::Reply,
+    pub(crate) watch: Option<WatchOf<H>>,
+    pub(crate) due: Option<Due>,
+}
+
+impl<H: Handles> fmt::Debug for Queued<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queued").field("op", &self.op).finish_non_exhaustive()
+    }
+}
+
+/// Requests that wait for a connection, oldest first.
+#[derive(Debug)]
+pub(super) struct Queue<H: Handles> {
+    requests: BTreeMap<RequestId, Queued<H>>,
+    bytes: usize,
+}
+
+impl<H: Handles> Queue<H> {
+    pub(super) fn new() -> Self {
+        Self { requests: BTreeMap::new(), bytes: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn push(&mut self, request: Queued<H>) {
+        self.bytes += request.frame.len();
+        self.requests.insert(request.id, request);
+    }
+
+    /// Removes the oldest request.
+    pub(super) fn pop(&mut self) -> Option<Queued<H>> {
+        let (id, _) = self.requests.first_key_value()?;
+        self.remove(*id)
+    }
+
+    pub(super) fn remove(&mut self, id: RequestId) -> Option<Queued<H>> {
+        let request = self.requests.remove(&id)?;
+        self.bytes -= request.frame.len();
+        Some(request)
+    }
+}

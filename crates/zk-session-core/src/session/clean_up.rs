@@ -1,0 +1,107 @@
+//! Guaranteed deletes, as callers see them.
+
+use std::time::Instant;
+
+use proto::ErrorCode;
+
+use super::Session;
+use crate::clean_up::{CleanUpTask, Overflow};
+use crate::limits::CLEANUP_RETRY_PART;
+use crate::{ErrorKind, Failure, Handles, Outcome, Reply, RequestId, SessionEnd, Waiter};
+
+impl<H: Handles> Session<H> {
+    /// Deletes a node, guaranteed: as long as the session lives, the delete is sent again on every
+    /// connection until the server has answered it.
+    ///
+    /// `NoNode` is returned only if the node was missing before the first attempt. If a repetition
+    /// finds no node, an earlier attempt counts as the deletion. Any other rejection by the server
+    /// is sent as [`SessionEvent::CleanUpFailed`](crate::SessionEvent::CleanUpFailed) if there is
+    /// no handle, or if it is abandoned. A deadline ends the waiting only.
+    ///
+    /// Beyond [`CLEANUPS_MAX`](crate::limits::CLEANUPS_MAX) the node is deleted later, and no
+    /// caller receives the reply. With a handle the call fails with [`ErrorKind::LimitReached`] and
+    /// [`Outcome::Unknown`]. Beyond [`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX) the
+    /// session is closed.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn delete_guaranteed(
+        &mut self,
+        now: Instant,
+        path: &str,
+        to: Option<Waiter<H::Reply>>,
+    ) -> Result<(), Failure> {
+        self.add_clean_up(now, CleanUpTask::Delete { path: path.to_owned() }, to)
+    }
+
+    /// Deletes, guaranteed, every child of `parent` whose name starts with `prefix`. A create whose
+    /// reply no caller waits for may have created such a node. Call it after that create was
+    /// submitted.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn delete_protected_guaranteed(
+        &mut self,
+        now: Instant,
+        parent: &str,
+        prefix: &str,
+    ) -> Result<(), Failure> {
+        let task = CleanUpTask::Sweep { parent: parent.to_owned(), prefix: prefix.to_owned() };
+        self.add_clean_up(now, task, None)
+    }
+
+    fn add_clean_up(
+        &mut self,
+        now: Instant,
+        task: CleanUpTask,
+        to: Option<Waiter<H::Reply>>,
+    ) -> Result<(), Failure> {
+        // A frame that the server rejects would close every connection from now on.
+        self.admit_frame(task.frame_len())?;
+        match self.clean_up.add(now, task, to, &mut self.requests, &mut self.outputs) {
+            Ok(result) => {
+                self.send_clean_up(now);
+                result
+            }
+            Err(Overflow) => {
+                let end = SessionEnd::CleanUpOverflow;
+                self.close_as(now, end);
+                Err((ErrorKind::SessionEnded(end), Outcome::NotApplied))
+            }
+        }
+    }
+
+    /// Handles the server's reply to a task.
+    pub(super) fn clean_up_answered(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        code: ErrorCode,
+        reply: &Reply,
+    ) {
+        let pause = CLEANUP_RETRY_PART.of(self.identity.timeout());
+        // The jitter spreads the retries of tasks that were rejected at the same time.
+        let retry_at = || now + pause + self.rng.duration_below(pause);
+        let (requests, outputs) = (&mut self.requests, &mut self.outputs);
+        let answered = self.clean_up.answered(id, code, reply, retry_at, requests, outputs);
+        if answered == Err(Overflow) {
+            self.close_as(now, SessionEnd::CleanUpOverflow);
+        }
+        self.send_clean_up(now);
+        self.send_close(now);
+    }
+
+    /// Sends all tasks that were not sent on this connection.
+    pub(super) fn send_clean_up(&mut self, now: Instant) {
+        self.send_clean_up_before(now, RequestId::LAST);
+    }
+
+    /// Sends the tasks that are older than the request with that id. Without a connection they wait
+    /// for one, on a read-only server for another server, and behind closeSession they end with the
+    /// session.
+    pub(super) fn send_clean_up_before(&mut self, now: Instant, before: RequestId) {
+        if self.is_connected() && !self.is_read_only() && !self.is_close_said() {
+            self.clean_up.send(now, before, &mut self.requests);
+        }
+    }
+}

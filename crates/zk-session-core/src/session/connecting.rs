@@ -1,0 +1,181 @@
+//! Connections: attempts, the handshake, and the effects of a loss.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use proto::{ConnectReply, ErrorCode};
+
+use super::Session;
+use crate::connection::Granted;
+use crate::planted::Planted;
+use crate::requests::Recipient;
+use crate::{DisconnectReason, ErrorKind, Handles, Host, Output, SessionEnd, SessionEvent};
+
+impl<H: Handles> Session<H> {
+    /// Reports that the connection requested by [`Output::Connect`] is open.
+    pub fn handle_connected(&mut self, now: Instant) {
+        if self.connection.opened(now, self.identity.timeout()) {
+            self.requests.begin(&self.identity.connect_request(&self.settings));
+            self.lease.handshake_sent(now);
+        }
+    }
+
+    /// Handles the first frame of a connection.
+    pub(super) fn handshake(
+        &mut self,
+        now: Instant,
+        frame: &Bytes,
+    ) -> Result<(), DisconnectReason> {
+        match ConnectReply::parse(frame).map_err(DisconnectReason::ProtocolError)? {
+            ConnectReply::Accepted(response) => {
+                let granted = self.identity.take(&response, &self.settings)?;
+                self.established(now, granted);
+                Ok(())
+            }
+            ConnectReply::Rejected if self.identity.exists() => {
+                // If the session is closing, the server has closed it. Only the reply to
+                // closeSession was lost.
+                self.end(self.closing_with_server().unwrap_or(SessionEnd::Expired));
+                Ok(())
+            }
+            // A session that does not exist yet cannot have expired.
+            ConnectReply::Rejected => Err(DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED)),
+            ConnectReply::Refused(code) => Err(DisconnectReason::Refused(code)),
+        }
+    }
+
+    fn established(&mut self, now: Instant, granted: Granted) {
+        let timeout = self.identity.timeout();
+        let session_id = self.identity.session_id();
+        let was_established = self.is_established();
+        let host = self.connection.established(now, granted, &mut self.rng);
+        if !matches!(granted, Granted::ReadOnly { .. }) {
+            self.lease.handshake_accepted(timeout, now);
+        }
+        self.requests.connected(now);
+        self.pauses.heard();
+        self.outputs.event(match granted {
+            Granted::ReadOnly { session_id } => {
+                SessionEvent::ReadOnly { session_id, timeout, host }
+            }
+            Granted::Resumed if was_established => {
+                SessionEvent::Reconnected { session_id, timeout, host }
+            }
+            _ => SessionEvent::Connected { session_id, timeout, host },
+        });
+        self.clean_up.connection_changed();
+        self.clean_up.tell_backlog(&mut self.outputs);
+        self.begin_connection(now);
+    }
+
+    /// Reports that the connection ended, or could not be opened.
+    pub fn handle_disconnected(&mut self, now: Instant, cause: DisconnectReason) {
+        self.check_lease(now);
+        if !self.connection.is_waiting() && self.end_reason().is_none() {
+            self.lost(now, cause);
+        }
+    }
+
+    /// Drops the connection from the client's side.
+    pub(super) fn disconnect(&mut self, now: Instant, cause: DisconnectReason) {
+        self.outputs.push(Output::Disconnect);
+        self.lost(now, cause);
+    }
+
+    fn lost(&mut self, now: Instant, cause: DisconnectReason) {
+        let was_handshaking = self.connection.is_handshaking();
+        if was_handshaking && self.identity.exists() && Planted::EndIsExpiry.is_on() {
+            return self.end(SessionEnd::Expired);
+        }
+        let is_unexplained = was_handshaking && !self.identity.exists();
+        let cause = match cause {
+            DisconnectReason::ClosedByServer if is_unexplained => self.explain_close(),
+            cause => cause,
+        };
+        let was_up_for = now.saturating_duration_since(self.requests.liveness().up());
+        let loss = self.connection.lost(now, cause, was_up_for, &mut self.rng);
+        self.fail_inflight(&ErrorKind::ConnectionLost(cause));
+        if let Some(closing) = &mut self.closing {
+            closing.disconnected();
+        }
+        self.tell_refusal(loss.next_attempt, cause);
+        let session_id = self.identity.session_id();
+        if loss.was_up {
+            self.clean_up.connection_changed();
+            self.outputs.event(SessionEvent::Suspended { session_id, cause });
+        }
+        if let Some(end) = self.closing_as().filter(|_| !self.identity.exists()) {
+            self.end(end); // no server has the session
+        }
+    }
+
+    /// Returns why a server closed the connection during the handshake of a first session.
+    fn explain_close(&mut self) -> DisconnectReason {
+        let (cause, to_probe) = self.connection.closed_in_first_handshake();
+        if let Some(host) = to_probe {
+            self.outputs.push(Output::ProbeTls(host));
+        }
+        cause
+    }
+
+    /// Fails all requests in flight, oldest first.
+    pub(super) fn fail_inflight(&mut self, kind: &ErrorKind) {
+        for (recipient, outcome) in self.requests.disconnected() {
+            match recipient {
+                Recipient::Caller(to) if Planted::PendingDropped.is_on() => std::mem::forget(to),
+                Recipient::Caller(to) => self.outputs.fail(to, kind.clone(), outcome),
+                Recipient::CleanupTask(id) => self.clean_up.unsend(id),
+                Recipient::Credential(_)
+                | Recipient::Rearm
+                | Recipient::Removal(..)
+                | Recipient::Heartbeat
+                | Recipient::CatchUp(_)
+                | Recipient::Nobody
+                | Recipient::Close => {}
+            }
+        }
+    }
+
+    /// Reports with [`Output::Refused`] that no server accepts a first session: no server is a
+    /// ZooKeeper server, or all refuse connections and the next attempt is after
+    /// [`refused_timeout`](crate::Settings::refused_timeout).
+    fn tell_refusal(&mut self, next_attempt: Instant, cause: DisconnectReason) {
+        // Before the first connection, this is the age of the session.
+        let age = next_attempt.saturating_duration_since(self.requests.liveness().up());
+        let is_long = self.settings.refused_timeout.is_some_and(|longest| age > longest);
+        if !self.is_established() && self.connection.is_refused(is_long) {
+            self.outputs.push(Output::Refused(cause));
+        }
+    }
+
+    /// Replaces the list of servers. An empty list changes nothing. The session stays connected if
+    /// the load allows it. Otherwise it moves to another server, and requests in flight end as they
+    /// do with any lost connection.
+    pub fn update_servers(&mut self, now: Instant, hosts: Vec<Host>) {
+        self.check_lease(now);
+        if hosts.is_empty() || self.end_reason().is_some() {
+            return;
+        }
+        if self.connection.update_servers(now, hosts, &mut self.rng) {
+            self.disconnect(now, DisconnectReason::Rebalanced);
+        }
+    }
+
+    /// Reports the answer of the server that [`Output::Probe`] named. `is_read_write` is true only
+    /// if the server answered that it accepts writes. It is false for any other answer, and for a
+    /// missing one.
+    pub fn handle_probed(&mut self, now: Instant, host: &Host, is_read_write: bool) {
+        self.check_lease(now);
+        if self.connection.probed(now, host, is_read_write) {
+            self.disconnect(now, DisconnectReason::ReadOnly);
+        }
+    }
+
+    /// Reports whether the port of a server is for TLS only, as requested by [`Output::ProbeTls`].
+    pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, speaks_tls: bool) {
+        let is_news = speaks_tls && self.end_reason().is_none() && !self.is_established();
+        if let Some(cause) = is_news.then(|| self.connection.speaks_tls(host)).flatten() {
+            self.tell_refusal(now, cause);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The lease, as callers see it.
+
+use std::time::{Duration, Instant};
+
+use proto::{Multi, Sync};
+
+use super::Session;
+use crate::lease::LeaseRequest;
+use crate::planted::Planted;
+use crate::{Failure, Handles, LeaseImpossible, LeaseState, Output, RequestId, Waiter};
+
+/// Empty transaction. It needs no permission and leaves no trace but its zxid. Servers log
+/// rejections, and an empty transaction contains nothing to reject.
+const HEARTBEAT: Multi<'static> = Multi::new(&[]);
+
+impl<H: Handles> Session<H> {
+    /// Claims the lease. Requests keep it renewed until [`unclaim_lease`](Self::unclaim_lease) was
+    /// called as often.
+    pub fn claim_lease(&mut self) {
+        self.lease.claim();
+    }
+
+    /// Releases one claim.
+    pub fn unclaim_lease(&mut self) {
+        self.lease.unclaim();
+    }
+
+    /// Requests the agreement of a quorum, which renews the lease, on behalf of a caller. The
+    /// session postpones its own request of that kind.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn renew_lease(
+        &mut self,
+        now: Instant,
+        to: impl Into<Waiter<H::Reply>>,
+    ) -> Result<RequestId, Failure> {
+        let id = self.submit(now, &HEARTBEAT, to, None)?;
+        if self.is_connected() {
+            self.lease.asked(LeaseRequest::Quorum, now);
+        }
+        Ok(id)
+    }
+
+    /// Returns the term and the end of the lease, if the lease is valid at `now`. Until that end no
+    /// leader can have removed the ephemeral nodes of this session. A guard is bound to the term.
+    #[must_use]
+    pub fn lease(&self, now: Instant) -> Option<(u64, Instant)> {
+        // Once closeSession is sent, the server may delete the nodes at any moment, however late
+        // its reply arrives.
+        if self.end_begun().is_some() || !self.lease.is_valid(now) {
+            return None;
+        }
+        self.lease.valid_until().map(|until| (self.lease.term(), until))
+    }
+
+    /// Returns the term to which a new guard can be bound. The lease must be valid, and renewable
+    /// before it ends.
+    #[must_use]
+    pub fn term_to_bind(&self, now: Instant) -> Option<u64> {
+        let round_trip = self.requests.liveness().round_trip();
+        self.lease(now).filter(|_| self.lease.is_renewable(round_trip)).map(|(term, _)| term)
+    }
+
+    /// Returns the earliest time from which the session timeout counts, whichever server leads, by
+    /// the evidence so far.
+    #[must_use]
+    pub fn lease_proven_at(&self) -> Option<Instant> {
+        self.lease.proven_at()
+    }
+
+    /// Returns the earliest time at which a request can renew a lease that has ended.
+    #[must_use]
+    pub fn lease_proof_due(&self) -> Option<Instant> {
+        self.lease.next_proof()
+    }
+
+    /// Returns why the session timeout in force makes a lease impossible, if it does.
+    #[must_use]
+    pub fn lease_impossible(&self) -> Option<LeaseImpossible> {
+        self.lease.impossible()
+    }
+
+    /// Returns the state on which the validity of a guard depends.
+    #[must_use]
+    pub fn lease_state(&self) -> LeaseState {
+        LeaseState {
+            term: self.lease.term(),
+            closing: self.closing_as(),
+            ended: self.end_reason(),
+            paused: self.lease.lapsed_in(),
+        }
+    }
+
+    /// Returns the same as [`lease_state`](Self::lease_state), and also covers a lease that ended
+    /// after the driver's last turn.
+    #[must_use]
+    pub fn lease_state_at(&self, now: Instant) -> LeaseState {
+        let is_over = self.lease.deadline().is_some_and(|until| until <= now);
+        match is_over {
+            true => LeaseState { paused: self.paused_since_proof(now), ..self.lease_state() },
+            false => self.lease_state(),
+        }
+    }
+
+    fn paused_since_proof(&self, now: Instant) -> Option<Duration> {
+        self.pauses.since(self.lease.proven_at()?, now)
+    }
+
+    /// Ends the term of the lease if the lease is over. Methods that receive the time call this
+    /// first, so that no late input can prolong the lease.
+    pub(super) fn check_lease(&mut self, now: Instant) {
+        if self.lease.lapse_if_due(now) {
+            self.lease.set_lapsed_in(self.paused_since_proof(now));
+            if !Planted::LossNotTold.is_on() {
+                self.tell_lease_state();
+            }
+        }
+    }
+
+    pub(super) fn tell_lease_state(&mut self) {
+        let state = self.lease_state();
+        self.outputs.push(Output::LeaseState(state));
+    }
+
+    /// Returns the next request that a claimed lease needs, and when it is due.
+    pub(super) fn lease_request_due(&self) -> Option<(Instant, LeaseRequest)> {
+        let up = self.requests.liveness().up();
+        let (due, request) = self.lease.request_due(up)?;
+        if Planted::RenewalStops.is_on() && due > up + self.identity.timeout() / 2 {
+            return None;
+        }
+        // A read-only server has no leader.
+        let is_wanted = self.is_connected() && self.closing.is_none() && !self.is_read_only();
+        is_wanted.then_some((due, request))
+    }
+
+    /// Sends a request that a claimed lease needs, with an optional ping in front of it; see
+    /// [`crate::lease`].
+    pub(super) fn send_lease_request(
+        &mut self,
+        now: Instant,
+        with_ping: bool,
+        request: LeaseRequest,
+    ) {
+        match request {
+            LeaseRequest::Leader => {
+                self.requests.send_heartbeat(now, &Sync { path: "/".into() }, with_ping)
+            }
+            LeaseRequest::Quorum => self.requests.send_heartbeat(now, &HEARTBEAT, with_ping),
+        }
+        self.lease.asked(request, now);
+    }
+}

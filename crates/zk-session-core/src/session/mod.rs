@@ -1,0 +1,171 @@
+//! Session: it owns the parts, and routes between them.
+//!
+//! * [`connecting`]: connections and handshakes.
+//! * [`sending`]: requests, and what a new connection begins with.
+//! * [`receiving`]: bytes, replies and notifications.
+//! * [`timers`]: the table of deadlines.
+//! * [`watching`], [`clean_up`], [`lease`]: what callers use beside requests.
+//! * [`ending`]: closing, detaching, and the end.
+//!
+//! No part calls the session or another part that is not passed in. What a part has to send goes
+//! through [`Requests`], and what it has to report through [`Outputs`].
+
+mod clean_up;
+mod connecting;
+mod ending;
+
+mod invariants;
+mod lease;
+mod receiving;
+mod sending;
+mod statistics;
+mod timers;
+mod watching;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use self::ending::Closing;
+use crate::clean_up::CleanUp;
+use crate::connection::{Connection, Identity};
+use crate::credentials::Credentials;
+use crate::lease::Lease;
+use crate::output::Outputs;
+use crate::pauses::Pauses;
+use crate::requests::Requests;
+use crate::rng::Rng;
+use crate::stats::Counters;
+use crate::watches::Watches;
+use crate::{DisconnectReason, Handles, Host, Output, SessionCredentials, SessionEnd, Settings};
+
+/// ZooKeeper session. See the [crate documentation](crate) for the contract with its driver.
+#[derive(Debug)]
+pub struct Session<H: Handles> {
+    settings: Settings,
+    rng: Rng,
+    identity: Identity,
+    connection: Connection,
+    requests: Requests<H>,
+    credentials: Credentials<H>,
+    watches: Watches<H::Watch, H::Stream>,
+    clean_up: CleanUp<H>,
+    lease: Lease,
+    pauses: Pauses,
+    closing: Option<Closing>,
+    counters: Counters,
+    outputs: Outputs<H>,
+}
+
+impl<H: Handles> Session<H> {
+    /// Creates a session that is not connected. Its first connection attempt is due at once.
+    #[must_use]
+    pub fn new(mut settings: Settings, now: Instant) -> Self {
+        settings.clamp();
+        let mut rng = Rng::new(settings.seed);
+        Self {
+            identity: Identity::new(&settings),
+            connection: Connection::new(settings.hosts.clone(), now, &mut rng),
+            rng,
+            requests: Requests::new(settings.request_timeout, now),
+            credentials: Credentials::new(),
+            watches: Watches::new(),
+            clean_up: CleanUp::new(),
+            lease: Lease::new(&settings),
+            pauses: Pauses::new(now),
+            closing: None,
+            counters: Counters::default(),
+            outputs: Outputs::new(),
+            settings,
+        }
+    }
+
+    /// Returns the next output for the driver, in the order in which outputs were produced.
+    pub fn poll_output(&mut self) -> Option<Output<H>> {
+        self.outputs.pop()
+    }
+
+    /// Moves all outputs behind those in `into`, for a driver that delivers them in bulk.
+    pub fn poll_outputs(&mut self, into: &mut VecDeque<Output<H>>) {
+        self.outputs.take(into);
+    }
+
+    /// Returns the session's id, or 0 if there is no session yet.
+    #[must_use]
+    pub fn session_id(&self) -> i64 {
+        self.identity.session_id()
+    }
+
+    /// Returns the credentials to take the session over. Returns `None` if there is no session yet,
+    /// or if it is over. The credentials are a secret.
+    #[must_use]
+    pub fn credentials(&self) -> Option<SessionCredentials> {
+        let is_over = self.end_begun().is_some_and(|end| end != SessionEnd::Detached);
+        let credentials = self.identity.credentials().filter(|_| !is_over)?;
+        Some(credentials.with_shortest_timeout(self.lease.shortest_timeout().unwrap_or_default()))
+    }
+
+    /// Returns true once a server has accepted a handshake.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        self.requests.liveness().is_acked()
+    }
+
+    /// Returns the negotiated session timeout, or the requested one before the first handshake.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.identity.timeout()
+    }
+
+    /// Returns how the session ended, if it did.
+    #[must_use]
+    pub fn end_reason(&self) -> Option<SessionEnd> {
+        self.connection.ended()
+    }
+
+    /// Returns true while the connection is up and requests are sent.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.connection.is_up()
+    }
+
+    /// Returns true while the connection is to a read-only server.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.connection.is_read_only()
+    }
+
+    /// Returns the servers of this session.
+    pub fn servers(&self) -> Vec<Host> {
+        self.connection.hosts().cloned().collect()
+    }
+
+    /// Returns why the last connection or attempt failed. Returns `None` while connected, and
+    /// before the first failure.
+    #[must_use]
+    pub fn last_disconnect(&self) -> Option<DisconnectReason> {
+        self.connection.last_disconnect()
+    }
+
+    /// Generates a random id for a protected node, in Curator's format.
+    pub fn random_uuid(&mut self) -> String {
+        self.rng.uuid()
+    }
+
+    /// Returns a random number below `bound`, or 0 if `bound` is 0. Callers use it to stay out of
+    /// step with other clients.
+    pub fn random_below(&mut self, bound: u64) -> u64 {
+        self.rng.below(bound)
+    }
+
+    /// Returns the highest zxid that this session has received in an ordinary reply.
+    #[must_use]
+    pub fn last_zxid(&self) -> i64 {
+        self.identity.last_zxid()
+    }
+
+    /// Returns the time limit of requests whose caller sets no deadline.
+    #[must_use]
+    pub fn request_timeout(&self) -> Option<Duration> {
+        self.requests.timeout()
+    }
+}

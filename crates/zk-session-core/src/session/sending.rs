@@ -1,0 +1,199 @@
+//! Requests of callers, and what a new connection begins with.
+
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use proto::{OpCode, Request};
+
+use super::Session;
+use crate::lease::LeaseRequest;
+use crate::planted::Planted;
+use crate::requests::{Late, Queued, Recipient, WatchOf};
+use crate::watches::{PendingWatch, Watcher, rearm_len};
+use crate::{ErrorKind, Failure, Forgotten, Handles, Outcome, RequestId, Waiter, WatchKind};
+
+impl<H: Handles> Session<H> {
+    /// Sends a request, or queues it until there is a connection.
+    ///
+    /// The reply arrives as one [`Output::Reply`](crate::Output::Reply). With `watch`, the request's
+    /// own watch flag must be set. The watch is registered when the server's reply confirms that it
+    /// was set. The returned id is for [`forget`](Self::forget).
+    ///
+    /// # Errors
+    /// The request was rejected, was not applied and produces no output. The session is over or
+    /// closing, the frame is too large, a limit is reached, or the server is read-only.
+    pub fn submit<R: Request>(
+        &mut self,
+        now: Instant,
+        request: &R,
+        to: impl Into<Waiter<H::Reply>>,
+        watch: Option<(WatchKind, H::Watch)>,
+    ) -> Result<RequestId, Failure> {
+        let frame_len = proto::request_frame_len(request);
+        match (&watch, request.path()) {
+            (Some(_), Some(path)) => self.admit(frame_len.max(rearm_len(path)), true)?,
+            _ => self.admit(frame_len, watch.is_some())?,
+        }
+        if self.is_read_only() && needs_quorum(R::OP) {
+            return Err((ErrorKind::NotReadOnly, Outcome::NotApplied));
+        }
+        let watch = watch.map(|(kind, handle)| {
+            PendingWatch::new(request.path().unwrap_or_default(), Watcher::OneShot(kind, handle))
+        });
+        Ok(self.send_or_queue(now, request, to.into(), watch))
+    }
+
+    /// Sends an admitted request, or queues it until there is a connection.
+    pub(super) fn send_or_queue<R: Request>(
+        &mut self,
+        now: Instant,
+        request: &R,
+        to: Waiter<H::Reply>,
+        mut watch: Option<WatchOf<H>>,
+    ) -> RequestId {
+        let id = self.requests.next_id();
+        let due = self.requests.due(now, id, &to);
+        if self.is_connected() {
+            if let Some(watch) = &mut watch {
+                self.watches.asks(watch);
+            }
+            self.requests.send(now, request, Recipient::Caller(to.to), watch, due);
+        } else {
+            self.requests.enqueue(id, request, to.to, watch, due);
+        }
+        id
+    }
+
+    /// Rejects a request that no server could accept.
+    pub(super) fn admit_frame(&self, frame_len: usize) -> Result<(), Failure> {
+        // closeSession is the last request, and deletes the ephemeral nodes.
+        let refused = if let Some(end) = self.end_begun() {
+            ErrorKind::SessionEnded(end)
+        } else if frame_len > proto::FRAME_LEN_MAX_SERVER {
+            // The server would close the connection without an answer.
+            ErrorKind::TooLarge { len: frame_len, max: proto::FRAME_LEN_MAX_SERVER }
+        } else {
+            return Ok(());
+        };
+        Err((refused, Outcome::NotApplied))
+    }
+
+    /// Rejects a request that no server could accept, or that is beyond a limit.
+    pub(super) fn admit(&self, frame_len: usize, watching: bool) -> Result<(), Failure> {
+        self.admit_frame(frame_len)?;
+        self.requests.admit(frame_len)?;
+        match watching && self.watches.len() >= self.settings.watches_max {
+            true => Err((ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied)),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a credential, which is sent now and again on every connection. `to` receives the first
+    /// reply. A credential that the server rejects ends the session: the server closes the
+    /// connection over it, so no later connection would work.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn add_credential(
+        &mut self,
+        now: Instant,
+        scheme: &str,
+        auth: Bytes,
+        to: impl Into<Waiter<H::Reply>>,
+    ) -> Result<(), Failure> {
+        self.admit(scheme.len() + auth.len() + 32, false)?;
+        let added = self.credentials.add(now, scheme, auth, to.into(), &mut self.requests)?;
+        if let Some(index) = added.filter(|_| self.is_connected()) {
+            self.credentials.send(now, index, &mut self.requests);
+        }
+        Ok(())
+    }
+
+    /// Cancels a request that still waits for a connection, because no caller waits for its reply.
+    /// Returns its handles, to be dropped where that does no harm. A request that was sent is not
+    /// cancelled.
+    pub fn forget(&mut self, id: RequestId) -> Option<(H::Reply, Option<Forgotten<H>>)> {
+        let Queued { to, watch, .. } = self.requests.cancel(id)?;
+        let watch = watch.map(|watch| match watch.watcher {
+            Watcher::OneShot(_, handle) => Forgotten::Watch(handle),
+            Watcher::Stream(_, stream) => Forgotten::Stream(stream),
+        });
+        Some((to, watch))
+    }
+
+    /// Answers all requests whose deadline has passed. Clean-up tasks and credentials continue.
+    /// Only their callers stop waiting.
+    pub(super) fn fail_late(&mut self, now: Instant) {
+        while let Some(late) = self.requests.next_late(now) {
+            let (to, outcome) = match late {
+                Late::Caller(to, outcome) => (Some(to), outcome),
+                Late::CleanupTask(id) => (self.clean_up.stop_waiting(id), Outcome::Unknown),
+                Late::Credential(index, id) => {
+                    (self.credentials.stop_waiting(index, id), Outcome::Unknown)
+                }
+            };
+            if let Some(to) = to {
+                self.outputs.fail(to, ErrorKind::TimedOut, outcome);
+            }
+        }
+    }
+
+    /// Moves bytes for the connection behind those in `into`: only the next part, if there are
+    /// many. Returns true if there are more once these are written. Replies may also release more.
+    pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
+        // No ping or heartbeat follows closeSession, so there is none to delay.
+        self.requests.take_bytes(self.is_close_said(), into)
+    }
+
+    /// Reports that the connection has accepted `len` of its bytes.
+    pub fn handle_written(&mut self, len: usize) {
+        self.requests.wrote(len);
+    }
+
+    /// Sends everything that a new connection starts with, in this order:
+    ///
+    /// 1. Credentials, so that nothing is evaluated without them.
+    /// 2. Watches, so that no request reads the state behind an event that is still pending (kazoo
+    ///    #218, go #83).
+    /// 3. A lease request.
+    /// 4. Clean-up tasks and queued requests, in the order of submission. A clean-up task is meant
+    ///    for nodes that were created before it.
+    /// 5. closeSession.
+    pub(super) fn begin_connection(&mut self, now: Instant) {
+        self.credentials.send_all(now, &mut self.requests);
+        self.clean_up.retry();
+        if !Planted::RearmAfterRequests.is_on() {
+            self.rearm_watches(now);
+        }
+        self.requests.has_begun();
+        if self.lease.is_claimed() && !self.is_read_only() {
+            self.send_lease_request(now, false, LeaseRequest::Quorum);
+        }
+        while let Some(queued) = self.requests.next_queued() {
+            self.send_queued(now, queued);
+        }
+        if Planted::RearmAfterRequests.is_on() {
+            self.rearm_watches(now);
+        }
+        self.send_clean_up(now);
+        self.send_close(now);
+    }
+
+    fn send_queued(&mut self, now: Instant, mut queued: Queued<H>) {
+        let is_refused = self.is_read_only() && needs_quorum(queued.op);
+        if is_refused && !Planted::QueuedToReadOnly.is_on() {
+            self.requests.met(queued.due);
+            return self.outputs.fail(queued.to, ErrorKind::NotReadOnly, Outcome::NotApplied);
+        }
+        self.send_clean_up_before(now, queued.id);
+        if let Some(watch) = &mut queued.watch {
+            self.watches.asks(watch);
+        }
+        self.requests.send_queued(now, queued);
+    }
+}
+
+/// Returns true for requests that a read-only server rejects.
+fn needs_quorum(op: OpCode) -> bool {
+    op.is_write() && op != OpCode::CloseSession || op == OpCode::Sync
+}
