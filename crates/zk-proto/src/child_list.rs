@@ -84,8 +84,8 @@ impl ChildList {
         })
     }
 
-    /// Returns the name at an offset that [`places`](Self::places) returned. For any other offset the result is
-    /// unspecified.
+    /// Returns the name at an offset that [`places`](Self::places) returned. Any other offset returns an
+    /// unspecified name.
     #[must_use]
     #[inline]
     pub fn name_at(&self, place: u32) -> &[u8] {

@@ -158,7 +158,7 @@ impl Guard {
     /// ```
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let lease = self.hold.claim().lost(self.hold.term());
-        let told = self.hold.fate().told();
+        let told = self.hold.end().reached();
         async move {
             match select(pin!(told), pin!(lease)).await {
                 Either::Right((loss, _)) => loss.into(),

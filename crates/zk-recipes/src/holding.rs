@@ -27,12 +27,12 @@ pub(crate) struct Holding {
     node: Node,
     claim: SessionLease,
     term: LeaseTerm,
-    /// Sets `fate` when the node is deleted.
+    /// Sets `end` when the node is deleted.
     _node_watch: NodeWatch,
     token: FencingToken,
     /// The end of the hold, for causes other than the lease. Futures that wait for the loss share
     /// it.
-    fate: Arc<EndState>,
+    end: Arc<EndState>,
 }
 
 impl Holding {
@@ -43,9 +43,9 @@ impl Holding {
             return Err(LockError::NodeDeleted { path: contender.kind().path.clone() });
         };
         let (token, claim) = (FencingToken::new(node.czxid), contender.client().claim_lease());
-        let fate = Arc::default();
-        let _node_watch = NodeWatch::start(&mut contender, &node, &fate);
-        Ok(Self { contender, node, claim, term, _node_watch, token, fate })
+        let end = Arc::default();
+        let _node_watch = NodeWatch::start(&mut contender, &node, &end);
+        Ok(Self { contender, node, claim, term, _node_watch, token, end })
     }
 
     /// Sets the token of the hold that this one replaces.
@@ -57,7 +57,7 @@ impl Holding {
     /// Deletes the node and waits until the server has confirmed it.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
-        self.fate.set(LossReason::Released);
+        self.end.set(LossReason::Released);
         let was_there = self.contender.leave().await;
         held?;
         match was_there? {
@@ -69,7 +69,7 @@ impl Holding {
     /// Ends the hold as released before another transaction than a release deletes the node.
     /// Futures that wait for the loss then return.
     pub(crate) fn retire(&self) {
-        self.fate.set(LossReason::Released);
+        self.end.set(LossReason::Released);
     }
 
     /// Records that a transaction has deleted the node.
@@ -79,7 +79,7 @@ impl Holding {
 
     /// Records that the node no longer exists, and returns the loss of the lock.
     pub(crate) fn found_deleted(&self) -> LockError {
-        self.fate.set(LossReason::NodeDeleted);
+        self.end.set(LossReason::NodeDeleted);
         LockError::Lost(LossReason::NodeDeleted)
     }
 
@@ -103,12 +103,12 @@ impl Holding {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        let is_held = self.fate.known().is_none() && self.claim.holds(self.term);
+        let is_held = self.end.known().is_none() && self.claim.holds(self.term);
         is_held || Planted::HolderIgnoresExpiry.is_on()
     }
 
     pub(crate) fn lost_error(&self) -> LockError {
-        let loss = self.fate.known().unwrap_or_else(|| self.claim.loss().into());
+        let loss = self.end.known().unwrap_or_else(|| self.claim.loss().into());
         LockError::Lost(loss)
     }
 
@@ -132,14 +132,14 @@ impl Holding {
         &self.claim
     }
 
-    pub(crate) fn fate(&self) -> &Arc<EndState> {
-        &self.fate
+    pub(crate) fn end(&self) -> &Arc<EndState> {
+        &self.end
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        self.fate.set(LossReason::Released);
+        self.end.set(LossReason::Released);
     }
 }
 
@@ -154,24 +154,22 @@ impl Default for EndState {
 }
 
 impl EndState {
-    /// Records why the hold ended, unless a reason is already recorded. Returns the recorded
-    /// reason.
-    pub(crate) fn set(&self, reason: LossReason) -> LossReason {
+    /// Records why the hold ended, unless a reason is already recorded.
+    fn set(&self, reason: LossReason) {
         self.0.send_if_modified(|known| known.is_none() && known.replace(reason).is_none());
-        self.known().unwrap_or(reason)
     }
 
-    pub(crate) fn known(&self) -> Option<LossReason> {
+    fn known(&self) -> Option<LossReason> {
         let is_told =
             |reason| reason != LossReason::NodeDeleted || !Planted::DeletionNotTold.is_on();
         (*self.0.borrow()).filter(|reason| is_told(*reason))
     }
 
     /// Waits until the reason is recorded.
-    pub(crate) fn told(&self) -> impl Future<Output = LossReason> + Send + use<> {
-        let mut fate = self.0.subscribe();
+    pub(crate) fn reached(&self) -> impl Future<Output = LossReason> + Send + use<> {
+        let mut end = self.0.subscribe();
         async move {
-            let told = fate.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
+            let told = end.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
             // The sender is dropped with the last guard.
             told.unwrap_or(LossReason::Released)
         }
@@ -186,9 +184,9 @@ struct NodeWatch(Option<AbortHandle>);
 impl NodeWatch {
     /// Takes over the watch with which the contender waited. Without such a watch, a watch is set
     /// after a delay: most locks are released before that, and then it costs no request.
-    fn start(contender: &mut Contender, node: &Node, fate: &Arc<EndState>) -> Self {
+    fn start(contender: &mut Contender, node: &Node, end: &Arc<EndState>) -> Self {
         let (client, armed) = (contender.client().weak(), contender.take_watch());
-        let (node, fate) = (node.clone(), Arc::clone(fate));
+        let (node, end) = (node.clone(), Arc::clone(end));
         let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);
         let task = contender.client().spawn_beside(async move {
             if armed.is_none() {
@@ -196,7 +194,7 @@ impl NodeWatch {
                 tokio::time::sleep(delay).await;
             }
             deleted(client, node, armed).await;
-            fate.set(LossReason::NodeDeleted);
+            end.set(LossReason::NodeDeleted);
         });
         Self(task)
     }

@@ -39,7 +39,7 @@ pub(crate) struct Waiter {
     cuts: u64,
     restarts: usize,
     /// True once the queue has been checked for nodes of other recipes.
-    is_company_checked: bool,
+    is_path_checked: bool,
     /// Position in the queue, for callers that request it. It requires a sorted list each time.
     place: Option<QueuePosition>,
 }
@@ -58,8 +58,8 @@ impl Waiter {
     pub(crate) fn new(contender: Contender) -> Self {
         let watches = WatchSet::new(contender.client());
         let cuts = contender.client().connections_lost();
-        let (stage, restarts, is_company_checked) = (Stage::Out, 0, false);
-        Self { contender, watches, stage, cuts, restarts, is_company_checked, place: None }
+        let (stage, restarts, is_path_checked) = (Stage::Out, 0, false);
+        Self { contender, watches, stage, cuts, restarts, is_path_checked, place: None }
     }
 
     /// As [`new`](Self::new), and tracks the position in the queue.
@@ -156,7 +156,7 @@ impl Waiter {
         let Some(ahead) = Blockers::of(kind, &children.names, own) else {
             return self.start_over();
         };
-        if !self.is_company_checked
+        if !self.is_path_checked
             && ahead.may_have_others
             && let Some(recipe) = kind.exclusive
             && foreign::refuse_in_queue(kind, recipe, &children.names)?
@@ -164,7 +164,7 @@ impl Waiter {
             // On the heap, because it is rare; this keeps the futures of waiters small.
             Box::pin(foreign::refuse_leases(self.contender.client(), &kind.path)).await?;
         }
-        self.is_company_checked = true;
+        self.is_path_checked = true;
         if let Some(place) = &mut self.place {
             *place = QueuePosition::of(kind, &children.names, own);
         }
@@ -237,7 +237,7 @@ impl Waiter {
             return Ok(());
         }
         self.restarts += 1;
-        self.is_company_checked = false;
+        self.is_path_checked = false;
         self.stage = Stage::Out;
         self.watches = WatchSet::new(self.contender.client());
         self.contender.restart();
