@@ -40,7 +40,6 @@ mod sequence_end;
 mod shared_value;
 mod short_request_timeouts;
 mod stepped;
-mod test_server;
 mod timeouts;
 mod unreadable_create;
 mod waiter_deleted;
