@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::session::Client;
-use zk_recipes::{Guard, Lease, LockError, LossReason, RwLock, Semaphore, SemaphoreMutex};
+use zk_recipes::{Guard, LockError, LossReason, RwLock, Semaphore, SemaphoreGuard, SemaphoreMutex};
 use zk_recipes::{WriteGuard, revoke};
 use zk_tests::{Curator, connect, contenders, open, shared_zookeeper};
 
@@ -36,7 +36,11 @@ fn writer(client: &Client, path: &str) -> JoinHandle<Result<WriteGuard, LockErro
     tokio::spawn(async move { side.acquire().await })
 }
 
-fn permits(client: &Client, path: &str, count: u32) -> JoinHandle<Result<Lease, LockError>> {
+fn permits(
+    client: &Client,
+    path: &str,
+    count: u32,
+) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
     let semaphore = Semaphore::new(client, path, 3).unwrap();
     tokio::spawn(async move { semaphore.acquire_many(count).await })
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::session::Client;
-use zk_recipes::{Lease, LockError, Participant, Semaphore, SemaphoreMutex, SharedCount};
+use zk_recipes::{LockError, Participant, Semaphore, SemaphoreGuard, SemaphoreMutex, SharedCount};
 use zk_tests::{Curator, Scratch, contenders, open, shared_zookeeper};
 
 async fn both() -> Option<(Client, Curator)> {
@@ -35,7 +35,7 @@ async fn listed(semaphore: &Semaphore, curator: &mut Curator) -> Vec<String> {
     ours
 }
 
-fn queue(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Lease, LockError>> {
+fn queue(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
     let semaphore = semaphore.clone();
     tokio::spawn(async move { semaphore.acquire_many(permits).await })
 }

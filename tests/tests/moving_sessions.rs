@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use zk_recipes::Mutex;
 use zk_recipes::session::{
-    Config, CreateMode, DisconnectReason, ErrorKind, Fault, Outcome, RetryOn, SessionCredentials,
-    SessionEnd, SessionEvent,
+    Config, CreateMode, DisconnectReason, ErrorKind, ErrorOrigin, Outcome, RetryOn,
+    SessionCredentials, SessionEnd, SessionEvent,
 };
 use zk_tests::{Settings, connect, ensemble, example, or_skip, poll, zookeeper};
 
@@ -71,7 +71,7 @@ async fn session_used_by_two_clients_reports_true_outcomes() {
         let mut refusals = 0;
         while let Err(error) = owner.set_data("/moved", own.as_bytes(), None).await {
             refusals += 1;
-            assert!(refusals < 100 && error.fault() != Fault::Session, "{error}");
+            assert!(refusals < 100 && error.origin() != ErrorOrigin::Session, "{error}");
         }
         let theirs = format!("{n}b");
         let answer = other.set_data("/moved", theirs.as_bytes(), None).await;

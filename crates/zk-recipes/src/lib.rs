@@ -7,7 +7,7 @@
 //! | none | [`Ticket`], a position in a lock's queue |
 //! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
 //! | `InterProcessReadWriteLock` | [`RwLock`] |
-//! | `InterProcessSemaphoreV2` | [`Semaphore`], [`Lease`] |
+//! | `InterProcessSemaphoreV2` | [`Semaphore`], [`SemaphoreGuard`] |
 //! | `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] |
 //! | `InterProcessMultiLock` | [`MultiLock`] |
 //! | `Revoker`, `Revocable` | [`revoke`], [`Guard::revocation_requested`] |
@@ -93,7 +93,7 @@ pub use recipe::Recipe;
 pub use revocation::{revocation, revoke};
 pub use run_whenever_held::{HeldLock, Interruption, run_whenever_held};
 pub use rwlock::{ReadLock, RwLock, WriteGuard, WriteLock};
-pub use semaphore::{Lease, Semaphore};
+pub use semaphore::{Semaphore, SemaphoreGuard};
 pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, VersionedValue};

@@ -10,7 +10,7 @@ use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::mutex::Mutex;
 use crate::rwlock::{ReadLock, WriteGuard, WriteLock};
-use crate::semaphore::{Lease, Semaphore};
+use crate::semaphore::{Semaphore, SemaphoreGuard};
 use crate::semaphore_mutex::SemaphoreMutex;
 
 /// The future that the methods of [`Lock`] and [`LockGuard`] return.
@@ -111,7 +111,7 @@ fn node(guard: &Guard) -> Vec<&str> {
     vec![guard.node()]
 }
 
-fn leases(lease: &Lease) -> Vec<&str> {
+fn leases(lease: &SemaphoreGuard) -> Vec<&str> {
     lease.nodes().collect()
 }
 
@@ -121,7 +121,7 @@ fn token(guard: &Guard) -> Result<Vec<FencingToken>, LockError> {
 
 lock_guard!(Guard, Guard, node, token);
 lock_guard!(WriteGuard, Guard, node, token);
-lock_guard!(Lease, Lease, leases, Lease::tokens);
+lock_guard!(SemaphoreGuard, SemaphoreGuard, leases, SemaphoreGuard::tokens);
 
 /// Implements [`Lock`] for a handle with the methods of a lock.
 macro_rules! lock {

@@ -7,7 +7,7 @@ use zk_session::{Acl, Client, PathError};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::participants::Participant;
-use crate::semaphore::{Lease, Semaphore};
+use crate::semaphore::{Semaphore, SemaphoreGuard};
 
 /// A mutex that is a [`Semaphore`] of one permit: Curator's `InterProcessSemaphoreMutex`, on the
 /// same nodes.
@@ -152,7 +152,7 @@ impl SemaphoreMutex {
         self.semaphore.client()
     }
 
-    fn guard(&self, lease: Lease) -> Result<Guard, LockError> {
+    fn guard(&self, lease: SemaphoreGuard) -> Result<Guard, LockError> {
         // A lease has one guard for each permit, and this lease has one permit.
         lease.into_guard().ok_or_else(|| LockError::NodeDeleted { path: self.path().to_owned() })
     }

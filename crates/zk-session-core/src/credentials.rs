@@ -9,7 +9,7 @@ use proto::AuthPacket;
 
 use crate::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
 use crate::requests::{DeadlineOwner, Due, Recipient, Requests};
-use crate::{ErrorKind, Failure, Handle, Handles, Outcome, RequestId, Waiter};
+use crate::{ErrorKind, Failure, Handle, Handles, Outcome, ReplyTo, RequestId};
 
 /// Credentials of one session.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl<H: Handles> Credentials<H> {
         now: Instant,
         scheme: &str,
         auth: Bytes,
-        to: Waiter<H::Reply>,
+        to: ReplyTo<H::Reply>,
         requests: &mut Requests<H>,
     ) -> Result<Option<usize>, Failure> {
         let index = self.index_of(scheme, auth, requests)?;

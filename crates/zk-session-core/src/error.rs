@@ -25,7 +25,7 @@ pub type Failure = (ErrorKind, Outcome);
 
 /// Party at fault for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum ErrorOrigin {
     /// The server understood the request and rejected it, for example because the node does not
     /// exist.
     Server,
@@ -243,28 +243,28 @@ impl Error {
 
     /// Returns the party at fault.
     #[must_use]
-    pub fn fault(&self) -> Fault {
+    pub fn origin(&self) -> ErrorOrigin {
         match self.kind() {
-            ErrorKind::Server(_) | ErrorKind::RolledBack { .. } => Fault::Server,
+            ErrorKind::Server(_) | ErrorKind::RolledBack { .. } => ErrorOrigin::Server,
             ErrorKind::ConnectionLost(cause) | ErrorKind::NoSession(cause) => match cause {
                 DisconnectReason::FrameTooLarge
                 | DisconnectReason::ProtocolError(_)
                 | DisconnectReason::NotZooKeeper(_)
                 | DisconnectReason::UnknownXid(_)
                 | DisconnectReason::OutOfOrder(_)
-                | DisconnectReason::WrongSession => Fault::Peer,
-                _ => Fault::Network,
+                | DisconnectReason::WrongSession => ErrorOrigin::Peer,
+                _ => ErrorOrigin::Network,
             },
-            ErrorKind::TimedOut | ErrorKind::NotReadOnly => Fault::Network,
-            ErrorKind::SessionEnded(_) | ErrorKind::ManagerStopped(_) => Fault::Session,
-            ErrorKind::InvalidReply(_) | ErrorKind::UnfitReply => Fault::Peer,
+            ErrorKind::TimedOut | ErrorKind::NotReadOnly => ErrorOrigin::Network,
+            ErrorKind::SessionEnded(_) | ErrorKind::ManagerStopped(_) => ErrorOrigin::Session,
+            ErrorKind::InvalidReply(_) | ErrorKind::UnfitReply => ErrorOrigin::Peer,
             ErrorKind::TooLarge { .. }
             | ErrorKind::AnswerTooLarge { .. }
             | ErrorKind::LimitReached(_)
             | ErrorKind::LeaseImpossible(_)
             | ErrorKind::NoThread(_)
             | ErrorKind::InvalidPath(_)
-            | ErrorKind::InvalidConnectString(_) => Fault::Caller,
+            | ErrorKind::InvalidConnectString(_) => ErrorOrigin::Caller,
         }
     }
 
@@ -389,11 +389,11 @@ impl fmt::Display for Error {
             }
             ErrorKind::UnfitReply => f.write_str("the server's answer does not fit the request")?,
         }
-        match (self.fault(), self.outcome()) {
-            (Fault::Server | Fault::Caller, Outcome::Unknown) => {
+        match (self.origin(), self.outcome()) {
+            (ErrorOrigin::Server | ErrorOrigin::Caller, Outcome::Unknown) => {
                 f.write_str(" (an earlier attempt may have been applied)")
             }
-            (Fault::Server | Fault::Caller, _) => Ok(()),
+            (ErrorOrigin::Server | ErrorOrigin::Caller, _) => Ok(()),
             _ if matches!(self.kind(), ErrorKind::NoSession(_)) => Ok(()),
             (_, Outcome::Applied) => f.write_str(" (the request was applied)"),
             (_, Outcome::NotApplied) => f.write_str(" (the request was not applied)"),

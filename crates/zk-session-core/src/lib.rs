@@ -92,12 +92,13 @@ mod watches;
 pub use self::connect_string::{ConnectString, Host};
 pub use self::disconnect_reason::{DisconnectReason, PeerProtocol};
 pub use self::error::{
-    Error, ErrorKind, Failure, Fault, NotRunning, Outcome, RetryOn, SessionEnd, TRANSIENT_CODES,
+    Error, ErrorKind, ErrorOrigin, Failure, NotRunning, Outcome, RetryOn, SessionEnd,
+    TRANSIENT_CODES,
 };
 pub use self::event::SessionEvent;
 pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
 pub use self::output::{
-    Forgotten, Handle, Handles, LeaseState, Output, Reply, Waiter, WatchEvent, WatchKind,
+    Forgotten, Handle, Handles, LeaseState, Output, Reply, ReplyTo, WatchEvent, WatchKind,
     WatchStreamItem,
 };
 pub use self::requests::RequestId;

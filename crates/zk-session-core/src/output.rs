@@ -152,14 +152,14 @@ pub struct LeaseState {
 /// Recipient of a reply, and the deadline of the reply. A waiter made from a handle alone uses the
 /// request timeout of [`Settings`](crate::Settings).
 #[derive(Debug)]
-pub struct Waiter<R> {
+pub struct ReplyTo<R> {
     /// Handle of the recipient.
     pub to: R,
     /// Deadline of the reply, if not the one that follows from the settings.
     pub deadline: Option<Instant>,
 }
 
-impl<R> From<R> for Waiter<R> {
+impl<R> From<R> for ReplyTo<R> {
     fn from(to: R) -> Self {
         Self { to, deadline: None }
     }

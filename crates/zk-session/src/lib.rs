@@ -50,7 +50,7 @@ pub use client::{
 pub use driver::{Connector, DedicatedThread, Tcp};
 #[doc(inline)]
 pub use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, Fault, Host, LeaseAssumptions,
+    ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Host, LeaseAssumptions,
     LeaseImpossible, LeaseStats, LeaseTimes, Outcome, PeerProtocol, RetryOn, SessionCredentials,
     SessionEnd, SessionEvent, Stats, WatchEvent, WatchStreamItem,
 };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use zk_recipes::LockError;
-use zk_session::{Client, Fault};
+use zk_session::{Client, ErrorOrigin};
 
 use crate::client;
 use crate::clock::now;
@@ -158,7 +158,7 @@ async fn exam(
     let who = format!("exam of {slot}");
     let guard = match timeout(patience, workload::exam(world, &client, &who)).await {
         Ok(Ok(guard)) => guard,
-        Ok(Err(error)) if matches!(&error, LockError::Client(it) if it.fault() == Fault::Session) =>
+        Ok(Err(error)) if matches!(&error, LockError::Client(it) if it.origin() == ErrorOrigin::Session) =>
         {
             return world.oracle().log(format_args!("client {slot}: {error}"));
         }

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use zk_recipes::session::Client;
 use zk_recipes::{
-    FencingToken, Guard, Lease, LockError, LossReason, Mutex, RwLock, Semaphore, WriteGuard,
+    FencingToken, Guard, LockError, LossReason, Mutex, RwLock, Semaphore, SemaphoreGuard,
+    WriteGuard,
 };
 
 use super::event::Access;
@@ -46,7 +47,7 @@ impl LockSpec {
             Kind::Read => Holding::Guard(RwLock::new(client, path)?.read().acquire().await?),
             Kind::Write => Holding::Write(RwLock::new(client, path)?.write().acquire().await?),
             Kind::Semaphore { taken, of } => {
-                Holding::Lease(Semaphore::new(client, path, of)?.acquire_many(taken).await?)
+                Holding::Semaphore(Semaphore::new(client, path, of)?.acquire_many(taken).await?)
             }
         })
     }
@@ -86,7 +87,7 @@ impl FromStr for LockSpec {
 pub(super) enum Holding {
     Guard(Guard),
     Write(WriteGuard),
-    Lease(Lease),
+    Semaphore(SemaphoreGuard),
 }
 
 /// Return type of asynchronous methods.
@@ -97,7 +98,7 @@ impl Holding {
         match self {
             Self::Guard(guard) => guard.token(),
             Self::Write(guard) => guard.token(),
-            Self::Lease(lease) => lease.token(),
+            Self::Semaphore(lease) => lease.token(),
         }
     }
 
@@ -105,7 +106,7 @@ impl Holding {
         match self {
             Self::Guard(guard) => Box::pin(guard.check()),
             Self::Write(guard) => Box::pin(guard.check()),
-            Self::Lease(lease) => Box::pin(lease.check()),
+            Self::Semaphore(lease) => Box::pin(lease.check()),
         }
     }
 
@@ -113,7 +114,7 @@ impl Holding {
         match self {
             Self::Guard(guard) => Box::pin(guard.lost()),
             Self::Write(guard) => Box::pin(guard.lost()),
-            Self::Lease(lease) => Box::pin(lease.lost()),
+            Self::Semaphore(lease) => Box::pin(lease.lost()),
         }
     }
 
@@ -121,7 +122,7 @@ impl Holding {
         match self {
             Self::Guard(guard) => Box::pin(guard.release()),
             Self::Write(guard) => Box::pin(guard.release()),
-            Self::Lease(lease) => Box::pin(lease.release()),
+            Self::Semaphore(lease) => Box::pin(lease.release()),
         }
     }
 }

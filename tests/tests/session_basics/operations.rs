@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::session::{CreateMode, Error, ErrorCode, ErrorKind, Fault, Outcome, RetryOn};
+use zk_recipes::session::{CreateMode, Error, ErrorCode, ErrorKind, ErrorOrigin, Outcome, RetryOn};
 use zk_tests::{raw, shared_zookeeper};
 
 use crate::client;
@@ -124,7 +124,7 @@ async fn invalid_requests_are_not_sent() {
     for path in ["", "a", "/a/", "/a//b", "/a/../b", "/\0"] {
         let error = client.get_data(path).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{path}: {error}");
-        assert_eq!((error.fault(), error.outcome()), (Fault::Caller, Outcome::NotApplied));
+        assert_eq!((error.origin(), error.outcome()), (ErrorOrigin::Caller, Outcome::NotApplied));
     }
     let error = client.create("/big", &vec![0; 2 << 20], CreateMode::Persistent).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
@@ -138,6 +138,10 @@ async fn invalid_requests_are_not_sent() {
 fn declined<T: std::fmt::Debug>(result: Result<T, Error>, code: ErrorCode) {
     let error = result.unwrap_err();
     assert_eq!(error.code(), Some(code), "{error}");
-    assert_eq!((error.fault(), error.outcome()), (Fault::Server, Outcome::NotApplied), "{error}");
+    assert_eq!(
+        (error.origin(), error.outcome()),
+        (ErrorOrigin::Server, Outcome::NotApplied),
+        "{error}"
+    );
     assert!(error.retry_on() != RetryOn::SameSession, "{error}");
 }

@@ -13,7 +13,7 @@ use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::multi_lock::{MultiGuard, MultiLockError};
 use crate::rwlock::WriteGuard;
-use crate::semaphore::Lease;
+use crate::semaphore::SemaphoreGuard;
 
 /// A lock that is held. It dereferences to the async guard, for `token()`, `is_held()`,
 /// `remaining()` and `node()`, which send no request.
@@ -169,5 +169,5 @@ macro_rules! release {
 
 release!(crate::Guard, LockError, Self);
 release!(WriteGuard, LockError, crate::Guard);
-release!(Lease, LockError, Self);
+release!(SemaphoreGuard, LockError, Self);
 release!(MultiGuard, MultiLockError, Self);

@@ -13,7 +13,7 @@ use crate::error::LockError;
 use crate::multi_lock::{MultiGuard, MultiLockError};
 use crate::participants::Participant;
 use crate::rwlock::WriteGuard;
-use crate::semaphore::Lease;
+use crate::semaphore::SemaphoreGuard;
 
 /// A lock whose calls block the calling thread. It is cheap to clone, and any number of threads may
 /// use it. Each acquisition queues separately.
@@ -137,7 +137,7 @@ impl Lock<crate::Semaphore> {
     ///
     /// # Panics
     /// Panics in a task of a runtime.
-    pub fn acquire_many(&self, permits: u32) -> Result<Guard<Lease>, LockError> {
+    pub fn acquire_many(&self, permits: u32) -> Result<Guard<SemaphoreGuard>, LockError> {
         let lease = self.client.block_on(self.lock.acquire_many(permits))?;
         Ok(Guard::new(&self.client, lease))
     }
@@ -153,7 +153,7 @@ impl Lock<crate::Semaphore> {
         &self,
         permits: u32,
         timeout: Duration,
-    ) -> Result<Option<Guard<Lease>>, LockError> {
+    ) -> Result<Option<Guard<SemaphoreGuard>>, LockError> {
         let lease = self.client.block_on(self.lock.acquire_many_timeout(permits, timeout))?;
         Ok(lease.map(|lease| Guard::new(&self.client, lease)))
     }
@@ -267,5 +267,5 @@ acquire!(crate::Mutex, crate::Guard, LockError);
 acquire!(crate::SemaphoreMutex, crate::Guard, LockError);
 acquire!(crate::ReadLock, crate::Guard, LockError);
 acquire!(crate::WriteLock, WriteGuard, LockError);
-acquire!(crate::Semaphore, Lease, LockError);
+acquire!(crate::Semaphore, SemaphoreGuard, LockError);
 acquire!(crate::MultiLock, MultiGuard, MultiLockError);

@@ -304,7 +304,7 @@ impl Drop for Contender {
 
 /// Returns true if the session has ended: the server removes its nodes.
 pub(crate) fn is_final(error: &Error) -> bool {
-    error.fault() == zk_session::Fault::Session
+    error.origin() == zk_session::ErrorOrigin::Session
 }
 
 fn local_address(client: &Client) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! The semaphore: Curator's `InterProcessSemaphoreV2`, on the same nodes.
 
 mod collect;
-mod lease;
+mod guard;
 mod limit;
 mod path_check;
 
@@ -23,7 +23,7 @@ use crate::queue::kind::Kind;
 use crate::recipe::LEASES;
 use crate::shared_count::SharedCount;
 
-pub use self::lease::Lease;
+pub use self::guard::SemaphoreGuard;
 
 /// A fair semaphore: Curator's `InterProcessSemaphoreV2`, on the same nodes.
 ///
@@ -92,7 +92,7 @@ pub use self::lease::Lease;
 ///
 /// # What happens on loss
 ///
-/// A [`Lease`] is lost as a [`Guard`](crate::Guard) is: before the server can grant its permits to
+/// A [`SemaphoreGuard`] is lost as a [`Guard`](crate::Guard) is: before the server can grant its permits to
 /// another contender. The session deletes the node of a turn in the background. A failure of that
 /// deletion never costs a permit.
 ///
@@ -210,7 +210,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Dropping the future at any point removes the contender from the queue and leaves no node
     /// behind, even while the connection is down.
-    pub async fn acquire(&self) -> Result<Lease, LockError> {
+    pub async fn acquire(&self) -> Result<SemaphoreGuard, LockError> {
         self.acquire_many(1).await
     }
 
@@ -227,7 +227,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self) -> Result<Option<Lease>, LockError> {
+    pub async fn try_acquire(&self) -> Result<Option<SemaphoreGuard>, LockError> {
         self.try_acquire_many(1).await
     }
 
@@ -242,7 +242,10 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Lease>, LockError> {
+    pub async fn acquire_timeout(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<SemaphoreGuard>, LockError> {
         self.acquire_many_timeout(1, timeout).await
     }
 
@@ -257,7 +260,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn acquire_many(&self, permits: u32) -> Result<Lease, LockError> {
+    pub async fn acquire_many(&self, permits: u32) -> Result<SemaphoreGuard, LockError> {
         self.check_range(permits)?;
         let guards = collect::wait(&self.client, &self.kinds, &self.limit, permits).await?;
         Ok(self.lease(guards))
@@ -272,7 +275,10 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Lease>, LockError> {
+    pub async fn try_acquire_many(
+        &self,
+        permits: u32,
+    ) -> Result<Option<SemaphoreGuard>, LockError> {
         self.check_range(permits)?;
         let attempt = collect::look_once(&self.client, &self.kinds, &self.limit, permits);
         let guards = while_connected(&self.client, &self.path, attempt).await?;
@@ -291,7 +297,7 @@ impl Semaphore {
         &self,
         permits: u32,
         timeout: Duration,
-    ) -> Result<Option<Lease>, LockError> {
+    ) -> Result<Option<SemaphoreGuard>, LockError> {
         let wait = || self.acquire_many(permits);
         acquire_in_time(&self.client, timeout, wait, || self.try_acquire_many(permits)).await
     }
@@ -320,7 +326,7 @@ impl Semaphore {
         }
     }
 
-    fn lease(&self, guards: Vec<Guard>) -> Lease {
-        Lease::new(self.client.clone(), guards)
+    fn lease(&self, guards: Vec<Guard>) -> SemaphoreGuard {
+        SemaphoreGuard::new(self.client.clone(), guards)
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinError;
 use zk_recipes::session::Client;
 use zk_recipes::{
-    Lease, Lock, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex,
+    Lock, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard, SemaphoreMutex,
     SharedValue, revoke,
 };
 use zk_testing::{Cut, Op, TestServer};
@@ -66,7 +66,7 @@ fn semaphore_mutex(client: &Client) -> SemaphoreMutex {
 }
 
 /// Acquires every lock and all permits, in the same order for every client.
-async fn take_all(client: &Client) -> (MultiGuard, Lease) {
+async fn take_all(client: &Client) -> (MultiGuard, SemaphoreGuard) {
     let locks: [Arc<dyn Lock>; 3] = [
         Arc::new(mutex(client)),
         Arc::new(rw(client).write().clone()),

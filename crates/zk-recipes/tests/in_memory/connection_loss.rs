@@ -90,7 +90,7 @@ async fn reader(client: Client) -> Result<zk_recipes::Guard, LockError> {
     RwLock::new(&client, "/lock").unwrap().read().acquire().await
 }
 
-async fn permit(client: Client) -> Result<zk_recipes::Lease, LockError> {
+async fn permit(client: Client) -> Result<zk_recipes::SemaphoreGuard, LockError> {
     Semaphore::new(&client, "/lock", 3).unwrap().acquire().await
 }
 

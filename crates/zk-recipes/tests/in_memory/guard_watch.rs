@@ -6,8 +6,8 @@ use std::time::Duration;
 use zk_recipes::limits::{NODE_WATCH_DELAY, UNWATCHED_PAUSE};
 use zk_recipes::session::{Client, CreateMode, ErrorKind};
 use zk_recipes::{
-    FencingToken, Guard, Lease, Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore,
-    revoke,
+    FencingToken, Guard, Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore,
+    SemaphoreGuard, revoke,
 };
 use zk_testing::{Cut, Op, Settings, TestServer};
 
@@ -19,35 +19,35 @@ const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 /// Guard or lease of any kind of lock.
 enum Held {
     Guard(Guard),
-    Lease(Lease),
+    Semaphore(SemaphoreGuard),
 }
 
 impl Held {
     fn node(&self) -> &str {
         match self {
             Self::Guard(guard) => guard.node(),
-            Self::Lease(lease) => lease.nodes().next().unwrap(),
+            Self::Semaphore(lease) => lease.nodes().next().unwrap(),
         }
     }
 
     fn token(&self) -> Result<FencingToken, LockError> {
         match self {
             Self::Guard(guard) => guard.token(),
-            Self::Lease(lease) => lease.token(),
+            Self::Semaphore(lease) => lease.token(),
         }
     }
 
     fn is_held(&self) -> bool {
         match self {
             Self::Guard(guard) => guard.is_held(),
-            Self::Lease(lease) => lease.is_held(),
+            Self::Semaphore(lease) => lease.is_held(),
         }
     }
 
     fn remaining(&self) -> Duration {
         match self {
             Self::Guard(guard) => guard.remaining(),
-            Self::Lease(lease) => lease.remaining(),
+            Self::Semaphore(lease) => lease.remaining(),
         }
     }
 
@@ -55,14 +55,14 @@ impl Held {
     async fn revocation_requested(&self) {
         match self {
             Self::Guard(guard) => guard.revocation_requested().await.unwrap(),
-            Self::Lease(lease) => lease.revocation_requested().await.unwrap(),
+            Self::Semaphore(lease) => lease.revocation_requested().await.unwrap(),
         }
     }
 
     async fn release(self) -> Result<(), LockError> {
         match self {
             Self::Guard(guard) => guard.release().await,
-            Self::Lease(lease) => lease.release().await,
+            Self::Semaphore(lease) => lease.release().await,
         }
     }
 }
@@ -93,7 +93,7 @@ impl Kind {
                 Held::Guard(rw.write().acquire().await.unwrap().downgrade().await.unwrap())
             }
             Self::Permit => {
-                Held::Lease(Semaphore::new(client, "/s", 1).unwrap().acquire().await.unwrap())
+                Held::Semaphore(Semaphore::new(client, "/s", 1).unwrap().acquire().await.unwrap())
             }
         }
     }

@@ -78,7 +78,7 @@ async fn lost_in_a_loop_sets_one_watch_for_each_node_of_any_guard() {
         let lease = semaphore.acquire_many(permits).await.unwrap();
         settle().await; // the queue node is deleted
         let nodes = lease.nodes().map(str::to_owned).collect();
-        expect_one_watch_each("Lease", nodes, || lease.lost(), &other, &record).await;
+        expect_one_watch_each("SemaphoreGuard", nodes, || lease.lost(), &other, &record).await;
     }
     let locks: [Arc<dyn Lock>; 3] = [
         Arc::new(Mutex::new(&client, "/m").unwrap()),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, CreateMode, ErrorCode};
-use zk_recipes::{Lease, LockError, LossReason, Mutex, Owner, RwLock, Semaphore, SharedCount};
+use zk_recipes::{
+    LockError, LossReason, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard, SharedCount,
+};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::{T, children, client, settle};
@@ -14,7 +16,11 @@ use crate::{T, children, client, settle};
 const PATH: &str = "/a/path";
 
 /// Starts an acquisition, and lets it run until it waits or holds its permits.
-async fn queue(client: &Client, max: u32, permits: u32) -> JoinHandle<Result<Lease, LockError>> {
+async fn queue(
+    client: &Client,
+    max: u32,
+    permits: u32,
+) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
     let semaphore = Semaphore::new(client, PATH, max).unwrap();
     let waiting = tokio::spawn(async move { semaphore.acquire_many(permits).await });
     settle().await;
@@ -75,7 +81,7 @@ async fn permits_released_in_chunks_grant_as_many_waiters() {
         for waiting in waiting {
             all.push(waiting.await.unwrap().unwrap());
         }
-        assert!(all.iter().all(Lease::is_held));
+        assert!(all.iter().all(SemaphoreGuard::is_held));
         assert!(semaphore.try_acquire().await.unwrap().is_none());
     }
 }

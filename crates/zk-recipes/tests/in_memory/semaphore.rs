@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, CreateMode, RetryOn, SessionEnd};
-use zk_recipes::{Lease, LockError, LossReason, Semaphore, SharedCount};
+use zk_recipes::{LockError, LossReason, Semaphore, SemaphoreGuard, SharedCount};
 use zk_testing::{Cut, Op, Settings, TestServer};
 
 use crate::{Random, T, children, client, polled, settle, settle_node_watches};
@@ -19,7 +19,10 @@ fn semaphore(client: &Client, max: u32) -> Semaphore {
 }
 
 /// Starts an acquisition, and lets it run until it waits or holds its permits.
-async fn queue(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Lease, LockError>> {
+async fn queue(
+    semaphore: &Semaphore,
+    permits: u32,
+) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
     let semaphore = semaphore.clone();
     let waiting = tokio::spawn(async move { semaphore.acquire_many(permits).await });
     settle().await;
@@ -536,8 +539,8 @@ async fn permits_never_exceed_the_limit_under_random_faults() {
 
 #[derive(Default)]
 struct World {
-    /// Lease of each worker, with the id of its session.
-    held: Mutex<HashMap<u32, (i64, Lease)>>,
+    /// Guard of each worker, with the id of its session.
+    held: Mutex<HashMap<u32, (i64, SemaphoreGuard)>>,
     /// Sessions that the test expired early. Their clients cannot know this beforehand.
     killed: Mutex<HashSet<i64>>,
 }

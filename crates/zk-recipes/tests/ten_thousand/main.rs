@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, Config};
-use zk_recipes::{Guard, Lease, Mutex, RwLock, Semaphore, WriteGuard};
+use zk_recipes::{Guard, Mutex, RwLock, Semaphore, SemaphoreGuard, WriteGuard};
 use zk_testing::TestServer;
 
 use counted::{Counted, Polls, Traffic};
@@ -115,7 +115,7 @@ impl Handles {
     }
 
     /// Acquires all locks and permits.
-    async fn hold(&self) -> (Guard, WriteGuard, Lease) {
+    async fn hold(&self) -> (Guard, WriteGuard, SemaphoreGuard) {
         let mutex = self.mutex.acquire().await.unwrap();
         let writer = self.rw.write().acquire().await.unwrap();
         (mutex, writer, self.semaphore.acquire_many(3).await.unwrap())

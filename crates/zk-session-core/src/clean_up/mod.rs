@@ -14,7 +14,9 @@ use self::tasks::{Task, Tasks};
 use crate::error::TRANSIENT_CODES;
 use crate::output::Outputs;
 use crate::requests::{DeadlineOwner, Recipient, Requests};
-use crate::{ErrorKind, Failure, Handle, Handles, Outcome, Reply, RequestId, SessionEvent, Waiter};
+use crate::{
+    ErrorKind, Failure, Handle, Handles, Outcome, Reply, ReplyTo, RequestId, SessionEvent,
+};
 
 /// Guaranteed deletes of one session.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl<H: Handles> CleanUp<H> {
         &mut self,
         now: Instant,
         task: CleanUpTask,
-        to: Option<Waiter<H::Reply>>,
+        to: Option<ReplyTo<H::Reply>>,
         requests: &mut Requests<H>,
         outputs: &mut Outputs<H>,
     ) -> Result<Result<(), Failure>, Overflow> {

@@ -30,7 +30,7 @@ use self::outbound::Outbound;
 use self::queue::Queue;
 use crate::lease::is_quorum_reply;
 use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
-use crate::{ErrorKind, Failure, Handle, Handles, Outcome, Stats, Waiter};
+use crate::{ErrorKind, Failure, Handle, Handles, Outcome, ReplyTo, Stats};
 
 /// Identifier of a request of a caller. Identifiers grow in the order of submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,7 +111,7 @@ impl<H: Handles> Requests<H> {
     }
 
     /// Returns the deadline of a reply, if there is one.
-    pub(crate) fn due(&self, now: Instant, id: RequestId, to: &Waiter<H::Reply>) -> Option<Due> {
+    pub(crate) fn due(&self, now: Instant, id: RequestId, to: &ReplyTo<H::Reply>) -> Option<Due> {
         let at = to.deadline.or_else(|| Some(now + self.timeout?))?;
         Some((at, id))
     }

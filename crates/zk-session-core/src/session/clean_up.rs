@@ -7,7 +7,7 @@ use proto::ErrorCode;
 use super::Session;
 use crate::clean_up::{CleanUpTask, Overflow};
 use crate::limits::CLEAN_UP_RETRY_PART;
-use crate::{ErrorKind, Failure, Handles, Outcome, Reply, RequestId, SessionEnd, Waiter};
+use crate::{ErrorKind, Failure, Handles, Outcome, Reply, ReplyTo, RequestId, SessionEnd};
 
 impl<H: Handles> Session<H> {
     /// Deletes a node, guaranteed: as long as the session lives, the delete is sent again on every
@@ -29,7 +29,7 @@ impl<H: Handles> Session<H> {
         &mut self,
         now: Instant,
         path: &str,
-        to: Option<Waiter<H::Reply>>,
+        to: Option<ReplyTo<H::Reply>>,
     ) -> Result<(), Failure> {
         self.add_clean_up(now, CleanUpTask::Delete { path: path.to_owned() }, to)
     }
@@ -54,7 +54,7 @@ impl<H: Handles> Session<H> {
         &mut self,
         now: Instant,
         task: CleanUpTask,
-        to: Option<Waiter<H::Reply>>,
+        to: Option<ReplyTo<H::Reply>>,
     ) -> Result<(), Failure> {
         // A frame that the server rejects would close every connection from now on.
         self.admit_frame(task.frame_len())?;

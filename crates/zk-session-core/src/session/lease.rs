@@ -6,7 +6,7 @@ use proto::{Multi, Sync};
 
 use super::Session;
 use crate::lease::LeaseRequest;
-use crate::{Failure, Handles, LeaseImpossible, LeaseState, Output, RequestId, Waiter};
+use crate::{Failure, Handles, LeaseImpossible, LeaseState, Output, ReplyTo, RequestId};
 
 /// Empty transaction. It needs no permission and leaves no trace but its zxid. Servers log
 /// rejections, and an empty transaction contains nothing to reject.
@@ -32,7 +32,7 @@ impl<H: Handles> Session<H> {
     pub fn renew_lease(
         &mut self,
         now: Instant,
-        to: impl Into<Waiter<H::Reply>>,
+        to: impl Into<ReplyTo<H::Reply>>,
     ) -> Result<RequestId, Failure> {
         let id = self.submit(now, &HEARTBEAT, to, None)?;
         if self.is_connected() {

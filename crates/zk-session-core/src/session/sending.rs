@@ -9,7 +9,7 @@ use super::Session;
 use crate::lease::LeaseRequest;
 use crate::requests::{Late, Queued, Recipient, WatchOf};
 use crate::watches::{PendingWatch, Watcher, rearm_len};
-use crate::{ErrorKind, Failure, Forgotten, Handles, Outcome, RequestId, Waiter, WatchKind};
+use crate::{ErrorKind, Failure, Forgotten, Handles, Outcome, ReplyTo, RequestId, WatchKind};
 
 impl<H: Handles> Session<H> {
     /// Sends a request, or queues it until there is a connection.
@@ -25,7 +25,7 @@ impl<H: Handles> Session<H> {
         &mut self,
         now: Instant,
         request: &R,
-        to: impl Into<Waiter<H::Reply>>,
+        to: impl Into<ReplyTo<H::Reply>>,
         watch: Option<(WatchKind, H::Watch)>,
     ) -> Result<RequestId, Failure> {
         let frame_len = proto::request_frame_len(request);
@@ -47,7 +47,7 @@ impl<H: Handles> Session<H> {
         &mut self,
         now: Instant,
         request: &R,
-        to: Waiter<H::Reply>,
+        to: ReplyTo<H::Reply>,
         mut watch: Option<WatchOf<H>>,
     ) -> RequestId {
         let id = self.requests.next_id();
@@ -98,7 +98,7 @@ impl<H: Handles> Session<H> {
         now: Instant,
         scheme: &str,
         auth: Bytes,
-        to: impl Into<Waiter<H::Reply>>,
+        to: impl Into<ReplyTo<H::Reply>>,
     ) -> Result<(), Failure> {
         self.admit(scheme.len() + auth.len() + 32, false)?;
         let added = self.credentials.add(now, scheme, auth, to.into(), &mut self.requests)?;

@@ -12,7 +12,7 @@ use super::Session;
 use crate::requests::{Recipient, WatchOf};
 use crate::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
 use crate::{
-    DisconnectReason, Failure, Handles, Output, RequestId, Waiter, WatchEvent, WatchKind,
+    DisconnectReason, Failure, Handles, Output, ReplyTo, RequestId, WatchEvent, WatchKind,
     WatchStreamItem,
 };
 
@@ -28,7 +28,7 @@ impl<H: Handles> Session<H> {
         now: Instant,
         path: &str,
         mode: AddWatchMode,
-        to: impl Into<Waiter<H::Reply>>,
+        to: impl Into<ReplyTo<H::Reply>>,
         stream: H::Stream,
     ) -> Result<RequestId, Failure> {
         let request = AddWatch { path: path.into(), mode };

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use proto::{AuthPacket, ErrorCode, OpCode};
-use zk_session_core::Waiter;
+use zk_session_core::ReplyTo;
 use zk_session_core::limits::CREDENTIALS_MAX;
 use zk_session_core::{ErrorKind, Outcome, SessionCredentials, SessionEnd, SessionEvent};
 
@@ -117,7 +117,7 @@ fn duplicate_pending_credentials_share_one_auth_request() {
 fn auth_timeout_of_one_caller_leaves_the_other_waiting() {
     let mut world = World::up();
     let to = world.number();
-    let soon = Waiter { to: to.clone(), deadline: Some(world.instant() + ms(500)) };
+    let soon = ReplyTo { to: to.clone(), deadline: Some(world.instant() + ms(500)) };
     let asked = world.session.add_credential(world.instant(), "digest", "x".into(), soon);
     let one = world.admitted(to, asked).unwrap();
     let to = world.number();

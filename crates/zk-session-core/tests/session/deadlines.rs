@@ -3,7 +3,7 @@
 use proto::{ErrorCode, OpCode, Stat};
 use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
 use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEvent};
-use zk_session_core::{Waiter, WatchKind};
+use zk_session_core::{ReplyTo, WatchKind};
 
 use crate::harness::{Servers, T, World, create, get, ms};
 
@@ -14,7 +14,7 @@ fn patient(timeout: u64) -> World {
 /// Submits a request with its own deadline.
 fn within(world: &mut World, timeout: u64) -> u32 {
     let (to, deadline) = (world.number(), world.instant() + ms(timeout));
-    let waiter = Waiter { to: to.clone(), deadline: Some(deadline) };
+    let waiter = ReplyTo { to: to.clone(), deadline: Some(deadline) };
     let result = world.session.submit(world.instant(), &create("/n"), waiter, None);
     world.admitted(to, result.map(drop)).unwrap()
 }

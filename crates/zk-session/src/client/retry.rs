@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::select;
 use proto::{CreateMode, ErrorCode, Stat};
-use zk_session_core::{Error, Fault, Outcome, RetryOn};
+use zk_session_core::{Error, ErrorOrigin, Outcome, RetryOn};
 
 use super::retry_policy::RetryPolicy;
 use super::{Children, Client, Created, NodeData};
@@ -242,7 +242,9 @@ impl Retry {
             }
             let may_pass = match error.outcome() {
                 _ if is_gone => true,
-                Outcome::Unknown => repeats == Repeat::Unknown && error.fault() != Fault::Session,
+                Outcome::Unknown => {
+                    repeats == Repeat::Unknown && error.origin() != ErrorOrigin::Session
+                }
                 _ => error.retry_on() == RetryOn::SameSession,
             };
             is_unknown |= error.outcome() == Outcome::Unknown;

@@ -32,8 +32,8 @@ use proto::{ErrorCode, OpCode, SetWatches, split_frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::Notify;
 use zk_session::{
-    Client, Config, Connector, CreateMode, DisconnectReason, ErrorKind, Fault, Host, LeaseLoss,
-    Outcome, RetryOn, SessionEnd, SessionEvent,
+    Client, Config, Connector, CreateMode, DisconnectReason, ErrorKind, ErrorOrigin, Host,
+    LeaseLoss, Outcome, RetryOn, SessionEnd, SessionEvent,
 };
 
 use crate::ensemble::*;
@@ -151,7 +151,7 @@ async fn connect_fails_when_its_timeout_has_passed() {
     let error = attempt(&ensemble).await.unwrap_err();
     let cause = DisconnectReason::Unreachable(io::ErrorKind::ConnectionRefused);
     assert_eq!(*error.kind(), ErrorKind::NoSession(cause));
-    assert_eq!((error.fault(), error.outcome()), (Fault::Network, Outcome::NotApplied));
+    assert_eq!((error.origin(), error.outcome()), (ErrorOrigin::Network, Outcome::NotApplied));
     assert_eq!(now() - began, Duration::from_secs(7));
 
     ensemble.state().hangs = true;
@@ -302,7 +302,10 @@ async fn invalid_path_is_rejected_without_a_request() {
             ];
             for error in errors {
                 assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{path:?}: {error}");
-                assert_eq!((error.fault(), error.outcome()), (Fault::Caller, Outcome::NotApplied));
+                assert_eq!(
+                    (error.origin(), error.outcome()),
+                    (ErrorOrigin::Caller, Outcome::NotApplied)
+                );
             }
         }
         assert_eq!(ensemble.ops(), []);
@@ -407,7 +410,7 @@ async fn create_fails_if_reply_names_another_node() {
         for mode in modes {
             let error = client.create("/n/a", b"", mode).await.unwrap_err();
             assert_eq!((error.kind(), error.outcome()), (&ErrorKind::UnfitReply, Outcome::Applied));
-            assert_eq!(error.fault(), Fault::Peer);
+            assert_eq!(error.origin(), ErrorOrigin::Peer);
             client.delete("/n/a", None).await.ok();
         }
         let protected = client.create_builder("/n/a").ephemeral().sequential().protected().create();
@@ -429,7 +432,7 @@ async fn transaction_fails_if_reply_has_too_few_results() {
     {
         let error = multi.send().await.unwrap_err();
         assert_eq!((error.kind(), error.outcome()), (&ErrorKind::UnfitReply, Outcome::Unknown));
-        assert_eq!(error.fault(), Fault::Peer);
+        assert_eq!(error.origin(), ErrorOrigin::Peer);
     }
     client.close().await;
 }

@@ -268,7 +268,7 @@ async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
         let error = config.connect_with(network.clone()).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NoSession(DisconnectReason::NotZooKeeper(_))));
         assert!(error.to_string().contains(says), "{error}");
-        assert_eq!((error.fault(), error.retry_on()), (Fault::Peer, RetryOn::Never));
+        assert_eq!((error.origin(), error.retry_on()), (ErrorOrigin::Peer, RetryOn::Never));
         assert!(now() - began < Duration::from_millis(200), "{:?}", now() - began);
         let tried = network.tried.lock().unwrap().len() / hosts.split(',').count();
         assert!(tried <= 3, "{tried} connections to each");

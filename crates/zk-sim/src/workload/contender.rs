@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_recipes::{LockError, LossReason};
-use zk_session::Fault;
+use zk_session::ErrorOrigin;
 
 use super::holding::{Failures, Holding};
 use super::{Impatient, Seat};
@@ -287,7 +287,7 @@ pub(crate) fn judge(seat: &Seat, what: &str, failures: impl Into<Failures>) -> b
     let mut any_over = false;
     for error in failures.into().0 {
         let (is_over, is_fine) = match &error {
-            LockError::Client(error) => (error.fault() == Fault::Session, false),
+            LockError::Client(error) => (error.origin() == ErrorOrigin::Session, false),
             // While a multi-lock waits for its next lock, it may lose one that it holds.
             LockError::Lost(_) => (false, what != "acquire" || has_several),
             // A single try does not wait for a connection.

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use futures::future::{BoxFuture, FutureExt, ready};
-use zk_recipes::{Guard, Lease, LockError, LossReason, MultiGuard, MultiLockError, WriteGuard};
+use zk_recipes::{
+    Guard, LockError, LossReason, MultiGuard, MultiLockError, SemaphoreGuard, WriteGuard,
+};
 
 /// The operations of a guard that the oracle and a holder need.
 pub(crate) trait Holding: fmt::Debug + Send + Sync + 'static {
@@ -92,7 +94,7 @@ impl Holding for WriteGuard {
     }
 }
 
-impl Holding for Lease {
+impl Holding for SemaphoreGuard {
     fn nodes(&self) -> Vec<String> {
         Self::nodes(self).map(str::to_owned).collect()
     }

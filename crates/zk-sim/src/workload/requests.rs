@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_session::{Client, CreateMode, Fault, Outcome};
+use zk_session::{Client, CreateMode, ErrorOrigin, Outcome};
 
 use crate::rng::Rng;
 use crate::world::World;
@@ -47,7 +47,7 @@ async fn create(world: &World, client: &Client) -> bool {
                     Outcome::Unknown => None,
                 },
             );
-            return error.fault() == Fault::Session;
+            return error.origin() == ErrorOrigin::Session;
         }
     }
     false
@@ -64,6 +64,6 @@ async fn read(world: &World, client: &Client, newest: &mut i64) -> bool {
             *newest = stat.map_or(*newest, |stat| stat.pzxid);
             false
         }
-        Err(error) => error.fault() == Fault::Session,
+        Err(error) => error.origin() == ErrorOrigin::Session,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use futures::future::join;
 use zk_recipes::{Guard, LockError, Mutex, revoke};
-use zk_session::{Client, Fault};
+use zk_session::{Client, ErrorOrigin};
 
 use super::Seat;
 use super::contender::{Attempt, ask, enter, give_up, judge, keep, settle, take};
@@ -66,7 +66,7 @@ async fn ask_for(seat: &Seat, asking: [Option<Client>; 2], node: &str) {
         match revoke(&client, node).await {
             Ok(true) => return,
             Ok(false) => return seat.world.oracle().is_gone(node),
-            Err(LockError::Client(error)) if error.fault() == Fault::Session => {}
+            Err(LockError::Client(error)) if error.origin() == ErrorOrigin::Session => {}
             Err(error) => {
                 judge(seat, "revoke", error);
                 return;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_recipes::{LockError, Semaphore, SharedCount};
-use zk_session::{Client, Fault, PathError};
+use zk_session::{Client, ErrorOrigin, PathError};
 
 use super::Seat;
 use super::contender::{Asking, Attempt, settle, take};
@@ -62,7 +62,9 @@ pub(crate) async fn rule(world: Arc<World>, mut rng: Rng) {
         let Ok(count) = SharedCount::new(ruler, LIMIT_PATH, most) else { return };
         match count.set(limit).await {
             Ok(_) if is_draining => return,
-            Err(LockError::Client(error)) if error.fault() == Fault::Session => client = None,
+            Err(LockError::Client(error)) if error.origin() == ErrorOrigin::Session => {
+                client = None
+            }
             _ => {}
         }
         let pause = if is_draining { Duration::ZERO } else { world.plan.permits.ruled_every };

@@ -2,7 +2,7 @@
 
 use tokio::time::timeout;
 use zk_recipes::{LockError, SharedCount, SharedValue, VersionedValue};
-use zk_session::{Client, Fault, Outcome};
+use zk_session::{Client, ErrorOrigin, Outcome};
 
 use super::Seat;
 use super::contender::rest;
@@ -21,7 +21,7 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     match done {
         Ok(true) => seat.world.oracle().had(),
         Ok(false) => rest(seat).await,
-        Err(LockError::Client(error)) => return error.fault() == Fault::Session,
+        Err(LockError::Client(error)) => return error.origin() == ErrorOrigin::Session,
         Err(error) => seat.world.oracle().violated("I7", format!("{}: {error}", seat.name)),
     }
     false
@@ -104,7 +104,7 @@ fn judge_outcome<T>(world: &World, result: &Result<T, LockError>, new: &[u8]) {
 fn may_be_unknown<T>(world: &World, set: Result<T, LockError>) -> Result<Option<T>, LockError> {
     match set {
         Ok(set) => Ok(Some(set)),
-        Err(LockError::Client(error)) if error.fault() == Fault::Session => {
+        Err(LockError::Client(error)) if error.origin() == ErrorOrigin::Session => {
             Err(LockError::Client(error))
         }
         Err(LockError::Client(error)) if error.outcome() == Outcome::Unknown => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_session::{
-    Config, Connector, ErrorKind, Fault, Host, SessionChange, SessionCredentials, SessionEnd,
+    Config, Connector, ErrorKind, ErrorOrigin, Host, SessionChange, SessionCredentials, SessionEnd,
     SessionEvent, SessionManager,
 };
 use zk_testing::{MemoryStream, Op, TestServer};
@@ -39,7 +39,7 @@ async fn expired_session_fails_requests_and_watches() {
         _ => error,
     };
     assert_eq!(*over.kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
-    assert_eq!(over.fault(), Fault::Session);
+    assert_eq!(over.origin(), ErrorOrigin::Session);
     assert_eq!(*watch.await.unwrap_err().kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
     assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
     assert!(matches!(events.next().await, Some(SessionEvent::Expired { .. })));

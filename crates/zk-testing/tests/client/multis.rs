@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_session::{
-    Acl, Client, CreateMode, ErrorCode, ErrorKind, Fault, MultiOutcome, Outcome, Perms,
+    Acl, Client, CreateMode, ErrorCode, ErrorKind, ErrorOrigin, MultiOutcome, Outcome, Perms,
     ReadOutcome, RetryOn,
 };
 use zk_testing::{Op, Settings, TestServer, Version};
@@ -72,7 +72,7 @@ async fn rolled_back_multi_error_names_failed_operation() {
     let ErrorKind::RolledBack { index, operation, path, code } = error.kind() else { panic!() };
     assert_eq!((*index, *operation, path.as_str()), (1, "setData", "/n"));
     assert_eq!((*code, error.code()), (ErrorCode::BAD_VERSION, Some(ErrorCode::BAD_VERSION)));
-    assert_eq!((error.outcome(), error.fault()), (Outcome::NotApplied, Fault::Server));
+    assert_eq!((error.outcome(), error.origin()), (Outcome::NotApplied, ErrorOrigin::Server));
     assert!(error.retry_on() != RetryOn::SameSession);
     assert_eq!(
         error.to_string(),
@@ -100,7 +100,7 @@ async fn empty_multi_succeeds_unless_session_has_ended() {
     assert_eq!(inside.multi_read().send().await.unwrap(), []);
     inside.close().await;
     let over = inside.multi().send().await.unwrap_err();
-    assert_eq!(over.fault(), Fault::Session, "and is asked for all the same");
+    assert_eq!(over.origin(), ErrorOrigin::Session, "and is asked for all the same");
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +111,7 @@ async fn multi_with_invalid_path_is_not_sent() {
     let error = multi.delete("/x/", None).check("y", None).send().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{error}");
     assert_eq!(error.to_string(), r#"multi: path "/x/" ends with '/' (at byte 3)"#);
-    assert_eq!((error.outcome(), error.fault()), (Outcome::NotApplied, Fault::Caller));
+    assert_eq!((error.outcome(), error.origin()), (Outcome::NotApplied, ErrorOrigin::Caller));
     assert_eq!(inside.exists("/n").await.unwrap(), None);
     let error = inside.multi_read().get_data("/").get_children("").send().await.unwrap_err();
     assert!(error.to_string().starts_with("multiRead: path \"\" does"), "{error}");

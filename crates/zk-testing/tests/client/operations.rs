@@ -1,7 +1,7 @@
 //! Tests of the less common operations of the client.
 
 use zk_session::{
-    Acl, ClientInfo, Config, CreateMode, ErrorCode, ErrorKind, Fault, Outcome, Perms, RetryOn,
+    Acl, ClientInfo, Config, CreateMode, ErrorCode, ErrorKind, ErrorOrigin, Outcome, Perms, RetryOn,
 };
 use zk_testing::{Op, TestServer};
 
@@ -98,7 +98,7 @@ async fn reply_over_frame_limit_fails_and_closes_the_connection() {
     client.create("/n", &[7; 20_000], CreateMode::Persistent).await.unwrap();
     let error = client.get_data("/n").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::AnswerTooLarge { len: 20_000.., max: 10_000 }));
-    assert_eq!((error.fault(), error.outcome()), (Fault::Caller, Outcome::NotApplied));
+    assert_eq!((error.origin(), error.outcome()), (ErrorOrigin::Caller, Outcome::NotApplied));
     assert!(error.retry_on() != RetryOn::SameSession, "{error}");
     assert_eq!(client.connections_lost(), 1);
     assert!(client.exists("/n").await.unwrap().is_some(), "on another connection");

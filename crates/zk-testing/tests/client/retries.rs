@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_session::{
-    Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Fault, Outcome, Retry, RetryPolicy,
+    Client, CreateMode, Created, Error, ErrorCode, ErrorKind, ErrorOrigin, Outcome, Retry,
+    RetryPolicy,
 };
 use zk_testing::{Op, TestServer};
 
@@ -199,7 +200,7 @@ async fn retries_stop_when_session_ends() {
         tokio::time::sleep(100 * MS).await; // reason: a time in the middle of the pause
         client.close().await;
     });
-    assert_eq!(result.unwrap_err().fault(), Fault::Session);
+    assert_eq!(result.unwrap_err().origin(), ErrorOrigin::Session);
     assert!(began.elapsed() < Duration::from_secs(1), "and not after the pause");
 }
 

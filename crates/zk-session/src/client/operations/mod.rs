@@ -20,7 +20,7 @@ mod subtree;
 use std::borrow::Cow;
 
 use proto::{PathError, Request};
-use zk_session_core::{ErrorKind, Failure, Outcome, Reply, RequestId, Session, Waiter, WatchKind};
+use zk_session_core::{ErrorKind, Failure, Outcome, Reply, ReplyTo, RequestId, Session, WatchKind};
 
 pub use self::acl::NodeAcl;
 pub use self::ensemble::{EnsembleConfig, Member};
@@ -148,12 +148,12 @@ impl Client {
         ask: Ask<T>,
         submit: impl FnOnce(
             &mut Session<Channels>,
-            Waiter<OneShot<Result<Reply, Failure>>>,
+            ReplyTo<OneShot<Result<Reply, Failure>>>,
         ) -> Result<Option<RequestId>, Failure>,
     ) -> Pending<T> {
         let (to, receiver) = OneShot::channel();
         let deadline = self.within.map(|timeout| now() + timeout);
-        let submitted = submit(&mut self.shared().lock(), Waiter { to, deadline });
+        let submitted = submit(&mut self.shared().lock(), ReplyTo { to, deadline });
         self.shared().wake();
         let state = match submitted {
             Ok(id) => State::Sent(receiver, id),

@@ -21,13 +21,13 @@ use crate::guard::Guard;
 /// deleted as soon as the session reconnects.
 #[derive(Debug)]
 #[must_use = "dropping the lease releases the permits"]
-pub struct Lease {
+pub struct SemaphoreGuard {
     client: Client,
     /// One guard for each permit, at least one, in the order of their nodes.
     guards: Vec<Guard>,
 }
 
-impl Lease {
+impl SemaphoreGuard {
     pub(super) fn new(client: Client, guards: Vec<Guard>) -> Self {
         Self { client, guards }
     }
