@@ -112,7 +112,7 @@ impl Acl {
 /// on the server.
 ///
 /// ```
-/// use zk_proto::acl::digest_id;
+/// use zk_proto::digest_id;
 ///
 /// assert_eq!(digest_id("super", "test"), "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
 /// ```

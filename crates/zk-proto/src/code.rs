@@ -33,6 +33,8 @@ impl fmt::Display for ErrorCode {
     }
 }
 
+impl std::error::Error for ErrorCode {}
+
 impl fmt::Debug for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {

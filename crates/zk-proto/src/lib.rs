@@ -107,7 +107,7 @@ pub use auth::AuthPacket;
 pub use child_list::{ChildIter, ChildList};
 pub use children::{ChildrenReply, GetChildren, GetChildren2};
 pub use code::ErrorCode;
-pub use connect::{ConnectReply, ConnectRequest, ConnectResponse};
+pub use connect::{ConnectReply, ConnectRequest, ConnectResponse, PASSWORD_LEN};
 pub use create::{Create, Create2, CreateContainer, CreatePathReply, CreateReply, CreateRequest};
 pub use create_ttl::CreateTtl;
 pub use data::{DataReply, GetData, SetData};

@@ -9,7 +9,7 @@ mod support;
 
 use std::borrow::Cow;
 use support::golden::{data, exchange, reply, reply_to, request};
-use zk_proto::{connect::PASSWORD_LEN, *};
+use zk_proto::*;
 
 #[test]
 fn recorded_connects_decode() {

@@ -55,6 +55,8 @@ impl fmt::Display for LossReason {
     }
 }
 
+impl std::error::Error for LossReason {}
+
 /// Error of an acquisition, or of an operation on a held lock.
 ///
 /// A failed acquisition leaves nothing behind: the session deletes a node that may have been

@@ -99,6 +99,25 @@ pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, VersionedValue};
 pub use ticket::Ticket;
 
+/// Keeps traits from being implemented outside of this crate, so that they can grow.
+mod sealed {
+    use crate::*;
+
+    #[allow(unnameable_types, reason = "no other crate may name it")]
+    pub trait Sealed {}
+
+    impl Sealed for Mutex {}
+    impl Sealed for ReadLock {}
+    impl Sealed for WriteLock {}
+    impl Sealed for Semaphore {}
+    impl Sealed for SemaphoreMutex {}
+    impl Sealed for MultiLock {}
+    impl Sealed for Guard {}
+    impl Sealed for WriteGuard {}
+    impl Sealed for SemaphoreGuard {}
+    impl Sealed for MultiGuard {}
+}
+
 /// The session layer, with the client that every lock needs.
 pub use zk_session as session;
 

@@ -10,41 +10,39 @@ use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::mutex::Mutex;
 use crate::rwlock::{ReadLock, WriteGuard, WriteLock};
+use crate::sealed::Sealed;
 use crate::semaphore::{Semaphore, SemaphoreGuard};
 use crate::semaphore_mutex::SemaphoreMutex;
 
 /// The future that the methods of [`Lock`] and [`LockGuard`] return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A lock of any kind. A [`MultiLock`](crate::MultiLock) consists of such locks. A [`Semaphore`]
+/// A lock of any kind in this crate. A [`MultiLock`](crate::MultiLock) consists of such locks. A [`Semaphore`]
 /// counts as the lock of one of its permits.
-pub trait Lock: fmt::Debug + Send + Sync {
+pub trait Lock: fmt::Debug + Send + Sync + Sealed {
     /// Returns the path of the lock.
     fn path(&self) -> &str;
 
     /// Returns the kind of the lock, which distinguishes locks on the same path.
     fn kind(&self) -> &'static str;
 
-    /// Waits until the lock is acquired, without a time limit. Dropping the future must remove the
+    /// Waits until the lock is acquired, without a time limit. Dropping the future removes the
     /// contender from the queue.
     fn acquire_boxed(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>>;
 
     /// Acquires the lock if it is free.
     fn try_acquire_boxed(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>>;
 
-    /// Sleeps for `duration`; the timeout of a [`MultiLock`](crate::MultiLock) uses it. The default
-    /// uses the caller's runtime. The locks of this crate use the runtime of the session's driver
-    /// if the caller has none.
+    /// Sleeps for `duration`, on the runtime of the session's driver if the caller has none; the
+    /// timeout of a [`MultiLock`](crate::MultiLock) uses it.
     ///
     /// # Panics
     /// Panics if there is no such runtime, or if it has no timers.
-    fn sleep_boxed(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(async move { tokio::time::sleep(duration).await })
-    }
+    fn sleep_boxed(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
 /// A guard of any lock. Dropping it releases the lock in the background.
-pub trait LockGuard: fmt::Debug + Send + Sync {
+pub trait LockGuard: fmt::Debug + Send + Sync + Sealed {
     /// Returns the paths of the holder's nodes.
     fn nodes(&self) -> Vec<&str>;
 

@@ -352,6 +352,18 @@ pub struct LockFailure {
     pub error: LockError,
 }
 
+impl fmt::Display for LockFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lock {}: {}", self.path, self.error)
+    }
+}
+
+impl std::error::Error for LockFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
 impl LockFailure {
     fn new(path: &str, error: LockError) -> Self {
         Self { path: path.to_owned(), error }
@@ -389,9 +401,9 @@ impl MultiLockError {
 
 impl fmt::Display for MultiLockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, LockFailure { path, error }) in self.failures.iter().enumerate() {
+        for (number, failure) in self.failures.iter().enumerate() {
             let separator = if number == 0 { "" } else { "; " };
-            write!(f, "{separator}lock {path}: {error}")?;
+            write!(f, "{separator}{failure}")?;
         }
         Ok(())
     }

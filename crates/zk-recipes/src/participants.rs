@@ -110,7 +110,7 @@ fn seen(
     sequence: Option<u32>,
     answer: Result<NodeData, Error>,
 ) -> Result<Option<Participant>, LockError> {
-    Ok(if_exists(answer)?.map(|NodeData { data, stat }| Participant {
+    Ok(if_exists(answer)?.map(|NodeData { data, stat, .. }| Participant {
         path,
         data: data.map(Vec::from).unwrap_or_default(),
         sequence,

@@ -197,6 +197,6 @@ impl SharedValue {
     }
 }
 
-fn versioned(NodeData { data, stat }: NodeData) -> VersionedValue {
+fn versioned(NodeData { data, stat, .. }: NodeData) -> VersionedValue {
     VersionedValue { value: data.unwrap_or_default(), stat }
 }

@@ -95,6 +95,8 @@ impl fmt::Display for DisconnectReason {
     }
 }
 
+impl std::error::Error for DisconnectReason {}
+
 impl DisconnectReason {
     /// Returns true if the attempt failed at once, and the next one is likely to fail as well.
     pub(crate) fn is_refusal(self) -> bool {

@@ -105,6 +105,8 @@ impl fmt::Display for SessionEnd {
     }
 }
 
+impl std::error::Error for SessionEnd {}
+
 /// Cause of an [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

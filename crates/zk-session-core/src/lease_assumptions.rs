@@ -42,6 +42,7 @@ use crate::TIMEOUT_MAX;
 /// With `observerMasterPort` an observer sends its touches to a follower, which forwards them: two
 /// flushes in a row. Set the flush bound to a tick and a half in that case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct LeaseAssumptions {
     flush_bound: Option<Duration>,
     margin: Option<Duration>,
@@ -56,7 +57,6 @@ impl Default for LeaseAssumptions {
 
 impl LeaseAssumptions {
     /// Creates the default assumptions.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -66,21 +66,18 @@ impl LeaseAssumptions {
     ///
     /// A smaller bound keeps locks through longer interruptions. A bound below half a tick is
     /// unsafe.
-    #[must_use]
     pub fn flush_bound(mut self, bound: Duration) -> Self {
         self.flush_bound = Some(bound);
         self
     }
 
     /// Sets how much earlier than the proven bound the lease ends.
-    #[must_use]
     pub fn margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);
         self
     }
 
     /// Sets by how many millionths the rates of two clocks may differ.
-    #[must_use]
     pub fn clock_drift_ppm(mut self, ppm: u32) -> Self {
         self.clock_drift_ppm = ppm;
         self

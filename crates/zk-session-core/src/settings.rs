@@ -10,6 +10,7 @@ pub const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() 
 
 /// Settings of a [`Session`](super::Session), fixed before it is created.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Settings {
     /// The servers; must not be empty. The session tries them in an order drawn from the seed.
     pub hosts: Vec<Host>,
@@ -39,7 +40,6 @@ pub struct Settings {
 
 impl Settings {
     /// Creates the default settings, with seed 0.
-    #[must_use]
     pub fn new(hosts: Vec<Host>, session_timeout: Duration) -> Self {
         Self {
             hosts,

@@ -13,6 +13,7 @@ use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::multi_lock::{MultiGuard, MultiLockError};
 use crate::rwlock::WriteGuard;
+use crate::sealed::Sealed;
 use crate::semaphore::SemaphoreGuard;
 
 /// A lock that is held. It dereferences to the async guard, for `token()`, `is_held()`,
@@ -139,8 +140,8 @@ impl<G: Release + fmt::Debug> fmt::Debug for Guard<G> {
     }
 }
 
-/// An async guard that a blocking [`Guard`] can wrap. The guards of this crate implement it.
-pub trait Release {
+/// An async guard that a blocking [`Guard`] can wrap: every guard of this crate.
+pub trait Release: Sealed {
     /// Error of a release.
     type Error;
 

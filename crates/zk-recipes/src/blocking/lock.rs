@@ -13,6 +13,7 @@ use crate::error::LockError;
 use crate::multi_lock::{MultiGuard, MultiLockError};
 use crate::participants::Participant;
 use crate::rwlock::WriteGuard;
+use crate::sealed::Sealed;
 use crate::semaphore::SemaphoreGuard;
 
 /// A lock whose calls block the calling thread. It is cheap to clone, and any number of threads may
@@ -219,8 +220,8 @@ impl<L: fmt::Debug> fmt::Debug for Lock<L> {
     }
 }
 
-/// An async lock that a blocking [`Lock`] can wrap. The locks of this crate implement it.
-pub trait Acquire {
+/// An async lock that a blocking [`Lock`] can wrap: every lock of this crate.
+pub trait Acquire: Sealed {
     /// The guard of a held lock.
     type Guard: Release;
     /// Error of an acquisition.

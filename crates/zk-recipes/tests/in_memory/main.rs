@@ -36,6 +36,7 @@ mod revocation;
 mod run_whenever_held;
 mod rwlock;
 mod semaphore;
+mod send_sync;
 mod sequence_end;
 mod shared_value;
 mod short_request_timeouts;

@@ -40,6 +40,8 @@ impl fmt::Display for LeaseLoss {
     }
 }
 
+impl std::error::Error for LeaseLoss {}
+
 /// A claim to the lease of a session. While a claim exists, the session keeps its lease renewed.
 ///
 /// The lease is valid while no leader can have expired the session. The session derives this from
@@ -51,6 +53,7 @@ impl fmt::Display for LeaseLoss {
 /// also takes a `sync` every eighth of the timeout and a ping every sixteenth. Other requests
 /// replace these. An unclaimed lease costs nothing.
 #[derive(Debug)]
+#[must_use = "dropping a claim releases the lease"]
 pub struct SessionLease {
     client: Client,
 }

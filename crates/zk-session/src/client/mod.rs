@@ -418,6 +418,7 @@ impl Client {
 }
 
 /// Delays requests until it is dropped; see [`Client::batch`]. Do not hold it across an await.
+#[must_use = "a batch ends when it is dropped"]
 pub struct Batch<'a> {
     shared: &'a Shared,
     not_send: PhantomData<*const ()>,

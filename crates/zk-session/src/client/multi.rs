@@ -22,6 +22,7 @@ pub struct Multi<'a>(OperationList<MultiOp<'a>>);
 
 /// Result of one operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MultiOutcome {
     /// A node was created.
     Created {

@@ -21,6 +21,7 @@ pub struct MultiRead(OperationList<MultiReadOp<'static>>);
 
 /// Result of one of several reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReadOutcome {
     /// A node's data and Stat.
     Data(NodeData),

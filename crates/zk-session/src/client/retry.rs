@@ -14,6 +14,7 @@ use crate::driver::now;
 
 /// A handle that retries failed requests; see [`Client::retry`].
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Retry {
     client: Client,
     policy: RetryPolicy,

@@ -204,7 +204,7 @@ impl Ensemble {
             protocol_version: 0,
             timeout_ms: 0,
             session_id: 0,
-            password: Bytes::from_static(&[0; proto::connect::PASSWORD_LEN]),
+            password: Bytes::from_static(&[0; proto::PASSWORD_LEN]),
             read_only,
         };
         self.send_record(id, &response);

@@ -193,8 +193,8 @@ pub(crate) fn password(id: i64) -> Bytes {
     const MASK: u64 = (1 << 48) - 1;
     const FACTOR: u64 = 0x5_deec_e66d;
     let mut state = (id.cast_unsigned() ^ SECRET ^ FACTOR) & MASK;
-    let mut password = Vec::with_capacity(proto::connect::PASSWORD_LEN);
-    while password.len() < proto::connect::PASSWORD_LEN {
+    let mut password = Vec::with_capacity(proto::PASSWORD_LEN);
+    while password.len() < proto::PASSWORD_LEN {
         state = state.wrapping_mul(FACTOR).wrapping_add(0xb) & MASK;
         // Bits 16 to 47 of the state, as a little-endian int.
         password.extend_from_slice(&(state >> 16).to_le_bytes()[..4]);

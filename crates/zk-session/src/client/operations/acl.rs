@@ -10,6 +10,7 @@ use crate::driver::now;
 
 /// Access control list of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeAcl {
     /// The list. Without the permission to administrate the node, a client gets `x` in place of the
     /// hash of a digest.

@@ -10,6 +10,7 @@ use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode_read};
 
 /// Configuration of an ensemble, as its servers keep it in `/zookeeper/config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EnsembleConfig {
     /// The unparsed text.
     pub text: String,
@@ -25,6 +26,7 @@ pub struct EnsembleConfig {
 
 /// A server of an ensemble.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Member {
     /// The id, as in the server's `myid`.
     pub id: u64,

@@ -22,6 +22,7 @@ pub struct Created {
 
 /// Data of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeData {
     /// The data. Null and empty are different.
     ///
@@ -45,6 +46,7 @@ impl NodeData {
 
 /// Children of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Children {
     /// Names of the children, unsorted, still in the received frame.
     pub names: ChildList,

@@ -1,0 +1,41 @@
+//! Locks, guards and their futures move between threads. The compiler checks these tests.
+
+use std::time::Duration;
+
+use zk_recipes::session::{Client, SessionManager, WatchStream};
+use zk_recipes::{
+    Guard, Lock, LockError, LockGuard, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore,
+    SemaphoreGuard, SemaphoreMutex, SharedCount, SharedValue, Ticket, WriteGuard,
+    run_whenever_held,
+};
+
+fn is_send_and_sync<T: Send + Sync>() {}
+fn is_send<T: Send>(_: T) {}
+
+#[test]
+fn locks_and_guards_are_send_and_sync() {
+    is_send_and_sync::<(Client, SessionManager, WatchStream)>();
+    is_send_and_sync::<(Mutex, RwLock, Semaphore, SemaphoreMutex, MultiLock, Box<dyn Lock>)>();
+    is_send_and_sync::<(Guard, WriteGuard, SemaphoreGuard, MultiGuard, Box<dyn LockGuard>)>();
+    is_send_and_sync::<(Owner, Ticket, SharedValue, SharedCount, LockError)>();
+}
+
+/// The futures are created and never polled.
+#[test]
+fn futures_of_locks_are_send() {
+    fn check(lock: &Mutex, permits: &Semaphore, guard: Guard, manager: &SessionManager) {
+        is_send(lock.acquire());
+        is_send(lock.acquire_timeout(Duration::ZERO));
+        is_send(permits.acquire_many(2));
+        is_send(guard.check());
+        is_send(guard.lost());
+        is_send(guard.release());
+        is_send(run_whenever_held(
+            manager,
+            |client| Mutex::new(client, "/lock"),
+            |_| std::future::ready(Ok::<(), LockError>(())),
+            |_| {},
+        ));
+    }
+    let _: fn(&Mutex, &Semaphore, Guard, &SessionManager) = check;
+}
