@@ -63,7 +63,6 @@ impl Client {
     ///
     /// Recipes claim the lease while one of their nodes stands for something, for example a held
     /// lock.
-    #[must_use]
     pub fn claim_lease(&self) -> SessionLease {
         SessionLease::new(self.clone())
     }

@@ -293,7 +293,6 @@ impl Client {
     /// });
     /// # }
     /// ```
-    #[must_use]
     pub fn batch(&self) -> Batch<'_> {
         self.shared().begin_batch();
         Batch { shared: self.shared(), not_send: PhantomData }

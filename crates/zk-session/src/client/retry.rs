@@ -53,7 +53,6 @@ impl Client {
     /// # drop(me); Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn retry(&self, policy: RetryPolicy) -> Retry {
         Retry { client: self.clone(), policy }
     }
