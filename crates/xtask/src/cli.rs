@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use crate::tasks::{
-    Failure, api, bench, chaos, ci, conform, cross, fuzz, msrv, package, planted, sim, test,
-    zookeeper,
+    Failure, api, bench, chaos, ci, conform, cross, fuzz, msrv, mutants, package, planted, sim,
+    test, zookeeper,
 };
 
 /// Runs the task that `arguments` (without the program's name) select.
@@ -35,6 +35,7 @@ enum Request {
     Fuzz(fuzz::Plan),
     Sim { arguments: Vec<String> },
     Planted(planted::Plan),
+    Mutants { name: String, arguments: Vec<String> },
     Conform { arguments: Vec<String> },
     Chaos { arguments: Vec<String> },
     Bench { arguments: Vec<String> },
@@ -64,6 +65,11 @@ impl Request {
             }
             ["planted", "-h" | "--help"] => Ok(Self::Help(PLANTED_HELP)),
             ["planted", ref rest @ ..] => Self::parse_planted(rest),
+            ["mutants"] => Err(Failure::usage("which crate? see `cargo xtask mutants --help`")),
+            ["mutants", "-h" | "--help"] => Ok(Self::Help(MUTANTS_HELP)),
+            ["mutants", name, ..] => {
+                Ok(Self::Mutants { name: name.to_owned(), arguments: arguments[2..].to_vec() })
+            }
             ["conform", "-h" | "--help"] => Ok(Self::Help(CONFORM_HELP)),
             ["conform", ..] => Ok(Self::Conform { arguments: arguments[1..].to_vec() }),
             ["chaos", ..] => Ok(Self::Chaos { arguments: arguments[1..].to_vec() }),
@@ -180,6 +186,7 @@ impl Request {
             Self::Fuzz(plan) => fuzz::run(&plan),
             Self::Sim { arguments } => sim::run(&arguments),
             Self::Planted(plan) => planted::run(&plan),
+            Self::Mutants { name, arguments } => mutants::run(&name, &arguments),
             Self::Conform { arguments } => conform::run(&arguments),
             Self::Chaos { arguments } => chaos::run(&arguments),
             Self::Bench { arguments } => bench::handoff(&arguments),
@@ -213,6 +220,7 @@ Tasks:
   chaos [--scenario NAME] [...]   break real ensembles while locks are held
   sim [--seeds N | --seed S]      simulate clients and locks under faults, deterministically
   planted [NAME...] [--list]      plant known faults, and see that tests or the simulation find them
+  mutants CRATE [ARG...]          change the code in small ways, and see that tests fail
   bench handoff [ARG...]          measure the hand-off of locks, beside other clients
   bench instructions              count instructions and allocations, without noise
   api [--check]                   write or compare the lists of public items
@@ -309,6 +317,17 @@ through the library, under valgrind. Other work of the machine does not change t
 `cargo xtask bench handoff --help` lists the ARGs. The record and its plots go to benches/record.
 Missing clients are installed: kazoo into a folder under target/,
 the crate zookeeper-client into a workspace of its own; Curator is Debian's libcurator-recipes-java.
+";
+
+const MUTANTS_HELP: &str = "\
+Changes the code of a crate in small ways, one at a time, and checks that a test fails.
+
+Usage: cargo xtask mutants CRATE [ARG...]
+
+CRATE is zk-proto, zk-session-core, zk-session or zk-recipes. The ARGs are those of `cargo mutants`:
+`--shard 0/50` takes a fiftieth of the changes, `--file crates/CRATE/src/FILE` those of one file. All
+changes of a crate take hours. The changes that no test noticed are in target/mutants.out/missed.txt.
+It needs cargo-mutants and cargo-nextest, which `cargo install` installs.
 ";
 
 const API_HELP: &str = "\
@@ -412,6 +431,7 @@ mod tests {
             "test -h",
             "fuzz -h",
             "planted -h",
+            "mutants -h",
             "conform -h",
             "bench -h",
             "api -h",

@@ -8,6 +8,7 @@ pub(crate) mod conform;
 pub(crate) mod cross;
 pub(crate) mod fuzz;
 pub(crate) mod msrv;
+pub(crate) mod mutants;
 pub(crate) mod package;
 pub(crate) mod planted;
 pub(crate) mod sim;

@@ -1,0 +1,33 @@
+//! `cargo xtask mutants`: changes the code in small ways, and checks that tests fail with each change.
+
+use super::{Failure, cargo, step};
+
+/// Runs cargo-mutants over one crate. `arguments` are passed on to it.
+///
+/// A mutant counts as caught if a test of its crate fails, or one of zk-testing, whose tests run the whole
+/// client. cargo-mutants writes the mutants that no test caught to `target/mutants.out/missed.txt`.
+pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
+    let Some((_, tests)) = CRATES.into_iter().find(|(it, _)| *it == name) else {
+        let all = CRATES.map(|(it, _)| it).join(", ");
+        return Err(Failure::usage(format!("no crate `{name}` to mutate; there are {all}")));
+    };
+    let mut command = cargo(&["mutants", "--package", name, "--output", "target"]);
+    command.args(["--test-package", tests, "--test-tool", "nextest"]);
+    // The paths of planted faults and the tests themselves are no production code.
+    command.args(["--exclude", "**/tests.rs", "--exclude", "**/examples/**"]);
+    step(command.args(arguments)).map_err(|failure| {
+        let text = format!(
+            "{}; `cargo install cargo-mutants cargo-nextest` installs what it needs",
+            failure.message()
+        );
+        Failure::task(text)
+    })
+}
+
+/// Crates to mutate, each with the packages whose tests run.
+const CRATES: [(&str, &str); 4] = [
+    ("zk-proto", "zk-proto"),
+    ("zk-session-core", "zk-session-core,zk-testing"),
+    ("zk-session", "zk-session,zk-testing"),
+    ("zk-recipes", "zk-recipes,zk-testing"),
+];
