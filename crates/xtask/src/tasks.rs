@@ -111,15 +111,9 @@ fn run_program(command: &mut Command) -> Result<(), Failure> {
 
 /// Builds the program that `selection` names, with cargo's progress on the screen, then runs it.
 ///
-/// `cargo` creates the command lines.
-///
 /// # Errors
 /// If the build fails, with status 1, or if the program fails, with its own status.
-fn build_and_run(
-    cargo: impl Fn(&[&str]) -> Command,
-    selection: &[&str],
-    arguments: &[String],
-) -> Result<(), Failure> {
+fn build_and_run(selection: &[&str], arguments: &[String]) -> Result<(), Failure> {
     step(&mut cargo(&[&["build"], selection].concat()))?;
     run_program(cargo(&[&["run", "--quiet"], selection, &["--"]].concat()).args(arguments))
 }

@@ -14,7 +14,6 @@ use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outco
 use crate::error::LockError;
 use crate::holding::Holding;
 use crate::limits::DOWNGRADE_FITS;
-use crate::planted::Planted;
 use crate::queue::contender::{Contender, is_final};
 use crate::queue::kind::Kind;
 use crate::recipe::WRITE;
@@ -56,10 +55,7 @@ pub(crate) enum WriteNode {
 /// Creates a read node with the number of the write node. Fails if the write lock is lost in the
 /// meantime.
 pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Holding, LockError> {
-    let token = match Planted::DowngradeUnchecked.is_on() {
-        true => writer.token_or_lost(),
-        false => writer.token()?,
-    };
+    let token = writer.token()?;
     if write_node == WriteNode::Goes {
         // This must precede the deletion event of the write node, which arrives before the reply.
         writer.retire();
@@ -74,7 +70,6 @@ pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
     }
     match holds(writer) {
         // The reader and the writer share a session, so the reader is bound to the writer's lease.
-        true if Planted::DowngradeTakesNewToken.is_on() => Holding::new(reader, writer.term()),
         true => Ok(Holding::new(reader, writer.term())?.with_token(token)),
         false => Err(lost(writer)),
     }
@@ -95,10 +90,8 @@ async fn make(
         let (made, seen) = {
             let _one_write = client.batch();
             let mode = CreateMode::Ephemeral;
-            let unchecked = Planted::DowngradeUnchecked.is_on();
-            let multi = if unchecked { client.multi() } else { writer.multi() };
-            let mut multi = multi.create_with_acl(&path, &data, mode, acl);
-            if write_node == WriteNode::Goes && !unchecked {
+            let mut multi = writer.multi().create_with_acl(&path, &data, mode, acl);
+            if write_node == WriteNode::Goes {
                 multi = multi.delete(&writer.node().path, None);
             }
             // Servers before 3.7.2 and 3.8.2 do not return the Stat of the new node.

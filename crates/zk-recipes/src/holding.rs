@@ -17,7 +17,6 @@ use zk_session::{
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
-use crate::planted::{self, Planted};
 use crate::queue::contender::{Contender, Node, is_final};
 use crate::retry::{is_transient, retry};
 
@@ -89,22 +88,13 @@ impl Holding {
 
     pub(crate) fn token(&self) -> Result<FencingToken, LockError> {
         match self.is_held() {
-            true if Planted::TokenIsSequence.is_on() => {
-                Ok(FencingToken::new(planted::sequence_token(&self.node.path)))
-            }
             true => Ok(self.token),
             false => Err(self.lost_error()),
         }
     }
 
-    /// Returns the token, whether or not the lock is held.
-    pub(crate) fn token_or_lost(&self) -> FencingToken {
-        self.token
-    }
-
     pub(crate) fn is_held(&self) -> bool {
-        let is_held = self.end.known().is_none() && self.claim.holds(self.term);
-        is_held || Planted::HolderIgnoresExpiry.is_on()
+        self.end.known().is_none() && self.claim.holds(self.term)
     }
 
     pub(crate) fn lost_error(&self) -> LockError {
@@ -160,9 +150,7 @@ impl EndState {
     }
 
     fn known(&self) -> Option<LossReason> {
-        let is_told =
-            |reason| reason != LossReason::NodeDeleted || !Planted::DeletionNotTold.is_on();
-        (*self.0.borrow()).filter(|reason| is_told(*reason))
+        *self.0.borrow()
     }
 
     /// Waits until the reason is recorded.

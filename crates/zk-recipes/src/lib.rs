@@ -65,7 +65,6 @@ mod multi_lock;
 mod mutex;
 mod owner;
 mod participants;
-mod planted;
 mod queue;
 mod recipe;
 mod retry;
@@ -86,8 +85,6 @@ pub use multi_lock::{LockFailure, MultiGuard, MultiLock, MultiLockError};
 pub use mutex::Mutex;
 pub use owner::Owner;
 pub use participants::Participant;
-#[cfg(zk_planted)]
-pub use planted::Planted;
 pub use queue::position::QueuePosition;
 pub use recipe::Recipe;
 pub use revocation::{revocation, revoke};

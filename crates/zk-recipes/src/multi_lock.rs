@@ -15,7 +15,6 @@ use crate::deadline::Deadline;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::lock::{BoxFuture, Lock, LockGuard};
-use crate::planted::Planted;
 
 /// Several locks that are held all together or not at all: Curator's `InterProcessMultiLock`.
 ///
@@ -83,9 +82,7 @@ impl MultiLock {
     /// chroots, need an order defined by the caller.
     pub fn in_canonical_order(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
         let mut this = Self::new(locks);
-        if !Planted::MultiOrderAsGiven.is_on() {
-            this.locks.sort_by(|a, b| (a.path(), b.kind()).cmp(&(b.path(), a.kind())));
-        }
+        this.locks.sort_by(|a, b| (a.path(), b.kind()).cmp(&(b.path(), a.kind())));
         this
     }
 
@@ -190,12 +187,7 @@ impl MultiLock {
         for lock in &self.locks {
             match lock.try_acquire_boxed().await {
                 Ok(Some(held)) => taken.held.push((lock.path().to_owned(), held)),
-                Ok(None) => {
-                    if Planted::MultiKeepsTheFirst.is_on() {
-                        std::mem::forget(taken);
-                    }
-                    return Ok(None);
-                }
+                Ok(None) => return Ok(None),
                 Err(error) => {
                     let failure = LockFailure::new(lock.path(), error);
                     return Err(Incomplete { taken, failure });
@@ -304,9 +296,6 @@ impl MultiGuard {
     /// Dropping the future releases the remaining locks in the background.
     pub async fn release(mut self) -> Result<(), MultiLockError> {
         let mut failures = Vec::new();
-        if Planted::MultiReleasesInOrder.is_on() {
-            self.held.reverse();
-        }
         while let Some((path, held)) = self.held.pop() {
             if let Err(error) = held.release_boxed().await {
                 failures.push(LockFailure { path, error });

@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use zk_session::{Client, ErrorKind, EventType};
 
 use crate::error::LockError;
-use crate::planted::Planted;
 use crate::retry::{if_exists, retry};
 
 /// The data of a revocation request on the wire.
@@ -85,14 +84,12 @@ pub(crate) fn asked_again(
 /// Waits for a request later than the transaction `heard`, and returns the number of its
 /// transaction.
 async fn asked(client: Client, node: String, heard: i64) -> Result<i64, LockError> {
-    let mut looks = !Planted::MarkBeforeWatchUnseen.is_on();
     loop {
         let set = retry(&client, || client.get_data_and_watch(&node)).await;
         let Some((seen, watch)) = if_exists(set)? else { break };
-        if looks && seen.data.as_deref() == Some(REVOKE) && seen.stat.mzxid > heard {
+        if seen.data.as_deref() == Some(REVOKE) && seen.stat.mzxid > heard {
             return Ok(seen.stat.mzxid);
         }
-        looks = true;
         if watch.await?.event_type == EventType::NODE_DELETED {
             break;
         }

@@ -23,7 +23,6 @@ use zk_session::{
 };
 
 use crate::error::LockError;
-use crate::planted::Planted;
 use crate::queue::parents;
 use crate::retry::{if_exists, retry, retry_if_unknown};
 
@@ -100,16 +99,14 @@ impl SharedValue {
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub async fn changed(&self, before: &VersionedValue) -> Result<VersionedValue, LockError> {
-        let mut looks = !Planted::ChangeBeforeWatchUnseen.is_on();
         loop {
             let read = self.with_node(|| self.client.get_data_and_watch(&self.path));
             let (node, watch) = read.await?;
             // A server may lag behind the previous one, so only a newer value counts as a change.
-            if looks && node.stat.mzxid > before.stat.mzxid {
+            if node.stat.mzxid > before.stat.mzxid {
                 return Ok(versioned(node));
             }
             drop(watch.await?);
-            looks = true;
         }
     }
 
@@ -155,8 +152,7 @@ impl SharedValue {
         if version == -1 {
             return Ok(None);
         }
-        let version = (!Planted::BlindSet.is_on()).then_some(version);
-        let set = retry(&self.client, || self.client.set_data(&self.path, &value, version));
+        let set = retry(&self.client, || self.client.set_data(&self.path, &value, Some(version)));
         match set.await {
             Ok(stat) if stat.czxid != before.stat.czxid => {
                 Err(LockError::NodeRecreated { path: self.path.clone() })

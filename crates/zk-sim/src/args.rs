@@ -16,13 +16,6 @@ pub enum Request {
     Replay {
         /// The seed.
         seed: u64,
-        /// The planted fault to activate, if any.
-        planted: Option<String>,
-    },
-    /// Runs every planted fault, or one, until the oracle detects it.
-    Planted {
-        /// The name of the only fault to run.
-        only: Option<String>,
     },
 }
 
@@ -31,19 +24,16 @@ pub const HELP: &str = "\
 Simulates clients, sessions and locks against in-memory servers with faults, deterministically.
 
 Usage: cargo xtask sim [--seeds N] [--first S]
-       cargo xtask sim --seed S [--planted NAME]
-       cargo xtask sim --planted [NAME]
+       cargo xtask sim --seed S
 
 --seeds N       runs N seeds, 1000 unless told, and checks the invariants after every event; some
                 seeds are run twice, to see that they take the same course
 --first S       the first of them, 0 unless told
 --seed S        runs one seed and prints all that happens, with times
---planted       builds the library with known bugs that can be switched on, and runs each until the
-                simulation catches it, for 1000 seeds at most; with NAME, only that bug
 
 Exit status:
-  0  every invariant held, and every planted bug was caught
-  1  an invariant was broken, or a planted bug was not caught
+  0  every invariant held
+  1  an invariant was broken
   2  the command line is wrong
 ";
 
@@ -56,7 +46,6 @@ impl Request {
     pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let mut words = words.into_iter().peekable();
         let (mut first, mut count, mut seed) = (None, None, None);
-        let mut planted: Option<Option<String>> = None;
         while let Some(word) = words.next() {
             let (name, mut value) = match word.split_once('=') {
                 Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
@@ -70,26 +59,18 @@ impl Request {
                 "--seeds" => count = Some(number(&name, value)?),
                 "--first" => first = Some(number(&name, value)?),
                 "--seed" => seed = Some(number(&name, value)?),
-                "--planted" => planted = Some(value),
                 _ => return Err(format!("`{name}` is not understood; see --help")),
             }
         }
         if count == Some(0) {
             return Err("--seeds needs a number from 1 on".to_owned());
         }
-        match (seed, planted) {
-            (Some(_), _) if first.or(count).is_some() => {
+        match seed {
+            Some(_) if first.or(count).is_some() => {
                 Err("--seed runs one seed, --seeds and --first are for many".to_owned())
             }
-            (Some(_), Some(None)) => Err("--planted needs a name beside --seed".to_owned()),
-            (Some(seed), planted) => Ok(Self::Replay { seed, planted: planted.flatten() }),
-            (None, Some(_)) if first.or(count).is_some() => {
-                Err("--planted chooses its seeds itself, without --seeds and --first".to_owned())
-            }
-            (None, Some(only)) => Ok(Self::Planted { only }),
-            (None, None) => {
-                Ok(Self::Seeds { first: first.unwrap_or(0), count: count.unwrap_or(1_000) })
-            }
+            Some(seed) => Ok(Self::Replay { seed }),
+            None => Ok(Self::Seeds { first: first.unwrap_or(0), count: count.unwrap_or(1_000) }),
         }
     }
 }
@@ -111,25 +92,13 @@ mod tests {
     fn valid_command_lines_are_parsed() {
         assert_eq!(parse(""), Ok(Request::Seeds { first: 0, count: 1_000 }));
         assert_eq!(parse("--seeds 5 --first=7"), Ok(Request::Seeds { first: 7, count: 5 }));
-        assert_eq!(parse("--seed 3"), Ok(Request::Replay { seed: 3, planted: None }));
-        assert_eq!(parse("--planted"), Ok(Request::Planted { only: None }));
-        assert_eq!(parse("--planted x"), Ok(Request::Planted { only: Some("x".to_owned()) }));
-        let planted = Some("x".to_owned());
-        assert_eq!(parse("--planted x --seed 3"), Ok(Request::Replay { seed: 3, planted }));
+        assert_eq!(parse("--seed 3"), Ok(Request::Replay { seed: 3 }));
         assert_eq!(parse("-h"), Ok(Request::Help));
     }
 
     #[test]
     fn invalid_command_lines_are_rejected() {
-        for line in [
-            "x",
-            "--seeds",
-            "--seeds x",
-            "--seeds 0",
-            "--seed 1 --seeds 2",
-            "--seed 1 --planted",
-            "--planted --seeds 5",
-        ] {
+        for line in ["x", "--seeds", "--seeds x", "--seeds 0", "--seed 1 --seeds 2", "--planted"] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

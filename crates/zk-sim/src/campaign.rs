@@ -51,15 +51,14 @@ pub struct Summary {
 }
 
 impl Campaign {
-    /// Runs seeds until all are done or one fails. Every thread calls `set_up` first.
+    /// Runs seeds until all are done or one fails.
     #[must_use]
-    pub fn run(self, set_up: impl Fn() + Sync) -> Summary {
+    pub fn run(self) -> Summary {
         let start = clock();
         let next = AtomicU64::new(0);
         let failed = AtomicBool::new(false);
         let total = Mutex::new(Summary::default());
         let work = || {
-            set_up();
             let start = on_core();
             let mut own = Summary::default();
             while !failed.load(Ordering::Relaxed) {

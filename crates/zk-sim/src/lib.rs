@@ -27,8 +27,6 @@ mod network;
 pub mod oracle;
 mod orphans;
 mod plan;
-#[cfg(zk_planted)]
-pub mod planted;
 mod process;
 mod rng;
 mod run;

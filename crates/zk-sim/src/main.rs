@@ -22,14 +22,13 @@ fn main() -> ExitCode {
             true
         }
         Request::Seeds { first, count } => seeds(first, count),
-        Request::Replay { seed, planted } => replay(seed, planted.as_deref()),
-        Request::Planted { only } => planted(only.as_deref()),
+        Request::Replay { seed } => replay(seed),
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn seeds(first: u64, count: u64) -> bool {
-    let summary = Campaign { first, count, threads: threads() }.run(|| {});
+    let summary = Campaign { first, count, threads: threads() }.run();
     println!("{summary}");
     match summary.failure {
         None => true,
@@ -45,12 +44,7 @@ fn seeds(first: u64, count: u64) -> bool {
     }
 }
 
-fn replay(seed: u64, planted: Option<&str>) -> bool {
-    if let Some(name) = planted
-        && !activate(name)
-    {
-        return false;
-    }
+fn replay(seed: u64) -> bool {
     let outcome = zk_sim::run(seed);
     print!("{}", outcome.trace);
     verdict(&outcome)
@@ -66,25 +60,4 @@ fn verdict(outcome: &Outcome) -> bool {
 
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).min(2)
-}
-
-#[cfg(zk_planted)]
-fn activate(name: &str) -> bool {
-    zk_sim::planted::activate(name).inspect_err(|text| eprintln!("sim: {text}")).is_ok()
-}
-
-#[cfg(zk_planted)]
-fn planted(only: Option<&str>) -> bool {
-    zk_sim::planted::run(only, threads())
-}
-
-#[cfg(not(zk_planted))]
-fn activate(_name: &str) -> bool {
-    planted(None)
-}
-
-#[cfg(not(zk_planted))]
-fn planted(_only: Option<&str>) -> bool {
-    eprintln!("sim: built without planted faults; `cargo xtask sim --planted` builds with them");
-    false
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask api`: the lists of public items.
 
-use super::{Failure, LIBRARIES, build_and_run, cargo};
+use super::{Failure, LIBRARIES, build_and_run};
 
 /// Writes the lists.
 pub(crate) fn write() -> Result<(), Failure> {
@@ -15,5 +15,5 @@ pub(crate) fn check() -> Result<(), Failure> {
 fn run(verb: &str) -> Result<(), Failure> {
     let arguments: Vec<String> =
         [verb].iter().chain(&LIBRARIES).map(|it| (*it).to_owned()).collect();
-    build_and_run(cargo, &["--package", "api-listing"], &arguments)
+    build_and_run(&["--package", "api-listing"], &arguments)
 }

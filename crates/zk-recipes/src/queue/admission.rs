@@ -2,7 +2,6 @@
 
 use super::name::contains;
 use crate::child_order::SequenceOrder;
-use crate::planted::Planted;
 
 /// The condition on which a kind of contender is granted the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +22,7 @@ impl Admission {
     /// may count the contenders that leave. This is false for readers and writers: a downgrade may
     /// place a read node ahead of others (CURATOR-621).
     pub(crate) fn looks_ahead(self) -> bool {
-        self == Self::FirstForGood || Planted::WriterLooksAhead.is_on() && self == Self::First
+        self == Self::FirstForGood
     }
 
     /// Returns true if a contender of this name, when it is ahead, blocks the waiter.

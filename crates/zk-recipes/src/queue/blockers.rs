@@ -6,7 +6,6 @@ use super::admission::Admission;
 use super::kind::Kind;
 use super::name::contains;
 use crate::child_order::Rank;
-use crate::planted::{self, Planted};
 
 /// The nearest contenders ahead that block a waiter.
 #[derive(Debug, Default)]
@@ -24,29 +23,14 @@ pub(super) struct Blockers {
 impl Blockers {
     /// Returns the contenders that block `own`, or `None` if `own` is not in the list.
     pub(super) fn of(kind: &Kind, names: &ChildList, own: &str) -> Option<Self> {
-        if Planted::SortByName.is_on() {
-            let named = planted::name_before(names, own).into_iter();
-            let named = named.map(|name| kind.node(name.as_bytes())).collect();
-            return Some(Self { named, ..Self::default() });
-        }
         let (rule, own) = (kind.rule(), own.as_bytes());
         let rank = || rule.rank(names, own);
-        let admission = match kind.admission {
-            Admission::Behind(_) if Planted::ReaderIgnoresWriters.is_on() => Admission::Counted,
-            Admission::First if Planted::WriterIgnoresReaders.is_on() => {
-                Admission::Behind("__WRIT__")
-            }
-            Admission::First if Planted::WriterLooksAhead.is_on() => Admission::FirstForGood,
-            admission => admission,
-        };
-        let mut blockers = match admission {
+        Some(match kind.admission {
             Admission::FirstForGood => Self::all(kind, &rank()?),
             Admission::First => Self::nearest(kind, &rank()?),
             Admission::Behind(text) => Self::named(kind, names, own, text)?,
             Admission::Counted => rank().map(|_| Self::one(kind, None))?,
-        };
-        blockers.at_most_two_ahead |= Planted::LooksAheadBlindly.is_on();
-        Some(blockers)
+        })
     }
 
     /// The two nearest contenders, if none can be placed ahead.

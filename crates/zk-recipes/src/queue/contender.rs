@@ -17,7 +17,6 @@ use super::parents;
 use super::watch_set::has_news;
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
-use crate::planted::{self, Planted};
 use crate::recipe::Recipe;
 use crate::retry::{Attempts, retry, retry_if_unknown};
 
@@ -59,11 +58,10 @@ pub(crate) struct Node {
 
 impl Contender {
     pub(crate) fn new(client: &Client, kind: &Arc<Kind>) -> Self {
-        let id = planted::id_for_life(kind).unwrap_or_else(|| client.random_uuid());
         Self {
             client: client.clone(),
             kind: kind.clone(),
-            protection: protection_prefix(&id),
+            protection: protection_prefix(&client.random_uuid()),
             claim: None,
             state: State::Out,
             watch: None,
@@ -133,9 +131,6 @@ impl Contender {
         }
         let (data, path) = (self.data(), self.path_asked_for(""));
         let (mut attempts, mut parent_attempts) = (Attempts::default(), 0);
-        if Planted::AdoptDeadSessionsNode.is_on() && Box::pin(self.find()).await? {
-            return Ok(None);
-        }
         loop {
             let (created, listed) = {
                 let _one_write = self.client.batch();
@@ -157,7 +152,7 @@ impl Contender {
             };
             if error.outcome() == Outcome::Unknown && !is_final(&error) {
                 // On the heap, because it is rare; this keeps the futures of waiters small.
-                if !Planted::BlindRecreate.is_on() && Box::pin(self.find()).await? {
+                if Box::pin(self.find()).await? {
                     return Ok(None);
                 }
                 attempts.again_if_unknown(&self.client, error).await?;
@@ -168,8 +163,7 @@ impl Contender {
                 return Err(error.into());
             }
             self.state = State::Out;
-            let attempts_max = planted::parent_attempts_max().unwrap_or(PARENT_ATTEMPTS_MAX);
-            if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < attempts_max {
+            if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < PARENT_ATTEMPTS_MAX {
                 parent_attempts += 1;
                 if self.kind.exclusive == Some(Recipe::Semaphore) {
                     Box::pin(refuse_before_leases(&self.client, &self.kind.path)).await?;
@@ -220,8 +214,7 @@ impl Contender {
     pub(crate) fn adopt(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
         let number = sequence(file_name(&path).as_bytes(), self.kind.rule());
         self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
-        let is_own = stat.ephemeral_owner == self.client.session_id();
-        if !is_own && !Planted::AdoptDeadSessionsNode.is_on() {
+        if stat.ephemeral_owner != self.client.session_id() {
             self.state = State::Out; // this session must not delete it
             return Err(LockError::NodeDeleted { path });
         }
@@ -258,9 +251,6 @@ impl Contender {
 
     fn clean_up(&mut self) {
         match std::mem::replace(&mut self.state, State::Out) {
-            State::In(_) if Planted::TimeoutLeavesNode.is_on() => {}
-            State::In(_) if Planted::LeaseNotReturned.is_on() && self.is_lease() => {}
-            State::Asked if Planted::CancelForgetsCreate.is_on() => {}
             State::In(node) => drop(self.client.delete_guaranteed(&node.path)),
             State::Asked => {
                 self.client.delete_protected_guaranteed(&self.kind.path, &self.protection)

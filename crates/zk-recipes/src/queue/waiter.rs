@@ -24,7 +24,6 @@ use super::position::QueuePosition;
 use super::watch_set::WatchSet;
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
-use crate::planted::Planted;
 use crate::retry::{if_exists, retry};
 
 /// A contender on its way to the head of the queue.
@@ -195,8 +194,7 @@ impl Waiter {
             }
             self.watches.next_gone().await?;
         }
-        let blind = Planted::CancelIsRelease.is_on() && !self.watches.watches(&ahead.named[0]);
-        if !ahead.at_most_two_ahead && !blind {
+        if !ahead.at_most_two_ahead {
             self.stage = Stage::In(None);
             return Ok(());
         }
@@ -214,7 +212,7 @@ impl Waiter {
             *place =
                 QueuePosition { ahead: ahead.named.len(), holder: ahead.named.last().cloned() };
         }
-        if ahead.named.is_empty() || blind {
+        if ahead.named.is_empty() {
             self.come_first();
         } else {
             // All are named, and the predecessor is the only one left.
@@ -232,10 +230,6 @@ impl Waiter {
 
     /// Queues again, because the own node is gone.
     fn start_over(&mut self) -> Result<(), LockError> {
-        if Planted::AbsentIsFirst.is_on() {
-            self.stage = Stage::First;
-            return Ok(());
-        }
         self.restarts += 1;
         self.is_path_checked = false;
         self.stage = Stage::Out;

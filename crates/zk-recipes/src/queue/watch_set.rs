@@ -11,7 +11,6 @@ use zk_session::{Client, EventType, Watch};
 
 use super::one_write;
 use crate::error::LockError;
-use crate::planted::Planted;
 use crate::retry::{if_exists, retry};
 
 /// A set of watched nodes. Dropping it removes the watches.
@@ -113,11 +112,7 @@ impl WatchSet {
                 false => self.client.get_data_and_watch(node).await?.1,
             })
         });
-        let watch = if_exists(set.await)?;
-        if watch.is_none() && Planted::LostWakeUpOnNoNode.is_on() {
-            self.client.exists_and_watch(node).await?.1.await?;
-        }
-        Ok(watch)
+        Ok(if_exists(set.await)?)
     }
 }
 

@@ -6,7 +6,6 @@ use crate::downgrade::{WriteNode, beside};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::owner::{Entry, SharedHolding};
-use crate::planted::Planted;
 
 /// The held write side of an [`RwLock`](super::RwLock). It has all methods of a [`Guard`] and can
 /// be downgraded to a read guard.
@@ -66,9 +65,7 @@ impl WriteGuard {
             (Err(writer), None) => beside(&writer, WriteNode::Stays).await?,
             (Ok(mut writer), None) => {
                 let reader = beside(&writer, WriteNode::Goes).await?;
-                if !Planted::DowngradeUnchecked.is_on() {
-                    writer.forget_node();
-                }
+                writer.forget_node();
                 reader
             }
         };

@@ -20,7 +20,6 @@ use crate::error::LockError;
 use crate::guard::Guard;
 use crate::holding::deleted;
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
-use crate::planted::Planted;
 use crate::queue::contender::Contender;
 use crate::queue::kind::Kind;
 use crate::queue::one_write;
@@ -65,12 +64,7 @@ pub(super) async fn wait(
         let mut leases = Leases::new(client, kinds, permits, &mut limit);
         // On the heap: of all waiters only the head of the queue needs this memory.
         match Box::pin(leases.collect(own_turn.contender())).await? {
-            TurnOutcome::Granted(term) => {
-                if Planted::TurnIsKept.is_on() {
-                    std::mem::forget(own_turn);
-                }
-                return leases.into_guards(term);
-            }
+            TurnOutcome::Granted(term) => return leases.into_guards(term),
             TurnOutcome::LimitTooLow => {}
             TurnOutcome::Lost => restarts += 1,
         }
@@ -183,12 +177,6 @@ impl<'a> Leases<'a> {
     async fn enter(&mut self) -> Result<LeaseRank, LockError> {
         let (client, kinds) = (self.client, self.kinds);
         let path = &kinds.leases.path;
-        if Planted::CountsBeforeOwnLease.is_on() {
-            let ahead = list(client, path).await?.map_or(0, |children| children.names.len());
-            create(&mut self.contenders).await?;
-            let count = u32::try_from(ahead).unwrap_or(u32::MAX).saturating_add(self.permits);
-            return Ok(LeaseRank::of_last(count <= self.limit.now()));
-        }
         let (listed, beside) = one_write(client, async {
             let created = create(&mut self.contenders);
             let listed = async { client.get_children(path).await };
@@ -230,13 +218,10 @@ impl<'a> Leases<'a> {
     fn rank(&self, names: &ChildList) -> LeaseRank {
         let nodes = || self.contenders.iter().filter_map(Contender::node);
         let own: HashSet<&[u8]> = nodes().map(|node| file_name(&node.path).as_bytes()).collect();
-        let last = match Planted::FirstLeaseIsEnough.is_on() {
-            false => nodes().max_by_key(|node| node.czxid),
-            true => nodes().min_by_key(|node| node.czxid),
-        };
+        let last = nodes().max_by_key(|node| node.czxid);
         let Some(last) = last else { return LeaseRank::Missing };
         let present = names.into_iter().filter(|name| own.contains(name)).count();
-        let limit = self.limit.now() + u32::from(Planted::OnePermitTooMany.is_on());
+        let limit = self.limit.now();
         match self.kinds.leases.rule().rank(names, file_name(&last.path).as_bytes()) {
             Some(rank) if present == self.contenders.len() => {
                 LeaseRank::of_last(u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit))

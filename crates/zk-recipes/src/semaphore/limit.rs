@@ -4,7 +4,6 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, pending};
 
 use crate::error::LockError;
-use crate::planted::Planted;
 use crate::shared_count::{SharedCount, VersionedCount};
 
 /// Source of a semaphore's limit.
@@ -52,7 +51,7 @@ impl Followed {
             let read = shared.count.get().await?;
             if read.zxid() > shared.seen.zxid() {
                 (shared.seen, shared.newer) = (read, None);
-                self.now = heard(self.now, permits(&shared.seen));
+                self.now = permits(&shared.seen);
             }
         }
         Ok(())
@@ -60,10 +59,7 @@ impl Followed {
 
     /// Waits for a newer limit. Dropping the future loses nothing.
     pub(super) async fn changed(&mut self) -> Result<(), LockError> {
-        let Some(shared) = self.shared.as_mut().filter(|_| !Planted::RaisedLimitUnseen.is_on())
-        else {
-            return pending().await;
-        };
+        let Some(shared) = &mut self.shared else { return pending().await };
         let newer = shared.newer.get_or_insert_with(|| {
             let (count, before) = (shared.count.clone(), shared.seen.clone());
             async move { count.changed(&before).await }.boxed()
@@ -71,7 +67,7 @@ impl Followed {
         let told = newer.await;
         shared.newer = None;
         shared.seen = told?;
-        self.now = heard(self.now, permits(&shared.seen));
+        self.now = permits(&shared.seen);
         Ok(())
     }
 
@@ -82,11 +78,6 @@ impl Followed {
         }
         Ok(())
     }
-}
-
-/// Returns the limit after a change.
-fn heard(before: u32, now: u32) -> u32 {
-    if Planted::LoweredLimitIgnored.is_on() { before.max(now) } else { now }
 }
 
 /// Returns the number of permits for a count; a negative count allows none.

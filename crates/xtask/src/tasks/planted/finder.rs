@@ -75,7 +75,7 @@ impl Finder {
     /// Builds the run in a copy of the workspace, and runs it.
     ///
     /// # Errors
-    /// If the copy does not build.
+    /// If the copy does not build, or has no such test.
     pub(super) fn run(&self, copy: &WorkspaceCopy) -> Result<Verdict, Failure> {
         let (build, mut run) = match self {
             Self::Sim { seeds } => {
@@ -100,10 +100,17 @@ impl Finder {
         run.env("RUST_BACKTRACE", "0");
         let ended = output(run)?;
         Ok(match ended.status.code() {
-            Some(0) => Verdict::Passed,
+            Some(0) if self.has_run(&ended) => Verdict::Passed,
+            Some(0) => return Err(Failure::task(format!("there is no such test: {self}"))),
             Some(TIMED_OUT) => Verdict::Found(format!("no end within {SECONDS_MAX} s: {self}")),
             _ => Verdict::Found(self.first_failure(&ended)),
         })
+    }
+
+    /// Returns false if no test has the name that the finder selects.
+    fn has_run(&self, ended: &Output) -> bool {
+        let text = String::from_utf8_lossy(&ended.stdout);
+        matches!(self, Self::Sim { .. }) || text.lines().any(|line| line.ends_with(" ... ok"))
     }
 
     /// Returns the part of a run's output that says what failed.
