@@ -17,8 +17,8 @@ use crate::semaphore_mutex::SemaphoreMutex;
 /// The future that the methods of [`Lock`] and [`LockGuard`] return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A lock of any kind in this crate. A [`MultiLock`](crate::MultiLock) consists of such locks. A [`Semaphore`]
-/// counts as the lock of one of its permits.
+/// A lock of any kind in this crate. A [`MultiLock`](crate::MultiLock) consists of such locks. A
+/// [`Semaphore`] counts as the lock of one of its permits.
 pub trait Lock: fmt::Debug + Send + Sync + Sealed {
     /// Returns the path of the lock.
     fn path(&self) -> &str;
