@@ -346,7 +346,8 @@ Usage: cargo xtask package
 `package` packs each of them, builds it from its package, and checks the README and LICENSE in it.
 `cross` checks the library crates for Windows and macOS, and zk-proto for WebAssembly. It skips a
 target that the toolchain does not have, and prints its name.
-`msrv` checks all of them with Rust 1.85, which it unpacks from packages of Debian 12.
+`msrv` checks all of them with Rust 1.85, which it unpacks from packages of Debian 12. It is skipped
+where these packages are not to be had.
 ";
 
 const CI_HELP: &str = "\

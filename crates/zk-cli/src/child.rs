@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{IsTerminal, stdin};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -54,7 +55,8 @@ impl Child {
                 Reach::Group
             }
         };
-        let failed = |why: &dyn Display| Failure::other(format!("{}: {why}", program.display()));
+        let failed =
+            |why: &dyn Display| Failure::other(format!("{}: {why}", Path::new(program).display()));
         let process = command.spawn().map_err(|error| failed(&error))?;
         let pid = process.id().and_then(|id| i32::try_from(id).ok());
         let pid = pid.ok_or_else(|| failed(&"it has no process id"))?;

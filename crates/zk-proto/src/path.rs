@@ -128,7 +128,9 @@ pub enum PathErrorKind {
 
 impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "path \"{}\" {} (at byte {})", self.path, self.kind.broken_rule(), self.offset)
+        write!(f, "path \"{}\" ", self.path)?;
+        self.kind.write_broken_rule(f)?;
+        write!(f, " (at byte {})", self.offset)
     }
 }
 
@@ -139,8 +141,8 @@ impl fmt::Debug for PathError {
 }
 
 impl PathErrorKind {
-    fn broken_rule(self) -> impl fmt::Display {
-        fmt::from_fn(move |f| match self {
+    fn write_broken_rule(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::NotAbsolute => f.write_str("does not start with '/'"),
             Self::TrailingSlash => f.write_str("ends with '/'"),
             Self::EmptyComponent => f.write_str("has an empty component"),
@@ -148,13 +150,14 @@ impl PathErrorKind {
             Self::IllegalCharacter(c) => {
                 write!(f, "has the illegal character {}", c.escape_unicode())
             }
-        })
+        }
     }
 }
 
 impl fmt::Display for PathErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "path {}", self.broken_rule())
+        f.write_str("path ")?;
+        self.write_broken_rule(f)
     }
 }
 

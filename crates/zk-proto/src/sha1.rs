@@ -16,9 +16,10 @@ pub(crate) fn sha1(parts: &[&[u8]]) -> [u8; HASH_LEN] {
     message.extend_from_slice(&bits.to_be_bytes());
 
     let mut state = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
-    let (blocks, _) = message.as_chunks::<BLOCK_LEN>();
-    for block in blocks {
+    let mut rest = message.as_slice();
+    while let Some((block, behind)) = rest.split_first_chunk() {
         mix(&mut state, block);
+        rest = behind;
     }
     let mut hash = [0; HASH_LEN];
     for (bytes, word) in hash.chunks_exact_mut(4).zip(state) {
@@ -30,9 +31,8 @@ pub(crate) fn sha1(parts: &[&[u8]]) -> [u8; HASH_LEN] {
 /// Mixes one block into the state: section 6.1 of the RFC.
 fn mix(state: &mut [u32; 5], block: &[u8; BLOCK_LEN]) {
     let mut words = [0_u32; 80];
-    let (quads, _) = block.as_chunks::<4>();
-    for (word, bytes) in words.iter_mut().zip(quads) {
-        *word = u32::from_be_bytes(*bytes);
+    for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
+        *word = bytes.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
     }
     for t in 16..80 {
         words[t] = (words[t - 3] ^ words[t - 8] ^ words[t - 14] ^ words[t - 16]).rotate_left(1);

@@ -39,7 +39,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 fn parse(line: &str) -> Option<SessionCredentials> {
     let mut parts = line.split(' ');
-    let number = |text: Option<&str>| u64::from_str_radix(text?, 16).ok().map(u64::cast_signed);
+    let number = |text: Option<&str>| {
+        u64::from_str_radix(text?, 16).ok().map(|id| i64::from_ne_bytes(id.to_ne_bytes()))
+    };
     let session_id = number(parts.next())?;
     let password = parts
         .next()?

@@ -14,8 +14,8 @@ use crate::zookeeper::{Privilege, install};
 pub(crate) fn run() -> Result<(), Failure> {
     let folder = target_folder().join("msrv");
     let programs = folder.join("usr/bin");
-    if !programs.join("cargo").exists() {
-        unpack(&folder)?;
+    if !programs.join("cargo").exists() && !unpack(&folder)? {
+        return Ok(());
     }
     let mut check = Command::new(programs.join("cargo"));
     check.args(["check", "--locked", "--target-dir"]).arg(folder.join("target"));
@@ -25,18 +25,26 @@ pub(crate) fn run() -> Result<(), Failure> {
     step(check.current_dir(workspace_root()))
 }
 
-/// Installs the shared libraries that the compiler needs, and unpacks the compiler itself.
-fn unpack(folder: &Path) -> Result<(), Failure> {
-    install(&SHARED_LIBRARIES, Privilege::Sudo).map_err(Failure::task)?;
+/// Installs the shared libraries that the compiler needs, and unpacks the compiler itself. Returns false
+/// if the packages are not to be had, as on other systems than Debian 12.
+fn unpack(folder: &Path) -> Result<bool, Failure> {
+    if let Err(reason) = install(&SHARED_LIBRARIES, Privilege::Sudo) {
+        println!("==> skipped: no Rust 1.85: {reason}");
+        return Ok(false);
+    }
     // An interrupted run leaves old or incomplete packages behind.
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder)
         .map_err(|error| Failure::task(format!("{}: {error}", folder.display())))?;
     let mut download = Command::new("apt-get");
-    step(download.args(["download", "-q"]).args(COMPILER).current_dir(folder))?;
+    if step(download.args(["download", "-q"]).args(COMPILER).current_dir(folder)).is_err() {
+        println!("==> skipped: no Rust 1.85: `apt-get download {}` failed", COMPILER.join(" "));
+        return Ok(false);
+    }
     let unpack_all =
         "for package in *.deb; do dpkg -x \"$package\" unpacked || exit; done; mv unpacked/usr .";
-    step(Command::new("sh").args(["-c", unpack_all]).current_dir(folder))
+    step(Command::new("sh").args(["-c", unpack_all]).current_dir(folder))?;
+    Ok(true)
 }
 
 /// Debian's security updates contain a later version of each.

@@ -47,7 +47,7 @@ impl Progress {
         self.ticks += 1;
         if self.terminal {
             write(&format!("\r{}\x1b[K", self.line()));
-        } else if self.ticks.is_multiple_of(TICKS_PER_LINE) {
+        } else if self.ticks % TICKS_PER_LINE == 0 {
             write(&format!("{}\n", self.line()));
         }
     }

@@ -46,17 +46,16 @@ impl SequenceOrder<'_> {
         let mut present = false;
         for name in list {
             let number = self.number(name);
-            if let Some(number) = number
-                && number != own_number
-                && matches!(own_key, SequenceKey::Number(_))
-            {
-                // True if floor <= number < own_number, as one branch.
-                let is_nearer = number.wrapping_sub(floor) < own_number.wrapping_sub(floor);
-                let key = SequenceKey::Number(number);
-                if is_nearer && nearest.is_none_or(|(other, _)| key >= other) && wanted(name) {
-                    (nearest, floor) = (Some((key, name)), number);
+            if let Some(number) = number {
+                if number != own_number && matches!(own_key, SequenceKey::Number(_)) {
+                    // True if floor <= number < own_number, as one branch.
+                    let is_nearer = number.wrapping_sub(floor) < own_number.wrapping_sub(floor);
+                    let key = SequenceKey::Number(number);
+                    if is_nearer && nearest.is_none_or(|(other, _)| key >= other) && wanted(name) {
+                        (nearest, floor) = (Some((key, name)), number);
+                    }
+                    continue;
                 }
-                continue;
             }
             let key = self.key(name);
             let ahead = match key.cmp(&own_key) {

@@ -47,18 +47,17 @@ impl SequenceOrder<'_> {
         let mut present = false;
         for name in list {
             let number = self.number(name);
-            if let Some(number) = number
-                && number != own_number
-                && matches!(own_key, SequenceKey::Number(_))
-            {
-                ahead.count += usize::from(number < own_number);
-                // True if floor <= number < own_number, as one branch that is nearly never taken.
-                // In an unordered list, a branch on `number < own_number` is mispredicted half the
-                // time, which costs more than the rest of the loop.
-                if number.wrapping_sub(ahead.floor) < own_number.wrapping_sub(ahead.floor) {
-                    ahead.note(SequenceKey::Number(number), name);
+            if let Some(number) = number {
+                if number != own_number && matches!(own_key, SequenceKey::Number(_)) {
+                    ahead.count += usize::from(number < own_number);
+                    // True if floor <= number < own_number, as one branch that is nearly never taken.
+                    // In an unordered list, a branch on `number < own_number` is mispredicted half the
+                    // time, which costs more than the rest of the loop.
+                    if number.wrapping_sub(ahead.floor) < own_number.wrapping_sub(ahead.floor) {
+                        ahead.note(SequenceKey::Number(number), name);
+                    }
+                    continue;
                 }
-                continue;
             }
             ahead.has_others |= number.is_none();
             let key = self.key(name);

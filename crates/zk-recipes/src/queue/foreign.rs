@@ -43,8 +43,8 @@ pub(crate) fn refuse_in_queue(
     for name in names {
         if name == LEASES.as_bytes() {
             has_leases = true;
-        } else if let Some(other) = Recipe::of_name(name).filter(|other| *other != recipe)
-            && !is_own(name)
+        } else if let Some(other) =
+            Recipe::of_name(name).filter(|other| *other != recipe && !is_own(name))
         {
             return Err(foreign(&kind.path, kind.node(name), other));
         }

@@ -155,13 +155,15 @@ impl Waiter {
         let Some(ahead) = Blockers::of(kind, &children.names, own) else {
             return self.start_over();
         };
-        if !self.is_path_checked
-            && ahead.may_have_others
-            && let Some(recipe) = kind.exclusive
-            && foreign::refuse_in_queue(kind, recipe, &children.names)?
-        {
-            // On the heap, because it is rare; this keeps the futures of waiters small.
-            Box::pin(foreign::refuse_leases(self.contender.client(), &kind.path)).await?;
+        if !self.is_path_checked && ahead.may_have_others {
+            let has_leases = match kind.exclusive {
+                Some(recipe) => foreign::refuse_in_queue(kind, recipe, &children.names)?,
+                None => false,
+            };
+            if has_leases {
+                // On the heap, because it is rare; this keeps the futures of waiters small.
+                Box::pin(foreign::refuse_leases(self.contender.client(), &kind.path)).await?;
+            }
         }
         self.is_path_checked = true;
         if let Some(place) = &mut self.place {

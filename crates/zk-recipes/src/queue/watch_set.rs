@@ -85,11 +85,11 @@ impl WatchSet {
             }
             let (index, event) = poll_fn(|cx| {
                 for (index, (_, watch)) in self.watched.iter_mut().enumerate() {
-                    if let Some(armed) = watch
-                        && let Poll::Ready(event) = Pin::new(armed).poll(cx)
-                    {
-                        *watch = None;
-                        return Poll::Ready((index, event));
+                    if let Some(armed) = watch {
+                        if let Poll::Ready(event) = Pin::new(armed).poll(cx) {
+                            *watch = None;
+                            return Poll::Ready((index, event));
+                        }
                     }
                 }
                 Poll::Pending

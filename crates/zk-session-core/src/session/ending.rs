@@ -35,10 +35,10 @@ impl<H: Handles> Session<H> {
     /// has passed, so that the server receives the request to close.
     pub fn close(&mut self, now: Instant) {
         // A `SessionManager` opens the next session after an overflow, but not after `close`.
-        if let Some(closing) = &mut self.closing
-            && closing.end == SessionEnd::CleanUpOverflow
-        {
-            closing.end = SessionEnd::Closed;
+        if let Some(closing) = &mut self.closing {
+            if closing.end == SessionEnd::CleanUpOverflow {
+                closing.end = SessionEnd::Closed;
+            }
         }
         self.close_as(now, SessionEnd::Closed);
     }

@@ -52,10 +52,10 @@ impl<H: Handles> Session<H> {
     /// it, so that the next server is not behind them.
     fn see_rest(&mut self, buffer: &mut BytesMut) {
         while let Ok(Some(frame)) = proto::split_frame(buffer, self.settings.frame_len_max) {
-            if let Ok((header, _)) = ReplyHeader::split(&frame)
-                && header.xid > 0
-            {
-                self.identity.has_seen(header.zxid);
+            if let Ok((header, _)) = ReplyHeader::split(&frame) {
+                if header.xid > 0 {
+                    self.identity.has_seen(header.zxid);
+                }
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Watches on one path: their recipients, and the modes set at the server.
 
+use std::mem;
+
 use proto::AddWatchMode;
 
 use super::Armed;
@@ -110,10 +112,15 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
 
     /// Removes the one-shot watches on these lists.
     pub(super) fn take(&mut self, lists: &[List], into: &mut Vec<W>) {
-        let taken = |one: &mut (List, W)| lists.contains(&one.0);
-        into.extend(self.first.take_if(taken).map(|(_, handle)| handle));
+        let first = self.first.take_if(|(list, _)| lists.contains(list));
+        into.extend(first.map(|(_, handle)| handle));
         if let Some(more) = &mut self.more {
-            into.extend(more.one_shots.extract_if(.., taken).map(|(_, handle)| handle));
+            for (list, handle) in mem::take(&mut more.one_shots) {
+                match lists.contains(&list) {
+                    true => into.push(handle),
+                    false => more.one_shots.push((list, handle)),
+                }
+            }
         }
         self.shrink();
     }

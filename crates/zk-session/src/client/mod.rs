@@ -117,10 +117,10 @@ impl Drop for OpenSession {
             session.is_connected()
         };
         self.shared.wake();
-        if let Some(thread) = &mut self.thread
-            && is_connected
-        {
-            thread.wait_for_driver(CLOSE_ON_DROP_WAIT);
+        if let Some(thread) = &mut self.thread {
+            if is_connected {
+                thread.wait_for_driver(CLOSE_ON_DROP_WAIT);
+            }
         }
     }
 }

@@ -44,10 +44,10 @@ impl<'a> AskedAcl<'a> {
     /// them again with another encoding. A character outside the first Unicode plane then becomes
     /// two replacement characters.
     pub(crate) fn reread(&mut self) {
-        if let Some(id) = &mut self.id
-            && id.chars().any(|c| c > '\u{ffff}')
-        {
-            *id = id.replace(|c| c > '\u{ffff}', "\u{fffd}\u{fffd}").into();
+        if let Some(id) = &mut self.id {
+            if id.chars().any(|c| c > '\u{ffff}') {
+                *id = id.replace(|c| c > '\u{ffff}', "\u{fffd}\u{fffd}").into();
+            }
         }
     }
 
@@ -133,10 +133,7 @@ pub(crate) fn resolve(
     identities: &[Identity],
     open: &Arc<[Acl]>,
 ) -> Result<Arc<[Acl]>, ErrorCode> {
-    if let [entry] = acl
-        && entry.perms == Perms::ALL
-        && entry.has("world", "anyone")
-    {
+    if matches!(acl, [entry] if entry.perms == Perms::ALL && entry.has("world", "anyone")) {
         return Ok(Arc::clone(open));
     }
     let mut asked: Vec<&AskedAcl<'_>> = Vec::with_capacity(acl.len());

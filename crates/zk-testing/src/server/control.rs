@@ -69,11 +69,11 @@ impl Ensemble {
         self.advance(now);
         self.handle_all_pings();
         let until = self.now + self.settings.tick(server) * self.settings.sync_limit;
-        if server != self.leader
-            && let Some(server) = self.servers.get_mut(server).filter(|it| !it.killed)
-            && server.isolated.is_none()
-        {
-            server.link = Link::Cut { until };
+        if server != self.leader {
+            let server = self.servers.get_mut(server);
+            if let Some(server) = server.filter(|it| !it.killed && it.isolated.is_none()) {
+                server.link = Link::Cut { until };
+            }
         }
     }
 

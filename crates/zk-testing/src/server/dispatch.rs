@@ -25,12 +25,11 @@ impl Ensemble {
             if connection.stalled || self.servers[connection.server].stalled {
                 return;
             }
-            if connection.state == State::Fresh
-                && let Some(word) = connection.inbound.first_chunk::<4>()
-                && four_letter::is_word(*word)
-            {
-                let word = *word;
-                return self.answer_word(id, word);
+            if connection.state == State::Fresh {
+                let word = connection.inbound.first_chunk::<4>().copied();
+                if let Some(word) = word.filter(|word| four_letter::is_word(*word)) {
+                    return self.answer_word(id, word);
+                }
             }
             if connection.state == State::Connecting || connection.is_deaf() {
                 return;
@@ -119,10 +118,10 @@ impl Ensemble {
             let only_committed =
                 connection.waiting.iter().all(|it| !matches!(it, Waiting::Request { .. }));
             if only_committed && self.reaches_leader(at) {
-                if at != self.leader
-                    && let Some(connection) = self.connections.get_mut(&ticket.connection)
-                {
-                    connection.waiting.push_back(Waiting::Committed);
+                if at != self.leader {
+                    if let Some(connection) = self.connections.get_mut(&ticket.connection) {
+                        connection.waiting.push_back(Waiting::Committed);
+                    }
                 }
                 return self.write(ticket, op, &body);
             }

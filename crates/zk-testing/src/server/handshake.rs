@@ -88,10 +88,10 @@ impl Ensemble {
         if request.session_id == 0 {
             let session_id = self.sessions.create(self.now, &self.clock, timeout_ms, owner);
             let read_only_byte = request.read_only.is_some();
-            if let Some(connection) = self.connections.get_mut(&id)
-                && at != self.leader
-            {
-                connection.waiting.push_back(Waiting::Committed);
+            if let Some(connection) = self.connections.get_mut(&id) {
+                if at != self.leader {
+                    connection.waiting.push_back(Waiting::Committed);
+                }
             }
             let origin = Origin::Connect { connection: id, timeout_ms, read_only_byte };
             return self.commit(session_id, TxnBody::CreateSession { timeout_ms }, Some(origin));

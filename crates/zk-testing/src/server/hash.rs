@@ -24,9 +24,10 @@ impl FastHasher {
 
 impl Hasher for FastHasher {
     fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
+        let mut rest = bytes;
+        while let Some((word, behind)) = rest.split_first_chunk() {
             self.mix(u64::from_le_bytes(*word));
+            rest = behind;
         }
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
@@ -42,7 +43,7 @@ impl Hasher for FastHasher {
     }
 
     fn write_i64(&mut self, word: i64) {
-        self.mix(word.cast_unsigned());
+        self.mix(u64::from_ne_bytes(word.to_ne_bytes()));
     }
 
     fn finish(&self) -> u64 {

@@ -325,17 +325,13 @@ impl Ensemble {
         self.expire_sessions();
         self.handle_all_pings();
         self.reap_if_due();
-        while let Some(&(due, id)) = self.handshakes.first()
-            && due <= self.now
-        {
+        while let Some(&(_, id)) = self.handshakes.first().filter(|(due, _)| *due <= self.now) {
             self.handshakes.pop_first();
             if self.connections.get(&id).is_some_and(|it| it.state == State::Fresh) {
                 self.close(id, Cut::Fin);
             }
         }
-        while let Some(&(due, id)) = self.delayed.first()
-            && due <= self.now
-        {
+        while let Some(&(_, id)) = self.delayed.first().filter(|(due, _)| *due <= self.now) {
             self.delayed.pop_first();
             self.list(id);
         }
@@ -351,9 +347,7 @@ impl Ensemble {
 
     /// Adds a connection to the list of those with output.
     fn list(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && !connection.listed
-        {
+        if let Some(connection) = self.connections.get_mut(&id).filter(|it| !it.listed) {
             connection.listed = true;
             self.ready.push_back(id);
         }
@@ -381,10 +375,10 @@ impl Ensemble {
         let Some(connection) = self.connections.get(&id) else { return };
         let server = &mut self.servers[connection.server];
         server.watches.forget(id);
-        if let Some(session_id) = connection.session_id()
-            && server.connections.get(&session_id) == Some(&id)
-        {
-            server.connections.remove(&session_id);
+        if let Some(session_id) = connection.session_id() {
+            if server.connections.get(&session_id) == Some(&id) {
+                server.connections.remove(&session_id);
+            }
         }
     }
 

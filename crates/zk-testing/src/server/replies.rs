@@ -101,7 +101,10 @@ impl Ensemble {
 
     fn pop_sync(&mut self, id: ConnectionId) -> Option<Waiting> {
         let waiting = &mut self.connections.get_mut(&id)?.waiting;
-        waiting.pop_front_if(|first| matches!(first, Waiting::Sync { .. }))
+        match waiting.front()? {
+            Waiting::Sync { .. } => waiting.pop_front(),
+            _ => None,
+        }
     }
 
     /// Sends a record without a header, as in the connect exchange.

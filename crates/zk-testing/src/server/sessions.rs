@@ -53,8 +53,8 @@ impl Sessions {
     /// Creates an empty tracker. Ids have a real server's layout: one byte of the server's number,
     /// five of its clock.
     pub(crate) fn new(tick: Duration, wall_ms: i64) -> Self {
-        let clock = (wall_ms << 24).cast_unsigned() >> 8;
-        let next_id = (1_i64 << 56) | clock.cast_signed();
+        let clock = (wall_ms << 16) & ((1 << 56) - 1);
+        let next_id = (1 << 56) | clock;
         Self { tick, by_id: FastMap::default(), buckets: BTreeMap::new(), next_id }
     }
 
@@ -192,7 +192,7 @@ pub(crate) fn password(id: i64) -> Bytes {
     const SECRET: u64 = 0xb341_5c00;
     const MASK: u64 = (1 << 48) - 1;
     const FACTOR: u64 = 0x5_deec_e66d;
-    let mut state = (id.cast_unsigned() ^ SECRET ^ FACTOR) & MASK;
+    let mut state = (u64::from_ne_bytes(id.to_ne_bytes()) ^ SECRET ^ FACTOR) & MASK;
     let mut password = Vec::with_capacity(proto::PASSWORD_LEN);
     while password.len() < proto::PASSWORD_LEN {
         state = state.wrapping_mul(FACTOR).wrapping_add(0xb) & MASK;

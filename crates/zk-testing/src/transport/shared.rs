@@ -148,9 +148,13 @@ impl Core {
             }
         }
         let ensemble = &self.ensemble;
-        for (_, writer) in self.writers.extract_if(|id, _| ensemble.has_room(*id)) {
-            writer.wake();
-        }
+        self.writers.retain(|id, writer| {
+            let has_room = ensemble.has_room(*id);
+            if has_room {
+                writer.wake_by_ref();
+            }
+            !has_room
+        });
     }
 }
 

@@ -78,13 +78,13 @@ async fn write(
                 Ok(len) if len > 0 => read += len,
                 _ => return Cut::Fin,
             }
-            if read >= READ_REPORT_LEN
-                && let Some(shared) = shared.upgrade()
-            {
-                // Bytes that the kernel has accepted count as read: its buffers have their own
-                // limits.
-                let len = std::mem::take(&mut read);
-                shared.with(|ensemble, now| ensemble.have_read(now, id, len));
+            if read >= READ_REPORT_LEN {
+                if let Some(shared) = shared.upgrade() {
+                    // Bytes that the kernel has accepted count as read: its buffers have their own
+                    // limits.
+                    let len = std::mem::take(&mut read);
+                    shared.with(|ensemble, now| ensemble.have_read(now, id, len));
+                }
             }
         }
     }
