@@ -361,6 +361,7 @@ Everything a change must pass, in order, ending at the first failure:
   cargo xtask cross
   cargo xtask test, with CI=true: a missing ZooKeeper is a failure
   cargo xtask sim, on 5,000 seeds
+  cargo xtask planted, with two faults that the simulation must find, others for each commit
   cargo xtask conform
   cargo xtask fuzz --secs 10: a minute, and the build; without cargo-fuzz the corpora are replayed
 

@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: all checks that a change must pass.
 
-use super::{Failure, api, cargo, conform, cross, fuzz, package, sim, step, test, timing};
+use super::{Failure, api, cargo, conform, cross, fuzz, package, planted, sim, step, test, timing};
 use crate::poll;
 
 /// Runs the steps up to the first failure, and prints the duration of each.
@@ -24,6 +24,7 @@ fn run_steps() -> Result<(), Failure> {
     cross::run()?;
     test::run_without_skips()?;
     sim::check()?;
+    planted::run_sample()?;
     conform::run_without_skips()?;
     fuzz::run(&fuzz::Plan::smoke())
 }

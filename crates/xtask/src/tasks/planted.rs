@@ -11,6 +11,7 @@ mod workspace_copy;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use self::fault::Fault;
 use self::finder::{Finder, Verdict};
@@ -41,10 +42,36 @@ pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
     }
     let copy = WorkspaceCopy::update(&workspace_root())?;
     check_unedited(&copy, &faults)?;
+    find(&copy, &faults)
+}
+
+/// Runs a few faults for `ci`, other ones for other commits. The simulation must find them, so that one
+/// build suffices. It has passed before without a fault.
+pub(crate) fn run_sample() -> Result<(), Failure> {
+    let mut faults = all(&workspace_root())?;
+    faults.retain(Fault::is_for_simulation);
+    let plan = Plan { sample: Some(CI_SAMPLE), from: commit(), ..Plan::default() };
+    let faults = chosen(&plan, faults)?;
+    let names: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();
+    println!("==> cargo xtask planted {}", names.join(" "));
+    find(&WorkspaceCopy::update(&workspace_root())?, &faults)
+}
+
+/// Returns the start of the commit's hash, or 0 without a commit.
+fn commit() -> u32 {
+    let mut command = Command::new("git");
+    command.args(["rev-parse", "--short=6", "HEAD"]).current_dir(workspace_root());
+    let hash = command.output().map(|output| output.stdout).unwrap_or_default();
+    let digits = String::from_utf8_lossy(&hash).chars().take(6).collect::<String>();
+    u32::from_str_radix(&digits, 16).unwrap_or(0)
+}
+
+/// Runs the finders of each fault. Fails if one of them passes, or if the fault cannot be built.
+fn find(copy: &WorkspaceCopy, faults: &[Fault]) -> Result<(), Failure> {
     println!("==> {:<28} {:>7}  found by", "fault", "seconds");
     let mut missed = Vec::new();
-    for fault in &faults {
-        if !is_found(&copy, fault)? {
+    for fault in faults {
+        if !is_found(copy, fault)? {
             missed.push(fault.name.clone());
         }
     }
@@ -147,6 +174,9 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
 
 const FOLDER: &str = "tests/planted";
 
+/// Number of faults in a run of `ci`.
+const CI_SAMPLE: u32 = 2;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,7 +186,7 @@ mod tests {
     fn planted_faults_fit_the_code_and_name_existing_tests() {
         let root = workspace_root();
         let faults = all(&root).map_err(|failure| failure.message().to_owned()).unwrap();
-        assert!(faults.len() >= 6, "{}", faults.len());
+        assert!(faults.len() >= 60, "{}", faults.len());
         let sources = sources(&root.join("crates"));
         for fault in &faults {
             for test in fault.finders.iter().filter_map(Finder::test_name) {

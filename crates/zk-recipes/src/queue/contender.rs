@@ -224,8 +224,8 @@ impl Contender {
         }
     }
 
-    /// Deletes the node, if there is one, and prepares a new attempt under a new name. So a late
-    /// reply to the old attempt cannot be mistaken for a reply to the new one.
+    /// Deletes the node, if there is one, and prepares a new attempt under a new name. The clean-up
+    /// of the old attempt deletes all nodes of its name, and is repeated if its reply is lost.
     pub(crate) fn restart(&mut self) {
         self.clean_up();
         self.claim = None; // it is no longer next

@@ -257,3 +257,29 @@ async fn participants_are_listed_after_a_lost_connection() {
         assert_eq!(seen.iter().map(|it| it.path.as_str()).collect::<Vec<_>>(), [guard.node()]);
     }
 }
+
+/// The future of a waiter that queues again is dropped before the create is answered. The next
+/// attempt creates another node. Both its create and the clean-up of the dropped attempt lose their
+/// replies, and the clean-up runs again.
+#[tokio::test(start_paused = true)]
+async fn repeated_cleanup_keeps_the_node_of_the_next_attempt() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let mut waiting = mutex(&one).enqueue().await.unwrap();
+    other.delete(waiting.node().unwrap(), None).await.unwrap();
+    settle().await;
+    let delay = Duration::from_millis(20);
+    let late = server.on(Op::Create2).session(one.session_id()).delay(delay);
+    let dropped = tokio::time::timeout(delay / 2, waiting.refresh()).await;
+    assert!(dropped.is_err() && late.count() == 1, "in the middle of a create");
+    settle().await;
+    // The clean-up starts with a sync. Without its reply, the client accepts none of the next ones.
+    let lost = server.on(Op::Sync).session(one.session_id()).never_answer();
+    let guard = waiting.acquire().await.unwrap();
+    assert_eq!(lost.count(), 1);
+    // reason: virtual time, in which the clean-up runs
+    tokio::time::sleep(T / 4).await;
+    guard.check().await.unwrap();
+    assert!(guard.node().ends_with("-0000000002"), "{}", guard.node());
+    assert_eq!(children(&server, PATH).len(), 1);
+}
