@@ -75,7 +75,7 @@ impl Finder {
     /// Builds the run in a copy of the workspace, and runs it.
     ///
     /// # Errors
-    /// If the copy does not build, or has no such test.
+    /// If the copy does not build, has no such test, or if the simulation ends without a violation.
     pub(super) fn run(&self, copy: &WorkspaceCopy) -> Result<Verdict, Failure> {
         let (build, mut run) = match self {
             Self::Sim { seeds } => {
@@ -102,8 +102,17 @@ impl Finder {
         Ok(match ended.status.code() {
             Some(0) if self.has_run(&ended) => Verdict::Passed,
             Some(0) => return Err(Failure::task(format!("there is no such test: {self}"))),
-            Some(TIMED_OUT) => Verdict::Found(format!("no end within {SECONDS_MAX} s: {self}")),
-            _ => Verdict::Found(self.first_failure(&ended)),
+            code => match (self.first_failure(&ended), self) {
+                (Some(failure), _) => Verdict::Found(failure),
+                (None, Self::Sim { .. }) => {
+                    let status = ended.status;
+                    return Err(Failure::task(format!("no violation, but {status}: {self}")));
+                }
+                (None, _) if code == Some(TIMED_OUT) => {
+                    Verdict::Found(format!("no end within {SECONDS_MAX} s: {self}"))
+                }
+                (None, _) => Verdict::Found(format!("{}: {self}", ended.status)),
+            },
         })
     }
 
@@ -113,16 +122,16 @@ impl Finder {
         matches!(self, Self::Sim { .. }) || text.lines().any(|line| line.ends_with(" ... ok"))
     }
 
-    /// Returns the part of a run's output that says what failed.
-    fn first_failure(&self, ended: &Output) -> String {
+    /// Returns the part of a run's output that says what failed, if there is one.
+    fn first_failure(&self, ended: &Output) -> Option<String> {
         let text = String::from_utf8_lossy(&ended.stdout);
         let is_failure = |line: &&str| match self {
             Self::Sim { .. } => line.contains(" is broken: "),
             Self::Test { .. } => line.starts_with("test ") && line.ends_with(" ... FAILED"),
         };
         let failures: Vec<&str> = text.lines().filter(is_failure).collect();
-        let Some(first) = failures.first() else { return format!("{}: {self}", ended.status) };
-        match self {
+        let first = failures.first()?;
+        Some(match self {
             Self::Sim { .. } => {
                 let seed = text.lines().rev().find_map(|line| line.strip_prefix("seed "));
                 let seed = seed.and_then(|line| line.split(';').next()).unwrap_or_default();
@@ -136,7 +145,7 @@ impl Finder {
                     more => format!("{name}, and {more} more"),
                 }
             }
-        }
+        })
     }
 }
 
