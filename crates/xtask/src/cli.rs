@@ -216,8 +216,8 @@ Tasks:
   conform [ARG...]                compare the server of zk-testing with a real one
   chaos [--scenario NAME] [...]   break real ensembles while locks are held
   sim [--seeds N | --seed S]      simulate clients and locks under faults, deterministically
-  planted [NAME...] [--list]      plant known faults, and see that tests or the simulation find them
-  mutants CRATE [ARG...]          change the code in small ways, and see that tests fail
+  planted [NAME...] [--list]      check that tests or the simulation find known faults
+  mutants CRATE [ARG...]          check that tests fail when the code changes in small ways
   bench handoff [ARG...]          measure the hand-off of locks, beside other clients
   bench instructions              count instructions and allocations, without noise
   api [--check]                   write or compare the lists of public items
@@ -347,7 +347,7 @@ Usage: cargo xtask package
 `cross` checks the library crates for Windows and macOS, and zk-proto for WebAssembly. It skips a
 target that the toolchain does not have, and prints its name.
 `msrv` checks all of them with Rust 1.85, which it unpacks from packages of Debian 12. It is skipped
-where these packages are not to be had.
+where these packages are not available.
 ";
 
 const CI_HELP: &str = "\
@@ -359,6 +359,7 @@ Everything a change must pass, in order, ending at the first failure:
   cargo xtask api --check
   cargo xtask package, without the builds
   cargo xtask cross
+  cargo xtask msrv: with Rust 1.85, where its packages are available
   cargo xtask test, with CI=true: a missing ZooKeeper is a failure
   cargo xtask sim, on 5,000 seeds
   cargo xtask planted, with two faults that the simulation must find, others for each commit

@@ -20,9 +20,8 @@
 //! # Untrusted input
 //!
 //! Malformed input produces an error and never a panic. Processing takes time in proportion to the length of
-//! the input; sorting takes that times the logarithm of the number of names. At any time, a decoder's
-//! allocations are in proportion to the bytes that have arrived, whatever lengths and counts the input
-//! announces:
+//! the input. At any time, a decoder's allocations are in proportion to the bytes that have arrived, whatever
+//! lengths and counts the input announces:
 //!
 //! * nothing for a list of children,
 //! * less than ten times the input for most other records,
@@ -30,7 +29,7 @@
 //!
 //! # Examples
 //!
-//! `cargo run -p zk-proto --example decode_exchange` prints an exchange between the Java client and a real
+//! In the repository, `cargo run -p zk-proto --example decode_exchange` prints an exchange between the Java client and a real
 //! server, record by record. With the path of another file of `tests/golden` as its argument, it prints that
 //! file.
 //!

@@ -209,7 +209,7 @@ impl Guard {
         let revoked = async {
             match self.revocation_requested().await {
                 Ok(()) => LockError::RevocationRequested { node: self.node().to_owned() },
-                // `run` reports this loss, with the guard's own reason.
+                // `run_while_held` reports this loss, with the guard's own reason.
                 Err(LockError::NodeDeleted { .. }) => std::future::pending().await,
                 Err(error) => error,
             }

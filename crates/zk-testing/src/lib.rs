@@ -114,7 +114,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use zk_session::{Config};
+//! use zk_session::Config;
 //! use zk_testing::TestServer;
 //!
 //! let server = TestServer::ensemble(3);

@@ -1,6 +1,8 @@
 //! `cargo xtask ci`: all checks that a change must pass.
 
-use super::{Failure, api, cargo, conform, cross, fuzz, package, planted, sim, step, test, timing};
+use super::{
+    Failure, api, cargo, conform, cross, fuzz, msrv, package, planted, sim, step, test, timing,
+};
 use crate::poll;
 
 /// Runs the steps up to the first failure, and prints the duration of each.
@@ -22,6 +24,7 @@ fn run_steps() -> Result<(), Failure> {
     api::check()?;
     package::run_without_build()?;
     cross::run()?;
+    msrv::run()?;
     test::run_without_skips()?;
     sim::check()?;
     planted::run_sample()?;

@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<(), Failure> {
 }
 
 /// Installs the shared libraries that the compiler needs, and unpacks the compiler itself. Returns false
-/// if the packages are not to be had, as on other systems than Debian 12.
+/// if the packages are not available, as on other systems than Debian 12.
 fn unpack(folder: &Path) -> Result<bool, Failure> {
     if let Err(reason) = install(&SHARED_LIBRARIES, Privilege::Sudo) {
         println!("==> skipped: no Rust 1.85: {reason}");

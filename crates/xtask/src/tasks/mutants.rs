@@ -13,15 +13,12 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
     };
     let mut command = cargo(&["mutants", "--package", name, "--output", "target"]);
     command.args(["--test-package", tests, "--test-tool", "nextest"]);
-    // The paths of planted faults and the tests themselves are no production code.
+    // Tests and examples are not production code.
     command.args(["--exclude", "**/tests.rs", "--exclude", "**/examples/**"]);
-    step(command.args(arguments)).map_err(|failure| {
-        let text = format!(
-            "{}; `cargo install cargo-mutants cargo-nextest` installs what it needs",
-            failure.message()
-        );
-        Failure::task(text)
-    })
+    step(&mut cargo(&["mutants", "--version"])).map_err(|_| {
+        Failure::task("install what this task needs: `cargo install cargo-mutants cargo-nextest`")
+    })?;
+    step(command.args(arguments))
 }
 
 /// Crates to mutate, each with the packages whose tests run.

@@ -6,7 +6,7 @@ use super::{COMMAND, Failure, LIBRARIES, cargo, package_options, step, target_fo
 
 /// Packs the library crates and the command, and builds each from its package.
 ///
-/// Cargo takes the other packages from a local registry, because crates.io does not have them yet.
+/// Cargo takes the other packages from a local registry, because they are not published yet.
 pub(crate) fn run() -> Result<(), Failure> {
     pack(&[])
 }

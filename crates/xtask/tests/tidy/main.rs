@@ -164,10 +164,11 @@ fn tests_named_by_the_invariants_exist() {
             if quoted.contains('/') {
                 source = fs::read_to_string(root.join(quoted)).unwrap_or_default();
                 if source.is_empty() {
-                    report.at(number, &format!("there is no {quoted}: name the file that is"));
+                    report
+                        .at(number, &format!("there is no {quoted}: correct the name of the file"));
                 }
             } else if quoted.contains('_') && !source.contains(&format!("fn {quoted}(")) {
-                report.at(number, &format!("there is no {quoted}: name the test that is"));
+                report.at(number, &format!("there is no {quoted}: correct the name of the test"));
             }
         }
     }

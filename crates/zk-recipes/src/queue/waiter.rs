@@ -79,7 +79,8 @@ impl Waiter {
         }
     }
 
-    /// Queues and lists once; returns `None` if another contender blocks this one.
+    /// Queues and lists; returns `None` if another contender blocks this one. It lists again when
+    /// the lease had to be renewed.
     pub(crate) async fn look_once(&mut self) -> Result<Option<LeaseTerm>, LockError> {
         self.enter().await?;
         loop {

@@ -59,11 +59,17 @@ impl WriteGuard {
             Entry::Queue(permit) => (None, permit),
         };
         // From here on no task can re-enter the write side.
-        let reader = match (self.guard.into_hold().try_into_last(), reads) {
-            (Ok(writer), Some(reads)) => return writer.give_up().await.map(|()| reads),
-            (Err(_), Some(reads)) => return Ok(reads),
-            (Err(writer), None) => beside(&writer, WriteNode::Stays).await?,
-            (Ok(mut writer), None) => {
+        let writer = self.guard.into_hold();
+        if let Some(reads) = reads {
+            // Of several downgrades at the same time, exactly one gets the last writer.
+            if let Some(writer) = writer.into_last() {
+                writer.give_up().await?;
+            }
+            return Ok(reads);
+        }
+        let reader = match writer.try_into_last() {
+            Err(writer) => beside(&writer, WriteNode::Stays).await?,
+            Ok(mut writer) => {
                 let reader = beside(&writer, WriteNode::Goes).await?;
                 writer.forget_node();
                 reader

@@ -14,13 +14,13 @@ use crate::guard::Guard;
 
 /// One or more permits of a semaphore that are held.
 ///
-/// Like a [`Guard`], a lease is bound to its session, and is lost before the server can grant a
-/// permit to another contender. A lease of several permits is held while all of them are held.
+/// Like a [`Guard`], it is bound to its session, and is lost before the server can grant a
+/// permit to another contender. A guard of several permits is held while all of them are held.
 ///
 /// Dropping it releases the permits in the background. If the connection is down, the nodes are
 /// deleted as soon as the session reconnects.
 #[derive(Debug)]
-#[must_use = "dropping the lease releases the permits"]
+#[must_use = "dropping the guard releases the permits"]
 pub struct SemaphoreGuard {
     client: Client,
     /// One guard for each permit, at least one, in the order of their nodes.
@@ -147,15 +147,15 @@ impl SemaphoreGuard {
         self.guards.iter().fold(checks, |checks, guard| checks.check(guard.node(), None))
     }
 
-    /// Moves the last `permits` permits of this lease into a new lease. Returns `None` if either
-    /// lease would have no permit.
+    /// Moves the last `permits` permits of this guard into a new guard. Returns `None` if either
+    /// guard would have no permit.
     pub fn split(&mut self, permits: usize) -> Option<Self> {
         let left = self.guards.len().checked_sub(permits)?;
         (left > 0 && permits > 0)
             .then(|| Self { client: self.client.clone(), guards: self.guards.split_off(left) })
     }
 
-    /// Returns the guard of a lease of one permit.
+    /// Returns the guard of the only permit.
     pub(crate) fn into_guard(mut self) -> Option<Guard> {
         self.guards.pop()
     }

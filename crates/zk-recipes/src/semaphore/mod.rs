@@ -263,7 +263,7 @@ impl Semaphore {
     pub async fn acquire_many(&self, permits: u32) -> Result<SemaphoreGuard, LockError> {
         self.check_range(permits)?;
         let guards = collect::wait(&self.client, &self.kinds, &self.limit, permits).await?;
-        Ok(self.lease(guards))
+        Ok(self.guard(guards))
     }
 
     /// Acquires this many permits together if they are free; otherwise it acquires none. See
@@ -282,7 +282,7 @@ impl Semaphore {
         self.check_range(permits)?;
         let attempt = collect::look_once(&self.client, &self.kinds, &self.limit, permits);
         let guards = while_connected(&self.client, &self.path, attempt).await?;
-        Ok(guards.map(|guards| self.lease(guards)))
+        Ok(guards.map(|guards| self.guard(guards)))
     }
 
     /// Waits until this many permits are acquired together, for at most `timeout`; see
@@ -326,7 +326,7 @@ impl Semaphore {
         }
     }
 
-    fn lease(&self, guards: Vec<Guard>) -> SemaphoreGuard {
+    fn guard(&self, guards: Vec<Guard>) -> SemaphoreGuard {
         SemaphoreGuard::new(self.client.clone(), guards)
     }
 }

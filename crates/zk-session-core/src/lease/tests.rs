@@ -85,7 +85,8 @@ impl Stream {
     }
 
     fn receive(&mut self, now: u64) -> Option<Packet> {
-        self.0.pop_front_if(|(at, _)| *at <= now).map(|(_, packet)| packet)
+        self.0.front().filter(|(at, _)| *at <= now)?;
+        self.0.pop_front().map(|(_, packet)| packet)
     }
 }
 

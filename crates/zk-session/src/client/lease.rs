@@ -46,7 +46,8 @@ impl std::error::Error for LeaseLoss {}
 ///
 /// The lease is valid while no leader can have expired the session. The session derives this from
 /// the answers of the ensemble, under [`LeaseAssumptions`](crate::LeaseAssumptions). Neither an
-/// open connection nor an answered ping proves it; see ARCHITECTURE.md, "The lease".
+/// open connection nor an answered ping proves it; see ARCHITECTURE.md of the
+/// repository, "The lease".
 ///
 /// # Cost
 /// In each session timeout, a claimed lease takes at most three writes, which the servers log. It

@@ -49,7 +49,7 @@ impl Client {
     ///     match outcome {
     ///         Ok(ReadOutcome::Data(node)) => println!("{:?}", node.data),
     ///         Ok(_) => unreachable!("only data was read"),
-    ///         Err(code) => println!("a worker has gone: {code}"),
+    ///         Err(code) => println!("cannot read a worker: {code}"),
     ///     }
     /// }
     /// # Ok(())
