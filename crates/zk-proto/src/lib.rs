@@ -29,9 +29,9 @@
 //!
 //! # Examples
 //!
-//! In the repository, `cargo run -p zk-proto --example decode_exchange` prints an exchange between the Java client and a real
-//! server, record by record. With the path of another file of `tests/golden` as its argument, it prints that
-//! file.
+//! In the repository, `cargo run -p zk-proto --example decode_exchange` prints an exchange between the Java
+//! client and a real server, record by record. With the path of another file of `tests/golden` as its
+//! argument, it prints that file.
 //!
 //! Encodes a request as a client does, and decodes the reply:
 //!
