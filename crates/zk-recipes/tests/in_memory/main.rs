@@ -8,6 +8,34 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+/// Implements `AsyncWrite` for a type whose field `stream` takes all writes unchanged.
+macro_rules! pass_writes_on {
+    ($stream:ty) => {
+        impl tokio::io::AsyncWrite for $stream {
+            fn poll_write(
+                mut self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                Pin::new(&mut self.stream).poll_write(cx, bytes)
+            }
+
+            fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Pin::new(&mut self.stream).poll_flush(cx)
+            }
+
+            fn poll_shutdown(
+                mut self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+            ) -> Poll<io::Result<()>> {
+                Pin::new(&mut self.stream).poll_shutdown(cx)
+            }
+        }
+    };
+}
+
+pub(crate) use pass_writes_on;
+
 mod blocking;
 mod budget;
 mod cancelled;

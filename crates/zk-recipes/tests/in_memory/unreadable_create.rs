@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready as done};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use zk_recipes::session::{Connector, ErrorKind, Host, Outcome};
 use zk_recipes::{LockError, Mutex, RwLock, Semaphore};
 use zk_testing::{MemoryStream, TestServer};
@@ -60,23 +60,7 @@ impl AsyncRead for MisnamingStream {
     }
 }
 
-impl AsyncWrite for MisnamingStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
+crate::pass_writes_on!(MisnamingStream);
 
 /// The acquisition fails, and the session deletes the node, whose id it knows.
 #[tokio::test(start_paused = true)]

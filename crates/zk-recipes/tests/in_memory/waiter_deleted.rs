@@ -32,6 +32,17 @@ async fn three(
     (held, waiting.try_into().unwrap())
 }
 
+/// Checks that the second waiter acquires the lock, and after it the waiter whose node was deleted.
+async fn expect_next_then_deleted(
+    next: tokio::task::JoinHandle<Guard>,
+    deleted: tokio::task::JoinHandle<Guard>,
+) {
+    let next = next.await.unwrap();
+    next.check().await.unwrap();
+    next.release().await.unwrap();
+    deleted.await.unwrap().check().await.unwrap();
+}
+
 /// One transaction deletes the nodes of the holder and of the waiter, in either order.
 ///
 /// Both events arrive together. The same transaction grants the lock to the next waiter.
@@ -47,10 +58,7 @@ async fn waiter_requeues_when_deleted_with_its_predecessor() {
         one.multi().delete(&first, None).delete(&second, None).send().await.unwrap();
         settle().await;
         assert!(!deleted.is_finished(), "own first: {own_first}");
-        let next = next.await.unwrap();
-        next.check().await.unwrap();
-        next.release().await.unwrap();
-        deleted.await.unwrap().check().await.unwrap();
+        expect_next_then_deleted(next, deleted).await;
         drop(held);
     }
 }
@@ -74,10 +82,7 @@ async fn waiter_requeues_when_deleted_during_a_disconnect() {
         // reason: virtual time, in which the client reconnects
         tokio::time::sleep(T / 2).await;
         assert!(!deleted.is_finished(), "own first: {own_first}");
-        let next = next.await.unwrap();
-        next.check().await.unwrap();
-        next.release().await.unwrap();
-        deleted.await.unwrap().check().await.unwrap();
+        expect_next_then_deleted(next, deleted).await;
         drop(held);
     }
 }

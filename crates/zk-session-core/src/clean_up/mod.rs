@@ -140,9 +140,8 @@ impl<H: Handles> CleanUp<H> {
         let Ok(ChildrenReply { children, .. }) = ChildrenReply::from_frame(list) else {
             return Ok(());
         };
-        let parent = parent.trim_end_matches('/');
         for name in children.names().filter(|name| name.starts_with(prefix)) {
-            let task = CleanUpTask::Delete { path: format!("{parent}/{name}") };
+            let task = CleanUpTask::Delete { path: proto::path::child(parent, &name) };
             if task.frame_len() > proto::FRAME_LEN_MAX_SERVER {
                 continue; // no frame can hold the path, so no create made this node
             }

@@ -268,8 +268,7 @@ impl<H: Handles> Requests<H> {
 
     /// Notes that `rest` is the beginning of a frame, or empty.
     pub(crate) fn heard_rest(&mut self, now: Instant, rest: &[u8]) {
-        let xid = rest.get(4..).and_then(<[u8]>::first_chunk);
-        let is_reply = xid.is_some_and(|xid| self.inflight.get(i32::from_be_bytes(*xid)).is_some());
+        let is_reply = xid_at_front(rest).is_some_and(|xid| self.inflight.get(xid).is_some());
         self.liveness.heard_rest(now, is_reply);
     }
 
@@ -316,8 +315,7 @@ impl<H: Handles> Requests<H> {
     /// Removes the request whose reply cannot be accepted. The xid at the front of the reply
     /// identifies the request. It has almost always arrived with the length.
     pub(crate) fn take_unacceptable(&mut self, reply: &[u8]) -> Option<Sent<H>> {
-        let xid = reply.get(4..).and_then(<[u8]>::first_chunk)?;
-        let sent = self.inflight.take(i32::from_be_bytes(*xid))?;
+        let sent = self.inflight.take(xid_at_front(reply)?)?;
         self.deadlines.met(sent.due);
         Some(sent)
     }
@@ -404,6 +402,11 @@ impl<H: Handles> Requests<H> {
             last = Some(sent.offset);
         }
     }
+}
+
+/// Returns the xid in the beginning of a frame, behind its length.
+fn xid_at_front(frame: &[u8]) -> Option<i32> {
+    frame.get(4..)?.first_chunk().map(|xid| i32::from_be_bytes(*xid))
 }
 
 fn give_up<H: Handles>(sent: &mut Sent<H>) -> Option<Late<H>> {

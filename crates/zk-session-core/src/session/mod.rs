@@ -67,7 +67,7 @@ impl<H: Handles> Session<H> {
             identity: Identity::new(&settings),
             connection: Connection::new(std::mem::take(&mut settings.hosts), now, &mut rng),
             rng,
-            requests: Requests::new(settings.request_timeout, now),
+            requests: Requests::new(settings.request_timeout.take(), now),
             credentials: Credentials::new(),
             watches: Watches::new(),
             clean_up: CleanUp::new(),

@@ -84,7 +84,6 @@ impl<H: Handles> Session<H> {
 
     /// Handles the deadlines that have passed. The call is harmless if there is none.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.check_lease(now);
         for timer in Timer::ALL {
             let has_ended = self.end_reason().is_some();
             if !has_ended && self.due(*timer).is_some_and(|due| due <= now) {

@@ -14,7 +14,7 @@ use crate::tasks::Failure;
 #[derive(Debug, Clone)]
 pub(super) struct Fault {
     pub(super) name: String,
-    /// What a user would notice.
+    /// The effect that a user would notice.
     description: String,
     /// Runs that must fail with the fault.
     pub(super) finders: Vec<Finder>,
