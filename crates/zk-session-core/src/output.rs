@@ -54,6 +54,9 @@ pub struct WatchEvent {
     pub event_type: EventType,
     /// Path of the node: the full path in the session, and without its chroot in a client.
     pub path: String,
+    /// Number of the transaction that changed the node. `None` from servers before 3.9.0
+    /// (ZOOKEEPER-4655), and for a change that happened during a disconnect.
+    pub zxid: Option<i64>,
 }
 
 /// Item of the stream of a persistent watch.

@@ -52,7 +52,7 @@ pub use driver::{Connector, DedicatedThread, Tcp};
 pub use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Host, LeaseAssumptions,
     LeaseImpossible, LeaseStats, LeaseTimes, Outcome, PeerProtocol, RetryOn, SessionCredentials,
-    SessionEnd, SessionEvent, Stats, WatchEvent, WatchStreamItem,
+    SessionEnd, SessionEvent, Stats, WatchEvent, WatchKind, WatchStreamItem,
 };
 
 /// Parts of node paths, and the names that Curator's protection gives to nodes.

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn event(event_type: EventType) -> WatchEvent {
-        WatchEvent { event_type, path: "/s/a".to_owned() }
+        WatchEvent { event_type, path: "/s/a".to_owned(), zxid: None }
     }
 
     fn history() -> History {

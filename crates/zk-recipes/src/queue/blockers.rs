@@ -7,12 +7,14 @@ use super::kind::Kind;
 use super::name::contains;
 use crate::child_order::Rank;
 
-/// The nearest contenders ahead that block a waiter.
+/// The nearest contenders ahead that block a waiter, as far as they have not left.
 #[derive(Debug, Default)]
 pub(super) struct Blockers {
-    /// Paths of the nearest ones, nearest first; empty for the first contender.
-    pub(super) named: Vec<String>,
-    /// `named` is complete, and no contender can be placed ahead of the waiter.
+    /// Path of the nearest one; `None` for the first contender.
+    pub(super) nearest: Option<String>,
+    /// Path of the second-nearest one, if no contender can be placed ahead of the waiter.
+    pub(super) second: Option<String>,
+    /// No others are ahead, and none can be placed there.
     pub(super) at_most_two_ahead: bool,
     /// The waiter is first once the nearest contender leaves, unless another one is placed ahead.
     pub(super) is_next: bool,
@@ -33,14 +35,11 @@ impl Blockers {
         })
     }
 
-    /// The two nearest contenders, if none can be placed ahead.
+    /// The two nearest contenders.
     fn all(kind: &Kind, rank: &Rank<'_>) -> Self {
         Self {
-            named: [rank.predecessor, rank.second]
-                .iter()
-                .flatten()
-                .map(|name| kind.node(name))
-                .collect(),
+            nearest: rank.predecessor.map(|name| kind.node(name)),
+            second: rank.second.map(|name| kind.node(name)),
             at_most_two_ahead: rank.at_most_two_ahead(),
             is_next: rank.position == 1,
             may_have_others: rank.has_others,
@@ -68,8 +67,8 @@ impl Blockers {
     }
 
     fn one(kind: &Kind, name: Option<&[u8]>) -> Self {
-        let named = name.map(|name| kind.node(name)).into_iter().collect();
-        Self { named, may_have_others: true, ..Self::default() }
+        let nearest = name.map(|name| kind.node(name));
+        Self { nearest, may_have_others: true, ..Self::default() }
     }
 }
 
@@ -89,12 +88,12 @@ mod tests {
         };
         let nearest = |admission| {
             let blockers = Blockers::of(&kind(admission), &list, names[2]).unwrap();
-            (blockers.named, blockers.at_most_two_ahead)
+            ([blockers.nearest, blockers.second], blockers.at_most_two_ahead)
         };
-        let [first, second] = [0, 1].map(|at: usize| format!("/lock/{}", names[at]));
-        assert_eq!(nearest(Admission::First), (vec![second.clone()], false));
-        assert_eq!(nearest(Admission::FirstForGood), (vec![second, first.clone()], true));
-        assert_eq!(nearest(Admission::Behind("__WRIT__")), (vec![first], false));
+        let [first, second] = [0, 1].map(|at: usize| Some(format!("/lock/{}", names[at])));
+        assert_eq!(nearest(Admission::First), ([second.clone(), None], false));
+        assert_eq!(nearest(Admission::FirstForGood), ([second, first.clone()], true));
+        assert_eq!(nearest(Admission::Behind("__WRIT__")), ([first, None], false));
         assert!(Blockers::of(&kind(Admission::First), &list, "d__READ__0000000004").is_none());
     }
 }

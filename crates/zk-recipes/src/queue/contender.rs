@@ -2,6 +2,7 @@
 //! case.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_session::path::{child, file_name, protection_prefix};
 use zk_session::{
@@ -35,6 +36,8 @@ pub(crate) struct Contender {
     state: State,
     /// The watch on the own node from the time in the queue.
     watch: Option<Watch>,
+    /// The deletion of the node is marked.
+    is_marked: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -65,6 +68,7 @@ impl Contender {
             claim: None,
             state: State::Out,
             watch: None,
+            is_marked: AtomicBool::new(false),
         }
     }
 
@@ -80,6 +84,22 @@ impl Contender {
     /// Returns true if the own node may have changed: its watch has fired, or it has no watch.
     pub(crate) fn has_news(&mut self) -> bool {
         has_news(&mut self.watch)
+    }
+
+    /// Marks the release: the transaction that deletes the node changes its data, too. It tells the
+    /// next contender in line that no other contender is ahead of it; see the module documentation of
+    /// [`waiter`](super::waiter). The contender must be first.
+    ///
+    /// A contender that did not have to wait needs no mark: the ones behind it have seen in their
+    /// lists that it is first.
+    pub(crate) fn mark_release(&self) {
+        let is_marked = self.kind.admission.is_alone_when_first();
+        self.is_marked.store(is_marked, Ordering::Release);
+    }
+
+    /// Deletes the node without a mark, because another node stands beside it for the same holder.
+    pub(crate) fn unmark_release(&self) {
+        self.is_marked.store(false, Ordering::Release);
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -227,6 +247,7 @@ impl Contender {
     /// Deletes the node, if there is one, and prepares a new attempt under a new name. The clean-up
     /// of the old attempt deletes all nodes of its name, and is repeated if its reply is lost.
     pub(crate) fn restart(&mut self) {
+        self.unmark_release(); // it is no longer first
         self.clean_up();
         self.claim = None; // it is no longer next
         self.protection = protection_prefix(&self.client.random_uuid());
@@ -236,7 +257,7 @@ impl Contender {
     /// client had deleted it before.
     pub(crate) async fn leave(&mut self) -> Result<bool, Error> {
         match std::mem::replace(&mut self.state, State::Out) {
-            State::In(node) => self.client.delete_guaranteed(&node.path).await,
+            State::In(node) => self.delete(&node).await,
             State::Asked => {
                 self.client.delete_protected_guaranteed(&self.kind.path, &self.protection);
                 Ok(true)
@@ -249,9 +270,16 @@ impl Contender {
         self.kind.admission == Admission::Counted
     }
 
+    fn delete(&self, node: &Node) -> Pending<bool> {
+        match self.is_marked.load(Ordering::Acquire) {
+            true => self.client.delete_marked_guaranteed(&node.path),
+            false => self.client.delete_guaranteed(&node.path),
+        }
+    }
+
     fn clean_up(&mut self) {
         match std::mem::replace(&mut self.state, State::Out) {
-            State::In(node) => drop(self.client.delete_guaranteed(&node.path)),
+            State::In(node) => drop(self.delete(&node)),
             State::Asked => {
                 self.client.delete_protected_guaranteed(&self.kind.path, &self.protection)
             }

@@ -21,7 +21,7 @@ use super::blockers::Blockers;
 use super::contender::Contender;
 use super::foreign;
 use super::position::QueuePosition;
-use super::watch_set::WatchSet;
+use super::watch_set::{Aim, News, Target, WatchSet};
 use crate::error::LockError;
 use crate::limits::RESTARTS_MAX;
 use crate::retry::{if_exists, retry};
@@ -170,64 +170,86 @@ impl Waiter {
         if let Some(place) = &mut self.place {
             *place = QueuePosition::of(kind, &children.names, own);
         }
-        match ahead.named.is_empty() {
-            true => self.come_first(),
-            false => {
-                if ahead.is_next {
-                    self.contender.claim_lease();
-                }
-                self.stage = Stage::Behind(ahead);
+        if ahead.nearest.is_none() {
+            self.come_first();
+        } else {
+            if ahead.is_next {
+                self.contender.claim_lease();
             }
+            self.stage = Stage::Behind(ahead);
         }
         Ok(())
     }
 
     /// Watches the contenders that block this one until one of them leaves.
     async fn watch(&mut self) -> Result<(), LockError> {
+        let Stage::Behind(ahead) = &self.stage else { return Ok(()) };
+        let nearest = ahead.nearest.as_ref().map(|node| Target { node, aim: Aim::Nearest });
+        let second = ahead.second.as_ref().map(|node| Target { node, aim: Aim::Second });
+        let is_readable = self.contender.kind().has_default_acl();
+        let own = self.contender.node();
+        let own = own.map(|own| Target { node: &own.path, aim: Aim::Own { is_readable } });
+        let targets: Vec<_> = [nearest, second, own].into_iter().flatten().collect();
+        self.watches.keep(&targets).await?;
+        let missing = targets.iter().find(|target| !self.watches.watches(target.node));
+        let (aim, news) = match missing.map(|target| target.aim) {
+            Some(aim) => (aim, News::Deleted),
+            None => self.watches.next().await?,
+        };
+        self.heard(aim, news)
+    }
+
+    /// Concludes what follows from the news of a watched node.
+    fn heard(&mut self, aim: Aim, news: News) -> Result<(), LockError> {
         let Stage::Behind(ahead) = &mut self.stage else { return Ok(()) };
-        let looks_ahead = self.contender.kind().admission.looks_ahead();
-        let own = self.contender.node().filter(|_| looks_ahead).map(|node| node.path.as_str());
-        self.watches.keep(ahead.named.iter().map(String::as_str), own).await?;
-        loop {
-            if own.is_some_and(|own| !self.watches.watches(own)) {
-                return self.start_over();
+        match (aim, news) {
+            (Aim::Own { .. }, _) => return self.start_over(),
+            // It was first.
+            (Aim::Nearest, News::Released) => (ahead.nearest, ahead.second) = (None, None),
+            (Aim::Nearest, News::Deleted) if ahead.at_most_two_ahead => ahead.nearest = None,
+            (Aim::Second, News::Deleted) if ahead.at_most_two_ahead => ahead.second = None,
+            // Most likely it was first and has released the lock, so that this waiter is next. If it
+            // was asked to release and stays, this claims the lease too early, which does no harm.
+            (Aim::Second, News::Changed) if ahead.nearest.is_some() && self.place.is_none() => {
+                (ahead.second, ahead.at_most_two_ahead) = (None, false);
             }
-            if ahead.named.iter().any(|node| !self.watches.watches(node)) {
-                break;
+            _ => {
+                self.stage = Stage::In(None);
+                return Ok(());
             }
-            self.watches.next_gone().await?;
         }
-        if !ahead.at_most_two_ahead {
-            self.stage = Stage::In(None);
-            return Ok(());
-        }
-        ahead.named.retain(|node| self.watches.watches(node));
-        // Events are handled one by one. The event of the own node may be queued too, since one
-        // transaction may delete several nodes. It may also arrive later: events that were missed
-        // during a disconnect have no order.
-        let is_stale = own.is_some_and(|own| self.watches.has_news(own))
-            || self.cuts != self.contender.client().connections_lost();
-        if ahead.named.is_empty() && is_stale {
-            self.stage = Stage::In(None);
-            return Ok(());
-        }
-        if let Some(place) = &mut self.place {
-            *place =
-                QueuePosition { ahead: ahead.named.len(), holder: ahead.named.last().cloned() };
-        }
-        if ahead.named.is_empty() {
-            self.come_first();
-        } else {
-            // All are named, and the predecessor is the only one left.
+        if let Some(holder) = ahead.nearest.as_ref().or(ahead.second.as_ref()) {
             self.contender.claim_lease();
+            if let Some(place) = &mut self.place {
+                *place = QueuePosition { ahead: 1, holder: Some(holder.clone()) };
+            }
+        } else if self.is_stale() {
+            self.stage = Stage::In(None);
+        } else {
+            self.come_first();
         }
         Ok(())
+    }
+
+    /// Returns true if the own node may be deleted. Events are handled one by one, and that of the
+    /// own node may be queued too, since one transaction may delete several nodes. It may also
+    /// arrive later: events that were missed during a disconnect have no order.
+    fn is_stale(&mut self) -> bool {
+        let own = self.contender.node();
+        own.is_none_or(|own| self.watches.has_news(&own.path))
+            || self.cuts != self.contender.client().connections_lost()
     }
 
     fn come_first(&mut self) {
         // This watch fires when the node is deleted, so it needs no cancellation.
         let own = self.contender.node().and_then(|own| self.watches.take(&own.path));
         self.contender.keep_watch(own);
+        if self.watches.has_zxids() {
+            self.contender.mark_release();
+        }
+        if let Some(place) = &mut self.place {
+            *place = QueuePosition::default();
+        }
         self.stage = Stage::First;
     }
 

@@ -1,13 +1,13 @@
-//! Watches on a few nodes at once, until one of the nodes is deleted.
+//! Watches on the nodes ahead of a contender, and on its own node.
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use futures::FutureExt;
 use futures::future::try_join_all;
 use tokio::task::unconstrained;
-use zk_session::{Client, EventType, Watch};
+use zk_session::{Client, Error, EventType, Watch, WatchEvent, WatchKind};
 
 use super::one_write;
 use crate::error::LockError;
@@ -15,105 +15,231 @@ use crate::retry::{if_exists, retry};
 
 /// A set of watched nodes. Dropping it removes the watches.
 ///
-/// The watches are set by getData or getChildren, not by exists: on a deleted node, exists would
-/// leave a useless watch behind. They survive reconnects. Only the deletion of a node counts. A
-/// reconnect does not, and a change of the data does not: it is a revocation request for a holder.
+/// The watches survive reconnects, and a reconnect does not count as a deletion. A lock node has no
+/// children, so only its deletion fires a child watch, and a revocation request does not. `exists`
+/// would leave a useless watch behind on a deleted node.
 #[derive(Debug)]
 pub(crate) struct WatchSet {
     client: Client,
-    /// The contender's own node, once it is watched.
-    own: Option<String>,
-    /// The watched nodes. A node has no watch if its watch has fired and was not yet set again.
-    watched: Vec<(String, Option<Watch>)>,
+    watched: Vec<Watched>,
+    /// An event had a zxid. The server is of 3.9.0 or newer then.
+    has_zxids: bool,
+}
+
+/// A node to watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target<'a> {
+    pub(crate) node: &'a str,
+    pub(crate) aim: Aim,
+}
+
+/// What a watched node is, and so what is to be known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// The nearest contender ahead: its deletion, and whether that was a
+    /// [marked](super::contender::Contender::mark_release) release.
+    Nearest,
+    /// The second-nearest contender ahead: any change.
+    Second,
+    /// The contender's own node: its deletion. With an access control list of its own, the server
+    /// is asked whether the client may read the node.
+    Own { is_readable: bool },
+}
+
+/// What happened to a watched node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Deleted,
+    /// The contender was first, and has released the lock.
+    Released,
+    /// The data of the node was changed, by a release or by a revocation request.
+    Changed,
+}
+
+#[derive(Debug)]
+struct Watched {
+    node: String,
+    aim: Aim,
+    /// `None` if it has fired for a reason that does not matter, and was not yet set again.
+    watch: Option<Watch>,
+    /// Of the nearest contender.
+    mark: Option<Mark>,
+}
+
+/// The first half of a marked release: a change of the node's data.
+#[derive(Debug)]
+enum Mark {
+    Expected(Watch),
+    /// The transaction that changed the data: the release, a revocation request, or unknown.
+    Changed(Option<i64>),
 }
 
 impl WatchSet {
     pub(crate) fn new(client: &Client) -> Self {
-        Self { client: client.clone(), own: None, watched: Vec::new() }
+        Self { client: client.clone(), watched: Vec::new(), has_zxids: false }
+    }
+
+    /// Returns true if the servers let a client distinguish a marked release, as far as the events
+    /// have shown.
+    pub(crate) fn has_zxids(&self) -> bool {
+        self.has_zxids
     }
 
     /// Watches these nodes and no others. Watches that are already set need no request; the missing
-    /// ones are requested in one write. Nodes that no longer exist are not watched.
-    pub(crate) async fn keep<'a>(
-        &mut self,
-        ahead: impl Iterator<Item = &'a str>,
-        own: Option<&'a str>,
-    ) -> Result<(), LockError> {
-        self.own = own.map(str::to_owned);
-        let mut missing: Vec<&str> = ahead.chain(own).collect();
-        self.watched.retain(|(node, _)| missing.contains(&node.as_str()));
-        missing.retain(|node| !self.watches(node));
-        let asked = try_join_all(missing.iter().map(|node| self.watch(node)));
-        let watches = one_write(&self.client, asked).await?;
-        let watched = missing.into_iter().zip(watches);
-        self.watched
-            .extend(watched.filter_map(|(node, watch)| Some((node.to_owned(), Some(watch?)))));
+    /// ones are requested in one write. A node that no longer exists is not watched.
+    pub(crate) async fn keep(&mut self, targets: &[Target<'_>]) -> Result<(), LockError> {
+        self.watched.retain(|it| targets.contains(&it.target()));
+        let mut missing = targets.to_vec();
+        missing.retain(|target| !self.watches(target.node));
+        let armed = one_write(&self.client, self.arm(&missing)).await?;
+        self.watched.extend(armed.into_iter().flatten());
         Ok(())
     }
 
+    /// Sets the watches on the nodes that exist.
+    async fn arm(&self, targets: &[Target<'_>]) -> Result<Vec<Option<Watched>>, LockError> {
+        if targets.is_empty() {
+            return Ok(Vec::new());
+        }
+        // One request for all of them. The nearest node is read as well, because the server sends
+        // no events of a node that the client may not read, and does not say so here.
+        let at_once: Vec<_> = targets.iter().filter_map(|target| target.at_once()).collect();
+        let mut watches = self.client.watch_nodes(&at_once)?.into_iter();
+        let armed = targets.iter().map(|target| {
+            let watch = target.at_once().and_then(|_| watches.next());
+            self.complete(*target, watch)
+        });
+        try_join_all(armed).await
+    }
+
+    /// Adds the watch that `watch` leaves missing.
+    async fn complete(
+        &self,
+        target: Target<'_>,
+        watch: Option<Watch>,
+    ) -> Result<Option<Watched>, LockError> {
+        let Target { node, aim } = target;
+        let (watch, mark) = match aim {
+            Aim::Nearest => {
+                let read = || async { Ok(self.client.get_data_and_watch(node).await?.1) };
+                let Some(mark) = if_exists(retry(&self.client, read).await)? else {
+                    return Ok(None);
+                };
+                (watch, Some(Mark::Expected(mark)))
+            }
+            Aim::Second | Aim::Own { is_readable: true } => (watch, None),
+            Aim::Own { is_readable: false } => match self.watch_children(node).await? {
+                None => return Ok(None),
+                watch => (watch, None),
+            },
+        };
+        Ok(Some(Watched { node: node.to_owned(), aim, watch, mark }))
+    }
+
     pub(crate) fn watches(&self, node: &str) -> bool {
-        self.watched.iter().any(|(watched, _)| watched == node)
+        self.watched.iter().any(|it| it.node == node)
     }
 
     /// Returns true if the watch of the node has fired, or if it is not watched. The information
     /// about the node is out of date then.
     pub(crate) fn has_news(&mut self, node: &str) -> bool {
-        let Some((_, watch)) = self.watched.iter_mut().find(|(watched, _)| watched == node) else {
-            return true;
-        };
-        has_news(watch)
+        let Some(it) = self.watched.iter_mut().find(|it| it.node == node) else { return true };
+        has_news(&mut it.watch)
     }
 
     /// Removes the watch of a node from the set and returns it.
     pub(crate) fn take(&mut self, node: &str) -> Option<Watch> {
-        let index = self.watched.iter().position(|(watched, _)| watched == node)?;
-        self.watched.swap_remove(index).1
+        let index = self.watched.iter().position(|it| it.node == node)?;
+        self.watched.swap_remove(index).watch
     }
 
-    /// Waits until one of the nodes is deleted, and stops watching it. Dropping the future loses
+    /// Waits until there is news of a node, and stops watching it. Dropping the future loses
     /// nothing.
-    pub(crate) async fn next_gone(&mut self) -> Result<(), LockError> {
+    pub(crate) async fn next(&mut self) -> Result<(Aim, News), LockError> {
         loop {
-            if let Some(index) = self.watched.iter().position(|(_, it)| it.is_none()) {
-                // On the heap: waiters are many, and changes of their predecessors' data are rare.
-                let armed = Box::pin(self.watch(&self.watched[index].0)).await?;
+            if let Some(index) = self.watched.iter().position(|it| it.watch.is_none()) {
+                // On the heap: waiters are many, and other clients rarely create children here.
+                let armed = Box::pin(self.watch_children(&self.watched[index].node)).await?;
                 if armed.is_none() {
-                    self.watched.remove(index);
-                    return Ok(());
+                    return Ok((self.watched.swap_remove(index).aim, News::Deleted));
                 }
-                self.watched[index].1 = armed;
+                self.watched[index].watch = armed;
             }
             let (index, event) = poll_fn(|cx| {
-                for (index, (_, watch)) in self.watched.iter_mut().enumerate() {
-                    if let Some(armed) = watch {
-                        if let Poll::Ready(event) = Pin::new(armed).poll(cx) {
-                            *watch = None;
-                            return Poll::Ready((index, event));
-                        }
-                    }
-                }
-                Poll::Pending
+                let mut watched = self.watched.iter_mut().enumerate();
+                let fired = watched.find_map(|(index, it)| Some((index, it.poll(cx)?)));
+                fired.map_or(Poll::Pending, Poll::Ready)
             })
             .await;
-            if event?.event_type == EventType::NODE_DELETED {
-                self.watched.swap_remove(index);
-                return Ok(());
+            let event = event?;
+            self.has_zxids |= event.zxid.is_some();
+            if let Some(news) = self.watched[index].news(&event) {
+                return Ok((self.watched.swap_remove(index).aim, news));
             }
         }
     }
 
-    /// Watches a node; returns `None` if it is gone.
-    async fn watch(&self, node: &str) -> Result<Option<Watch>, LockError> {
-        // The guard takes over the watch on its own node: see `holding::deleted`.
-        let is_own = self.own.as_deref() == Some(node);
-        let set = retry(&self.client, || async {
-            Ok(match is_own {
-                true => self.client.get_children_and_watch(node).await?.1,
-                false => self.client.get_data_and_watch(node).await?.1,
-            })
-        });
-        Ok(if_exists(set.await)?)
+    /// Watches the children of a node; returns `None` if it is gone.
+    async fn watch_children(&self, node: &str) -> Result<Option<Watch>, LockError> {
+        let set = || async { Ok(self.client.get_children_and_watch(node).await?.1) };
+        Ok(if_exists(retry(&self.client, set).await)?)
     }
+}
+
+impl<'a> Target<'a> {
+    /// Returns the watch that can be set without a check of the permission to read the node.
+    fn at_once(&self) -> Option<(&'a str, WatchKind)> {
+        match self.aim {
+            Aim::Nearest | Aim::Own { is_readable: true } => Some((self.node, WatchKind::Children)),
+            Aim::Second => Some((self.node, WatchKind::Data)),
+            Aim::Own { is_readable: false } => None,
+        }
+    }
+}
+
+impl Watched {
+    fn target(&self) -> Target<'_> {
+        Target { node: &self.node, aim: self.aim }
+    }
+
+    /// Polls the watches, and returns the event of `watch`.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Result<WatchEvent, Error>> {
+        if let Some(Mark::Expected(watch)) = &mut self.mark {
+            if let Poll::Ready(event) = Pin::new(watch).poll(cx) {
+                self.mark = Some(Mark::Changed(zxid_of_change(event)));
+            }
+        }
+        let Poll::Ready(event) = Pin::new(self.watch.as_mut()?).poll(cx) else { return None };
+        self.watch = None;
+        Some(event)
+    }
+
+    /// Returns what an event of `watch` says, or `None` if it does not matter.
+    fn news(&mut self, event: &WatchEvent) -> Option<News> {
+        match event.event_type {
+            EventType::NODE_DELETED if self.is_marked(event.zxid) => Some(News::Released),
+            EventType::NODE_DELETED => Some(News::Deleted),
+            EventType::NODE_DATA_CHANGED if self.aim == Aim::Second => Some(News::Changed),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the transaction that deleted the node has changed its data as well.
+    ///
+    /// Before 3.9.0, and for a deletion during a disconnect, no transaction is known.
+    fn is_marked(&mut self, deleted: Option<i64>) -> bool {
+        // The change precedes the deletion, and may have arrived since the poll.
+        if let Some(Mark::Expected(watch)) = &mut self.mark {
+            let arrived = unconstrained(watch).now_or_never();
+            self.mark = arrived.map(|event| Mark::Changed(zxid_of_change(event)));
+        }
+        matches!(self.mark, Some(Mark::Changed(changed)) if changed.is_some() && changed == deleted)
+    }
+}
+
+fn zxid_of_change(event: Result<WatchEvent, Error>) -> Option<i64> {
+    let event = event.ok()?;
+    event.zxid.filter(|_| event.event_type == EventType::NODE_DATA_CHANGED)
 }
 
 /// Returns true if the watch has fired, or if there is none. A watch that has fired is dropped.

@@ -50,6 +50,7 @@ mod handover;
 mod lease_in_line;
 mod lifetime_cost;
 mod lost_watch_cost;
+mod marked_release;
 mod multi_lock;
 mod mutex_cost;
 mod nodes;

@@ -6,11 +6,11 @@ mod tasks;
 use std::time::Instant;
 
 use bytes::Bytes;
-use proto::{ChildrenReply, Decode, Delete, ErrorCode, GetChildren2, Sync};
+use proto::{ChildrenReply, Decode, ErrorCode, GetChildren2, Multi, MultiReply, Sync};
 
 pub(crate) use self::tasks::CleanUpTask;
 
-use self::tasks::{Task, Tasks};
+use self::tasks::{Task, Tasks, delete, marked_delete};
 use crate::error::TRANSIENT_CODES;
 use crate::output::Outputs;
 use crate::requests::{DeadlineOwner, Recipient, Requests};
@@ -64,8 +64,11 @@ impl<H: Handles> CleanUp<H> {
             let recipient = Recipient::CleanUpTask(id);
             match task {
                 CleanUpTask::Delete { path } => {
-                    let request = Delete { path: path.as_str().into(), version: -1 };
-                    requests.send(now, &request, recipient, None, None);
+                    requests.send(now, &delete(&path), recipient, None, None);
+                }
+                CleanUpTask::MarkedDelete { path } => {
+                    let request = marked_delete(&path);
+                    requests.send(now, &Multi::new(&request), recipient, None, None);
                 }
                 CleanUpTask::Sweep { parent, .. } => {
                     // This server may be behind the one that executed the create.
@@ -89,8 +92,15 @@ impl<H: Handles> CleanUp<H> {
         requests: &mut Requests<H>,
         outputs: &mut Outputs<H>,
     ) -> Result<(), Overflow> {
+        let code = match self.tasks.is_marked(id) && code.is_ok() {
+            true => code_of_transaction(&reply.body),
+            false => code,
+        };
         let swept = if TRANSIENT_CODES.contains(&code) || self.tasks.is_behind(id) {
             self.tasks.postpone(id, retry_at());
+            Ok(())
+        } else if !code.is_ok() && code != ErrorCode::NO_NODE && self.tasks.unmark(id) {
+            // For example, the node's ACL does not permit a change of its data.
             Ok(())
         } else {
             self.finish(id, code, reply, requests, outputs)
@@ -249,5 +259,14 @@ impl<H: Handles> CleanUp<H> {
         assert!(self.tasks.len() <= crate::limits::CLEANUPS_MAX);
         let is_busy = self.tasks.len() > 0;
         assert!(self.tasks.backlog() == 0 || is_busy, "nothing waits in line for nothing");
+    }
+}
+
+/// Returns the result of a transaction, whose reply has no error in its header. A reply that cannot
+/// be read counts as a rejection: to send the delete again does no harm.
+fn code_of_transaction(body: &Bytes) -> ErrorCode {
+    match MultiReply::from_frame(body) {
+        Ok(reply) => reply.failure().map_or(ErrorCode::OK, |(_, code)| code),
+        Err(_) => ErrorCode::MARSHALLING_ERROR,
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
-use proto::Delete;
+use proto::{Delete, Multi, MultiOp, SetData};
 
 use crate::RequestId;
 use crate::limits::{BACKLOG_BYTES_MAX, CLEANUPS_MAX, QUEUED_BYTES_MAX};
@@ -18,32 +18,53 @@ use crate::requests::Due;
 pub(crate) enum CleanUpTask {
     /// Delete this node, in any version.
     Delete { path: String },
+    /// Delete this node and change its data before that, in one transaction. A rejected transaction
+    /// becomes a [`Delete`](Self::Delete).
+    MarkedDelete { path: String },
     /// Delete every child of `parent` whose name starts with `prefix`: the nodes of a create whose
     /// reply no caller received.
     Sweep { parent: String, prefix: String },
 }
 
 impl CleanUpTask {
+    /// Returns the task that deletes a node, with a mark if the frame of the transaction fits.
+    pub(crate) fn marked_delete(path: &str) -> Self {
+        let task = Self::MarkedDelete { path: path.to_owned() };
+        match task.frame_len() > proto::FRAME_LEN_MAX_SERVER {
+            true => Self::Delete { path: path.to_owned() },
+            false => task,
+        }
+    }
+
     pub(super) fn path(&self) -> &str {
-        let (Self::Delete { path } | Self::Sweep { parent: path, .. }) = self;
-        path
+        match self {
+            Self::Delete { path } | Self::MarkedDelete { path } => path,
+            Self::Sweep { parent, .. } => parent,
+        }
     }
 
     pub(super) fn into_path(self) -> String {
-        let (Self::Delete { path } | Self::Sweep { parent: path, .. }) = self;
-        path
+        match self {
+            Self::Delete { path } | Self::MarkedDelete { path } => path,
+            Self::Sweep { parent, .. } => parent,
+        }
     }
 
     /// Returns the length of the frame that deletes the node. The frame that lists its children is
     /// shorter.
     pub(crate) fn frame_len(&self) -> usize {
-        proto::request_frame_len(&Delete { path: self.path().into(), version: -1 })
+        match self {
+            Self::MarkedDelete { path } => {
+                proto::request_frame_len(&Multi::new(&marked_delete(path)))
+            }
+            task => proto::request_frame_len(&delete(task.path())),
+        }
     }
 
     /// Returns the size in bytes of memory.
     fn size(&self) -> usize {
         let prefix_len = match self {
-            Self::Delete { .. } => 0,
+            Self::Delete { .. } | Self::MarkedDelete { .. } => 0,
             Self::Sweep { prefix, .. } => prefix.len(),
         };
         size_of::<Self>() + self.path().len() + prefix_len
@@ -52,6 +73,19 @@ impl CleanUpTask {
     fn is_sweep(&self) -> bool {
         matches!(self, Self::Sweep { .. })
     }
+}
+
+/// Returns the request that deletes a node in any version.
+pub(super) fn delete(path: &str) -> Delete<'_> {
+    Delete { path: path.into(), version: -1 }
+}
+
+/// Returns the transaction of a marked delete. No client can read the data.
+pub(super) fn marked_delete(path: &str) -> [MultiOp<'_>; 2] {
+    [
+        SetData { path: path.into(), data: Some((&[]).into()), version: -1 }.into(),
+        delete(path).into(),
+    ]
 }
 
 #[derive(Debug)]
@@ -197,6 +231,21 @@ impl<R> Tasks<R> {
             task.is_behind = false;
             self.unsent.insert(id);
         }
+    }
+
+    /// Sends a marked delete again without the mark, because the server has rejected the
+    /// transaction. Returns false if the task is of another kind.
+    pub(super) fn unmark(&mut self, id: RequestId) -> bool {
+        let Some(Task { task, .. }) = self.tasks.get_mut(&id) else { return false };
+        let CleanUpTask::MarkedDelete { path } = task else { return false };
+        *task = CleanUpTask::Delete { path: std::mem::take(path) };
+        self.unsent.insert(id);
+        true
+    }
+
+    pub(super) fn is_marked(&self, id: RequestId) -> bool {
+        let task = self.tasks.get(&id).map(|task| &task.task);
+        matches!(task, Some(CleanUpTask::MarkedDelete { .. }))
     }
 
     /// Notes that the server rejected the sync before the listing.

@@ -34,6 +34,24 @@ impl<H: Handles> Session<H> {
         self.add_clean_up(now, CleanUpTask::Delete { path: path.to_owned() }, to)
     }
 
+    /// As [`delete_guaranteed`](Self::delete_guaranteed), in one transaction with a change of the
+    /// node's data. A server that rejects the transaction receives the delete alone.
+    ///
+    /// Since 3.9.0 (ZOOKEEPER-4655), a session that watches both the data and the children of the
+    /// node receives `NODE_DATA_CHANGED` and `NODE_DELETED` with one zxid. It can distinguish this
+    /// delete from any other.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn delete_marked_guaranteed(
+        &mut self,
+        now: Instant,
+        path: &str,
+        to: Option<ReplyTo<H::Reply>>,
+    ) -> Result<(), Failure> {
+        self.add_clean_up(now, CleanUpTask::marked_delete(path), to)
+    }
+
     /// Deletes, guaranteed, every child of `parent` whose name starts with `prefix`. A create whose
     /// reply no caller waits for may have created such a node. Call it after that create was
     /// submitted.

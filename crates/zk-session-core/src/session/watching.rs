@@ -9,11 +9,11 @@ use proto::{
 };
 
 use super::Session;
-use crate::requests::{Recipient, WatchOf};
+use crate::requests::{Recipient, Requests, WatchOf};
 use crate::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
 use crate::{
-    DisconnectReason, Failure, Handles, Output, ReplyTo, RequestId, WatchEvent, WatchKind,
-    WatchStreamItem,
+    DisconnectReason, ErrorKind, Failure, Handles, Outcome, Output, ReplyTo, RequestId, WatchEvent,
+    WatchKind, WatchStreamItem,
 };
 
 impl<H: Handles> Session<H> {
@@ -37,6 +37,42 @@ impl<H: Handles> Session<H> {
         Ok(self.send_or_queue(now, &request, to.into(), Some(watch)))
     }
 
+    /// Sets one-shot watches on nodes that should exist, in one request without a reply for the
+    /// caller. The watches are registered at once.
+    ///
+    /// A watch fires if its node does not exist when the server executes the request, or if the node
+    /// was changed since the last reply that the session has received. Such an event has no zxid.
+    /// The server does not check that the session may read the node. It sends no event of a node
+    /// that the session may not read (CVE-2024-23944).
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit). No watch is set then.
+    pub fn watch_nodes<'a>(
+        &mut self,
+        now: Instant,
+        watches: Vec<(&'a str, WatchKind, H::Watch)>,
+    ) -> Result<(), Failure> {
+        let longest = watches.iter().map(|(path, ..)| rearm_len(path)).max();
+        self.admit(longest.unwrap_or_default(), true)?;
+        if self.watches.len() + watches.len() > self.settings.watches_max {
+            return Err((ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied));
+        }
+        let mut paths: Vec<&'a str> = Vec::with_capacity(watches.len());
+        for (path, kind, handle) in watches {
+            self.watches.register(path, kind, handle);
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        if self.is_connected() {
+            let since = self.identity.last_zxid();
+            for chunk in self.watches.rearm_nodes(paths.into_iter(), since) {
+                send_rearm(&mut self.requests, now, &chunk);
+            }
+        }
+        Ok(())
+    }
+
     /// Drops the abandoned watches on this path. They are removed from the server a moment later,
     /// unless that has become unnecessary. Returns true if the [deadline](Self::poll_timeout) may
     /// have moved.
@@ -54,11 +90,14 @@ impl<H: Handles> Session<H> {
         let event = WatcherEvent::from_frame(body).map_err(DisconnectReason::ProtocolError)?;
         let WatcherEvent { event_type, path, .. } = event;
         let fired = self.watches.fire(event_type, &path);
-        self.tell(fired, &WatchEvent { event_type, path: path.clone() });
+        // A server that does not know the transaction sends -1.
+        let known = Some(zxid).filter(|zxid| *zxid > 0);
+        self.tell(fired, &WatchEvent { event_type, path: path.clone(), zxid: known });
         if let Some(parent) = path::parent(&path) {
             let fired = self.watches.fire_parent(event_type, parent, zxid);
             let event_type = proto::EventType::NODE_CHILDREN_CHANGED;
-            self.tell(fired, &WatchEvent { event_type, path: parent.to_owned() });
+            let path = parent.to_owned();
+            self.tell(fired, &WatchEvent { event_type, path, zxid: known });
         }
         self.watches.schedule_removal(now);
         Ok(())
@@ -97,12 +136,7 @@ impl<H: Handles> Session<H> {
             self.outputs.push(Output::Stream { to, item: Ok(WatchStreamItem::Gap) });
         }
         for chunk in self.watches.rearm(self.identity.last_zxid()) {
-            match chunk {
-                Rearm::OneShots(chunk) => {
-                    self.requests.send(now, &chunk, Recipient::Rearm, None, None)
-                }
-                Rearm::All(chunk) => self.requests.send(now, &chunk, Recipient::Rearm, None, None),
-            }
+            send_rearm(&mut self.requests, now, &chunk);
         }
     }
 
@@ -138,5 +172,12 @@ impl<H: Handles> Session<H> {
                 self.requests.send(now, &request, recipient, None, None);
             }
         }
+    }
+}
+
+fn send_rearm<H: Handles>(requests: &mut Requests<H>, now: Instant, chunk: &Rearm<'_>) {
+    match chunk {
+        Rearm::OneShots(chunk) => requests.send(now, chunk, Recipient::Rearm, None, None),
+        Rearm::All(chunk) => requests.send(now, chunk, Recipient::Rearm, None, None),
     }
 }

@@ -181,6 +181,15 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         is_bare
     }
 
+    /// Registers a one-shot watch on a node that may exist. The caller sends the request that
+    /// [sets](Self::rearm_nodes) it, or the next connection begins with such a request.
+    pub(crate) fn register(&mut self, path: &str, kind: WatchKind, handle: W) {
+        let watches = self.paths.entry(path.into()).or_default();
+        watches.armed = watches.armed.with(Armed::by_one_shot(kind));
+        watches.add(List::of(kind, true), handle);
+        self.one_shots += 1;
+    }
+
     /// Removes all watches and returns their recipients, at the end of the session.
     pub(crate) fn drain(&mut self) -> (Vec<W>, Vec<S>) {
         let (mut one_shots, mut streams) = (Vec::new(), Vec::new());

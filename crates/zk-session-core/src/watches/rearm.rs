@@ -1,4 +1,6 @@
-//! Re-registration of all watches at a new server.
+//! Registration of many watches at once: of all watches at a new server, or of those on some nodes.
+
+use std::sync::Arc;
 
 use proto::{AddWatchMode, RequestHeader, SetWatches, SetWatches2};
 
@@ -52,22 +54,16 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// The lists of one path are in the order of setWatches2. An old server that remembers one mode
     /// per path then ends with the mode that receives most events.
     pub(crate) fn rearm(&self, relative_zxid: i64) -> impl Iterator<Item = Rearm<'_>> {
-        let places = self.paths.iter().flat_map(|(path, watches)| {
-            let places = lists(watches).into_iter().enumerate();
-            places.filter(|(_, is_on)| *is_on).map(move |(place, _)| (place, &**path))
-        });
-        let mut places = places.peekable();
-        std::iter::from_fn(move || {
-            let mut chunk = SetWatches2 { relative_zxid, ..SetWatches2::default() };
-            let mut chunk_bytes = 0;
-            let fits =
-                |bytes: usize, path: &str| bytes == 0 || bytes + path.len() <= REARM_CHUNK_BYTES;
-            while let Some((place, path)) = places.next_if(|(_, path)| fits(chunk_bytes, path)) {
-                put(&mut chunk, place, path);
-                chunk_bytes += path.len() + 4; // the length prefix goes over the wire too
-            }
-            (chunk_bytes > 0).then(|| lowest(chunk))
-        })
+        rearm(self.paths.iter(), relative_zxid)
+    }
+
+    /// As [`rearm`](Self::rearm), for the watches on these nodes.
+    pub(crate) fn rearm_nodes<'a>(
+        &'a self,
+        paths: impl Iterator<Item = &'a str>,
+        relative_zxid: i64,
+    ) -> impl Iterator<Item = Rearm<'a>> {
+        rearm(paths.filter_map(|path| self.paths.get_key_value(path)), relative_zxid)
     }
 
     /// Returns the requests that set the one-shot watches on one path, and fire them if the node
@@ -86,6 +82,27 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         });
         chunks.collect()
     }
+}
+
+fn rearm<'a, W: Handle + 'a, S: Handle + 'a>(
+    paths: impl Iterator<Item = (&'a Arc<str>, &'a PathWatches<W, S>)>,
+    relative_zxid: i64,
+) -> impl Iterator<Item = Rearm<'a>> {
+    let places = paths.flat_map(|(path, watches)| {
+        let places = lists(watches).into_iter().enumerate();
+        places.filter(|(_, is_on)| *is_on).map(move |(place, _)| (place, &**path))
+    });
+    let mut places = places.peekable();
+    std::iter::from_fn(move || {
+        let mut chunk = SetWatches2 { relative_zxid, ..SetWatches2::default() };
+        let mut chunk_bytes = 0;
+        let fits = |bytes: usize, path: &str| bytes == 0 || bytes + path.len() <= REARM_CHUNK_BYTES;
+        while let Some((place, path)) = places.next_if(|(_, path)| fits(chunk_bytes, path)) {
+            put(&mut chunk, place, path);
+            chunk_bytes += path.len() + 4; // the length prefix goes over the wire too
+        }
+        (chunk_bytes > 0).then(|| lowest(chunk))
+    })
 }
 
 /// Returns the lists of setWatches2 that contain the path.

@@ -139,7 +139,11 @@ mod tests {
     use super::*;
 
     fn event(path: String) -> WatchStreamItem {
-        WatchStreamItem::Changed(WatchEvent { event_type: EventType::NODE_CREATED, path })
+        WatchStreamItem::Changed(WatchEvent {
+            event_type: EventType::NODE_CREATED,
+            path,
+            zxid: None,
+        })
     }
 
     fn next(receiver: &StreamReceiver) -> Poll<Option<Result<WatchStreamItem, SessionEnd>>> {

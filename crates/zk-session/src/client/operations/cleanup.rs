@@ -41,6 +41,27 @@ impl Client {
         })
     }
 
+    /// As [`delete_guaranteed`](Self::delete_guaranteed), in one transaction with a change of the
+    /// node's data, which makes this delete distinguishable from others.
+    ///
+    /// A client with a data watch and a child watch on the node receives `NODE_DATA_CHANGED` and
+    /// `NODE_DELETED` with the same [`zxid`](crate::WatchEvent::zxid), if its server is of 3.9.0 or
+    /// newer. After any other delete it receives `NODE_DELETED` alone, or a change with another zxid
+    /// before it.
+    ///
+    /// If a server rejects the transaction, the node is deleted without the change. For example,
+    /// its access control list may permit no change of the data.
+    ///
+    /// # Errors
+    /// As [`delete_guaranteed`](Self::delete_guaranteed).
+    pub fn delete_marked_guaranteed(&self, path: &str) -> Pending<bool> {
+        let ask = self.ask("delete", path, Finish::Plain(finish_delete_guaranteed));
+        let full = self.checked_doomed(path);
+        self.submit(ask, |session, to| {
+            session.delete_marked_guaranteed(now(), &full?, Some(to)).map(|()| None)
+        })
+    }
+
     /// Searches for the node of a protected create whose reply was lost: the child of `parent` whose
     /// name starts with `prefix`; see [`protection_prefix`](crate::path::protection_prefix). Returns
     /// `None` if it does not exist. The caller decides whether its session owns the node.

@@ -1,0 +1,440 @@
+//! Marked releases, on servers whose events have zxids (3.9.0 and newer).
+//!
+//! A holder that has waited deletes its node in one transaction with a change of the node's data.
+//! The next contender in line acquires the lock by the two events, without a list.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_recipes::session::{Acl, Client, CreateMode, Perms};
+use zk_recipes::{Guard, LossReason, Mutex, RwLock, SemaphoreMutex, revoke};
+use zk_testing::{Cut, Settings, TestServer, Version};
+
+use crate::wire::{
+    CLOSE, CREATE2, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
+    SET_WATCHES, recorded_client, without_lease,
+};
+use crate::{T, children, client, settle};
+
+const PATH: &str = "/lock";
+const NOTHING: [i32; 0] = [];
+
+fn server() -> TestServer {
+    TestServer::in_memory_with(Settings::new().version(Version::V3_9))
+}
+
+fn mutex(client: &Client) -> Mutex {
+    Mutex::new(client, PATH).unwrap()
+}
+
+/// Queues a waiter, and lets it set its watches.
+async fn queue(client: &Client) -> JoinHandle<Guard> {
+    let lock = mutex(client);
+    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    settle().await;
+    waiting
+}
+
+/// Queues `count` waiters of one session.
+async fn queue_many(client: &Client, count: usize) -> Vec<JoinHandle<Guard>> {
+    let mut waiting = Vec::new();
+    for _ in 0..count {
+        waiting.push(queue(client).await);
+    }
+    waiting
+}
+
+fn sent(record: &Record) -> Vec<i32> {
+    without_lease(record.take().concat())
+}
+
+fn path_of(server: &TestServer, at: usize) -> String {
+    format!("{PATH}/{}", children(server, PATH)[at])
+}
+
+/// Create, list, a read of the node ahead with a watch, one request for all other watches, release.
+#[tokio::test(start_paused = true)]
+async fn waiter_sends_5_requests_with_1_list_in_queues_of_any_length() {
+    for waiters in [3, 30, 300] {
+        let server = server();
+        let held = mutex(&client(&server, 1).await).acquire().await.unwrap();
+        let (mut turns, mut records) = (Vec::new(), Vec::new());
+        for seed in 0..waiters {
+            let (client, record) = recorded_client(&server, 2 + seed).await;
+            let lock = mutex(&client);
+            turns.push(tokio::spawn(async move {
+                lock.acquire().await.unwrap().release().await.unwrap();
+            }));
+            records.push((client, record));
+            // reason: virtual time, in which the waiter queues
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        held.release().await.unwrap();
+        for turn in turns {
+            turn.await.unwrap();
+        }
+        let mut most = 0;
+        for (_, record) in &records {
+            let ops: Vec<i32> = sent(record).into_iter().filter(|op| *op != CLOSE).collect();
+            let lists = ops.iter().filter(|op| **op == GET_CHILDREN2).count();
+            assert_eq!(lists, 1, "{ops:?}");
+            most = most.max(ops.len());
+        }
+        assert_eq!(most, 5, "{waiters} waiters");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_a_waiter_are_these() {
+    let server = server();
+    let other = client(&server, 1).await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let held = mutex(&other).acquire().await.unwrap();
+    let mut ahead = queue_many(&other, 5).await;
+    let waiting = queue(&own).await;
+    let watches = vec![SET_WATCHES, GET_DATA];
+    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], watches]);
+    held.release().await.unwrap();
+    for turn in ahead.drain(..) {
+        turn.await.unwrap().release().await.unwrap();
+    }
+    let guard = waiting.await.unwrap();
+    settle().await;
+    assert_eq!(sent(&record), NOTHING, "the events granted the lock");
+    guard.check().await.unwrap();
+    record.take();
+    guard.release().await.unwrap();
+    assert_eq!(record.take(), [[MULTI]], "the release is marked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_without_a_wait_is_a_plain_delete() {
+    let server = server();
+    let (client, record) = recorded_client(&server, 1).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    record.take();
+    guard.release().await.unwrap();
+    assert_eq!(record.take(), [[DELETE]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn older_servers_receive_no_marked_release() {
+    let server = TestServer::in_memory_with(Settings::new().version(Version::V3_8));
+    let (client, record) = recorded_client(&server, 1).await;
+    let held = mutex(&client).acquire().await.unwrap();
+    let waiting = queue(&client).await;
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap();
+    record.take();
+    guard.release().await.unwrap();
+    assert_eq!(record.take(), [[DELETE]]);
+}
+
+/// The mark is a change of the data, which a holder also gets when it is asked to release.
+#[tokio::test(start_paused = true)]
+async fn own_mark_is_neither_a_loss_nor_a_revocation_request() {
+    for is_dropped in [false, true] {
+        let server = server();
+        let client = client(&server, 1).await;
+        let held = mutex(&client).acquire().await.unwrap();
+        let waiting = queue(&client).await;
+        held.release().await.unwrap();
+        let guard = waiting.await.unwrap();
+        let (lost, asked) =
+            (tokio::spawn(guard.lost()), tokio::spawn(guard.revocation_requested()));
+        settle().await;
+        assert!(!lost.is_finished() && !asked.is_finished());
+        match is_dropped {
+            true => drop(guard),
+            false => guard.release().await.unwrap(),
+        }
+        assert_eq!(lost.await.unwrap(), LossReason::Released);
+        assert!(asked.await.unwrap().is_err(), "the node is gone, and nobody has asked");
+        assert_eq!(children(&server, PATH), [""; 0]);
+    }
+}
+
+/// The change belongs to another transaction than the deletion, so it proves nothing.
+#[tokio::test(start_paused = true)]
+async fn revocation_request_before_a_plain_delete_is_no_mark() {
+    let server = server();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let held = mutex(&one).acquire().await.unwrap();
+    let second = queue(&one).await;
+    let third = queue(&two).await;
+    let (between, own) = (path_of(&server, 1), path_of(&server, 2));
+    revoke(&two, &between).await.unwrap();
+    settle().await;
+    one.delete(&between, None).await.unwrap();
+    settle().await;
+    assert!(!third.is_finished(), "the first still holds the lock");
+    assert!(held.is_held());
+    held.release().await.unwrap();
+    assert_eq!(third.await.unwrap().node(), own);
+    second.await.unwrap().release().await.unwrap();
+}
+
+/// A waiter that gives up was not first.
+#[tokio::test(start_paused = true)]
+async fn cancelled_waiters_do_not_grant_the_lock() {
+    let server = server();
+    let client = client(&server, 1).await;
+    let held = mutex(&client).acquire().await.unwrap();
+    let mut waiting = queue_many(&client, 7).await;
+    let last = waiting.pop().unwrap();
+    for given_up in [5, 2, 4, 0, 1, 3] {
+        waiting[given_up].abort();
+        settle().await;
+        assert!(!last.is_finished() && held.is_held());
+    }
+    assert_eq!(children(&server, PATH).len(), 2);
+    held.release().await.unwrap();
+    last.await.unwrap().check().await.unwrap();
+}
+
+/// The holder's mark arrives, but the waiter's own node was deleted at the same time or before.
+#[tokio::test(start_paused = true)]
+async fn waiter_without_a_node_does_not_acquire_by_a_mark() {
+    for own_first in [true, false] {
+        let server = server();
+        let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+        let held = mutex(&one).acquire().await.unwrap();
+        let second = queue(&one).await;
+        let third = queue(&two).await;
+        held.release().await.unwrap();
+        let second = second.await.unwrap();
+        let (holder, own) = (path_of(&server, 0), path_of(&server, 1));
+        let marked = |multi: zk_recipes::session::Multi<'static>| {
+            multi.set_data(&holder, b"", None).delete(&holder, None)
+        };
+        let all = match own_first {
+            true => marked(one.multi().delete(&own, None)),
+            false => marked(one.multi()).delete(&own, None),
+        };
+        all.send().await.unwrap();
+        let third = third.await.unwrap();
+        assert_ne!(third.node(), own, "own first: {own_first}");
+        third.check().await.unwrap();
+        assert!(!second.is_held());
+    }
+}
+
+/// A missed event has no zxid, and the own node may be gone as well.
+#[tokio::test(start_paused = true)]
+async fn mark_that_was_missed_during_a_disconnect_costs_a_list() {
+    let server = server();
+    let other = client(&server, 1).await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let held = mutex(&other).acquire().await.unwrap();
+    let second = queue(&other).await;
+    let third = queue(&own).await;
+    held.release().await.unwrap();
+    let second = second.await.unwrap();
+    record.take();
+    server.refuse_connects(0);
+    server.connection_of(own.session_id()).cut(Cut::Rst);
+    settle().await;
+    second.release().await.unwrap();
+    server.accept_connects(0);
+    let guard = third.await.unwrap();
+    assert!(sent(&record).contains(&GET_CHILDREN2));
+    guard.check().await.unwrap();
+}
+
+/// The change was heard on the first connection, and the deletion on the next one.
+#[tokio::test(start_paused = true)]
+async fn change_and_deletion_around_a_disconnect_are_no_mark() {
+    let server = server();
+    let other = client(&server, 1).await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let held = mutex(&other).acquire().await.unwrap();
+    let second = queue(&other).await;
+    let third = queue(&own).await;
+    let between = path_of(&server, 1);
+    revoke(&other, &between).await.unwrap();
+    settle().await;
+    server.refuse_connects(0);
+    server.connection_of(own.session_id()).cut(Cut::Rst);
+    settle().await;
+    other.delete(&between, None).await.unwrap();
+    record.take();
+    server.accept_connects(0);
+    // reason: virtual time, the random pause before the next attempt to connect
+    tokio::time::sleep(T / 4).await;
+    assert!(!third.is_finished() && held.is_held());
+    held.release().await.unwrap();
+    third.await.unwrap().check().await.unwrap();
+    second.await.unwrap().release().await.unwrap();
+}
+
+/// The node's ACL lets nobody change the data. The first list of the next waiter finds it is first.
+#[tokio::test(start_paused = true)]
+async fn node_that_must_not_change_is_deleted_without_a_mark() {
+    let server = server();
+    let (client, record) = recorded_client(&server, 1).await;
+    let acl = vec![Acl::world(Perms::READ | Perms::CREATE | Perms::DELETE)];
+    let lock = || mutex(&client).with_acl(acl.clone());
+    let held = lock().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = lock();
+        async move { lock.acquire().await.unwrap() }
+    });
+    settle().await;
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap();
+    record.take();
+    guard.release().await.unwrap();
+    assert_eq!(record.take(), [[MULTI], [DELETE]]);
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
+/// The reader holds the lock on when the writer's node is gone.
+#[tokio::test(start_paused = true)]
+async fn writer_beside_its_reader_releases_without_a_mark() {
+    let server = server();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = RwLock::new(&one, PATH).unwrap();
+    let held = lock.write().acquire().await.unwrap();
+    let writer = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.write().acquire().await.unwrap() }
+    });
+    settle().await;
+    let next = tokio::spawn({
+        let lock = RwLock::new(&two, PATH).unwrap();
+        async move { lock.write().acquire().await.unwrap() }
+    });
+    settle().await;
+    held.release().await.unwrap();
+    let writing = writer.await.unwrap();
+    let reading = writing.read().await.unwrap();
+    writing.release().await.unwrap();
+    settle().await;
+    assert!(!next.is_finished(), "a reader holds the lock");
+    assert!(reading.is_held());
+    reading.release().await.unwrap();
+    next.await.unwrap().check().await.unwrap();
+}
+
+/// Writers and readers behind a writer acquire the lock by its mark; behind a reader they list.
+#[tokio::test(start_paused = true)]
+async fn writer_hands_over_to_writers_and_readers_without_a_list() {
+    let server = server();
+    let other = client(&server, 1).await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let lock = RwLock::new(&other, PATH).unwrap();
+    let held = lock.write().acquire().await.unwrap();
+    let writer = tokio::spawn(async move { lock.write().acquire().await.unwrap() });
+    settle().await;
+    let mut readers = Vec::new();
+    for _ in 0..10 {
+        let lock = RwLock::new(&own, PATH).unwrap();
+        readers.push(tokio::spawn(async move { lock.read().acquire().await.unwrap() }));
+        settle().await;
+    }
+    held.release().await.unwrap();
+    let writer = writer.await.unwrap();
+    record.take();
+    writer.release().await.unwrap();
+    for reader in readers {
+        reader.await.unwrap().check().await.unwrap();
+    }
+    let lists = sent(&record).iter().filter(|op| **op == GET_CHILDREN2).count();
+    assert_eq!(lists, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn semaphore_mutex_hands_over_its_queue_without_a_list_of_the_queue() {
+    let server = server();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = SemaphoreMutex::new(&client, PATH).unwrap();
+    let held = lock.acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        let lock = lock.clone();
+        waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+        settle().await;
+    }
+    held.release().await.unwrap();
+    for turn in waiting {
+        turn.await.unwrap().release().await.unwrap();
+    }
+    let marked = sent(&record).iter().filter(|op| **op == MULTI).count();
+    assert_eq!(marked, 4, "all but the first two ends of a turn");
+}
+
+/// A waiter also watches the contender ahead of its predecessor. It renews its lease from the time
+/// when that contender leaves.
+#[tokio::test(start_paused = true)]
+async fn long_wait_ends_with_a_fresh_lease() {
+    let server = server();
+    let other = client(&server, 1).await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let held = mutex(&other).acquire().await.unwrap();
+    let mut ahead = queue_many(&other, 2).await;
+    let waiting = queue(&own).await;
+    record.take();
+    // reason: virtual time of a long wait
+    tokio::time::sleep(T).await;
+    assert_eq!(sent(&record), NOTHING);
+    held.release().await.unwrap();
+    let first = ahead.remove(0).await.unwrap();
+    first.release().await.unwrap();
+    let second = ahead.remove(0).await.unwrap();
+    settle().await;
+    record.take();
+    // reason: virtual time, in which an old lease would end
+    tokio::time::sleep(T * 2).await;
+    let renewals = record.take().concat();
+    assert!(renewals.contains(&LEASE_SYNC) && renewals.contains(&LEASE_MULTI));
+    second.release().await.unwrap();
+    let guard = waiting.await.unwrap();
+    let ops: Vec<i32> = record.take().concat().into_iter().filter(|op| *op != PING).collect();
+    assert_eq!(ops, NOTHING, "no renewal at the hand-off");
+    assert!(guard.remaining() > T / 3, "{:?}", guard.remaining());
+}
+
+/// An operator deletes the node of the holder. The next waiter finds out by a list.
+#[tokio::test(start_paused = true)]
+async fn deletion_by_another_client_costs_a_list() {
+    let server = server();
+    let other = client(&server, 1).await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let held = mutex(&other).acquire().await.unwrap();
+    let mut ahead = queue_many(&other, 2).await;
+    let last = queue(&own).await;
+    held.release().await.unwrap();
+    ahead.remove(0).await.unwrap().release().await.unwrap();
+    let holder = ahead.remove(0).await.unwrap();
+    record.take();
+    other.delete(holder.node(), None).await.unwrap();
+    last.await.unwrap().check().await.unwrap();
+    assert!(sent(&record).contains(&GET_CHILDREN2));
+    assert_eq!(holder.lost().await, LossReason::NodeDeleted);
+}
+
+/// A contender of another client never marks its release.
+#[tokio::test(start_paused = true)]
+async fn contender_of_another_client_is_handed_over_by_a_list() {
+    let server = server();
+    let other = client(&server, 1).await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let held = mutex(&other).acquire().await.unwrap();
+    let mut java = Vec::new();
+    for _ in 0..2 {
+        let path = format!("{PATH}/_c_{}-lock-", other.random_uuid());
+        let mode = CreateMode::EphemeralSequential;
+        java.push(other.create(&path, b"", mode).await.unwrap().path);
+    }
+    let waiting = queue(&own).await;
+    record.take();
+    held.release().await.unwrap();
+    settle().await;
+    for node in java {
+        assert!(!waiting.is_finished());
+        other.delete(&node, None).await.unwrap();
+        settle().await;
+    }
+    waiting.await.unwrap().check().await.unwrap();
+    assert!(sent(&record).contains(&GET_CHILDREN2));
+}
