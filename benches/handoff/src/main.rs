@@ -11,6 +11,7 @@ mod arena;
 mod classic;
 mod contestant;
 mod floor;
+mod one_core;
 mod ours;
 mod plan;
 mod plot;

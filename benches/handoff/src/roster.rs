@@ -1,6 +1,7 @@
 //! The contestants, and the commands that start them.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -61,20 +62,30 @@ fn zookeeper_client(runtime: &str) -> Result<Command, String> {
 
 fn curator() -> Result<Command, String> {
     let distribution = Distribution::find().map_err(|error| error.to_string())?;
-    let mut class_path = distribution.class_path().to_owned();
-    for jar in CURATOR_JARS {
-        let jar = Path::new(DEBIAN_JARS).join(jar);
+    // Java uses the first Curator in the class path. A folder of ZooKeeper's jars may also have one.
+    let mut class_path = OsString::new();
+    for jar in curator_jars() {
         if !jar.exists() {
             return Err(format!("no {} (Debian's libcurator-recipes-java)", jar.display()));
         }
+        // For a folder, Java loads every jar in it.
+        class_path.push(if jar.is_dir() { jar.join("*") } else { jar });
         class_path.push(":");
-        class_path.push(jar);
     }
+    class_path.push(distribution.class_path());
     let mut command = Command::new(distribution.java());
     command.args(["-Xss512k", "-Djava.net.preferIPv4Stack=true"]);
     command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error").arg("-cp").arg(class_path);
     command.arg(benches().join("java/CuratorLocks.java"));
     Ok(command)
+}
+
+/// Returns Debian's jars of Curator, or the folder `CURATOR_HOME`.
+fn curator_jars() -> Vec<PathBuf> {
+    match env::var_os("CURATOR_HOME") {
+        Some(home) => vec![PathBuf::from(home)],
+        None => CURATOR_JARS.map(|jar| Path::new(DEBIAN_JARS).join(jar)).to_vec(),
+    }
 }
 
 fn kazoo() -> Result<Command, String> {
