@@ -149,7 +149,7 @@ struct Entrant {
 impl Run {
     fn bring_contestants(&mut self, options: &Options) -> Result<(), String> {
         for (name, _) in roster::ALL {
-            let own = [roster::FLOOR, roster::CLASSIC, roster::OURS].contains(&name);
+            let own = roster::OWN.contains(&name);
             let asked = options.contestant.iter().any(|asked| asked == name);
             let wanted = match options.contestant.is_empty() {
                 true => own || !options.short,
