@@ -4,9 +4,11 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use xtask::zookeeper::Standalone;
 use zk_benches::contest::{Hold, Refusal};
 
 use crate::contestant::{Answer, Contestant};
+use crate::one_core::OneCore;
 use crate::plan::{Measure, Scenario};
 use crate::proxy::{Counts, Proxy};
 use crate::raw::{Create, Raw};
@@ -15,14 +17,16 @@ use crate::stats;
 
 /// A server for contests. Each contest gets a new path.
 pub(crate) struct Arena {
-    address: String,
+    server: Standalone,
     paths: usize,
 }
 
+/// Samples, named as in the table: `acquire` and `release`, otherwise an empty name.
+type Named = (&'static str, Vec<u64>);
+
 /// The result of one contest.
 pub(crate) struct Outcome {
-    /// Samples, named as in the table: `acquire` and `release`, otherwise an empty name.
-    pub(crate) samples: Vec<(&'static str, Vec<u64>)>,
+    pub(crate) samples: Vec<Named>,
     /// The duration of each hold.
     pub(crate) hold_times: Vec<u64>,
     pub(crate) traffic: Option<Counts>,
@@ -39,12 +43,44 @@ pub(crate) enum Loss {
     Violated(String),
 }
 
+impl Outcome {
+    /// Returns the samples with the lower median, for each call.
+    fn faster(self, other: Self) -> Self {
+        let pairs = self.samples.into_iter().zip(other.samples);
+        let faster = |(one, two): (Named, Named)| {
+            if stats::median(&one.1) <= stats::median(&two.1) { one } else { two }
+        };
+        Self { samples: pairs.map(faster).collect(), ..self }
+    }
+}
+
 impl Arena {
-    pub(crate) fn open(address: String) -> Self {
-        Self { address, paths: 0 }
+    pub(crate) fn open(server: Standalone) -> Self {
+        Self { server, paths: 0 }
     }
 
+    pub(crate) fn server(&self) -> &Standalone {
+        &self.server
+    }
+
+    /// Runs one contest. An uncontended floor is the faster of two, for each call: one on all cores
+    /// and one with the server on one core. [`crate::one_core`] has the reason.
     pub(crate) fn hold(
+        &mut self,
+        scenario: &Scenario,
+        name: &str,
+        contestant: &mut Contestant,
+    ) -> Result<Outcome, Loss> {
+        let outcome = self.contest(scenario, name, contestant)?;
+        if name != roster::FLOOR || scenario.measure != Measure::Calls {
+            return Ok(outcome);
+        }
+        let processes = [self.server.pid(), Some(contestant.pid())].into_iter().flatten().collect();
+        let _bound = OneCore::bind(processes).map_err(Loss::Skipped)?;
+        Ok(outcome.faster(self.contest(scenario, name, contestant)?))
+    }
+
+    fn contest(
         &mut self,
         scenario: &Scenario,
         name: &str,
@@ -53,15 +89,15 @@ impl Arena {
         let mut scenario = scenario.clone();
         self.paths += 1;
         scenario.job.path = format!("/handoff-{}", self.paths);
-        scenario.job.address.clone_from(&self.address);
+        scenario.job.address = self.server.connect_string();
         // Each contest opens a new session, because an idle one would expire between two contests.
-        let mut bookkeeper = Raw::connect(&self.address).map_err(broken)?;
+        let mut bookkeeper = Raw::connect(&scenario.job.address).map_err(broken)?;
         bookkeeper.create(&scenario.job.path, Create::Persistent);
         bookkeeper.call().map_err(broken)?;
         let proxy = match scenario.measure {
             Measure::Handoff | Measure::Calls => None,
             Measure::Reconnect | Measure::Drain => {
-                Some(Proxy::start(self.address.clone()).map_err(broken)?)
+                Some(Proxy::start(scenario.job.address.clone()).map_err(broken)?)
             }
         };
         if let Some(proxy) = &proxy {

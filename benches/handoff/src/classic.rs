@@ -1,5 +1,10 @@
-//! The textbook algorithm over raw sockets: create, list, watch the predecessor, and list again
-//! when it is deleted. Each request waits for the reply to the one before.
+//! The algorithms of a fair lock over raw sockets, one request after the other.
+//!
+//! The textbook algorithm creates a node, lists, watches the predecessor, and lists again when it is
+//! deleted. With a marked release, a holder that had to wait releases with one transaction, which
+//! sets the data of its node and deletes it. A data watch and a child watch on that node report both
+//! with the same transaction id. Only the holder releases so, and it was first. Therefore the next
+//! waiter acquires the lock without a list.
 //!
 //! Each session has a thread, which waits only on its socket. If waiters share a session, the
 //! thread processes the replies and events of all of them.
@@ -14,7 +19,14 @@ use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal, sequence_of};
 
 use crate::raw::{Create, EVENT_XID, Frame, Raw};
 
-pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
+/// The request that releases the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Release {
+    Plain,
+    Marked,
+}
+
+pub(crate) fn run(job: &Job, release: Release) -> Result<Vec<Hold>, Refusal> {
     if !matches!(job.kind, Kind::Handoff | Kind::Uncontended) {
         return Err(Refusal::none("only the mutual exclusion lock is written out"));
     }
@@ -22,7 +34,8 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
     let done = AtomicUsize::new(0);
     let outcomes: Vec<io::Result<Vec<Hold>>> = thread::scope(|scope| {
         let done = &done;
-        let contend = |session| scope.spawn(move || Session::contend(job, session, clock, done));
+        let contend =
+            |session| scope.spawn(move || Session::contend(job, release, session, clock, done));
         let threads: Vec<_> = (0..job.sessions).map(contend).collect();
         let ended = || io::Error::other("a thread panicked");
         threads.into_iter().map(|it| it.join().unwrap_or_else(|_| Err(ended()))).collect()
@@ -38,6 +51,7 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
 struct Session<'a> {
     raw: Raw,
     job: &'a Job,
+    release: Release,
     clock: Clock,
     waiters: Vec<Waiter>,
     /// The waiter and the kind of each pending request, by xid.
@@ -50,7 +64,10 @@ struct Session<'a> {
 #[derive(Default)]
 struct Waiter {
     node: String,
+    /// The path that it watches; empty if it did not have to wait.
     predecessor: String,
+    /// The transaction that set the data of the predecessor.
+    marked: Option<i64>,
     hold: Hold,
 }
 
@@ -65,6 +82,7 @@ enum Asked {
 impl<'a> Session<'a> {
     fn contend(
         job: &'a Job,
+        release: Release,
         session: usize,
         clock: Clock,
         done: &AtomicUsize,
@@ -74,7 +92,7 @@ impl<'a> Session<'a> {
         let count = (session..job.waiters).step_by(job.sessions).count();
         let waiters = (0..count).map(|_| Waiter::default()).collect();
         let (asked, watching, holds) = (HashMap::new(), HashMap::new(), Vec::new());
-        let mut this = Self { raw, job, clock, waiters, asked, watching, holds };
+        let mut this = Self { raw, job, release, clock, waiters, asked, watching, holds };
         for waiter in 0..count {
             this.start(waiter)?;
         }
@@ -94,6 +112,7 @@ impl<'a> Session<'a> {
     }
 
     fn start(&mut self, waiter: usize) -> io::Result<()> {
+        self.waiters[waiter] = Waiter::default();
         self.waiters[waiter].hold.call = self.clock.now();
         let prefix = format!("{}/_c_raw-lock-", self.job.path);
         let xid = self.raw.create(&prefix, Create::EphemeralSequential);
@@ -112,10 +131,7 @@ impl<'a> Session<'a> {
 
     fn step(&mut self, frame: &Frame) -> io::Result<()> {
         if frame.xid == EVENT_XID {
-            return match self.watching.remove(&frame.event_path()?) {
-                Some(waiter) => self.list(waiter),
-                None => Ok(()),
-            };
+            return self.wake(frame);
         }
         let Some((waiter, what)) = self.asked.remove(&frame.xid) else {
             return Err(io::Error::other("an answer to nothing"));
@@ -128,8 +144,10 @@ impl<'a> Session<'a> {
             Asked::List => self.look(waiter, &frame.names()?),
             // The predecessor is deleted already, so no event will follow.
             Asked::Watch if frame.error == NO_NODE => {
-                self.watching.remove(&self.waiters[waiter].predecessor);
-                self.list(waiter)
+                match self.watching.remove(&self.waiters[waiter].predecessor) {
+                    Some(_) => self.list(waiter),
+                    None => Ok(()),
+                }
             }
             Asked::Watch => Ok(()),
             Asked::Delete => {
@@ -140,6 +158,22 @@ impl<'a> Session<'a> {
         }
     }
 
+    fn wake(&mut self, event: &Frame) -> io::Result<()> {
+        let path = event.event_path()?;
+        let Some(&waiter) = self.watching.get(&path) else { return Ok(()) };
+        let marked = &mut self.waiters[waiter].marked;
+        if event.event_type()? == DATA_CHANGED {
+            *marked = Some(event.zxid);
+            return Ok(());
+        }
+        self.watching.remove(&path);
+        if event.zxid > 0 && *marked == Some(event.zxid) {
+            let order = sequence_of(&self.waiters[waiter].node);
+            return self.own(waiter, order);
+        }
+        self.list(waiter)
+    }
+
     fn look(&mut self, waiter: usize, names: &[String]) -> io::Result<()> {
         let own = sequence_of(&self.waiters[waiter].node);
         let ahead = names.iter().filter(|name| sequence_of(name) < own);
@@ -147,12 +181,21 @@ impl<'a> Session<'a> {
             return self.own(waiter, own);
         };
         let path = format!("{}/{predecessor}", self.job.path);
-        let xid = self.raw.watch(&path);
+        let xids = match self.release {
+            Release::Plain => vec![self.raw.watch(&path)],
+            // The watch on the own node shows a waiter that its node is deleted.
+            Release::Marked => vec![
+                self.raw.watch_data(&path),
+                self.raw.watch_children(&path),
+                self.raw.watch_children(&self.waiters[waiter].node),
+            ],
+        };
+        self.asked.extend(xids.into_iter().map(|xid| (xid, (waiter, Asked::Watch))));
         // The entry must exist before the reply, because the event may follow the reply
         // immediately.
         self.watching.insert(path.clone(), waiter);
-        self.waiters[waiter].predecessor = path;
-        self.ask(xid, waiter, Asked::Watch)
+        (self.waiters[waiter].predecessor, self.waiters[waiter].marked) = (path, None);
+        self.raw.flush()
     }
 
     fn own(&mut self, waiter: usize, order: i64) -> io::Result<()> {
@@ -160,7 +203,13 @@ impl<'a> Session<'a> {
         (hold.owner, hold.order) = (self.clock.now(), order);
         sleep(self.job);
         hold.release = self.clock.now();
-        let xid = self.raw.delete(&self.waiters[waiter].node);
+        let Waiter { node, predecessor, .. } = &self.waiters[waiter];
+        // The transaction takes the server longer than a delete. If the holder did not have to wait,
+        // a next waiter is unlikely.
+        let xid = match self.release {
+            Release::Marked if !predecessor.is_empty() => self.raw.set_and_delete(node),
+            _ => self.raw.delete(node),
+        };
         self.ask(xid, waiter, Asked::Delete)
     }
 }
@@ -172,6 +221,8 @@ fn sleep(job: &Job) {
     }
 }
 
+/// The type of an event.
+const DATA_CHANGED: i32 = 3;
 const NO_NODE: i32 = -101;
 /// How long a thread with nothing to read may take to notice the end of the contest.
 const LOOK_UP: Duration = Duration::from_millis(20);

@@ -48,6 +48,10 @@ impl Contestant {
         }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Sends a job to the process. [`Contestant::answer`] returns the outcome.
     pub(crate) fn tell(&mut self, job: &Job) -> Result<(), Refusal> {
         writeln!(self.input, "{}", job.to_line())?;

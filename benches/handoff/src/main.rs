@@ -11,6 +11,7 @@ mod arena;
 mod classic;
 mod contestant;
 mod floor;
+mod one_core;
 mod ours;
 mod plan;
 mod plot;
@@ -129,7 +130,8 @@ fn contend(name: &str, runtime: &str) -> Result<(), String> {
     let runtime = builder.enable_all().build().map_err(|error| error.to_string())?;
     let outcome = contest::serve(|job| match name {
         roster::FLOOR => floor::run(job),
-        roster::CLASSIC => classic::run(job),
+        roster::CLASSIC => classic::run(job, classic::Release::Plain),
+        roster::MARKED => classic::run(job, classic::Release::Marked),
         roster::OURS => runtime.block_on(ours::run(job)),
         _ => Err(Refusal::Failed(format!("no contestant `{name}`"))),
     });

@@ -41,8 +41,12 @@ impl Scenario {
     /// Returns true if a contestant takes part in the scenario.
     pub(crate) fn admits(&self, contestant: &str) -> bool {
         match self.measure {
-            Measure::Handoff | Measure::Calls => true,
-            Measure::Reconnect => contestant != roster::FLOOR && contestant != roster::CLASSIC,
+            Measure::Handoff => true,
+            // Uncontended, a marked release is the classic one.
+            Measure::Calls => contestant != roster::MARKED,
+            Measure::Reconnect => {
+                ![roster::FLOOR, roster::CLASSIC, roster::MARKED].contains(&contestant)
+            }
             Measure::Drain => contestant == roster::OURS,
         }
     }

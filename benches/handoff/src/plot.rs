@@ -71,6 +71,7 @@ fn colour_of(name: &str) -> &'static str {
         "ours" => "#d55e00",
         "floor" => "#666666",
         "classic" => "#0072b2",
+        "marked" => "#56b4e9",
         "zookeeper-client" => "#009e73",
         "curator" => "#cc79a7",
         _ => "#a08000",

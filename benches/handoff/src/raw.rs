@@ -18,6 +18,8 @@ pub(crate) struct Raw {
 /// A reply or an event. An event has the xid [`EVENT_XID`].
 pub(crate) struct Frame {
     pub(crate) xid: i32,
+    /// The transaction of an event, from ZooKeeper 3.9 on; -1 before (ZOOKEEPER-4655).
+    pub(crate) zxid: i64,
     pub(crate) error: i32,
     pub(crate) body: Vec<u8>,
 }
@@ -65,10 +67,20 @@ impl Raw {
     }
 
     pub(crate) fn delete(&mut self, path: &str) -> i32 {
+        self.request(DELETE, &any_version(path))
+    }
+
+    /// Queues a transaction that sets the data of a node and deletes it.
+    pub(crate) fn set_and_delete(&mut self, path: &str) -> i32 {
         let mut body = Vec::new();
+        put_operation(&mut body, SET_DATA);
         put_str(&mut body, path);
+        put_str(&mut body, "released");
         put_int(&mut body, -1); // any version
-        self.request(2, &body)
+        put_operation(&mut body, DELETE);
+        body.extend(any_version(path));
+        put_operation(&mut body, END_OF_MULTI);
+        self.request(14, &body)
     }
 
     /// Queues an `exists` request with a watch.
@@ -79,10 +91,26 @@ impl Raw {
         self.request(3, &body)
     }
 
+    /// Queues a `getData` request with a watch.
+    pub(crate) fn watch_data(&mut self, path: &str) -> i32 {
+        let mut body = Vec::new();
+        put_str(&mut body, path);
+        body.push(1);
+        self.request(4, &body)
+    }
+
     pub(crate) fn children(&mut self, path: &str) -> i32 {
         let mut body = Vec::new();
         put_str(&mut body, path);
         body.push(0);
+        self.request(8, &body)
+    }
+
+    /// Queues a `getChildren` request with a watch.
+    pub(crate) fn watch_children(&mut self, path: &str) -> i32 {
+        let mut body = Vec::new();
+        put_str(&mut body, path);
+        body.push(1);
         self.request(8, &body)
     }
 
@@ -119,10 +147,13 @@ impl Raw {
     /// Waits for the next frame.
     pub(crate) fn read(&mut self) -> io::Result<Frame> {
         let frame = self.read_bytes()?;
-        match (int_at(&frame, 0), int_at(&frame, 12), frame.get(16..)) {
-            (Some(xid), Some(error), Some(body)) => Ok(Frame { xid, error, body: body.to_vec() }),
-            _ => Err(malformed()),
-        }
+        let (Some(xid), Some(error), Some(body)) =
+            (int_at(&frame, 0), int_at(&frame, 12), frame.get(16..))
+        else {
+            return Err(malformed());
+        };
+        let zxid = frame[4..12].try_into().map_or(-1, i64::from_be_bytes);
+        Ok(Frame { xid, zxid, error, body: body.to_vec() })
     }
 
     fn request(&mut self, opcode: i32, body: &[u8]) -> i32 {
@@ -181,6 +212,11 @@ impl Frame {
         strings(&self.body, 0, 1).and_then(|mut all| all.pop()).ok_or_else(malformed)
     }
 
+    /// Returns the type of an event.
+    pub(crate) fn event_type(&self) -> io::Result<i32> {
+        int_at(&self.body, 0).ok_or_else(malformed)
+    }
+
     /// Returns the path of an event, which follows its type and the state of the session.
     pub(crate) fn event_path(&self) -> io::Result<String> {
         strings(&self.body, 8, 1).and_then(|mut all| all.pop()).ok_or_else(malformed)
@@ -191,6 +227,14 @@ impl Frame {
         let count = int_at(&self.body, 0).and_then(|count| usize::try_from(count).ok());
         count.and_then(|count| strings(&self.body, 4, count)).ok_or_else(malformed)
     }
+}
+
+/// Returns the body of a delete.
+fn any_version(path: &str) -> Vec<u8> {
+    let mut body = Vec::new();
+    put_str(&mut body, path);
+    put_int(&mut body, -1);
+    body
 }
 
 fn strings(bytes: &[u8], mut at: usize, count: usize) -> Option<Vec<String>> {
@@ -212,6 +256,13 @@ fn put_int(out: &mut Vec<u8>, int: i32) {
     out.extend_from_slice(&int.to_be_bytes());
 }
 
+/// Appends the header of an operation in a transaction.
+fn put_operation(out: &mut Vec<u8>, opcode: i32) {
+    put_int(out, opcode);
+    out.push(u8::from(opcode == END_OF_MULTI));
+    put_int(out, -1); // no error
+}
+
 fn put_len(out: &mut Vec<u8>, len: usize) {
     put_int(out, i32::try_from(len).unwrap_or(i32::MAX));
 }
@@ -225,6 +276,9 @@ fn malformed() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "an answer that makes no sense")
 }
 
+const DELETE: i32 = 2;
+const SET_DATA: i32 = 5;
+const END_OF_MULTI: i32 = -1;
 const SESSION_TIMEOUT_MS: i32 = 40_000;
 /// Larger than any reply except a list of many children.
 const BUFFER_LEN: usize = 64 * 1024;

@@ -1,6 +1,7 @@
 //! The contestants, and the commands that start them.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,17 +10,22 @@ use xtask::zookeeper::Distribution;
 
 pub(crate) const FLOOR: &str = "floor";
 pub(crate) const CLASSIC: &str = "classic";
+pub(crate) const MARKED: &str = "marked";
 pub(crate) const OURS: &str = "ours";
 
 /// All contestants, in the order of the tables: name and description.
-pub(crate) const ALL: [(&str, &str); 6] = [
+pub(crate) const ALL: [(&str, &str); 7] = [
     (FLOOR, "a blocking socket deletes, another gets the event"),
     (OURS, "this library"),
     (CLASSIC, "create, list, watch, list over blocking sockets"),
+    (MARKED, "the same with a marked release, which saves the second list"),
     ("zookeeper-client", "the Rust crate zookeeper-client 0.11"),
     ("curator", "Java, Apache Curator"),
     ("kazoo", "Python, kazoo"),
 ];
+
+/// The contestants that need no other program.
+pub(crate) const OWN: [&str; 4] = [FLOOR, OURS, CLASSIC, MARKED];
 
 /// Returns the folder for programs and logs of contestants, next to this program's folder.
 pub(crate) fn workshop() -> Result<PathBuf, String> {
@@ -61,20 +67,30 @@ fn zookeeper_client(runtime: &str) -> Result<Command, String> {
 
 fn curator() -> Result<Command, String> {
     let distribution = Distribution::find().map_err(|error| error.to_string())?;
-    let mut class_path = distribution.class_path().to_owned();
-    for jar in CURATOR_JARS {
-        let jar = Path::new(DEBIAN_JARS).join(jar);
+    // Java uses the first Curator in the class path. A folder of ZooKeeper's jars may also have one.
+    let mut class_path = OsString::new();
+    for jar in curator_jars() {
         if !jar.exists() {
             return Err(format!("no {} (Debian's libcurator-recipes-java)", jar.display()));
         }
+        // For a folder, Java loads every jar in it.
+        class_path.push(if jar.is_dir() { jar.join("*") } else { jar });
         class_path.push(":");
-        class_path.push(jar);
     }
+    class_path.push(distribution.class_path());
     let mut command = Command::new(distribution.java());
     command.args(["-Xss512k", "-Djava.net.preferIPv4Stack=true"]);
     command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error").arg("-cp").arg(class_path);
     command.arg(benches().join("java/CuratorLocks.java"));
     Ok(command)
+}
+
+/// Returns Debian's jars of Curator, or the folder `CURATOR_HOME`.
+fn curator_jars() -> Vec<PathBuf> {
+    match env::var_os("CURATOR_HOME") {
+        Some(home) => vec![PathBuf::from(home)],
+        None => CURATOR_JARS.map(|jar| Path::new(DEBIAN_JARS).join(jar)).to_vec(),
+    }
 }
 
 fn kazoo() -> Result<Command, String> {

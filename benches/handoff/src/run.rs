@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use xtask::zookeeper::{Settings, Standalone, or_skip};
+use xtask::zookeeper::{Settings, or_skip};
 
 use crate::arena::{Arena, Loss, Outcome};
 use crate::contestant::Contestant;
@@ -57,12 +57,9 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let scenarios = selected(options)?;
     let Some(server) = or_skip(Settings::default().start()) else { return Ok(()) };
     let start = now();
-    let mut run = Run {
-        arena: Arena::open(server.connect_string()),
-        contestants: Vec::new(),
-        results: Results::default(),
-    };
-    let machine = record::Machine::look(&server);
+    let mut run =
+        Run { arena: Arena::open(server), contestants: Vec::new(), results: Results::default() };
+    let machine = record::Machine::look(run.arena.server());
     println!("{machine}");
     run.bring_contestants(options)?;
     let rounds = if options.short { 1 } else { options.rounds };
@@ -85,7 +82,6 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         write(&folder, &machine, options, &results)?;
         println!("record and plots: {}", folder.display());
     }
-    drop::<Standalone>(server);
     Ok(())
 }
 
@@ -153,7 +149,7 @@ struct Entrant {
 impl Run {
     fn bring_contestants(&mut self, options: &Options) -> Result<(), String> {
         for (name, _) in roster::ALL {
-            let own = [roster::FLOOR, roster::CLASSIC, roster::OURS].contains(&name);
+            let own = roster::OWN.contains(&name);
             let asked = options.contestant.iter().any(|asked| asked == name);
             let wanted = match options.contestant.is_empty() {
                 true => own || !options.short,
@@ -215,8 +211,11 @@ impl Run {
                 }
             }
         }
-        // The order rotates, so that no contestant always follows the same one.
-        entrants.rotate_left(1);
+        // No contestant always follows the same one: the order is reversed each time, and rotates.
+        entrants.reverse();
+        if round.is_multiple_of(2) {
+            entrants.rotate_left(1);
+        }
         self.contestants = entrants;
         Ok(())
     }

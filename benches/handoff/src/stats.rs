@@ -37,6 +37,13 @@ impl Samples {
     }
 }
 
+/// Returns the median of samples in any order.
+pub(crate) fn median(samples: &[u64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    quantile(&sorted, 0.5)
+}
+
 /// Interpolates between the two nearest samples.
 #[allow(
     clippy::cast_possible_truncation,
