@@ -6,6 +6,12 @@ use std::time::Duration;
 /// containers before the node was created. One such race is normal; this many in a row are not.
 pub const PARENT_ATTEMPTS_MAX: usize = 16;
 
+/// The part of the session timeout after which a wait counts as long. The waiter then checks that
+/// it may read the node of the contender ahead, and finds out when it is next in line, to renew its
+/// lease from then on. Most waits are over before and save these requests. Until then, the lease
+/// from the creation of its node is valid.
+pub const LONG_WAIT_PART: u32 = 4;
+
 /// How often a contender queues again after other clients have deleted its node.
 pub const RESTARTS_MAX: usize = 16;
 

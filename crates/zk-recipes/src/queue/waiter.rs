@@ -14,6 +14,10 @@
 //! The future of a step may be dropped at any await, and the step repeated: a step stores a result
 //! only when it is final.
 
+use std::future::pending;
+use std::pin::{Pin, pin};
+
+use futures::future::{Either, select};
 use zk_session::path::file_name;
 use zk_session::{Children, Client, Error, LeaseTerm};
 
@@ -23,13 +27,12 @@ use super::foreign;
 use super::position::QueuePosition;
 use super::watch_set::{Aim, News, Target, WatchSet};
 use crate::error::LockError;
-use crate::limits::RESTARTS_MAX;
+use crate::limits::{LONG_WAIT_PART, RESTARTS_MAX};
 use crate::retry::{if_exists, retry};
 
 /// A contender on its way to the head of the queue.
 ///
 /// Thousands of them may wait: each keeps all state that lives across an await.
-#[derive(Debug)]
 pub(crate) struct Waiter {
     contender: Contender,
     watches: WatchSet,
@@ -41,7 +44,15 @@ pub(crate) struct Waiter {
     is_path_checked: bool,
     /// Position in the queue, for callers that request it. It requires a sorted list each time.
     place: Option<QueuePosition>,
+    /// The servers let a waiter distinguish a marked release. Known once it has waited.
+    has_marks: bool,
+    /// It has waited for [`LONG_WAIT_PART`] of the session timeout.
+    waits_long: bool,
+    /// The rest of that time, for the nearest contender ahead.
+    long_wait: Option<LongWait>,
 }
+
+type LongWait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 #[derive(Debug)]
 enum Stage {
@@ -57,8 +68,18 @@ impl Waiter {
     pub(crate) fn new(contender: Contender) -> Self {
         let watches = WatchSet::new(contender.client());
         let cuts = contender.client().connections_lost();
-        let (stage, restarts, is_path_checked) = (Stage::Out, 0, false);
-        Self { contender, watches, stage, cuts, restarts, is_path_checked, place: None }
+        Self {
+            contender,
+            watches,
+            stage: Stage::Out,
+            cuts,
+            restarts: 0,
+            is_path_checked: false,
+            place: None,
+            has_marks: false,
+            waits_long: false,
+            long_wait: None,
+        }
     }
 
     /// As [`new`](Self::new), and tracks the position in the queue.
@@ -177,26 +198,60 @@ impl Waiter {
                 self.contender.claim_lease();
             }
             self.stage = Stage::Behind(ahead);
+            self.long_wait = None;
         }
         Ok(())
     }
 
     /// Watches the contenders that block this one until one of them leaves.
     async fn watch(&mut self) -> Result<(), LockError> {
+        self.has_marks = self.contender.client().events_have_zxids().await;
         let Stage::Behind(ahead) = &self.stage else { return Ok(()) };
         let nearest = ahead.nearest.as_ref().map(|node| Target { node, aim: Aim::Nearest });
-        let second = ahead.second.as_ref().map(|node| Target { node, aim: Aim::Second });
+        let looks_ahead = !self.has_marks || self.waits_long || self.place.is_some();
+        let second = ahead.second.as_ref().filter(|_| looks_ahead);
+        let second = second.map(|node| Target { node, aim: Aim::Second });
         let is_readable = self.contender.kind().has_default_acl();
         let own = self.contender.node();
         let own = own.map(|own| Target { node: &own.path, aim: Aim::Own { is_readable } });
         let targets: Vec<_> = [nearest, second, own].into_iter().flatten().collect();
         self.watches.keep(&targets).await?;
         let missing = targets.iter().find(|target| !self.watches.watches(target.node));
-        let (aim, news) = match missing.map(|target| target.aim) {
-            Some(aim) => (aim, News::Deleted),
-            None => self.watches.next().await?,
-        };
-        self.heard(aim, news)
+        match missing.map(|target| target.aim) {
+            Some(aim) => self.heard(aim, News::Deleted),
+            None => match self.news().await? {
+                Some((aim, news)) => self.heard(aim, news),
+                None => self.look_closer().await,
+            },
+        }
+    }
+
+    /// Waits for the news of a watched node; returns `None` when it has waited long.
+    async fn news(&mut self) -> Result<Option<(Aim, News)>, LockError> {
+        let client = self.contender.client();
+        let long = self.long_wait.get_or_insert_with(|| {
+            Box::pin(client.sleep(client.session_timeout() / LONG_WAIT_PART))
+        });
+        match select(pin!(self.watches.next()), long).await {
+            Either::Left((news, _)) => news.map(Some),
+            Either::Right(_) => Ok(None),
+        }
+    }
+
+    /// After a long wait, reads the node of the nearest contender, and watches the second-nearest.
+    ///
+    /// The server sends no events of a node that the client may not read, and does not say so when
+    /// the watches are set. The read fails then.
+    async fn look_closer(&mut self) -> Result<(), LockError> {
+        if let Stage::Behind(Blockers { nearest: Some(node), .. }) = &self.stage {
+            let client = self.contender.client();
+            if if_exists(retry(client, || client.get_data(node)).await)?.is_none() {
+                self.stage = Stage::In(None);
+            }
+        }
+        self.waits_long = true;
+        self.long_wait = Some(Box::pin(pending()));
+        Ok(())
     }
 
     /// Concludes what follows from the news of a watched node.
@@ -244,7 +299,7 @@ impl Waiter {
         // This watch fires when the node is deleted, so it needs no cancellation.
         let own = self.contender.node().and_then(|own| self.watches.take(&own.path));
         self.contender.keep_watch(own);
-        if self.watches.has_zxids() {
+        if self.has_marks {
             self.contender.mark_release();
         }
         if let Some(place) = &mut self.place {

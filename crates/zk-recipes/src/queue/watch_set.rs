@@ -22,8 +22,6 @@ use crate::retry::{if_exists, retry};
 pub(crate) struct WatchSet {
     client: Client,
     watched: Vec<Watched>,
-    /// An event had a zxid. The server is of 3.9.0 or newer then.
-    has_zxids: bool,
 }
 
 /// A node to watch.
@@ -76,13 +74,7 @@ enum Mark {
 
 impl WatchSet {
     pub(crate) fn new(client: &Client) -> Self {
-        Self { client: client.clone(), watched: Vec::new(), has_zxids: false }
-    }
-
-    /// Returns true if the servers let a client distinguish a marked release, as far as the events
-    /// have shown.
-    pub(crate) fn has_zxids(&self) -> bool {
-        self.has_zxids
+        Self { client: client.clone(), watched: Vec::new() }
     }
 
     /// Watches these nodes and no others. Watches that are already set need no request; the missing
@@ -101,39 +93,31 @@ impl WatchSet {
         if targets.is_empty() {
             return Ok(Vec::new());
         }
-        // One request for all of them. The nearest node is read as well, because the server sends
-        // no events of a node that the client may not read, and does not say so here.
-        let at_once: Vec<_> = targets.iter().filter_map(|target| target.at_once()).collect();
-        let mut watches = self.client.watch_nodes(&at_once)?.into_iter();
+        let kinds = targets
+            .iter()
+            .flat_map(|target| target.kinds().iter().map(|kind| (target.node, *kind)));
+        let mut watches = self.client.watch_nodes(&kinds.collect::<Vec<_>>())?.into_iter();
         let armed = targets.iter().map(|target| {
-            let watch = target.at_once().and_then(|_| watches.next());
-            self.complete(*target, watch)
+            let [watch, mark] =
+                [0, 1].map(|at| target.kinds().get(at).and_then(|_| watches.next()));
+            self.complete(*target, watch, mark)
         });
         try_join_all(armed).await
     }
 
-    /// Adds the watch that `watch` leaves missing.
+    /// Adds the watch that has to be set with a request of its own.
     async fn complete(
         &self,
         target: Target<'_>,
-        watch: Option<Watch>,
+        mut watch: Option<Watch>,
+        mark: Option<Watch>,
     ) -> Result<Option<Watched>, LockError> {
         let Target { node, aim } = target;
-        let (watch, mark) = match aim {
-            Aim::Nearest => {
-                let read = || async { Ok(self.client.get_data_and_watch(node).await?.1) };
-                let Some(mark) = if_exists(retry(&self.client, read).await)? else {
-                    return Ok(None);
-                };
-                (watch, Some(Mark::Expected(mark)))
-            }
-            Aim::Second | Aim::Own { is_readable: true } => (watch, None),
-            Aim::Own { is_readable: false } => match self.watch_children(node).await? {
-                None => return Ok(None),
-                watch => (watch, None),
-            },
-        };
-        Ok(Some(Watched { node: node.to_owned(), aim, watch, mark }))
+        if watch.is_none() {
+            watch = self.watch_children(node).await?;
+        }
+        let mark = mark.map(Mark::Expected);
+        Ok(watch.map(|watch| Watched { node: node.to_owned(), aim, watch: Some(watch), mark }))
     }
 
     pub(crate) fn watches(&self, node: &str) -> bool {
@@ -172,7 +156,6 @@ impl WatchSet {
             })
             .await;
             let event = event?;
-            self.has_zxids |= event.zxid.is_some();
             if let Some(news) = self.watched[index].news(&event) {
                 return Ok((self.watched.swap_remove(index).aim, news));
             }
@@ -186,13 +169,15 @@ impl WatchSet {
     }
 }
 
-impl<'a> Target<'a> {
-    /// Returns the watch that can be set without a check of the permission to read the node.
-    fn at_once(&self) -> Option<(&'a str, WatchKind)> {
+impl Target<'_> {
+    /// Returns the watches that are set in one request for all nodes. That request does not check
+    /// whether the client may read the nodes.
+    fn kinds(&self) -> &'static [WatchKind] {
         match self.aim {
-            Aim::Nearest | Aim::Own { is_readable: true } => Some((self.node, WatchKind::Children)),
-            Aim::Second => Some((self.node, WatchKind::Data)),
-            Aim::Own { is_readable: false } => None,
+            Aim::Nearest => &[WatchKind::Children, WatchKind::Data],
+            Aim::Second => &[WatchKind::Data],
+            Aim::Own { is_readable: true } => &[WatchKind::Children],
+            Aim::Own { is_readable: false } => &[],
         }
     }
 }

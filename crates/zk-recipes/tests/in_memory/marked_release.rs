@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Acl, Client, CreateMode, Perms};
 use zk_recipes::{Guard, LossReason, Mutex, RwLock, SemaphoreMutex, revoke};
-use zk_testing::{Cut, Settings, TestServer, Version};
+use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
 use crate::wire::{
     CLOSE, CREATE2, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
@@ -52,9 +52,9 @@ fn path_of(server: &TestServer, at: usize) -> String {
     format!("{PATH}/{}", children(server, PATH)[at])
 }
 
-/// Create, list, a read of the node ahead with a watch, one request for all other watches, release.
+/// Create, list, one request for all watches, release.
 #[tokio::test(start_paused = true)]
-async fn waiter_sends_5_requests_with_1_list_in_queues_of_any_length() {
+async fn waiter_sends_4_requests_with_1_list_in_queues_of_any_length() {
     for waiters in [3, 30, 300] {
         let server = server();
         let held = mutex(&client(&server, 1).await).acquire().await.unwrap();
@@ -80,7 +80,7 @@ async fn waiter_sends_5_requests_with_1_list_in_queues_of_any_length() {
             assert_eq!(lists, 1, "{ops:?}");
             most = most.max(ops.len());
         }
-        assert_eq!(most, 5, "{waiters} waiters");
+        assert_eq!(most, 4, "{waiters} waiters");
     }
 }
 
@@ -92,7 +92,7 @@ async fn requests_of_a_waiter_are_these() {
     let held = mutex(&other).acquire().await.unwrap();
     let mut ahead = queue_many(&other, 5).await;
     let waiting = queue(&own).await;
-    let watches = vec![SET_WATCHES, GET_DATA];
+    let watches = vec![SET_WATCHES];
     assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], watches]);
     held.release().await.unwrap();
     for turn in ahead.drain(..) {
@@ -128,6 +128,26 @@ async fn older_servers_receive_no_marked_release() {
     record.take();
     guard.release().await.unwrap();
     assert_eq!(record.take(), [[DELETE]]);
+}
+
+/// A session asks once, when it waits for the first time.
+#[tokio::test(start_paused = true)]
+async fn session_asks_once_whether_events_have_zxids() {
+    for version in [Version::V3_8, Version::V3_9] {
+        let server = TestServer::in_memory_with(Settings::new().version(version));
+        let client = client(&server, 1).await;
+        let asked = server.on(Op::CheckWatches).always().delay(Duration::ZERO);
+        let held = mutex(&client).acquire().await.unwrap();
+        assert_eq!(asked.count(), 0, "a free lock needs no answer");
+        let waiting = queue_many(&client, 4).await;
+        assert_eq!(asked.count(), 1);
+        held.release().await.unwrap();
+        for turn in waiting {
+            turn.await.unwrap().release().await.unwrap();
+        }
+        assert_eq!(asked.count(), 1);
+        assert_eq!(client.events_have_zxids().await, version == Version::V3_9);
+    }
 }
 
 /// The mark is a change of the data, which a holder also gets when it is asked to release.
@@ -363,8 +383,8 @@ async fn semaphore_mutex_hands_over_its_queue_without_a_list_of_the_queue() {
     assert_eq!(marked, 4, "all but the first two ends of a turn");
 }
 
-/// A waiter also watches the contender ahead of its predecessor. It renews its lease from the time
-/// when that contender leaves.
+/// After a quarter of the session timeout, a waiter also watches the contender ahead of its
+/// predecessor. It renews its lease from the time when that contender leaves.
 #[tokio::test(start_paused = true)]
 async fn long_wait_ends_with_a_fresh_lease() {
     let server = server();
@@ -376,7 +396,7 @@ async fn long_wait_ends_with_a_fresh_lease() {
     record.take();
     // reason: virtual time of a long wait
     tokio::time::sleep(T).await;
-    assert_eq!(sent(&record), NOTHING);
+    assert_eq!(sent(&record), [GET_DATA, SET_WATCHES]);
     held.release().await.unwrap();
     let first = ahead.remove(0).await.unwrap();
     first.release().await.unwrap();

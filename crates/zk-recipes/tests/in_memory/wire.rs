@@ -64,11 +64,13 @@ pub(crate) async fn recorded_client(server: &TestServer, seed: u128) -> (Client,
     recorded(config(seed), server).await
 }
 
-/// Connects a client with this configuration, and records its requests.
+/// Connects a client with this configuration, and records its requests. The session has already
+/// asked whether events have zxids, as its first waiter does.
 pub(crate) async fn recorded(config: Config, server: &TestServer) -> (Client, Record) {
     let record = Record::default();
     let connector = Recorded { server: server.clone(), record: record.clone() };
     let client = config.connect_with(connector).await.unwrap();
+    client.events_have_zxids().await;
     record.take();
     (client, record)
 }
@@ -136,6 +138,12 @@ impl AsyncWrite for RecordedStream {
 /// Removes heartbeats and the requests that renew the lease.
 pub(crate) fn without_lease(mut sent: Vec<i32>) -> Vec<i32> {
     sent.retain(|op| ![PING, LEASE_SYNC, LEASE_MULTI].contains(op));
+    sent
+}
+
+/// Removes the reads with which waiters check the node ahead after a long wait.
+pub(crate) fn without_checks(mut sent: Vec<i32>) -> Vec<i32> {
+    sent.retain(|op| *op != GET_DATA);
     sent
 }
 

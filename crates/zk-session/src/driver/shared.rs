@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 
 use futures::task::AtomicWaker;
 use tokio::runtime;
-use tokio::sync::{broadcast, oneshot, watch};
+use tokio::sync::{OnceCell, broadcast, oneshot, watch};
 use zk_session_core::{
     DisconnectReason, Failure, Handle, Handles, LeaseState, Reply, Session, SessionEnd,
     SessionEvent, Settings, WatchEvent,
@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     local_address: Mutex<Option<IpAddr>>,
     /// The runtime of the driver, once the driver has run.
     runtime: OnceLock<runtime::Handle>,
+    /// Whether events of watches have a zxid, once a caller has asked.
+    event_zxids: OnceCell<bool>,
 }
 
 impl Shared {
@@ -86,11 +88,16 @@ impl Shared {
             events: broadcast::Sender::new(EVENTS_KEPT),
             local_address: Mutex::new(None),
             runtime: OnceLock::new(),
+            event_zxids: OnceCell::new(),
         })
     }
 
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    pub(crate) fn event_zxids(&self) -> &OnceCell<bool> {
+        &self.event_zxids
     }
 
     pub(crate) fn chroot(&self) -> &Arc<str> {

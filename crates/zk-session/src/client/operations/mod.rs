@@ -9,12 +9,14 @@
 //! * [`cleanup`]: guaranteed deletes, and the search for a protected node.
 //! * [`subtree`]: requests about many nodes.
 //! * [`ensemble`]: the configuration of the ensemble.
+//! * [`server_features`]: what the servers support.
 
 mod acl;
 mod cleanup;
 mod ensemble;
 mod nodes;
 mod quorum;
+mod server_features;
 mod subtree;
 
 use std::borrow::Cow;

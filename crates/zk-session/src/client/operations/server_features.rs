@@ -1,0 +1,45 @@
+//! What the servers of a session support.
+
+use proto::{CheckWatches, ErrorCode, WatcherType};
+
+use crate::client::Client;
+use crate::client::pending::{Finish, Pending, decode};
+
+/// # Features of the servers
+impl Client {
+    /// Returns true if events of watches have a [`zxid`](crate::WatchEvent::zxid), as from servers
+    /// since 3.9.0.
+    ///
+    /// The first call sends one request, and its result is kept for the session. It may be wrong
+    /// for a server that the session reaches later, while an ensemble is being upgraded. It is
+    /// false if the server does not answer the request.
+    ///
+    /// # Cancel safety
+    /// The next call repeats a request without a reply.
+    pub async fn events_have_zxids(&self) -> bool {
+        let cell = self.shared().event_zxids();
+        match cell.get() {
+            Some(known) => *known,
+            // On the heap: it happens once in a session.
+            None => *Box::pin(cell.get_or_init(|| self.ask_for_zxids())).await,
+        }
+    }
+
+    async fn ask_for_zxids(&self) -> bool {
+        match self.check_recursive_watch().await {
+            Ok(()) => true,
+            Err(error) => error.code() == Some(ErrorCode::NO_WATCHER),
+        }
+    }
+
+    /// Asks whether the session has a recursive watch on the root.
+    ///
+    /// 3.9.0 is the first release that knows this type of watch in the request (ZOOKEEPER-4471), and
+    /// the first with a zxid in events (ZOOKEEPER-4655). It answers `NoWatcher`, and an older server
+    /// `MarshallingError`.
+    fn check_recursive_watch(&self) -> Pending<()> {
+        let watcher_type = WatcherType::PersistentRecursive;
+        let request = CheckWatches { path: "/".into(), watcher_type };
+        self.request(self.ask("checkWatches on", "/", Finish::Plain(decode)), Ok(request))
+    }
+}
