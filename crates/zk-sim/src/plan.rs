@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use zk_testing::server::{Action, Target};
-use zk_testing::{Cut, ErrorCode, Op};
+use zk_testing::{Cut, ErrorCode, Op, Version};
 
 use crate::rng::Rng;
 use crate::servers::{ServerPlan, longest_flush_lag, longest_granted};
@@ -18,6 +18,7 @@ pub(crate) struct Plan {
     /// The tick of most servers.
     pub(crate) tick: Duration,
     pub(crate) sync_limit: u32,
+    pub(crate) version: Version,
     /// How far the last server lags behind, if there are several.
     pub(crate) lag: Duration,
     /// The longest delay of a follower's flush of its touches.
@@ -260,6 +261,7 @@ impl Plan {
             servers: own,
             tick,
             sync_limit: rng.pick(&[2, 5, 10, 30]),
+            version: Rng::new(seed ^ 0x7665_7273).pick(&[Version::V3_8, Version::V3_9]),
             lag: rng.pick(&[Duration::ZERO, Duration::ZERO, tick / 8]),
             flush_lag_max,
             reap_interval: tick * rng.pick(&[1, 5, 60]),

@@ -39,6 +39,7 @@ impl World {
             .tick_time(plan.tick)
             .sync_limit(plan.sync_limit)
             .container_check_interval(plan.reap_interval)
+            .version(plan.version)
             .seed(plan.seed);
         let own = plan.servers.iter().enumerate();
         let settings = own.fold(settings, |all, (number, server)| server.set_up(number, all));

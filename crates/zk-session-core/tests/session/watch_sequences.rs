@@ -64,7 +64,7 @@ impl Watcher {
     fn hears(&self, event: EventType, at: &str) -> Vec<WatchEvent> {
         let mut heard = Vec::new();
         let mut hear = |event_type, path: &str| {
-            heard.push(WatchEvent { event_type, path: path.to_owned() });
+            heard.push(WatchEvent { event_type, path: path.to_owned(), zxid: None });
         };
         let is_child = event != EventType::NODE_DATA_CHANGED && path::parent(at) == Some(self.path);
         let is_below = self.path == "/" || at.starts_with(&format!("{}/", self.path));
