@@ -272,7 +272,8 @@ impl Guard {
     /// Releases the lock and waits until the server has confirmed it.
     ///
     /// If the owner has other guards of the same hold, the lock stays held. The call then sends no
-    /// request, and reports whether the lock is provably held now.
+    /// request, and reports whether the lock is provably held now. The same is true of a guard that
+    /// passes its lock on in a [local queue](crate::Mutex::with_local_queue).
     ///
     /// # Errors
     /// Returns [`LockError::Lost`] if the lock was not provably held at the call, or if the server

@@ -5,6 +5,7 @@
 //! | `InterProcessMutex` | [`Mutex`], re-entrant for an [`Owner`] |
 //! | `getParticipantNodes` | [`Mutex::participants`] |
 //! | none | [`Ticket`], a position in a lock's queue |
+//! | none | [`Mutex::with_local_queue`], one node for all tasks of a process |
 //! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
 //! | `InterProcessReadWriteLock` | [`RwLock`] |
 //! | `InterProcessSemaphoreV2` | [`Semaphore`], [`SemaphoreGuard`] |
@@ -55,6 +56,7 @@ pub mod limits;
 
 mod deadline;
 mod downgrade;
+mod end_state;
 mod error;
 mod fencing_token;
 mod guard;

@@ -146,6 +146,8 @@ impl Mutex {
     /// * **Revocation**: after a guard has reported a
     ///   [request](crate::Guard::revocation_requested), its release goes to the ensemble.
     /// * [`release`](crate::Guard::release) sends no request if it passes the lock on.
+    /// * **Transactions**: one from [`Guard::multi`](crate::Guard::multi) is applied while the node
+    ///   exists, also if it is sent after the guard has passed its lock on.
     /// * [`try_acquire`](Self::try_acquire) returns `None` if a local task holds the lock or waits
     ///   for it.
     /// * A task that is cancelled in the ensemble's queue leaves its position to the next local

@@ -328,7 +328,8 @@ async fn waiter_cancelled_when_it_is_handed_the_lock_passes_it_on() {
         assert_eq!(record.take(), NOTHING, "it passes to the first one");
         drop(cancelled);
         if let Some(next) = next {
-            let next = next.await.unwrap().unwrap();
+            let next = tokio::time::timeout(T, next).await.expect("it is not forgotten");
+            let next = next.unwrap().unwrap();
             assert_eq!(record.take(), NOTHING);
             next.release().await.unwrap();
         }
