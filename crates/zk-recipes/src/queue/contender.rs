@@ -73,8 +73,8 @@ impl Contender {
     }
 
     /// Keeps the watch on the own node while the node exists.
-    pub(crate) fn keep_watch(&mut self, watch: Option<Watch>) {
-        self.watch = watch;
+    pub(crate) fn keep_watch(&mut self, watch: Watch) {
+        self.watch = Some(watch);
     }
 
     pub(crate) fn take_watch(&mut self) -> Option<Watch> {

@@ -234,7 +234,11 @@ impl Waiter {
         });
         match select(pin!(self.watches.next()), long).await {
             Either::Left((news, _)) => news.map(Some),
-            Either::Right(_) => Ok(None),
+            Either::Right(_) => {
+                // If the check is cancelled, it is made after another wait.
+                (self.waits_long, self.long_wait) = (true, None);
+                Ok(None)
+            }
         }
     }
 
@@ -249,7 +253,6 @@ impl Waiter {
                 self.stage = Stage::In(None);
             }
         }
-        self.waits_long = true;
         self.long_wait = Some(Box::pin(pending()));
         Ok(())
     }
@@ -296,9 +299,12 @@ impl Waiter {
     }
 
     fn come_first(&mut self) {
-        // This watch fires when the node is deleted, so it needs no cancellation.
+        // This watch fires when the node is deleted, so it needs no cancellation. The contender
+        // already has it if it comes first once more, after a list.
         let own = self.contender.node().and_then(|own| self.watches.take(&own.path));
-        self.contender.keep_watch(own);
+        if let Some(own) = own {
+            self.contender.keep_watch(own);
+        }
         if self.has_marks {
             self.contender.mark_release();
         }

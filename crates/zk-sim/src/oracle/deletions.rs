@@ -45,8 +45,12 @@ impl Oracle {
     }
 
     /// Records that a client has read the deletion event of a node on a connection of `session`.
+    ///
+    /// The event proves nothing if the session has other contenders. It may be for one that waits
+    /// for the guard, before the guard has set its own watch.
     pub(crate) fn deletion_read(&mut self, session: i64, node: &str) {
-        if self.deletions.deleted.get(node) == Some(&session) {
+        let is_alone = !self.nodes.values().any(|node| node.owner == session);
+        if self.deletions.deleted.get(node) == Some(&session) && is_alone {
             self.judge_guards_on(node, true);
         }
     }
