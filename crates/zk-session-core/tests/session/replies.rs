@@ -5,8 +5,9 @@ use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat};
 use zk_session_core::WatchKind;
 use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEnd, SessionEvent};
 
-use crate::harness::{ID, Seen, World, acceptance, ended};
-use crate::server;
+use crate::harness::{Seen, World, ended};
+use crate::script;
+use crate::script::{ID, acceptance};
 
 #[test]
 fn xids_start_at_one_and_continue_after_a_reconnect() {
@@ -89,7 +90,7 @@ fn unknown_xid_closes_the_connection_not_the_session() {
         let mut world = World::up();
         let read = world.get("/a");
         let mut out = BytesMut::new();
-        server::reply(&mut out, xid, 9, ErrorCode::OK, &());
+        script::reply(&mut out, xid, 9, ErrorCode::OK, &());
         world.deliver(&out);
         let cause = DisconnectReason::UnknownXid(xid);
         let lost = (ErrorKind::ConnectionLost(cause), Outcome::NotApplied);
@@ -164,8 +165,8 @@ fn event_is_delivered_before_the_reply_that_follows_it() {
     let frame = world.take(OpCode::GetData);
 
     let mut both = BytesMut::new();
-    server::notify(&mut both, -1, EventType::NODE_DATA_CHANGED, "/a");
-    server::reply(&mut both, frame.xid, 10, ErrorCode::OK, &());
+    script::notify(&mut both, -1, EventType::NODE_DATA_CHANGED, "/a");
+    script::reply(&mut both, frame.xid, 10, ErrorCode::OK, &());
     world.deliver(&both);
     let [.., (_, fired), (_, answered)] = &world.log[..] else {
         panic!("two outputs");

@@ -104,6 +104,7 @@ pub use sessions::SessionInfo;
 pub use settings::Settings;
 pub use tree::Tree;
 pub use version::Version;
+pub use watches::{WatchMode, WatchTable};
 
 use clock::Clock;
 use connection::{Connection, Outgoing, State};
