@@ -9,7 +9,8 @@ use proto::{
 
 use super::Ensemble;
 use super::acl::{self, Identity};
-use super::connection::{ConnectionId, Ticket};
+use super::connection::Ticket;
+use super::connection_id::ConnectionId;
 use super::dispatch::decode;
 use super::multi::{self, Part};
 use super::node::Node;

@@ -1,7 +1,7 @@
 //! Read access to the real state of the servers, regardless of faults: for oracles.
 
 use super::Ensemble;
-use super::connection::ConnectionId;
+use super::connection_id::ConnectionId;
 use super::observer::{Commit, Observer};
 use super::sessions::SessionInfo;
 use super::tree::Tree;

@@ -9,7 +9,8 @@ use proto::{
 };
 
 use super::Ensemble;
-use super::connection::{ConnectionId, Ticket};
+use super::connection::Ticket;
+use super::connection_id::ConnectionId;
 use super::dispatch::decode;
 use super::watches::{Firing, WatchMode, WatchTable};
 
