@@ -59,6 +59,24 @@ fn out_of_order_reply_is_dropped_and_closes_the_connection() {
     }
 }
 
+#[test]
+fn zxids_behind_an_out_of_order_reply_are_seen() {
+    let mut world = World::up();
+    for path in ["/a", "/b", "/c"] {
+        world.set(path);
+    }
+    world.take(OpCode::SetData); // its reply is skipped
+    let mut out = BytesMut::new();
+    for zxid in [9, 12] {
+        let frame = world.take(OpCode::SetData);
+        script::reply(&mut out, frame.xid, zxid, ErrorCode::OK, &());
+    }
+    world.deliver(&out);
+    assert!(matches!(world.cause(), DisconnectReason::OutOfOrder(_)));
+    world.open();
+    assert_eq!(world.last_connect().last_zxid_seen, 12, "the next server must not be behind it");
+}
+
 /// The session must get the events of all changes made while the watches were not set.
 #[test]
 fn skipped_set_watches_is_repeated_from_the_old_zxid() {

@@ -48,6 +48,7 @@ fn debug_output_hides_password_and_credentials() {
     world.auth("digest");
     let shown = format!("{:?}", world.session);
     assert!(shown.contains("hidden"));
+    assert!(shown.contains("Outbound(2 frames, "), "a handshake and a request: {shown}");
     assert!(!shown.contains("0123456789abcdef") && !shown.contains("secret"));
     assert!(!shown.contains(&format!("{:?}", PASSWORD)));
     world.finish();

@@ -5,6 +5,7 @@ use proto::{DataReply, ErrorCode, OpCode, Stat};
 use zk_session_core::WatchKind;
 
 use crate::harness::{World, ms, pong};
+use crate::script::ID;
 
 #[test]
 fn stats_count_requests_bytes_watches_and_losses() {
@@ -22,6 +23,7 @@ fn stats_count_requests_bytes_watches_and_losses() {
     world.watch(WatchKind::Exists, "/n/none");
     world.watch(WatchKind::Children, "/n");
     let up = stats(&world);
+    assert_eq!(up.session_id, ID);
     assert_eq!((up.queued, up.queued_bytes, up.in_flight, up.unwritten_bytes), (0, 0, 0, 0));
     assert_eq!((up.frames_sent, up.frames_received), (5, 5), "a handshake, four requests");
     assert_eq!(up.bytes_sent, u64::try_from(world.transmitted.len()).unwrap());

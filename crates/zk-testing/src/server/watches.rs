@@ -19,11 +19,11 @@ struct Modes(u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchMode {
     /// A one-shot watch.
-    Standard = 1,
+    Standard,
     /// A persistent watch.
-    Persistent = 2,
+    Persistent,
     /// A persistent recursive watch.
-    Recursive = 4,
+    Recursive,
 }
 
 /// One of a server's two watch tables.
@@ -185,7 +185,11 @@ impl Modes {
     const ALL: Self = Self(7);
 
     const fn of(mode: WatchMode) -> Self {
-        Self(mode as u8)
+        Self(match mode {
+            WatchMode::Standard => 1,
+            WatchMode::Persistent => 2,
+            WatchMode::Recursive => 4,
+        })
     }
 }
 
