@@ -462,6 +462,21 @@ mod tests {
     }
 
     #[test]
+    fn error_names_the_error_that_caused_it() {
+        let invalid = proto::validate_path("a").unwrap_err();
+        let error = Error::not_applied(ErrorKind::InvalidPath(invalid.clone()));
+        let source = std::error::Error::source(&error).unwrap();
+        assert_eq!(source.to_string(), invalid.to_string());
+        let garbled =
+            <proto::Stat as proto::Decode<'_>>::from_frame(&bytes::Bytes::new()).unwrap_err();
+        let error = Error::not_applied(ErrorKind::InvalidReply(garbled));
+        let source = std::error::Error::source(&error).unwrap();
+        assert_eq!(source.to_string(), garbled.to_string());
+        let lost = Error::not_applied(ErrorKind::TimedOut);
+        assert!(std::error::Error::source(&lost).is_none());
+    }
+
+    #[test]
     fn limit_errors_describe_the_limit() {
         let told = |limit| Error::not_applied(ErrorKind::LimitReached(limit)).to_string();
         assert!(told("WATCHES_MAX").starts_with("too many watches"));

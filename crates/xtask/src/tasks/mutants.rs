@@ -13,8 +13,16 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
     };
     let mut command = cargo(&["mutants", "--package", name, "--output", "target"]);
     command.args(["--test-package", tests, "--test-tool", "nextest"]);
-    // Tests and examples are not production code.
-    command.args(["--exclude", "**/tests.rs", "--exclude", "**/examples/**"]);
+    // Each shard has mutants of all files, and not consecutive ones of a few files.
+    command.args(["--sharding", "round-robin"]);
+    // Tests and examples are not production code. The value of a limit is a choice: tests use limits by name.
+    for excluded in ["**/tests.rs", "**/examples/**", "**/limits.rs"] {
+        command.args(["--exclude", excluded]);
+    }
+    if tests.contains("zk-recipes") {
+        // Its tests measure the memory of ten thousand waiters. They take longer than all others together.
+        command.args(["--cargo-test-arg=-E", "--cargo-test-arg=not binary(ten_thousand)"]);
+    }
     step(&mut cargo(&["mutants", "--version"])).map_err(|_| {
         Failure::task("install what this task needs: `cargo install cargo-mutants cargo-nextest`")
     })?;

@@ -10,7 +10,8 @@ use zk_session_core::WatchKind;
 use zk_session_core::limits::{BACKOFF_MAX, HOST_COOLDOWN};
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEvent};
 
-use crate::harness::{Servers, T, World, acceptance, ms};
+use crate::harness::{Servers, T, World, ms};
+use crate::script::acceptance;
 
 fn world(servers: Servers, hosts: u16, seed: u128) -> World {
     let mut world = World::with(|settings| {

@@ -220,20 +220,6 @@ fn sweep_ignores_a_missing_parent_and_reports_a_rejection() {
 }
 
 #[test]
-fn sweep_queued_while_disconnected_deletes_matching_nodes() {
-    let mut world = World::served(&["/l", "/l/me-1", "/l/me-2", "/l/you-3"]);
-    world.servers = Servers::Refuse;
-    world.cut();
-    world.sweep("/l", "me-");
-    world.advance(ms(500));
-    world.servers = Servers::Serve;
-    world.advance(ms(2000));
-    let left: Vec<&String> = world.server.nodes.keys().collect();
-    assert_eq!(left, ["/", "/l", "/l/you-3"]);
-    world.finish();
-}
-
-#[test]
 fn clean_up_ends_with_the_session() {
     let mut world = World::up();
     let n = world.delete_guaranteed("/a");
@@ -334,31 +320,5 @@ fn clean_up_beyond_its_byte_limits_ends_the_session() {
     world.settle();
     world.advance(T * 2);
     assert_eq!(world.session.end_reason(), Some(SessionEnd::CleanUpOverflow));
-    world.finish();
-}
-
-#[test]
-fn deletes_beyond_the_task_limit_run_from_the_backlog() {
-    let extra = 500;
-    let nodes: Vec<String> = (0..CLEANUPS_MAX + extra).map(|n| format!("/n{n}")).collect();
-    let paths: Vec<&str> = nodes.iter().map(String::as_str).collect();
-    let mut world = World::served(&paths);
-    world.servers = Servers::Refuse;
-    world.cut();
-    for path in &nodes {
-        world.session.delete_guaranteed(world.instant(), path, None).unwrap();
-    }
-    world.settle();
-    assert_eq!(world.session.stats(world.instant()).clean_up_pending, CLEANUPS_MAX + extra);
-    world.servers = Servers::Serve;
-    world.advance(T / 3);
-    assert_eq!(world.server.nodes.len(), 1, "the root");
-    assert_eq!(world.session.stats(world.instant()).clean_up_pending, 0);
-    let told = |event: &SessionEvent| match event {
-        SessionEvent::CleanUpBacklog { nodes } => Some(*nodes),
-        _ => None,
-    };
-    let told: Vec<usize> = world.events().iter().filter_map(told).collect();
-    assert_eq!(told, [1, extra], "when it began, and with the connection");
     world.finish();
 }

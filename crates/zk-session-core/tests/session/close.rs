@@ -5,7 +5,8 @@ use std::time::Duration;
 use proto::{ChildList, ChildrenReply, ErrorCode, OpCode, Stat};
 use zk_session_core::{Outcome, SessionEnd, SessionEvent};
 
-use crate::harness::{Servers, World, ended, get, ms, rejection};
+use crate::harness::{Servers, World, ended, get, ms};
+use crate::script::rejection;
 
 #[test]
 fn close_completes_after_earlier_requests_are_answered() {
@@ -148,7 +149,7 @@ fn close_during_the_first_handshake_waits_for_its_reply() {
     world.open();
     world.close();
     assert_eq!(world.session.end_reason(), None, "the server may have made it already");
-    world.respond(&crate::harness::acceptance(6000));
+    world.respond(&crate::script::acceptance(6000));
     assert_eq!(world.ops(), [OpCode::Create2, OpCode::CloseSession]);
     assert_eq!(world.reply(queued), None);
     world.finish();
@@ -163,7 +164,7 @@ fn close_during_the_first_handshake_waits_for_its_reply() {
 
 #[test]
 fn close_while_disconnected_reconnects_to_send_the_request() {
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     world.servers = Servers::Refuse;
     world.cut();
     let queued = world.create("/a");
@@ -173,7 +174,7 @@ fn close_while_disconnected_reconnects_to_send_the_request() {
     world.servers = Servers::Serve;
     world.advance(ms(1400));
     assert!(world.is_ok(queued), "asked for before the end");
-    assert!(world.server.closed);
+    assert_eq!(world.times(OpCode::CloseSession).len(), 1);
     assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     world.finish();
 }
@@ -181,7 +182,7 @@ fn close_while_disconnected_reconnects_to_send_the_request() {
 #[test]
 fn close_while_disconnected_ends_at_the_close_timeout() {
     for servers in [Servers::Refuse, Servers::Close, Servers::Silent] {
-        let mut world = World::served(&[]);
+        let mut world = World::served();
         world.servers = servers;
         world.cut();
         let queued = world.create("/a");

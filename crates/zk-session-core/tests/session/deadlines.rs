@@ -5,7 +5,7 @@ use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
 use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEvent};
 use zk_session_core::{ReplyTo, WatchKind};
 
-use crate::harness::{Servers, T, World, create, get, ms};
+use crate::harness::{T, World, create, get, ms};
 
 fn patient(timeout: u64) -> World {
     World::with(|settings| settings.request_timeout = Some(ms(timeout)))
@@ -88,9 +88,7 @@ fn watch_of_a_timed_out_request_is_not_kept() {
 #[test]
 fn answered_request_has_no_deadline() {
     let mut world = patient(1000);
-    world.server = crate::server::Server::new(6000).with(&["/n"]);
-    world.servers = Servers::Serve;
-    world.tick();
+    world.start_serving();
     let asked = [world.create("/n/a"), world.delete_guaranteed("/n/a"), world.auth("digest")];
     world.advance(ms(1900));
     assert!(asked.iter().all(|n| world.is_ok(*n)));
@@ -127,21 +125,6 @@ fn forgotten_requests_do_not_count_toward_the_limit() {
     world.session.submit(now, &get("/a", false), to, None).unwrap();
     let to = world.number();
     assert!(world.session.submit(now, &get("/a", false), to, None).is_err());
-}
-
-#[test]
-fn clean_up_is_sent_after_earlier_creates() {
-    let mut world = World::new();
-    world.server = crate::server::Server::new(6000).with(&["/n"]);
-    let before = world.delete_guaranteed("/n/lock-1");
-    let create = world.create("/n/lock-1");
-    world.sweep("/n", "lock-");
-    world.servers = Servers::Serve;
-    world.tick();
-    assert!(world.is_ok(create));
-    assert_eq!(world.failure(before).0, ErrorKind::Server(ErrorCode::NO_NODE));
-    assert!(!world.server.nodes.contains_key("/n/lock-1"), "swept after it was made");
-    world.finish();
 }
 
 /// Connects to a server that answers pings by itself, and other requests only when the test does.
@@ -217,9 +200,7 @@ fn slow_server_is_kept_while_it_answers_within_the_timeout() {
 #[test]
 fn credentials_are_limited_and_duplicates_do_not_count() {
     let mut world = World::new();
-    world.server = crate::server::Server::new(6000);
-    world.servers = Servers::Serve;
-    world.tick();
+    world.start_serving();
     for _ in 0..3 * CREDENTIALS_MAX {
         let n = world.auth("digest");
         assert!(world.is_ok(n));

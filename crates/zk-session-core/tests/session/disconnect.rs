@@ -127,7 +127,7 @@ fn partial_reply_leaves_the_outcome_unknown() {
     let write = world.create("/a");
     let frame = world.take(OpCode::Create2);
     let mut out = BytesMut::new();
-    crate::server::reply(&mut out, frame.xid, 5, proto::ErrorCode::OK, &());
+    crate::script::reply(&mut out, frame.xid, 5, proto::ErrorCode::OK, &());
     world.deliver(&out[..out.len() - 1]);
     world.cut();
     assert_eq!(world.outcome(write), Outcome::Unknown);

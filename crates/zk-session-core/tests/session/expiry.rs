@@ -3,7 +3,8 @@
 use proto::{ErrorCode, OpCode};
 use zk_session_core::{DisconnectReason, Outcome, SessionEnd, SessionEvent};
 
-use crate::harness::{Servers, T, World, acceptance, ended, ms};
+use crate::harness::{Servers, T, World, ended, ms};
+use crate::script::acceptance;
 
 const LIMIT: std::time::Duration = std::time::Duration::from_millis(8000);
 

@@ -5,7 +5,8 @@ use proto::{ErrorCode, OpCode, ReplyHeader};
 use zk_session_core::limits::{CONNECT_TIMEOUT_MIN, HANDSHAKE_LEN_MAX};
 use zk_session_core::{DisconnectReason, SessionEnd, SessionEvent};
 
-use crate::harness::{Servers, T, Wire, World, acceptance, ended, ms, rejection};
+use crate::harness::{Servers, T, Wire, World, ended, ms};
+use crate::script::{acceptance, rejection};
 
 #[test]
 fn connect_request_for_a_new_session_is_encoded_exactly() {
@@ -229,7 +230,7 @@ fn oversized_handshake_reply_is_rejected_and_discarded() {
 #[test]
 fn silent_only_server_is_retried_before_the_lease_ends() {
     // A ZooKeeper server that is starting may accept a connection and never answer on it.
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     world.claim();
     world.prove();
     world.cut();

@@ -7,8 +7,9 @@ use proptest::test_runner::{Config, RngSeed};
 use proto::{ErrorCode, EventType, KeeperState, WatcherEvent, xid};
 use zk_session_core::WatchKind;
 
-use crate::harness::{Servers, T, Wire, World, acceptance, ms, rejection};
-use crate::server;
+use crate::harness::{Servers, T, Wire, World, ms};
+use crate::script;
+use crate::script::{acceptance, rejection};
 
 const FRAME_LEN_MAX: usize = 4096;
 
@@ -59,7 +60,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (-2_i32..9, "/[a-c]").prop_map(|(event, path)| Act::Notify(event, path)),
         1 => bytes().prop_map(Act::Garbage),
         1 => any::<i32>().prop_map(Act::Length),
-        4 => (timeouts, prop_oneof![4 => Just(server::ID), 1 => any::<i64>()])
+        4 => (timeouts, prop_oneof![4 => Just(script::ID), 1 => any::<i64>()])
             .prop_map(|(timeout, id)| Act::Accept(timeout, id)),
         1 => Just(Act::Reject),
         2 => Just(Act::Pong),
@@ -87,7 +88,7 @@ fn frame(body: &[u8]) -> BytesMut {
 fn perform(world: &mut World, act: &Act) {
     let header = |xid: i32, zxid: i64, code: i32, body: &[u8]| {
         let mut out = BytesMut::new();
-        server::reply(&mut out, xid, zxid, ErrorCode(code), &());
+        script::reply(&mut out, xid, zxid, ErrorCode(code), &());
         let mut frame = frame(&[&out[4..], body].concat());
         std::mem::take(&mut frame)
     };
@@ -126,7 +127,7 @@ fn perform(world: &mut World, act: &Act) {
                 state: KeeperState::SYNC_CONNECTED,
                 path,
             };
-            server::reply(&mut out, xid::NOTIFICATION, -1, ErrorCode::OK, &event);
+            script::reply(&mut out, xid::NOTIFICATION, -1, ErrorCode::OK, &event);
             Some(out)
         }
         Act::Garbage(bytes) => Some(bytes.as_slice().into()),
@@ -198,6 +199,8 @@ proptest! {
         claimed in any::<bool>(),
     ) {
         let mut world = World::with(|settings| settings.frame_len_max = FRAME_LEN_MAX);
+        world.server.missing.insert("/b".to_owned());
+        world.server.names = vec!["n1".to_owned(), "o2".to_owned()];
         if claimed {
             world.session.claim_lease();
         }
@@ -220,7 +223,7 @@ proptest! {
 fn replies_split_at_any_byte_are_accepted() {
     let dialogue = |cut: usize| {
         let mut world = World::new();
-        world.server = server::Server::new(6000).with(&["/n", "/n/old"]);
+        world.server.names = vec!["old".to_owned()];
         world.open();
         let mut out = BytesMut::new();
         proto::encode_record(&acceptance(6000), &mut out);
@@ -268,7 +271,7 @@ fn garbled_event_closes_the_connection_and_keeps_the_watch() {
     let frame = world.frames.pop_front().unwrap();
     world.answer(&frame, 5, ErrorCode::OK, &());
     let mut out = BytesMut::new();
-    server::reply(&mut out, xid::NOTIFICATION, -1, ErrorCode::OK, &());
+    script::reply(&mut out, xid::NOTIFICATION, -1, ErrorCode::OK, &());
     world.deliver(&out);
     assert!(matches!(world.cause(), zk_session_core::DisconnectReason::ProtocolError(_)));
     world.bring_up();

@@ -149,7 +149,7 @@ fn reads_events_and_replies_without_zxid_prove_no_lease() {
 
 #[test]
 fn claimed_lease_sends_quorum_writes_and_syncs_on_schedule() {
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     world.advance(T);
     assert_eq!(world.times(OpCode::Multi), []);
     assert_eq!(world.times(OpCode::Sync), []);
@@ -179,7 +179,7 @@ fn claimed_lease_sends_quorum_writes_and_syncs_on_schedule() {
 /// The documented minimum of the time that a lease has left when replies stop.
 #[test]
 fn claimed_lease_always_has_a_third_of_the_timeout_left() {
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     world.claim();
     world.advance(T);
     let mut least = T;
@@ -195,7 +195,7 @@ fn claimed_lease_always_has_a_third_of_the_timeout_left() {
 /// After a long silence, the session proves its first touches as early as possible.
 #[test]
 fn lapsed_lease_is_renewed_after_the_flush_bound() {
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     world.claim();
     world.advance(T);
     world.freeze(T);
@@ -263,7 +263,7 @@ fn lease_is_impossible_with_a_timeout_that_is_too_short() {
     let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
     world.open();
     assert_eq!(world.session.lease_impossible(), None);
-    world.respond(&crate::harness::acceptance(3000));
+    world.respond(&crate::script::acceptance(3000));
     assert!(world.session.lease_impossible().is_some());
     world.claim();
     world.prove();
@@ -306,7 +306,7 @@ fn reconnect_prolongs_the_lease_once_a_quorum_has_agreed() {
     assert_eq!(world.lease(), Some(LEASE));
     world.open();
     let connected = world.now();
-    world.respond(&crate::harness::acceptance(6000));
+    world.respond(&crate::script::acceptance(6000));
     assert_eq!(world.lease(), Some(LEASE), "a leader that was replaced accepts it as well");
     world.sync();
     let frame = world.take(OpCode::Sync);
@@ -352,7 +352,7 @@ fn shorter_granted_timeout_shortens_the_lease_permanently() {
     world.cut();
     world.open();
     let reconnected = world.now();
-    world.respond(&crate::harness::acceptance(3000));
+    world.respond(&crate::script::acceptance(3000));
     let lease = ms(3000 - 253);
     assert_eq!(
         world.lease(),
@@ -372,7 +372,7 @@ fn shorter_granted_timeout_shortens_the_lease_permanently() {
 
 #[test]
 fn claimed_lease_sends_a_quorum_write_first_after_reconnect() {
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     world.advance(ms(1000));
     world.claim();
     world.advance(ms(100));
@@ -410,7 +410,7 @@ fn slow_commit_keeps_the_connection_and_the_lease() {
 /// has expired the session.
 #[test]
 fn answered_pings_do_not_keep_the_lease() {
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     world.claim();
     world.advance(ms(2500));
     let cut = world.now();
@@ -458,7 +458,7 @@ fn lease_lapses_before_buffered_replies_are_read() {
 
 #[test]
 fn end_of_the_session_ends_the_lease() {
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     world.advance(ms(1000));
     world.claim();
     assert!(world.lease().is_some());
@@ -501,7 +501,7 @@ fn handshake_with_a_longer_timeout_does_not_prolong_the_lease() {
     world.advance(ms(1000));
     world.cut();
     world.open();
-    world.respond(&crate::harness::acceptance(40_000));
+    world.respond(&crate::script::acceptance(40_000));
     assert_eq!(world.lease(), Some(before));
     world.prove();
     let proof = world.take(OpCode::Multi);

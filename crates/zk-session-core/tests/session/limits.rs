@@ -191,7 +191,7 @@ fn maximum_durations_are_clamped_without_overflow() {
     world.cut();
     world.open();
     assert_eq!(world.last_connect().timeout_ms, i32::MAX);
-    world.respond(&crate::harness::acceptance(i32::MAX));
+    world.respond(&crate::script::acceptance(i32::MAX));
     world.prove();
     let frame = world.take(OpCode::Multi);
     world.serve(&frame);

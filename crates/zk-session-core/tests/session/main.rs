@@ -1,17 +1,18 @@
 //! Tests of the session core on virtual time, without a runtime, a real server or sleeps. Each
-//! file covers one behaviour.
+//! file covers one behaviour. Tests that need a server that behaves are in
+//! `crates/zk-testing/tests/core`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+#[allow(dead_code, reason = "shared with zk-testing's tests of the core")]
 mod harness;
-mod server;
-mod server_watches;
+#[allow(dead_code, reason = "shared with zk-session's tests of the driver")]
+mod script;
 
 mod auth;
 mod backoff;
 mod clean_up;
 mod close;
-mod cut_everywhere;
 mod deadlines;
 mod detach;
 mod disconnect;
@@ -23,7 +24,6 @@ mod limits;
 mod other_servers;
 mod pauses;
 mod ping;
-mod random_sequences;
 mod read_only;
 mod rearming;
 mod refusals;
@@ -33,4 +33,3 @@ mod resumption;
 mod stats;
 mod streams;
 mod under_way;
-mod watch_sequences;

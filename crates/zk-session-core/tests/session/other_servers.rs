@@ -5,7 +5,8 @@ use std::io;
 use proto::{ConnectResponse, EventType};
 use zk_session_core::{DisconnectReason, Host};
 
-use crate::harness::{T, Wire, World, acceptance, ms, pong};
+use crate::harness::{T, Wire, World, ms, pong};
+use crate::script::acceptance;
 
 fn hosts(count: u16, seed: u128) -> World {
     World::with(|settings| {

@@ -14,7 +14,7 @@ fn late(world: &mut World, by: Duration) -> Duration {
 
 #[test]
 fn expiry_during_a_pause_reports_the_pause() {
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     let paused = late(&mut world, T * 3);
     world.freeze(T * 3);
     world.tick();
@@ -26,7 +26,7 @@ fn expiry_during_a_pause_reports_the_pause() {
 
 #[test]
 fn expiry_reports_an_earlier_pause_until_the_server_answers() {
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     let paused = late(&mut world, T);
     world.freeze(T);
     world.servers = Servers::Refuse;
@@ -38,7 +38,7 @@ fn expiry_reports_an_earlier_pause_until_the_server_answers() {
     );
     world.finish();
 
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     world.freeze(T);
     world.tick();
     assert!(world.session.is_connected(), "the server is asked first");
@@ -52,7 +52,7 @@ fn expiry_reports_an_earlier_pause_until_the_server_answers() {
 
 #[test]
 fn expiry_long_after_a_short_pause_reports_no_pause() {
-    let mut world = World::served(&[]);
+    let mut world = World::served();
     world.servers = Servers::Refuse;
     world.cut();
     let due = world.deadline().unwrap();
@@ -83,7 +83,7 @@ fn attempt_cut_short_by_a_pause_reports_the_pause() {
 
 #[test]
 fn lease_lost_in_a_pause_reports_it_at_once() {
-    let mut world = World::served(&["/n"]);
+    let mut world = World::served();
     world.session.claim_lease();
     world.advance(T);
     assert!(world.lease().is_some());
@@ -102,7 +102,7 @@ fn lease_lost_in_a_pause_reports_it_at_once() {
 
 #[test]
 fn lease_lost_to_silent_servers_reports_no_pause() {
-    let mut world = World::served(&["/n"]);
+    let mut world = World::served();
     world.session.claim_lease();
     world.advance(T);
     world.servers = Servers::Silent;
@@ -117,7 +117,7 @@ fn lease_lost_to_silent_servers_reports_no_pause() {
 
 #[test]
 fn late_lease_claim_is_not_reported_as_a_pause() {
-    let mut world = World::served(&["/n"]);
+    let mut world = World::served();
     let due = world.deadline().unwrap();
     world.advance_to(due - ms(1));
     // The claim makes a ping due that was not due before.

@@ -6,8 +6,9 @@ use zk_session_core::WatchKind;
 use zk_session_core::limits::INFLIGHT_BYTES_MAX;
 use zk_session_core::{DisconnectReason, Host, SessionEnd};
 
-use crate::harness::{Servers, T, World, acceptance, ms, pong};
-use crate::server;
+use crate::harness::{Servers, T, World, ms, pong};
+use crate::script;
+use crate::script::acceptance;
 
 #[test]
 fn ping_is_sent_after_a_third_of_the_timeout() {
@@ -118,7 +119,7 @@ fn slowly_arriving_reply_keeps_the_connection() {
         let mut out = BytesMut::new();
         let data = Some(Bytes::from_static(&[7; 100]));
         let reply = DataReply { data, stat: Stat::default() };
-        server::reply(&mut out, frame.xid, 7, ErrorCode::OK, &reply);
+        script::reply(&mut out, frame.xid, 7, ErrorCode::OK, &reply);
         for byte in &out {
             world.advance(ms(300));
             world.deliver(&[*byte]);
@@ -230,7 +231,7 @@ fn session_expires_when_a_started_reply_never_completes() {
 #[test]
 fn endless_events_do_not_keep_an_unanswering_connection() {
     let mut event = BytesMut::new();
-    server::notify(&mut event, -1, EventType::NODE_DELETED, "/x");
+    script::notify(&mut event, -1, EventType::NODE_DELETED, "/x");
     for part in [3 * event.len() - 1, event.len() / 2, 5] {
         let mut world = World::up();
         let began = world.now();

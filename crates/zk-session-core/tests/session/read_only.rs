@@ -5,7 +5,8 @@ use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEvent};
 use zk_session_core::{WatchKind, WatchStreamItem};
 
-use crate::harness::{ID, Seen, T, World, acceptance, ms};
+use crate::harness::{Seen, T, World, ms};
+use crate::script::{ID, acceptance};
 
 /// Id of a read-only server's local session.
 const LOCAL: i64 = 0x2_0000_0009;

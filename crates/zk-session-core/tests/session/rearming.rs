@@ -6,7 +6,7 @@ use proto::{ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, SetWatches};
 use zk_session_core::WatchKind;
 use zk_session_core::{DisconnectReason, Outcome};
 
-use crate::harness::{Seen, Servers, World, ms};
+use crate::harness::{Seen, World};
 
 /// Sends a request with a watch and answers it with this code.
 fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
@@ -153,28 +153,6 @@ fn long_paths_are_reregistered_in_frames_below_the_limit() {
     for frame in &world.frames {
         assert!(frame.body.len() < FRAME_LEN_MAX_SERVER);
     }
-    world.finish();
-}
-
-#[test]
-fn change_during_a_disconnect_fires_the_watch() {
-    let mut world = World::served(&["/a", "/b", "/b/1"]);
-    let gone = world.watch(WatchKind::Data, "/a");
-    let stays = world.watch(WatchKind::Children, "/b");
-    let comes = world.watch(WatchKind::Exists, "/c");
-    world.servers = Servers::Refuse;
-    world.cut();
-    world.server.nodes.remove("/a");
-    world.server.nodes.insert("/c".to_owned(), "".into());
-    world.servers = Servers::Serve;
-    world.advance(ms(2000));
-    let event = |n| world.fired(n).map(|event| event.as_ref().unwrap().event_type);
-    assert_eq!(event(gone), Some(EventType::NODE_DELETED));
-    assert_eq!(event(comes), Some(EventType::NODE_CREATED));
-    assert_eq!(event(stays), None);
-    assert_eq!(world.server.watches(), 1, "armed again at the server");
-    world.delete("/b/1");
-    assert!(world.fired(stays).is_some());
     world.finish();
 }
 

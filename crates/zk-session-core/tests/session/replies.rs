@@ -5,8 +5,9 @@ use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat};
 use zk_session_core::WatchKind;
 use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEnd, SessionEvent};
 
-use crate::harness::{ID, Seen, World, acceptance, ended};
-use crate::server;
+use crate::harness::{Seen, World, ended};
+use crate::script;
+use crate::script::{ID, acceptance};
 
 #[test]
 fn xids_start_at_one_and_continue_after_a_reconnect() {
@@ -58,6 +59,24 @@ fn out_of_order_reply_is_dropped_and_closes_the_connection() {
     }
 }
 
+#[test]
+fn zxids_behind_an_out_of_order_reply_are_seen() {
+    let mut world = World::up();
+    for path in ["/a", "/b", "/c"] {
+        world.set(path);
+    }
+    world.take(OpCode::SetData); // its reply is skipped
+    let mut out = BytesMut::new();
+    for zxid in [9, 12] {
+        let frame = world.take(OpCode::SetData);
+        script::reply(&mut out, frame.xid, zxid, ErrorCode::OK, &());
+    }
+    world.deliver(&out);
+    assert!(matches!(world.cause(), DisconnectReason::OutOfOrder(_)));
+    world.open();
+    assert_eq!(world.last_connect().last_zxid_seen, 12, "the next server must not be behind it");
+}
+
 /// The session must get the events of all changes made while the watches were not set.
 #[test]
 fn skipped_set_watches_is_repeated_from_the_old_zxid() {
@@ -89,7 +108,7 @@ fn unknown_xid_closes_the_connection_not_the_session() {
         let mut world = World::up();
         let read = world.get("/a");
         let mut out = BytesMut::new();
-        server::reply(&mut out, xid, 9, ErrorCode::OK, &());
+        script::reply(&mut out, xid, 9, ErrorCode::OK, &());
         world.deliver(&out);
         let cause = DisconnectReason::UnknownXid(xid);
         let lost = (ErrorKind::ConnectionLost(cause), Outcome::NotApplied);
@@ -164,8 +183,8 @@ fn event_is_delivered_before_the_reply_that_follows_it() {
     let frame = world.take(OpCode::GetData);
 
     let mut both = BytesMut::new();
-    server::notify(&mut both, -1, EventType::NODE_DATA_CHANGED, "/a");
-    server::reply(&mut both, frame.xid, 10, ErrorCode::OK, &());
+    script::notify(&mut both, -1, EventType::NODE_DATA_CHANGED, "/a");
+    script::reply(&mut both, frame.xid, 10, ErrorCode::OK, &());
     world.deliver(&both);
     let [.., (_, fired), (_, answered)] = &world.log[..] else {
         panic!("two outputs");

@@ -6,8 +6,9 @@ use bytes::{Bytes, BytesMut};
 use proto::{ErrorCode, EventType, KeeperState, OpCode, WatcherEvent};
 use zk_session_core::{DisconnectReason, SessionEvent};
 
-use crate::harness::{ID, PASSWORD, World, acceptance, ms};
-use crate::server;
+use crate::harness::{World, ms};
+use crate::script;
+use crate::script::{ID, PASSWORD, acceptance};
 
 #[test]
 fn reconnect_presents_session_id_password_and_own_timeout() {
@@ -47,6 +48,7 @@ fn debug_output_hides_password_and_credentials() {
     world.auth("digest");
     let shown = format!("{:?}", world.session);
     assert!(shown.contains("hidden"));
+    assert!(shown.contains("Outbound(2 frames, "), "a handshake and a request: {shown}");
     assert!(!shown.contains("0123456789abcdef") && !shown.contains("secret"));
     assert!(!shown.contains(&format!("{:?}", PASSWORD)));
     world.finish();
@@ -67,8 +69,8 @@ fn last_zxid_is_the_highest_of_the_request_replies() {
         path: "/a".to_owned(),
     };
     let mut out = BytesMut::new();
-    server::reply(&mut out, -1, 99, ErrorCode::OK, &event);
-    server::reply(&mut out, -2, 98, ErrorCode::OK, &());
+    script::reply(&mut out, -1, 99, ErrorCode::OK, &event);
+    script::reply(&mut out, -2, 98, ErrorCode::OK, &());
     world.deliver(&out);
     world.cut();
     world.open();

@@ -4,12 +4,13 @@ use bytes::BytesMut;
 use proto::{DataReply, ErrorCode, OpCode, Stat};
 use zk_session_core::WatchKind;
 
-use crate::harness::{Servers, World, ms, pong};
+use crate::harness::{World, ms, pong};
+use crate::script::ID;
 
 #[test]
 fn stats_count_requests_bytes_watches_and_losses() {
     let mut world = World::new();
-    world.server = crate::server::Server::new(6000).with(&["/n", "/n/a"]);
+    world.server.missing.insert("/n/none".to_owned());
     let stats = |world: &World| world.session.stats(world.instant());
     world.create("/n/b");
     let waiting = stats(&world);
@@ -17,12 +18,12 @@ fn stats_count_requests_bytes_watches_and_losses() {
     assert!(waiting.queued_bytes > 40 && waiting.connected_to.is_none());
     assert_eq!((waiting.frames_sent, waiting.bytes_sent, waiting.lease_left), (0, 0, None));
 
-    world.servers = Servers::Serve;
-    world.tick();
+    world.start_serving();
     world.watch(WatchKind::Data, "/n/a");
     world.watch(WatchKind::Exists, "/n/none");
     world.watch(WatchKind::Children, "/n");
     let up = stats(&world);
+    assert_eq!(up.session_id, ID);
     assert_eq!((up.queued, up.queued_bytes, up.in_flight, up.unwritten_bytes), (0, 0, 0, 0));
     assert_eq!((up.frames_sent, up.frames_received), (5, 5), "a handshake, four requests");
     assert_eq!(up.bytes_sent, u64::try_from(world.transmitted.len()).unwrap());
@@ -88,7 +89,7 @@ fn ping_round_trip_counts_from_the_ping_it_answers() {
     let get = world.take(OpCode::GetData);
     let mut reply = BytesMut::new();
     let data = DataReply { data: Some(vec![0; 5000].into()), stat: Stat::default() };
-    crate::server::reply(&mut reply, get.xid, 9, ErrorCode::OK, &data);
+    crate::script::reply(&mut reply, get.xid, 9, ErrorCode::OK, &data);
     let mut bytes = reply.iter();
     while world.times(OpCode::Ping).len() < 2 {
         world.advance(ms(100));

@@ -5,7 +5,8 @@ use proto::{ErrorCode, OpCode, SetData};
 use zk_session_core::SessionEnd;
 use zk_session_core::WatchKind;
 
-use crate::harness::{Servers, T, Wire, World, acceptance, ms};
+use crate::harness::{Servers, T, Wire, World, ms};
+use crate::script::acceptance;
 
 fn set(world: &mut World, path: &str, len: usize) {
     let data = vec![7; len];
@@ -16,7 +17,7 @@ fn set(world: &mut World, path: &str, len: usize) {
 /// A heartbeat that waits behind `setWatches` requests is sent after requests with larger xids.
 #[test]
 fn delayed_heartbeat_is_not_taken_for_a_skipped_reply() {
-    let mut world = World::served(&["/a"]);
+    let mut world = World::served();
     world.claim();
     for n in 0..400 {
         world.watch(WatchKind::Exists, &format!("/{}/{n}", "long".repeat(250)));
@@ -67,7 +68,7 @@ fn close_request_does_not_wait_for_earlier_replies() {
 /// The driver calls `poll_transmit` again only if the last call returned true.
 #[test]
 fn watches_are_reregistered_without_waiting_for_replies() {
-    let mut world = World::served(&["/a"]);
+    let mut world = World::served();
     for n in 0..400 {
         world.watch(WatchKind::Exists, &format!("/{}/{n}", "long".repeat(2500)));
     }
@@ -120,7 +121,7 @@ fn connection_is_kept_while_the_lease_can_still_be_renewed() {
 
 #[test]
 fn watch_removal_is_not_repeated_after_a_rejection() {
-    let mut world = World::served(&["/a"]);
+    let mut world = World::served();
     world.unanswered.insert(OpCode::RemoveWatches.code());
     let watch = world.watch(WatchKind::Data, "/a");
     world.drop_watch(watch, "/a");

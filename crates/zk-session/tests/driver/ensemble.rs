@@ -5,7 +5,7 @@ use super::*;
 /// State of the servers of an [`Ensemble`].
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) server: Server,
+    pub(crate) script: Script,
     /// Every request that the servers received, and its connection.
     pub(crate) seen: Vec<(usize, Frame)>,
     /// Length of each write of the client.
@@ -23,6 +23,18 @@ pub(crate) struct State {
     pub(crate) budget: usize,
 }
 
+impl State {
+    /// Returns whether a server received a request with this operation and path.
+    pub(crate) fn has_received(&self, op: OpCode, path: &str) -> bool {
+        self.seen.iter().any(|(_, frame)| frame.op == op && frame.path() == path)
+    }
+
+    /// Returns whether a server received the request to close the session.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.seen.iter().any(|(_, frame)| frame.op == OpCode::CloseSession)
+    }
+}
+
 /// A server, and the network to it.
 #[derive(Clone)]
 pub(crate) struct Ensemble {
@@ -32,9 +44,9 @@ pub(crate) struct Ensemble {
 }
 
 impl Ensemble {
-    pub(crate) fn new(paths: &[&str]) -> Self {
+    pub(crate) fn new() -> Self {
         let state = State {
-            server: Server::new(6000).with(paths),
+            script: Script::new(),
             seen: Vec::new(),
             writes: Vec::new(),
             connections: 0,
@@ -112,7 +124,7 @@ impl Ensemble {
             while let Some(frame) = split_frame(&mut input, 1 << 20).unwrap() {
                 let greeting = !std::mem::replace(&mut greeted, true);
                 goes_on = match greeting {
-                    true => self.state().server.connect(&frame, &mut output),
+                    true => self.state().script.connect(&frame, &mut output),
                     false => self.answer(connection, Frame::parse(&frame), &mut output),
                 };
                 if !goes_on {
@@ -131,10 +143,10 @@ impl Ensemble {
         let mut state = self.state();
         state.seen.push((connection, frame.clone()));
         if frame.op == OpCode::Auth && state.refuses_auth {
-            server::reply(output, frame.xid, 0, ErrorCode::AUTH_FAILED, &());
+            script::reply(output, frame.xid, 0, ErrorCode::AUTH_FAILED, &());
             return false;
         }
-        state.unanswered.contains(&frame.op.code()) || state.server.answer(&frame, output)
+        state.unanswered.contains(&frame.op.code()) || state.script.answer(&frame, output)
     }
 
     pub(crate) async fn write(&self, stream: &mut DuplexStream, output: &[u8]) -> io::Result<()> {

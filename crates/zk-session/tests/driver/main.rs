@@ -7,10 +7,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "shared with the tests of the core")]
-#[path = "../../../zk-session-core/tests/session/server.rs"]
-mod server;
-#[path = "../../../zk-session-core/tests/session/server_watches.rs"]
-mod server_watches;
+#[path = "../../../zk-session-core/tests/session/script.rs"]
+mod script;
 
 mod ensemble;
 mod memory;
@@ -28,7 +26,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use proto::{ErrorCode, OpCode, SetWatches, split_frame};
+use proto::{Create2, ErrorCode, OpCode, SetData, SetWatches, split_frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::Notify;
 use zk_session::{
@@ -37,21 +35,25 @@ use zk_session::{
 };
 
 use crate::ensemble::*;
-use crate::server::{Frame, ID, Server};
+use crate::script::{Frame, ID, Script};
 
 const T: Duration = Duration::from_secs(6);
 
-/// Runs every operation, and checks its typed reply.
-async fn converse(client: &Client) {
+/// Runs every operation, and checks its typed reply and the data that the server received.
+async fn converse(client: &Client, ensemble: &Ensemble) {
+    let is_missing = |path: &str| ensemble.state().script.missing.insert(path.to_owned());
     let created = client.create("/n/a", b"one", CreateMode::Ephemeral).await.unwrap();
     assert_eq!(created.path, "/n/a");
     let numbered = client.create("/n/s-", b"", CreateMode::EphemeralSequential).await.unwrap();
     assert!(numbered.path.starts_with("/n/s-00000"));
+    ensemble.state().script.data = b"one"[..].into();
     let node = client.get_data("/n/a").await.unwrap();
     assert_eq!(node.data.as_deref(), Some(&b"one"[..]));
     client.set_data("/n/a", b"two", None).await.unwrap();
+    is_missing("/n/b");
     assert_eq!(client.exists("/n/b").await.unwrap(), None);
     assert!(client.exists("/n/a").await.unwrap().is_some());
+    ensemble.state().script.names = vec!["a".to_owned(), numbered.path[3..].to_owned()];
     let names: Vec<String> =
         client.get_children("/n").await.unwrap().names.names().map(Into::into).collect();
     assert_eq!(names, ["a", &numbered.path[3..]]);
@@ -59,22 +61,32 @@ async fn converse(client: &Client) {
     client.add_auth("digest", "user:password").await.unwrap();
     client.delete("/n/a", None).await.unwrap();
     assert!(client.delete_guaranteed(&numbered.path).await.unwrap());
+    is_missing(&numbered.path);
     assert!(!client.delete_guaranteed(&numbered.path).await.unwrap(), "gone already");
+    is_missing("/n/a");
     let error = client.delete("/n/a", None).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
     assert_eq!(error.to_string(), "delete /n/a: NoNode (-101)");
+    let state = ensemble.state();
+    let received = |op| &state.seen.iter().find(|(_, frame)| frame.op == op).unwrap().1;
+    let create: Create2<'_> = received(OpCode::Create2).read();
+    let set: SetData<'_> = received(OpCode::SetData).read();
+    assert_eq!(
+        (create.data.as_deref(), set.data.as_deref()),
+        (Some(&b"one"[..]), Some(&b"two"[..]))
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn operations_succeed_and_close_ends_the_session() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     assert_eq!((client.session_id(), client.session_timeout()), (ID, T));
     assert_eq!(client.local_address(), Some(IpAddr::from([10, 0, 0, 7])));
-    converse(&client).await;
+    converse(&client, &ensemble).await;
     let mut events = client.events();
     client.close().await;
-    assert!(ensemble.state().server.closed);
+    assert!(ensemble.state().is_closed());
     assert_eq!(client.end_reason(), Some(SessionEnd::Closed));
     assert_eq!(events.next().await, Some(SessionEvent::Closed { session_id: ID }));
     assert_eq!(events.next().await, None);
@@ -85,17 +97,17 @@ async fn operations_succeed_and_close_ends_the_session() {
 
 #[tokio::test(start_paused = true)]
 async fn replies_are_read_from_single_bytes() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     ensemble.state().piece = 1;
     let client = ensemble.client().await;
-    converse(&client).await;
+    converse(&client, &ensemble).await;
     client.close().await;
     assert_eq!(ensemble.state().connections, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropped_watch_is_not_rearmed_after_reconnect() {
-    let ensemble = Ensemble::new(&["/a", "/b"]);
+    let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     let (_, dropped) = client.get_data_and_watch("/a").await.unwrap();
     let (_, _kept) = client.get_data_and_watch("/b").await.unwrap();
@@ -117,7 +129,7 @@ async fn dropped_watch_is_not_rearmed_after_reconnect() {
 #[tokio::test(start_paused = true)]
 async fn connection_lost_within_a_reply_fails_pending_requests() {
     for budget in [1, 15, 30] {
-        let ensemble = Ensemble::new(&["/n"]);
+        let ensemble = Ensemble::new();
         let client = ensemble.client().await;
         let mut events = client.events();
         ensemble.state().budget = budget;
@@ -132,7 +144,8 @@ async fn connection_lost_within_a_reply_fails_pending_requests() {
         assert!(
             read.retry_on() == RetryOn::SameSession && write.retry_on() != RetryOn::SameSession
         );
-        assert!(client.get_data("/n/a").await.is_ok(), "it had been applied");
+        client.get_data("/n/a").await.unwrap();
+        assert!(ensemble.state().has_received(OpCode::Create2, "/n/a"), "it had been applied");
         assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
         assert!(matches!(events.next().await, Some(SessionEvent::Reconnected { .. })));
         client.close().await;
@@ -141,7 +154,7 @@ async fn connection_lost_within_a_reply_fails_pending_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn connect_fails_when_its_timeout_has_passed() {
-    let ensemble = Ensemble::new(&[]);
+    let ensemble = Ensemble::new();
     let attempt = |ensemble: &Ensemble| {
         let config = ensemble.config("a,b").connect_timeout(Duration::from_secs(7));
         config.connect_with(ensemble.clone())
@@ -165,7 +178,7 @@ async fn connect_fails_when_its_timeout_has_passed() {
 
 #[tokio::test(start_paused = true)]
 async fn request_waits_for_a_server_that_starts_late() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     ensemble.state().refuses = true;
     let client = ensemble.config("a,b,c").open_through(ensemble.clone()).unwrap();
     let waiting = client.get_data("/n");
@@ -180,7 +193,7 @@ async fn request_waits_for_a_server_that_starts_late() {
 
 #[tokio::test(start_paused = true)]
 async fn pending_dropped_before_connect_is_never_sent() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     ensemble.state().hangs = true;
     let client = ensemble.config("a").open_through(ensemble.clone()).unwrap();
     drop(client.create("/n/dropped", b"", CreateMode::Persistent));
@@ -189,22 +202,22 @@ async fn pending_dropped_before_connect_is_never_sent() {
     ensemble.state().hangs = false;
     kept.await.unwrap();
     assert_eq!(ensemble.ops(), [OpCode::Create2]);
-    assert!(!ensemble.state().server.nodes.contains_key("/n/dropped"));
+    assert!(!ensemble.state().has_received(OpCode::Create2, "/n/dropped"));
     client.close().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pending_dropped_while_connected_is_applied() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     drop(client.create("/n/a", b"", CreateMode::Persistent));
-    ensemble.until(|state| state.server.nodes.contains_key("/n/a")).await;
+    ensemble.until(|state| state.has_received(OpCode::Create2, "/n/a")).await;
     client.close().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn session_closes_when_last_client_is_dropped() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     let clone = client.clone();
     drop(client);
@@ -212,25 +225,25 @@ async fn session_closes_when_last_client_is_dropped() {
     let last = clone.create("/n/a", b"", CreateMode::Persistent);
     drop(clone);
     last.await.unwrap(); // submitted before the close
-    ensemble.until(|state| state.server.closed).await;
+    ensemble.until(|state| state.is_closed()).await;
     assert_eq!(ensemble.ops(), [OpCode::Sync, OpCode::Create2, OpCode::CloseSession]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropped_connect_closes_its_session() {
-    let ensemble = Ensemble::new(&[]);
+    let ensemble = Ensemble::new();
     let config = ensemble.config("a").auth("digest", "user:password");
     ensemble.state().unanswered.insert(OpCode::Auth.code());
     let connect = config.connect_with(ensemble.clone());
     let error = tokio::time::timeout(Duration::from_secs(1), connect).await;
     assert!(error.is_err(), "the credentials are not answered");
-    ensemble.until(|state| state.server.closed).await;
+    ensemble.until(|state| state.is_closed()).await;
     assert_eq!(ensemble.ops(), [OpCode::Auth, OpCode::CloseSession]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn connect_fails_when_credentials_are_rejected() {
-    let ensemble = Ensemble::new(&[]);
+    let ensemble = Ensemble::new();
     ensemble.state().refuses_auth = true;
     let config = ensemble.config("a").auth("digest", "user:wrong");
     let error = config.connect_with(ensemble.clone()).await.unwrap_err();
@@ -246,7 +259,7 @@ fn runtime_shutdown_ends_pending_requests_and_watches() {
         let mut runtime = runtime;
         runtime.enable_time().start_paused(true).build().unwrap()
     };
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     ensemble.state().unanswered.insert(OpCode::GetData.code());
     ensemble.state().unanswered.insert(OpCode::SetData.code());
     let runtime = start();
@@ -274,7 +287,7 @@ fn runtime_shutdown_ends_pending_requests_and_watches() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_submitted_together_are_sent_in_one_write() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     ensemble.state().writes.clear();
     let pending: Vec<_> = (0..50).map(|_| client.get_data("/n")).collect();
@@ -289,7 +302,7 @@ async fn requests_submitted_together_are_sent_in_one_write() {
 #[tokio::test(start_paused = true)]
 async fn invalid_path_is_rejected_without_a_request() {
     for connect_string in ["a", "a/app"] {
-        let ensemble = Ensemble::new(&["/app", "/apple"]);
+        let ensemble = Ensemble::new();
         let config = ensemble.config(connect_string);
         let client = config.connect_with(ensemble.clone()).await.unwrap();
         for path in ["le", "", "/a/", "//", "/a//b", "/.", "/a/../b", "/\0"] {
@@ -315,7 +328,7 @@ async fn invalid_path_is_rejected_without_a_request() {
 
 #[tokio::test(start_paused = true)]
 async fn lease_is_lost_at_its_deadline_despite_answered_pings() {
-    let ensemble = Ensemble::new(&[]);
+    let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     ensemble.state().unanswered.insert(OpCode::Multi.code());
     let claim = client.claim_lease();
@@ -347,7 +360,7 @@ async fn lease_is_lost_at_its_deadline_despite_answered_pings() {
 
 #[tokio::test(start_paused = true)]
 async fn session_expires_locally_without_any_server() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     client.sync("/").await.unwrap();
     let began = now();
@@ -366,7 +379,7 @@ async fn session_expires_locally_without_any_server() {
 
 #[tokio::test(start_paused = true)]
 async fn silent_connection_is_replaced() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     let began = now();
     ensemble.state().unanswered.insert(OpCode::Ping.code());
@@ -379,7 +392,7 @@ async fn silent_connection_is_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn close_returns_at_its_timeout_without_a_server() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     ensemble.state().hangs = true;
     ensemble.cut();
@@ -402,11 +415,11 @@ fn invalid_connect_string_is_rejected() {
 /// A client that used such a path would watch, delete or rely on another client's node.
 #[tokio::test(start_paused = true)]
 async fn create_fails_if_reply_names_another_node() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     let modes = [CreateMode::Ephemeral, CreateMode::EphemeralSequential];
     for named in ["/n/b", "/n/a/b", "/a", "", "/n/a-00x"] {
-        ensemble.state().server.misnamed = Some(named.to_owned());
+        ensemble.state().script.misnamed = Some(named.to_owned());
         for mode in modes {
             let error = client.create("/n/a", b"", mode).await.unwrap_err();
             assert_eq!((error.kind(), error.outcome()), (&ErrorKind::UnfitReply, Outcome::Applied));
@@ -416,7 +429,7 @@ async fn create_fails_if_reply_names_another_node() {
         let protected = client.create_builder("/n/a").ephemeral().sequential().protected().create();
         assert_eq!(*protected.await.unwrap_err().kind(), ErrorKind::UnfitReply, "{named}");
     }
-    ensemble.state().server.misnamed = None;
+    ensemble.state().script.misnamed = None;
     let protected = client.create_builder("/n/a-").ephemeral().sequential().protected().create();
     assert!(protected.await.unwrap().path.starts_with("/n/_c_"));
     client.close().await;
@@ -425,7 +438,7 @@ async fn create_fails_if_reply_names_another_node() {
 /// The results say which operations were applied, so a client cannot rely on a part of them.
 #[tokio::test(start_paused = true)]
 async fn transaction_fails_if_reply_has_too_few_results() {
-    let ensemble = Ensemble::new(&["/n"]); // it answers a transaction without results
+    let ensemble = Ensemble::new(); // its script answers a transaction without results
     let client = ensemble.client().await;
     for multi in
         [client.multi().check("/n", None), client.multi().check("/n", None).delete("/n", None)]

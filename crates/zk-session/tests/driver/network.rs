@@ -145,14 +145,14 @@ impl AsyncWrite for Counted {
 #[tokio::test(start_paused = true)]
 async fn unknown_host_name_is_skipped() {
     for seed in 0..10 {
-        let network = Named::new(&Ensemble::new(&["/n"]));
+        let network = Named::new(&Ensemble::new());
         let config = Config::new("unknown-1,unknown-2,good").unwrap().session_timeout(T).seed(seed);
         let client = config.connect_with(network.clone()).await.unwrap();
         assert!(client.exists("/n").await.unwrap().is_some());
         assert_eq!(client.stats().connected_to.unwrap().name(), "good");
         client.close().await;
     }
-    let network = Named::new(&Ensemble::new(&["/n"]));
+    let network = Named::new(&Ensemble::new());
     let config = Config::new("unknown").unwrap().connect_timeout(T);
     let error = config.connect_with(network).await.unwrap_err();
     let cause = DisconnectReason::Unreachable(io::ErrorKind::NotFound);
@@ -163,7 +163,7 @@ async fn unknown_host_name_is_skipped() {
 /// ZOOKEEPER-1174, -3112, -4736: each failed attempt closes its socket, for every kind of failure.
 #[tokio::test(start_paused = true)]
 async fn failed_attempts_leave_no_stream_open() {
-    let network = Named::new(&Ensemble::new(&["/n"]));
+    let network = Named::new(&Ensemble::new());
     let hosts = "unknown,refuses,hangs,silent,closes";
     let config = Config::new(hosts).unwrap().session_timeout(T).seed(3);
     let client = config.open_through(network.clone()).unwrap();
@@ -189,16 +189,28 @@ async fn failed_attempts_leave_no_stream_open() {
 #[tokio::test(start_paused = true)]
 async fn operations_succeed_over_a_stream_with_a_tiny_buffer() {
     for room in [1, 3, 50] {
-        let network = Named { room, ..Named::new(&Ensemble::new(&["/n"])) };
+        let network = Named { room, ..Named::new(&Ensemble::new()) };
         let config = Config::new("good").unwrap().session_timeout(T).seed(3);
         let client = config.connect_with(network.clone()).await.unwrap();
-        converse(&client).await;
+        converse(&client, &network.ensemble).await;
         let data = vec![9; 2_000];
         let many: Vec<_> = (0..5).map(|_| client.set_data("/n", &data, None)).collect();
         for answer in many {
             answer.await.unwrap();
         }
+        network.ensemble.state().script.data = data.clone().into();
         assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), data);
+        let received = network
+            .ensemble
+            .state()
+            .seen
+            .iter()
+            .filter(|(_, frame)| {
+                frame.op == OpCode::SetData
+                    && frame.read::<SetData<'_>>().data.as_deref() == Some(&data)
+            })
+            .count();
+        assert_eq!(received, 5);
         assert_eq!(client.stats().unwritten_bytes, 0);
         client.close().await;
         assert_eq!(network.ensemble.state().connections, 1);
@@ -209,7 +221,7 @@ async fn operations_succeed_over_a_stream_with_a_tiny_buffer() {
 /// order, and each caller gets the true outcome.
 #[tokio::test(start_paused = true)]
 async fn bulk_writes_arrive_in_order_with_true_outcomes() {
-    let network = Named { room: 10_000, ..Named::new(&Ensemble::new(&["/n"])) };
+    let network = Named { room: 10_000, ..Named::new(&Ensemble::new()) };
     let config = Config::new("good").unwrap().session_timeout(T).seed(3);
     let client = config.connect_with(network.clone()).await.unwrap();
     let claim = client.claim_lease();
@@ -235,12 +247,12 @@ async fn bulk_writes_arrive_in_order_with_true_outcomes() {
     // received.
     let cut = |n: usize| client.create(&path(200 + n), &data, CreateMode::Persistent);
     let many: Vec<_> = (0..100).map(cut).collect();
-    network.ensemble.until(|state| state.server.nodes.contains_key("/n/210")).await;
+    network.ensemble.until(|state| state.has_received(OpCode::Create2, "/n/210")).await;
     network.ensemble.cut();
     let mut untouched = 0;
     for (n, answer) in many.into_iter().enumerate() {
         let told = answer.await;
-        let is_there = network.ensemble.state().server.nodes.contains_key(&path(200 + n));
+        let is_there = network.ensemble.state().has_received(OpCode::Create2, &path(200 + n));
         match told {
             Ok(_) => assert!(is_there),
             Err(error) if error.outcome() == Outcome::NotApplied => {
@@ -262,7 +274,7 @@ async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
         ("tls-1,tls-2,tls-3", "the server speaks TLS on this port"),
         ("quiet_tls-1,quiet_tls-2", "the server speaks TLS on this port"),
     ] {
-        let network = Named::new(&Ensemble::new(&[]));
+        let network = Named::new(&Ensemble::new());
         let began = now();
         let config = Config::new(hosts).unwrap();
         let error = config.connect_with(network.clone()).await.unwrap_err();
@@ -278,7 +290,7 @@ async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
 /// `client.portUnification`: the server may be waiting for its quorum.
 #[tokio::test(start_paused = true)]
 async fn connect_waits_for_server_with_port_unification() {
-    let network = Named::new(&Ensemble::new(&[]));
+    let network = Named::new(&Ensemble::new());
     let began = now();
     let error = Config::new("both").unwrap().connect_with(network).await.unwrap_err();
     assert_eq!(now() - began, Duration::from_secs(10), "the connect timeout");
@@ -289,7 +301,7 @@ async fn connect_waits_for_server_with_port_unification() {
 #[tokio::test(start_paused = true)]
 async fn connect_skips_servers_of_other_protocols() {
     for seed in 0..8 {
-        let network = Named::new(&Ensemble::new(&[]));
+        let network = Named::new(&Ensemble::new());
         let config = Config::new("tls,http,good").unwrap().seed(seed);
         let client = config.connect_with(network).await.unwrap();
         assert_eq!(client.stats().connected_to.unwrap().name(), "good");
@@ -306,7 +318,7 @@ async fn connect_stops_at_refused_timeout_if_all_servers_refuse() {
             None => config,
         };
         let began = now();
-        let error = config.connect_with(Named::new(&Ensemble::new(&[]))).await.unwrap_err();
+        let error = config.connect_with(Named::new(&Ensemble::new())).await.unwrap_err();
         let cause = error.kind().clone();
         assert!(matches!(cause, ErrorKind::NoSession(DisconnectReason::Unreachable(_))), "{error}");
         now() - began

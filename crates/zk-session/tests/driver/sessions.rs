@@ -7,7 +7,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn manager_opens_the_next_session_after_an_expiry() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let config = ensemble.config("a");
     let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
     let mut changes = sessions.changes();
@@ -16,7 +16,7 @@ async fn manager_opens_the_next_session_after_an_expiry() {
     claim.renew().await.unwrap();
     let term = claim.bind().unwrap();
 
-    ensemble.state().server.expired = true;
+    ensemble.state().script.expired = true;
     ensemble.cut();
     let ended = SessionChange::Ended { session_id: ID, cause: SessionEnd::Expired };
     assert_eq!(changes.next().await, Some(ended));
@@ -24,7 +24,7 @@ async fn manager_opens_the_next_session_after_an_expiry() {
     let opened = SessionChange::Opened { previous_id: ID, session_id: second.session_id() };
     assert_eq!(changes.next().await, Some(opened));
     let asked: Vec<i64> =
-        ensemble.state().server.connects.iter().map(|connect| connect.session_id).collect();
+        ensemble.state().script.connects.iter().map(|connect| connect.session_id).collect();
     assert_eq!(asked, [0, ID, 0], "a new session, not the old one again");
     assert_eq!(first.end_reason(), Some(SessionEnd::Expired), "the old client stays dead");
     assert!(!claim.holds(term) && first.exists("/n").await.is_err());
@@ -36,7 +36,7 @@ async fn manager_opens_the_next_session_after_an_expiry() {
 #[tokio::test(start_paused = true)]
 async fn manager_opens_the_next_session_after_clean_up_overflow() {
     for is_closed in [false, true] {
-        let ensemble = Ensemble::new(&["/n"]);
+        let ensemble = Ensemble::new();
         let config = ensemble.config("a");
         let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
         let first = sessions.client();
@@ -59,7 +59,7 @@ async fn manager_opens_the_next_session_after_clean_up_overflow() {
 #[tokio::test(start_paused = true)]
 async fn manager_stops_when_its_client_is_closed() {
     for by_the_manager in [true, false] {
-        let ensemble = Ensemble::new(&["/n"]);
+        let ensemble = Ensemble::new();
         let config = ensemble.config("a");
         let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
         let mut changes = sessions.changes();
@@ -83,17 +83,17 @@ async fn manager_stops_when_its_client_is_closed() {
         let error = sessions.open_client().await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::ManagerStopped(last));
         assert_eq!(error.retry_on(), RetryOn::Never);
-        assert!(ensemble.state().server.closed);
+        assert!(ensemble.state().is_closed());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn manager_retries_without_end_while_servers_refuse() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let config = ensemble.config("a");
     let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
     let mut changes = sessions.changes();
-    ensemble.state().server.expired = true;
+    ensemble.state().script.expired = true;
     ensemble.state().refuses = true;
     ensemble.cut();
     let cause = SessionEnd::ExpiredLocally { paused: None };
@@ -113,13 +113,13 @@ async fn manager_retries_without_end_while_servers_refuse() {
 
 #[tokio::test(start_paused = true)]
 async fn manager_pauses_when_sessions_end_early() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let config = ensemble.config("a");
     let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
     let begun = now();
     for _ in 0..30 {
         let client = sessions.open_client().await.unwrap();
-        ensemble.state().server.expired = true;
+        ensemble.state().script.expired = true;
         ensemble.cut();
         client.wait_for_end().await;
     }
@@ -129,11 +129,11 @@ async fn manager_pauses_when_sessions_end_early() {
 
 #[tokio::test(start_paused = true)]
 async fn manager_stops_when_its_attempts_are_used_up() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let policy = RetryPolicy::fixed(T / 100).attempts(3);
     let config = ensemble.config("a").next_session_policy(policy);
     let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
-    ensemble.state().server.expired = true;
+    ensemble.state().script.expired = true;
     ensemble.state().refuses = true;
     ensemble.cut();
     sessions.client().wait_for_end().await;
@@ -145,7 +145,7 @@ async fn manager_stops_when_its_attempts_are_used_up() {
 #[test]
 fn manager_stops_when_its_runtime_is_shut_down() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let first = runtime();
     let sessions = first.block_on(async {
         let config = ensemble.config("a");
@@ -158,7 +158,7 @@ fn manager_stops_when_its_runtime_is_shut_down() {
 
 #[tokio::test(start_paused = true)]
 async fn session_closes_when_last_manager_handle_is_dropped() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let config = ensemble.config("a");
     let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
     let (weak, other) = (sessions.client().weak(), sessions.clone());
@@ -166,12 +166,12 @@ async fn session_closes_when_last_manager_handle_is_dropped() {
     other.client().exists("/n").await.unwrap();
     drop(other);
     assert_eq!(weak.wait_for_end().await, SessionEnd::Closed);
-    assert!(ensemble.state().server.closed);
+    assert!(ensemble.state().is_closed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn detached_session_is_resumed_by_another_client() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     let first = ensemble.client().await;
     let mut events = first.events();
     let credentials = first.detach().unwrap();
@@ -181,23 +181,23 @@ async fn detached_session_is_resumed_by_another_client() {
     let config = ensemble.config("a").resume(credentials);
     let second = config.connect_with(ensemble.clone()).await.unwrap();
     assert_eq!(second.session_id(), ID);
-    assert!(!ensemble.state().server.closed);
+    assert!(!ensemble.state().is_closed());
     second.close().await;
-    assert!(ensemble.state().server.closed);
+    assert!(ensemble.state().is_closed());
     assert_eq!(second.detach(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn failed_resume_does_not_close_the_session() {
-    let ensemble = Ensemble::new(&["/n"]);
+    let ensemble = Ensemble::new();
     ensemble.state().hangs = true;
-    let session = SessionCredentials::new(ID, *server::PASSWORD, 7);
+    let session = SessionCredentials::new(ID, *script::PASSWORD, 7);
     let config = ensemble.config("a").resume(session);
     let error = config.clone().connect_with(ensemble.clone()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NoSession(_)), "{error}");
     ensemble.state().hangs = false;
     let client = config.connect_with(ensemble.clone()).await.unwrap();
-    let printed = format!("{client:?} {:?}", ensemble.state().server.connects.len());
+    let printed = format!("{client:?} {:?}", ensemble.state().script.connects.len());
     assert!(!printed.contains("0123456789abcdef"));
     assert!(!ensemble.ops().contains(&OpCode::CloseSession));
     assert_eq!(client.session_id(), ID);

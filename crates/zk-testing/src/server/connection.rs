@@ -8,12 +8,9 @@ use bytes::{Bytes, BytesMut};
 use proto::ConnectRequest;
 
 use super::acl::{self, Identity};
+use super::connection_id::ConnectionId;
 use super::faults::{Action, Cut};
 use crate::limits::{OUTSTANDING_REQUESTS_MAX, RECEIVED_BYTES_MAX, UNREAD_BYTES_MAX};
-
-/// Id of a connection, for the transport. An id is never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub(crate) u64);
 
 /// Connection of a client, on the server's side.
 #[derive(Debug)]

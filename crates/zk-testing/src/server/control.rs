@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::Ensemble;
-use super::connection::ConnectionId;
+use super::connection_id::ConnectionId;
 use super::faults::{Cut, Rule, RuleId};
 use super::learners::Pings;
-use super::replication::Link;
+use super::link::Link;
 
 impl Ensemble {
     /// Adds a fault.

@@ -9,7 +9,8 @@ use proto::{
 
 use super::Ensemble;
 use super::acl::{self, Authenticated};
-use super::connection::{ConnectionId, State, Ticket, Waiting};
+use super::connection::{State, Ticket, Waiting};
+use super::connection_id::ConnectionId;
 use super::faults::{Action, Cut, Occasion, Target};
 use super::four_letter;
 use super::learners::Expected;

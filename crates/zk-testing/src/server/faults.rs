@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proto::{ErrorCode, OpCode};
 
-use super::connection::ConnectionId;
+use super::connection_id::ConnectionId;
 use crate::limits::FAULT_RULES_MAX;
 
 /// How a connection breaks.

@@ -10,7 +10,7 @@
 use std::time::Instant;
 
 use super::Ensemble;
-use super::connection::ConnectionId;
+use super::connection_id::ConnectionId;
 
 impl Ensemble {
     /// Reports that the client has read `len` further bytes of

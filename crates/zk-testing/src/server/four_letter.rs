@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::Ensemble;
-use super::connection::{Connection, ConnectionId, State};
+use super::connection::{Connection, State};
+use super::connection_id::ConnectionId;
 use super::faults::Cut;
 use super::replication::Server;
 use super::settings::millis;

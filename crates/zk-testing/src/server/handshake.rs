@@ -4,7 +4,8 @@ use bytes::Bytes;
 use proto::{ConnectRequest, ConnectResponse, Decode, ErrorCode, ReplyHeader};
 
 use super::Ensemble;
-use super::connection::{ConnectionId, State, Waiting};
+use super::connection::{State, Waiting};
+use super::connection_id::ConnectionId;
 use super::faults::{Action, Cut, Occasion, Target};
 use super::learners::Expected;
 use super::replication::Origin;

@@ -13,10 +13,10 @@
 use std::time::Instant;
 
 use super::Ensemble;
-use super::connection::ConnectionId;
+use super::connection_id::ConnectionId;
 use super::faults::Cut;
 use super::learners::Pings;
-use super::replication::Link;
+use super::link::Link;
 
 impl Ensemble {
     /// Returns the server that leads, or that led last if it is dead. A standalone server is its

@@ -16,8 +16,8 @@
 use std::time::{Duration, Instant};
 
 use super::Ensemble;
-use super::connection::ConnectionId;
-use super::replication::Link;
+use super::connection_id::ConnectionId;
+use super::link::Link;
 
 /// Schedule of the leader's pings to its followers.
 #[derive(Debug)]

@@ -9,11 +9,12 @@ use proto::{
 
 use super::Ensemble;
 use super::acl::{self, Identity};
-use super::connection::{ConnectionId, Ticket};
+use super::connection::Ticket;
+use super::connection_id::ConnectionId;
 use super::dispatch::decode;
 use super::multi::{self, Part};
 use super::node::Node;
-use super::watches::{Mode, Table};
+use super::watches::{WatchMode, WatchTable};
 
 impl Ensemble {
     /// Processes a request that is not a write, or any request at a read-only server.
@@ -55,7 +56,7 @@ impl Ensemble {
         }
         let stat = node.map(Node::stat);
         if request.watch {
-            self.watch(ticket.connection, Table::Data, &request.path, Mode::Standard);
+            self.watch(ticket.connection, WatchTable::Data, &request.path, WatchMode::Standard);
         }
         let stat = stat.ok_or(ErrorCode::NO_NODE)?;
         self.answer(ticket, ErrorCode::OK, Some(&stat));
@@ -67,7 +68,7 @@ impl Ensemble {
         let node = self.readable(ticket, &request.path)?;
         let reply = DataReply { data: node.data.clone(), stat: node.stat() };
         if request.watch {
-            self.watch(ticket.connection, Table::Data, &request.path, Mode::Standard);
+            self.watch(ticket.connection, WatchTable::Data, &request.path, WatchMode::Standard);
         }
         self.answer(ticket, ErrorCode::OK, Some(&reply));
         Ok(())
@@ -78,7 +79,7 @@ impl Ensemble {
         let node = self.readable(ticket, &request.path)?;
         let children = ChildList::from_names(node.children());
         if request.watch {
-            self.watch(ticket.connection, Table::Child, &request.path, Mode::Standard);
+            self.watch(ticket.connection, WatchTable::Child, &request.path, WatchMode::Standard);
         }
         self.answer(ticket, ErrorCode::OK, Some(&children));
         Ok(())
@@ -90,7 +91,7 @@ impl Ensemble {
         let children = ChildList::from_names(node.children());
         let reply = ChildrenReply { children, stat: node.stat() };
         if request.watch {
-            self.watch(ticket.connection, Table::Child, &request.path, Mode::Standard);
+            self.watch(ticket.connection, WatchTable::Child, &request.path, WatchMode::Standard);
         }
         self.answer(ticket, ErrorCode::OK, Some(&reply));
         Ok(())
@@ -186,7 +187,13 @@ impl Ensemble {
     }
 
     /// Sets a watch for a connection, at its server.
-    pub(super) fn watch(&mut self, id: ConnectionId, table: Table, path: &str, mode: Mode) {
+    pub(super) fn watch(
+        &mut self,
+        id: ConnectionId,
+        table: WatchTable,
+        path: &str,
+        mode: WatchMode,
+    ) {
         let independent = self.settings.version.watch_modes_are_independent();
         if let Some(at) = self.server_of(id) {
             self.servers[at].watches.add(table, path, id, mode, independent);

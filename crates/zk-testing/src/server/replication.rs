@@ -8,10 +8,12 @@ use bytes::Bytes;
 
 use super::Ensemble;
 use super::apply::Change;
-use super::connection::{ConnectionId, Ticket};
+use super::connection::Ticket;
+use super::connection_id::ConnectionId;
 use super::faults::Cut;
 use super::hash::FastMap;
 use super::learners::Expected;
+use super::link::Link;
 use super::sessions::Sessions;
 use super::settings::Settings;
 use super::tree::Tree;
@@ -59,18 +61,6 @@ pub(crate) struct Server {
     pub(crate) local_sessions: FastMap<i64, i32>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
-}
-
-/// Link of a follower to the leader, or of an isolated leader to its followers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
-    Up,
-    /// The link transfers nothing. The server notices at `until`.
-    Cut {
-        until: Instant,
-    },
-    /// The server has noticed that it is cut off, and serves no clients.
-    Down,
 }
 
 /// Transactions that at least one server has not applied yet.

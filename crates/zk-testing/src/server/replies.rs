@@ -8,7 +8,8 @@ use proto::{
 
 use super::Ensemble;
 use super::acl;
-use super::connection::{ConnectionId, State, Ticket, Waiting};
+use super::connection::{State, Ticket, Waiting};
+use super::connection_id::ConnectionId;
 use super::faults::{Action, Cut, Occasion, Target};
 use super::replication::Origin;
 use super::txn::{Applied, OpResult};

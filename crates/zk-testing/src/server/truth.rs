@@ -1,10 +1,11 @@
 //! Read access to the real state of the servers, regardless of faults: for oracles.
 
 use super::Ensemble;
-use super::connection::ConnectionId;
+use super::connection_id::ConnectionId;
 use super::observer::{Commit, Observer};
 use super::sessions::SessionInfo;
 use super::tree::Tree;
+use super::watches::{WatchMode, WatchTable};
 
 impl Ensemble {
     /// Returns the tree of the leader, which contains every transaction.
@@ -70,6 +71,19 @@ impl Ensemble {
     #[must_use]
     pub fn watches(&self, server: usize) -> usize {
         self.servers.get(server).map_or(0, |server| server.watches.len())
+    }
+
+    /// Returns whether a connection has a watch of this mode on a path, in this table of its server.
+    #[must_use]
+    pub fn has_watch(
+        &self,
+        id: ConnectionId,
+        path: &str,
+        table: WatchTable,
+        mode: WatchMode,
+    ) -> bool {
+        let server = self.connections.get(&id).map(|connection| connection.server);
+        server.is_some_and(|at| self.servers[at].watches.has(table, path, id, mode))
     }
 
     /// Calls `told` for every later transaction, with the leader's tree. The call happens right

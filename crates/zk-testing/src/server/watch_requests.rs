@@ -9,9 +9,10 @@ use proto::{
 };
 
 use super::Ensemble;
-use super::connection::{ConnectionId, Ticket};
+use super::connection::Ticket;
+use super::connection_id::ConnectionId;
 use super::dispatch::decode;
-use super::watches::{Firing, Mode, Table};
+use super::watches::{Firing, WatchMode, WatchTable};
 
 impl Ensemble {
     /// Sets a persistent watch. The node need not exist, and its path is not validated.
@@ -122,17 +123,17 @@ impl Ensemble {
     ) -> Result<(), ErrorCode> {
         let since = request.relative_zxid;
         let has = |list: usize| readable.is_none_or(|readable| list < readable);
-        self.rearm_each(ticket, Table::Data, &request.data, |node| match node {
+        self.rearm_each(ticket, WatchTable::Data, &request.data, |node| match node {
             None => Some(EventType::NODE_DELETED),
             Some((mzxid, _)) => (mzxid > since).then_some(EventType::NODE_DATA_CHANGED),
         });
         if has(1) {
-            self.rearm_each(ticket, Table::Data, &request.exist, |node| {
+            self.rearm_each(ticket, WatchTable::Data, &request.exist, |node| {
                 node.map(|_| EventType::NODE_CREATED)
             });
         }
         if has(2) {
-            self.rearm_each(ticket, Table::Child, &request.child, |node| match node {
+            self.rearm_each(ticket, WatchTable::Child, &request.child, |node| match node {
                 None => Some(EventType::NODE_DELETED),
                 Some((_, pzxid)) => (pzxid > since).then_some(EventType::NODE_CHILDREN_CHANGED),
             });
@@ -155,7 +156,7 @@ impl Ensemble {
     fn rearm_each(
         &mut self,
         ticket: Ticket,
-        table: Table,
+        table: WatchTable,
         paths: &[Cow<'_, str>],
         missed: impl Fn(Option<(i64, i64)>) -> Option<EventType>,
     ) {
@@ -168,20 +169,20 @@ impl Ensemble {
                     let firing = Firing { connection: ticket.connection, event, path };
                     self.send_event(&firing, -1, None);
                 }
-                None => self.watch(ticket.connection, table, path, Mode::Standard),
+                None => self.watch(ticket.connection, table, path, WatchMode::Standard),
             }
         }
     }
 
     fn watch_persistently(&mut self, id: ConnectionId, path: &str) {
-        self.watch(id, Table::Data, path, Mode::Persistent);
-        self.watch(id, Table::Child, path, Mode::Persistent);
+        self.watch(id, WatchTable::Data, path, WatchMode::Persistent);
+        self.watch(id, WatchTable::Child, path, WatchMode::Persistent);
     }
 
     fn watch_recursively(&mut self, id: ConnectionId, path: &str) {
-        self.watch(id, Table::Data, path, Mode::Recursive);
+        self.watch(id, WatchTable::Data, path, WatchMode::Recursive);
         if self.settings.version.recursive_watches_are_child_watches() {
-            self.watch(id, Table::Child, path, Mode::Recursive);
+            self.watch(id, WatchTable::Child, path, WatchMode::Recursive);
         }
     }
 }

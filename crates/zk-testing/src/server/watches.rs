@@ -15,18 +15,23 @@ use super::tree::parent_of;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Modes(u8);
 
-/// Mode of a watch: whether it persists, and whether it covers the nodes below.
+/// WatchMode of a watch: whether it persists, and whether it covers the nodes below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Standard = 1,
-    Persistent = 2,
-    Recursive = 4,
+pub enum WatchMode {
+    /// A one-shot watch.
+    Standard,
+    /// A persistent watch.
+    Persistent,
+    /// A persistent recursive watch.
+    Recursive,
 }
 
-/// One of the two watch tables.
+/// One of a server's two watch tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Table {
+pub enum WatchTable {
+    /// Watches on the data of a node, and on its creation and deletion.
     Data,
+    /// Watches on the children of a node.
     Child,
 }
 
@@ -41,8 +46,8 @@ pub(crate) struct Firing {
 /// All watches of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    data: WatchTable,
-    child: WatchTable,
+    data: Entries,
+    child: Entries,
 }
 
 impl Watches {
@@ -53,13 +58,13 @@ impl Watches {
     /// Sets a watch. `independent` keeps the connection's other modes on the path.
     pub(crate) fn add(
         &mut self,
-        table: Table,
+        table: WatchTable,
         path: &str,
         connection: ConnectionId,
-        mode: Mode,
+        mode: WatchMode,
         independent: bool,
     ) {
-        self.table(table).add(path, connection, mode, independent);
+        self.entries_mut(table).add(path, connection, mode, independent);
     }
 
     /// Fires the watches of a creation, deletion or data change, and returns the events to send.
@@ -96,16 +101,24 @@ impl Watches {
     ) -> bool {
         let (modes, tables) = meant(kind, any_mode);
         tables.iter().any(|table| {
-            let table = match table {
-                Table::Data => &self.data,
-                Table::Child => &self.child,
-            };
+            let entries = self.entries(*table);
             if any_mode {
                 // These servers find the watch of any connection.
-                return table.by_path.contains_key(path);
+                return entries.by_path.contains_key(path);
             }
-            table.modes(path, connection).0 & modes.0 != 0
+            entries.modes(path, connection).0 & modes.0 != 0
         })
+    }
+
+    /// Returns whether a connection has a watch of this mode in this table.
+    pub(crate) fn has(
+        &self,
+        table: WatchTable,
+        path: &str,
+        connection: ConnectionId,
+        mode: WatchMode,
+    ) -> bool {
+        self.entries(table).modes(path, connection).0 & Modes::of(mode).0 != 0
     }
 
     /// Removes such watches. Returns whether there were any.
@@ -119,7 +132,7 @@ impl Watches {
         let (modes, tables) = meant(kind, any_mode);
         let mut found = false;
         for table in tables {
-            found |= self.table(*table).remove(path, connection, modes);
+            found |= self.entries_mut(*table).remove(path, connection, modes);
         }
         found
     }
@@ -139,36 +152,49 @@ impl Watches {
         self.data.len() + self.child.len()
     }
 
-    fn table(&mut self, table: Table) -> &mut WatchTable {
+    fn entries(&self, table: WatchTable) -> &Entries {
         match table {
-            Table::Data => &mut self.data,
-            Table::Child => &mut self.child,
+            WatchTable::Data => &self.data,
+            WatchTable::Child => &self.child,
+        }
+    }
+
+    fn entries_mut(&mut self, table: WatchTable) -> &mut Entries {
+        match table {
+            WatchTable::Data => &mut self.data,
+            WatchTable::Child => &mut self.child,
         }
     }
 }
 
 /// Returns the modes and tables of a watcher type on the wire.
-fn meant(kind: WatcherType, any_mode: bool) -> (Modes, &'static [Table]) {
-    let standard = if any_mode { Modes::ALL } else { Modes::of(Mode::Standard) };
+fn meant(kind: WatcherType, any_mode: bool) -> (Modes, &'static [WatchTable]) {
+    let standard = if any_mode { Modes::ALL } else { Modes::of(WatchMode::Standard) };
     match kind {
-        WatcherType::Children => (standard, &[Table::Child]),
-        WatcherType::Data => (standard, &[Table::Data]),
-        WatcherType::Persistent => (Modes::of(Mode::Persistent), &[Table::Data, Table::Child]),
-        WatcherType::PersistentRecursive => (Modes::of(Mode::Recursive), &[Table::Data]),
-        _ => (Modes::ALL, &[Table::Data, Table::Child]),
+        WatcherType::Children => (standard, &[WatchTable::Child]),
+        WatcherType::Data => (standard, &[WatchTable::Data]),
+        WatcherType::Persistent => {
+            (Modes::of(WatchMode::Persistent), &[WatchTable::Data, WatchTable::Child])
+        }
+        WatcherType::PersistentRecursive => (Modes::of(WatchMode::Recursive), &[WatchTable::Data]),
+        _ => (Modes::ALL, &[WatchTable::Data, WatchTable::Child]),
     }
 }
 
 impl Modes {
     const ALL: Self = Self(7);
 
-    const fn of(mode: Mode) -> Self {
-        Self(mode as u8)
+    const fn of(mode: WatchMode) -> Self {
+        Self(match mode {
+            WatchMode::Standard => 1,
+            WatchMode::Persistent => 2,
+            WatchMode::Recursive => 4,
+        })
     }
 }
 
 #[derive(Debug, Default)]
-struct WatchTable {
+struct Entries {
     by_path: FastMap<Box<str>, Vec<(ConnectionId, Modes)>>,
     /// Paths of each connection, to remove its watches when it ends.
     by_connection: FastMap<ConnectionId, BTreeSet<Box<str>>>,
@@ -176,8 +202,8 @@ struct WatchTable {
     recursive: usize,
 }
 
-impl WatchTable {
-    fn add(&mut self, path: &str, connection: ConnectionId, mode: Mode, independent: bool) {
+impl Entries {
+    fn add(&mut self, path: &str, connection: ConnectionId, mode: WatchMode, independent: bool) {
         let entries = match self.by_path.get_mut(path) {
             Some(entries) => entries,
             None => self.by_path.entry(path.into()).or_default(),
@@ -201,11 +227,11 @@ impl WatchTable {
         let mut spent = Vec::new();
         if let Some(entries) = self.by_path.get_mut(path) {
             entries.retain_mut(|(connection, modes)| {
-                if *modes == Modes::of(Mode::Recursive) && !tells_recursive {
+                if *modes == Modes::of(WatchMode::Recursive) && !tells_recursive {
                     return true;
                 }
                 told.push(*connection);
-                modes.0 &= !Modes::of(Mode::Standard).0;
+                modes.0 &= !Modes::of(WatchMode::Standard).0;
                 if modes.0 == 0 {
                     spent.push(*connection);
                 }
@@ -229,7 +255,7 @@ impl WatchTable {
         while at != "/" {
             at = parent_of(at);
             for (connection, modes) in self.by_path.get(at).into_iter().flatten() {
-                if modes.0 & Modes::of(Mode::Recursive).0 != 0 && !told.contains(connection) {
+                if modes.0 & Modes::of(WatchMode::Recursive).0 != 0 && !told.contains(connection) {
                     told.push(*connection);
                 }
             }
@@ -290,7 +316,7 @@ impl WatchTable {
     }
 
     fn count_recursive(&mut self, before: Modes, after: Modes) {
-        let has = |modes: Modes| usize::from(modes.0 & Modes::of(Mode::Recursive).0 != 0);
+        let has = |modes: Modes| usize::from(modes.0 & Modes::of(WatchMode::Recursive).0 != 0);
         self.recursive = self.recursive + has(after) - has(before);
     }
 

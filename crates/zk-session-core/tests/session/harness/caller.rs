@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl<P: Peer> World<P> {
     pub(crate) fn number(&mut self) -> Number {
         self.next += 1;
         Number { n: self.next, abandoned: Rc::default() }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl<P: Peer> World<P> {
     pub(crate) fn settle(&mut self) {
         for _ in 0..100_000 {
             let some = self.drain_outputs() | self.transmit();
@@ -110,7 +110,7 @@ impl World {
 
     pub(super) fn greet(&mut self, frame: &Bytes) {
         let mut out = BytesMut::new();
-        let go_on = self.server.connect(frame, &mut out);
+        let go_on = self.server.connect(self.instant(), frame, &mut out);
         self.receive(&out);
         if self.wire == Wire::Open && (!go_on || self.servers == Servers::Greet) {
             self.broken();
@@ -149,7 +149,7 @@ impl World {
             return false;
         };
         let mut out = BytesMut::new();
-        let go_on = self.server.answer(&frame, &mut out);
+        let go_on = self.server.answer(self.instant(), &frame, &mut out);
         self.receive(&out);
         if !go_on {
             self.broken();

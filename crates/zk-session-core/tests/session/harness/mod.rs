@@ -1,4 +1,6 @@
-//! A session on virtual time, with a server that follows the test's script or serves by itself.
+//! A session on virtual time, with a server that answers when the test says so or by itself.
+//!
+//! The tests of this crate run with a [`Script`], those of `zk-testing` with its servers.
 //!
 //! Time is a base instant and a duration that only the test advances. The harness logs every
 //! output of the session with its time, and checks the session's contract at every output.
@@ -24,8 +26,7 @@ use zk_session_core::{
     WatchStreamItem,
 };
 
-pub(crate) use crate::server::{Frame, ID, PASSWORD, Server, acceptance, rejection};
-use crate::server::{notify, reply};
+use crate::script::{Frame, Script, acceptance, notify, reply};
 
 /// Session timeout of the tests. The fractions of it that they use are whole milliseconds.
 pub(crate) const T: Duration = Duration::from_millis(6000);
@@ -95,7 +96,26 @@ pub(crate) enum Wire {
     Open,
 }
 
-pub(crate) struct World {
+/// Answers of a server, and its decisions to close the connection.
+pub(crate) trait Peer {
+    /// Answers the first frame of a connection. Returns false if the server closes the connection.
+    fn connect(&mut self, now: Instant, frame: &Bytes, out: &mut BytesMut) -> bool;
+
+    /// Answers a request. Returns false if the server closes the connection after the answer.
+    fn answer(&mut self, now: Instant, frame: &Frame, out: &mut BytesMut) -> bool;
+}
+
+impl Peer for Script {
+    fn connect(&mut self, _now: Instant, frame: &Bytes, out: &mut BytesMut) -> bool {
+        Self::connect(self, frame, out)
+    }
+
+    fn answer(&mut self, _now: Instant, frame: &Frame, out: &mut BytesMut) -> bool {
+        Self::answer(self, frame, out)
+    }
+}
+
+pub(crate) struct World<P = Script> {
     pub(crate) session: Session<Numbers>,
     base: Instant,
     now: Duration,
@@ -106,7 +126,7 @@ pub(crate) struct World {
     pub(crate) unanswered: BTreeSet<i32>,
     /// Codes of the operations that a server answers by itself, even one that does not serve.
     pub(crate) answered: BTreeSet<i32>,
-    pub(crate) server: Server,
+    pub(crate) server: P,
     /// Number of bytes that the socket still accepts.
     pub(crate) room: usize,
     /// Number of bytes that still reach the server, before the connection breaks.
@@ -139,8 +159,28 @@ impl World {
         Self::with(|_| {})
     }
 
-    #[allow(clippy::disallowed_methods, reason = "virtual time needs some instant to count from")]
     pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::of(Script::new(), change)
+    }
+
+    /// Creates a session that is connected to a server that answers when the test says so.
+    pub(crate) fn up() -> Self {
+        let mut world = Self::new();
+        world.bring_up();
+        world
+    }
+
+    /// Creates a session that is connected to a server that answers all requests.
+    pub(crate) fn served() -> Self {
+        let mut world = Self::new();
+        world.start_serving();
+        world
+    }
+}
+
+impl<P: Peer> World<P> {
+    #[allow(clippy::disallowed_methods, reason = "virtual time needs some instant to count from")]
+    pub(crate) fn of(server: P, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::new(vec![Host::new("a", 1)], T);
         change(&mut settings);
         let base = Instant::now();
@@ -153,7 +193,7 @@ impl World {
             servers: Servers::Scripted,
             unanswered: BTreeSet::new(),
             answered: BTreeSet::new(),
-            server: Server::new(6000),
+            server,
             room: usize::MAX,
             to_server: usize::MAX,
             to_client: usize::MAX,
@@ -175,21 +215,11 @@ impl World {
         }
     }
 
-    /// Creates a session that is connected to a scripted server.
-    pub(crate) fn up() -> Self {
-        let mut world = Self::new();
-        world.bring_up();
-        world
-    }
-
-    /// Creates a session that is connected to a serving server with these nodes.
-    pub(crate) fn served(paths: &[&str]) -> Self {
-        let mut world = Self::new();
-        world.server = Server::new(6000).with(paths);
-        world.servers = Servers::Serve;
-        world.tick();
-        assert!(world.session.is_connected());
-        world
+    /// Connects the session to a server that answers all requests from now on.
+    pub(crate) fn start_serving(&mut self) {
+        self.servers = Servers::Serve;
+        self.tick();
+        assert!(self.session.is_connected());
     }
 
     // ---- time
@@ -321,13 +351,6 @@ impl World {
         }
     }
 
-    /// Removes a node if it exists, as another client would.
-    pub(crate) fn remove_node(&mut self, path: &str) {
-        if self.server.nodes.contains_key(path) {
-            self.others(|server, out| server.remove(path, out));
-        }
-    }
-
     fn broken(&mut self) {
         (self.to_client, self.to_server) = (usize::MAX, usize::MAX);
         if self.wire == Wire::Open {
@@ -359,10 +382,10 @@ impl World {
         self.deliver(&out);
     }
 
-    /// Answers a request as the model server does.
+    /// Answers a request as the server does by itself.
     pub(crate) fn serve(&mut self, frame: &Frame) {
         let mut out = BytesMut::new();
-        self.server.answer(frame, &mut out);
+        self.server.answer(self.instant(), frame, &mut out);
         self.deliver(&out);
     }
 
@@ -370,15 +393,6 @@ impl World {
         let mut out = BytesMut::new();
         notify(&mut out, -1, event, path);
         self.deliver(&out);
-    }
-
-    /// Changes the server's nodes as another client would. A connected session gets the events.
-    pub(crate) fn others(&mut self, act: impl FnOnce(&mut Server, &mut BytesMut)) {
-        let mut out = BytesMut::new();
-        act(&mut self.server, &mut out);
-        if self.session.is_connected() {
-            self.deliver(&out);
-        }
     }
 
     /// Returns the times at which the server received requests with this operation.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl<P: Peer> World<P> {
     pub(crate) fn reply(&self, n: u32) -> Option<&Result<Reply, Failure>> {
         self.answers.get(&n)
     }

@@ -6,7 +6,8 @@ use proptest::test_runner::{Config, RngSeed};
 use zk_session_core::Outcome;
 use zk_session_core::WatchKind;
 
-use crate::harness::{Servers, World, ms};
+use crate::harness::{Servers, ms};
+use crate::server::{Server, World};
 
 /// One action in a sequence.
 #[derive(Clone, Debug)]
@@ -109,7 +110,7 @@ impl Run {
                 world.room = room;
                 world.settle();
             }
-            Step::Expire => world.server.expired = true,
+            Step::Expire => world.server.expire(),
             Step::Remove(node) => world.remove_node(&path(node)),
             Step::Close => world.close(),
             Step::Claim => {
@@ -153,7 +154,7 @@ impl Run {
         let world = &mut self.world;
         world.check_contract();
         for (n, change) in &self.changes {
-            let applied = world.server.applied.contains(change);
+            let applied = world.server.has_applied(change);
             match world.reply(*n) {
                 Some(Ok(_)) => assert!(applied, "{change} was answered and not done"),
                 Some(Err((_, Outcome::Applied))) => panic!("only a decoder says so"),
@@ -178,8 +179,8 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
         seed in any::<u128>(),
     ) {
-        let mut world = World::with(|settings| settings.seed = seed);
-        world.server = crate::server::Server::new(6000).with(&["/n", "/n/0", "/n/10", "/n/11"]);
+        let server = Server::new(&["/n", "/n/0", "/n/10", "/n/11"]);
+        let mut world = World::of(server, |settings| settings.seed = seed);
         world.servers = Servers::Serve;
         let mut run = Run { world, changes: Vec::new(), claims: 0 };
         for step in &steps {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use zk_session_core::WatchKind;
 use zk_session_core::{ErrorKind, Outcome, SessionEnd};
 
-use crate::harness::{Servers, T, World, ms};
+use crate::harness::{Servers, T, ms};
+use crate::server::{Server, World};
 
 /// Place at which the connection is cut.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +29,8 @@ enum After {
 }
 
 fn start(cut: Option<Cut>, patience: Option<Duration>) -> World {
-    let mut world = World::with(|settings| settings.request_timeout = patience);
-    world.server = crate::server::Server::new(6000).with(&["/n", "/n/old"]);
+    let server = Server::new(&["/n", "/n/old"]);
+    let mut world = World::of(server, |settings| settings.request_timeout = patience);
     world.servers = Servers::Serve;
     match cut {
         None => {}
@@ -60,7 +61,9 @@ fn talk(world: &mut World, after: After) -> BTreeMap<&'static str, u32> {
         }
         if world.to_server == usize::MAX && world.to_client == usize::MAX {
             world.room = usize::MAX;
-            world.server.expired |= after == After::Expired;
+            if after == After::Expired {
+                world.server.expire();
+            }
         }
         let answered = |world: &World, n| world.reply(n).is_some();
         for _ in 0..200 {
@@ -83,9 +86,9 @@ fn talk(world: &mut World, after: After) -> BTreeMap<&'static str, u32> {
 fn check(world: World, asked: &BTreeMap<&'static str, u32>, cut: Cut) {
     let end = world.session.end_reason().unwrap();
     assert!(matches!(end, SessionEnd::Closed | SessionEnd::Expired), "{cut:?}");
-    let created = world.server.applied.contains("create /n/new");
-    let deleted = world.server.applied.contains("delete /n/new");
-    let set = world.server.applied.contains("set /n/old");
+    let created = world.server.has_applied("create /n/new");
+    let deleted = world.server.has_applied("delete /n/new");
+    let set = world.server.has_applied("set /n/old");
     for (name, applied) in [("create", created), ("delete", deleted), ("set", set)] {
         let Some(n) = asked.get(name) else {
             assert!(!applied);

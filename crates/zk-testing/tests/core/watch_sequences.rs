@@ -5,11 +5,15 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use proto::{AddWatchMode, EventType, path};
 use zk_session_core::{WatchEvent, WatchKind, WatchStreamItem};
+use zk_testing::server::WatchMode::{self, Persistent, Recursive, Standard};
+use zk_testing::server::WatchTable::{Child, Data};
 
-use crate::harness::{Server, Servers, World, ms};
-use crate::server_watches::{Mode, Table};
+use crate::harness::{Servers, ms};
+use crate::server::{Server, World, served_by};
 
 const PATHS: [&str; 4] = ["/", "/a", "/a/b", "/c"];
+
+const ANY: [WatchMode; 3] = [Standard, Persistent, Recursive];
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -81,17 +85,14 @@ impl Watcher {
     }
 
     fn is_served(&self, server: &Server) -> bool {
-        let has = |table, modes| server.watched.has(table, self.path, modes);
-        let (standard, persistent) = (Mode::Standard as u8, Mode::Persistent as u8);
-        let is_recursive = has(Table::Data, Mode::Recursive as u8);
+        let has = |table, modes: &[WatchMode]| server.has_watch(table, self.path, modes);
+        let is_recursive = has(Data, &[Recursive]);
         match self.kind {
             Kind::OneShot(WatchKind::Children) => {
-                is_recursive || has(Table::Child, standard | persistent)
+                is_recursive || has(Child, &[Standard, Persistent])
             }
-            Kind::OneShot(_) => has(Table::Data, 7),
-            Kind::One => {
-                is_recursive || (has(Table::Data, persistent) && has(Table::Child, persistent))
-            }
+            Kind::OneShot(_) => has(Data, &ANY),
+            Kind::One => is_recursive || (has(Data, &[Persistent]) && has(Child, &[Persistent])),
             Kind::All => is_recursive,
         }
     }
@@ -123,18 +124,17 @@ impl Run {
             Step::Touch(at) => {
                 let path = PATHS[at];
                 let parent = path::parent(path).unwrap();
-                let nodes = &world.server.nodes;
-                if nodes.contains_key(path) {
+                if world.server.has_node(path) {
                     self.happen(EventType::NODE_DATA_CHANGED, path);
-                } else if nodes.contains_key(parent) {
+                } else if world.server.has_node(parent) {
                     self.happen(EventType::NODE_CREATED, path);
                 }
             }
             Step::Remove(at) => {
                 let path = PATHS[at];
-                let nodes = &world.server.nodes;
-                let is_leaf = !nodes.keys().any(|node| path::parent(node) == Some(path));
-                if nodes.contains_key(path) && is_leaf {
+                let nodes = world.server.nodes();
+                let is_leaf = !nodes.iter().any(|node| path::parent(node) == Some(path));
+                if is_leaf && nodes.contains(path) {
                     self.happen(EventType::NODE_DELETED, path);
                 }
             }
@@ -215,13 +215,7 @@ impl Run {
         }
         let server = &self.world.server;
         for one in &self.watchers {
-            assert!(
-                one.is_served(server),
-                "{:?} on {} is not watched: {:?}",
-                one.kind,
-                one.path,
-                server.watched
-            );
+            assert!(one.is_served(server), "{:?} on {} is not watched", one.kind, one.path);
         }
     }
 
@@ -231,9 +225,9 @@ impl Run {
         let server = &self.world.server;
         for path in PATHS {
             let is_wanted = self.watchers.iter().any(|one| one.path == path);
-            let is_watched = server.watched.has(Table::Data, path, 7)
-                || server.watched.has(Table::Child, path, 7);
-            assert!(is_wanted || !is_watched, "{path} is watched for nobody: {:?}", server.watched);
+            let is_watched =
+                server.has_watch(Data, path, &ANY) || server.has_watch(Child, path, &ANY);
+            assert!(is_wanted || !is_watched, "{path} is watched for nobody");
         }
     }
 }
@@ -246,12 +240,9 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
         is_old in any::<bool>(),
     ) {
-        let mut world = World::new();
-        let server = Server::new(6000).with(&["/a", "/a/b"]);
-        world.server = if is_old { server.old() } else { server };
-        world.servers = Servers::Serve;
-        world.tick();
-        let mut run = Run { world, watchers: Vec::new() };
+        let paths = ["/a", "/a/b"];
+        let server = if is_old { Server::old(&paths) } else { Server::new(&paths) };
+        let mut run = Run { world: served_by(server), watchers: Vec::new() };
         for step in steps {
             run.act(step);
             run.check_streams();
