@@ -106,8 +106,11 @@ impl Holding {
     /// Passes the node to the next local waiter, if there is one and if the lock may pass. Returns
     /// false if this holder still has the node.
     fn pass(&mut self) -> bool {
-        let may_pass = self.is_held() && !self.end().is_last_holder();
-        match self.turn.take_if(|turn| may_pass && turn.may_pass(self.token.pass())) {
+        let may_pass = self.turn.as_ref().is_some_and(|turn| {
+            let is_last = self.end().is_last_holder();
+            self.is_held() && !is_last && turn.may_pass(self.token.pass())
+        });
+        match self.turn.take_if(|_| may_pass) {
             Some(turn) => turn.pass(|| self.next()),
             None => false,
         }
