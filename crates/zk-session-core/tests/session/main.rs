@@ -21,6 +21,7 @@ mod handshake;
 mod hostile;
 mod lease;
 mod limits;
+mod marked_delete;
 mod other_servers;
 mod pauses;
 mod ping;

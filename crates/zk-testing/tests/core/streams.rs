@@ -16,7 +16,7 @@ const CHANGED: EventType = EventType::NODE_DATA_CHANGED;
 const CHILDREN: EventType = EventType::NODE_CHILDREN_CHANGED;
 
 fn event(event_type: EventType, path: &str) -> Result<WatchStreamItem, SessionEnd> {
-    Ok(WatchStreamItem::Changed(WatchEvent { event_type, path: path.to_owned() }))
+    Ok(WatchStreamItem::Changed(WatchEvent { event_type, path: path.to_owned(), zxid: None }))
 }
 
 /// Creates a session that is connected to a server of 3.9, or of an earlier version if `is_old`.

@@ -94,6 +94,24 @@ impl<P: Peer> World<P> {
         self.admitted(to, result).unwrap()
     }
 
+    pub(crate) fn delete_marked(&mut self, path: &str) -> u32 {
+        let (to, now) = (self.number(), self.instant());
+        let result = self.session.delete_marked_guaranteed(now, path, Some(to.clone().into()));
+        self.admitted(to, result).unwrap()
+    }
+
+    /// Sets watches with one request, and returns their numbers.
+    pub(crate) fn watch_nodes(&mut self, nodes: &[(&str, WatchKind)]) -> Result<Vec<u32>, Failure> {
+        let numbers: Vec<Number> = nodes.iter().map(|_| self.number()).collect();
+        let watches = nodes.iter().zip(&numbers);
+        let watches = watches.map(|((path, kind), to)| (*path, *kind, to.clone())).collect();
+        let result = self.session.watch_nodes(self.instant(), watches);
+        let numbers: Vec<u32> = numbers.into_iter().map(|to| to.n).collect();
+        self.set_at_once.extend(&numbers);
+        self.settle();
+        result.map(|()| numbers)
+    }
+
     pub(crate) fn sweep(&mut self, parent: &str, prefix: &str) {
         self.session.delete_protected_guaranteed(self.instant(), parent, prefix).unwrap();
         self.settle();

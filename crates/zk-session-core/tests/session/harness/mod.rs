@@ -148,6 +148,10 @@ pub(crate) struct World<P = Script> {
     fired: BTreeMap<u32, Result<WatchEvent, SessionEnd>>,
     /// Numbers of the `exists` requests with a watch.
     exists: BTreeSet<u32>,
+    /// Numbers of the watches whose request has no reply.
+    set_at_once: BTreeSet<u32>,
+    /// Zxids of the events that have fired one-shot watches.
+    event_zxids: BTreeMap<u32, Option<i64>>,
     streams: BTreeMap<u32, Vec<Result<WatchStreamItem, SessionEnd>>>,
     next: u32,
     pub(crate) closing: bool,
@@ -208,6 +212,8 @@ impl<P: Peer> World<P> {
             answers: BTreeMap::new(),
             fired: BTreeMap::new(),
             exists: BTreeSet::new(),
+            set_at_once: BTreeSet::new(),
+            event_zxids: BTreeMap::new(),
             streams: BTreeMap::new(),
             next: 0,
             closing: false,
@@ -390,8 +396,13 @@ impl<P: Peer> World<P> {
     }
 
     pub(crate) fn notify(&mut self, event: EventType, path: &str) {
+        self.notify_of(-1, event, path);
+    }
+
+    /// Sends the event of a transaction.
+    pub(crate) fn notify_of(&mut self, zxid: i64, event: EventType, path: &str) {
         let mut out = BytesMut::new();
-        notify(&mut out, -1, event, path);
+        notify(&mut out, zxid, event, path);
         self.deliver(&out);
     }
 

@@ -37,6 +37,11 @@ impl<P: Peer> World<P> {
         self.fired.get(&n)
     }
 
+    /// Returns the zxid of the event that has fired a watch.
+    pub(crate) fn event_zxid(&self, n: u32) -> Option<i64> {
+        self.event_zxids[&n]
+    }
+
     /// Removes and returns the notices that a stream received since the last call.
     pub(crate) fn told(&mut self, n: u32) -> Vec<Result<WatchStreamItem, SessionEnd>> {
         std::mem::take(self.streams.entry(n).or_default())

@@ -1,0 +1,150 @@
+//! Deletes that other clients can distinguish by their events, and watches on several nodes.
+
+use proto::{
+    Delete, Encode, ErrorCode, EventType, Multi, MultiReply, MultiResult, OpCode, SetData,
+    SetWatches, Stat,
+};
+use zk_session_core::{ErrorKind, Outcome, WatchKind};
+
+use crate::harness::{T, World};
+
+const DELETED: EventType = EventType::NODE_DELETED;
+const CHANGED: EventType = EventType::NODE_DATA_CHANGED;
+
+fn applied() -> MultiReply {
+    MultiReply { results: vec![MultiResult::Set(Stat::default()), MultiResult::Deleted] }
+}
+
+fn rejected(code: ErrorCode) -> MultiReply {
+    let behind = MultiResult::Error(ErrorCode::RUNTIME_INCONSISTENCY);
+    MultiReply { results: vec![MultiResult::Error(code), behind] }
+}
+
+/// Takes the transaction, and answers it.
+fn answer(world: &mut World, code: ErrorCode, body: &impl Encode) {
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, 9, code, body);
+}
+
+#[test]
+fn marked_delete_is_one_transaction_that_changes_the_data_first() {
+    let mut world = World::up();
+    let n = world.delete_marked("/a");
+    let frame = world.take(OpCode::Multi);
+    let set = SetData { path: "/a".into(), data: Some((&[]).into()), version: -1 };
+    let delete = Delete { path: "/a".into(), version: -1 };
+    assert_eq!(frame.read::<Multi<'_>>(), Multi::new(&[set.into(), delete.into()]));
+    world.answer(&frame, 9, ErrorCode::OK, &applied());
+    assert!(world.is_ok(n));
+    assert_eq!(world.ops(), []);
+    world.finish();
+}
+
+#[test]
+fn rejected_transaction_is_followed_by_a_plain_delete() {
+    // A reply that is no transaction's counts as a rejection: to delete again does no harm.
+    for unreadable in [false, true] {
+        let mut world = World::up();
+        let n = world.delete_marked("/a");
+        match unreadable {
+            true => answer(&mut world, ErrorCode::OK, &()),
+            false => answer(&mut world, ErrorCode::OK, &rejected(ErrorCode::NO_AUTH)),
+        }
+        assert_eq!(world.reply(n), None);
+        let frame = world.take(OpCode::Delete);
+        world.answer(&frame, 9, ErrorCode::OK, &());
+        assert!(world.is_ok(n));
+        world.finish();
+    }
+}
+
+#[test]
+fn missing_node_is_success_only_after_a_lost_transaction() {
+    let mut world = World::up();
+    let n = world.delete_marked("/a");
+    answer(&mut world, ErrorCode::OK, &rejected(ErrorCode::NO_NODE));
+    let gone = (ErrorKind::Server(ErrorCode::NO_NODE), Outcome::NotApplied);
+    assert_eq!(*world.failure(n), gone);
+
+    let n = world.delete_marked("/a");
+    drop(world.take(OpCode::Multi));
+    world.cut();
+    world.bring_up();
+    answer(&mut world, ErrorCode::OK, &rejected(ErrorCode::NO_NODE));
+    assert!(world.is_ok(n));
+    world.finish();
+}
+
+#[test]
+fn marked_delete_is_repeated_after_a_throttled_attempt() {
+    let mut world = World::up();
+    let n = world.delete_marked("/a");
+    answer(&mut world, ErrorCode::THROTTLED_OP, &());
+    world.advance(T / 5);
+    answer(&mut world, ErrorCode::OK, &applied());
+    assert!(world.is_ok(n));
+    world.finish();
+}
+
+#[test]
+fn path_that_fits_only_a_plain_delete_is_deleted_without_a_mark() {
+    let mut world = World::up();
+    let path = format!("/{}", "a".repeat(proto::FRAME_LEN_MAX_SERVER * 2 / 3));
+    let n = world.delete_marked(&path);
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(n));
+    world.finish();
+}
+
+#[test]
+fn watches_on_several_nodes_are_set_by_one_request() {
+    let mut world = World::up();
+    let nodes = [("/a", WatchKind::Children), ("/a", WatchKind::Data), ("/b", WatchKind::Children)];
+    let watches = world.watch_nodes(&nodes).unwrap();
+    let frame = world.take(OpCode::SetWatches);
+    let request = frame.read::<SetWatches<'_>>();
+    assert_eq!(
+        (&*request.data, &*request.child),
+        (&["/a".into()][..], &["/a".into(), "/b".into()][..])
+    );
+    // An event of a missing node precedes the reply.
+    world.notify(DELETED, "/b");
+    assert_eq!(world.event_zxid(watches[2]), None);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+
+    world.notify_of(17, CHANGED, "/a");
+    assert_eq!(world.fired(watches[0]), None);
+    world.notify_of(17, DELETED, "/a");
+    assert_eq!([watches[1], watches[0]].map(|n| world.event_zxid(n)), [Some(17), Some(17)]);
+    world.finish();
+}
+
+#[test]
+fn watches_on_several_nodes_survive_a_lost_connection() {
+    let mut world = World::up();
+    let watch = world.watch_nodes(&[("/a", WatchKind::Data)]).unwrap()[0];
+    world.cut();
+    let late = world.watch_nodes(&[("/b", WatchKind::Children)]).unwrap()[0];
+    world.bring_up();
+    let frame = world.take(OpCode::SetWatches);
+    let request = frame.read::<SetWatches<'_>>();
+    assert_eq!((&*request.data, &*request.child), (&["/a".into()][..], &["/b".into()][..]));
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.notify_of(17, CHANGED, "/a");
+    world.notify_of(18, DELETED, "/b");
+    assert_eq!([watch, late].map(|n| world.event_zxid(n)), [Some(17), Some(18)]);
+    world.finish();
+}
+
+#[test]
+fn watches_beyond_the_limit_are_rejected_together() {
+    let mut world = World::with(|settings| settings.watches_max = 2);
+    world.bring_up();
+    let three = [("/a", WatchKind::Data), ("/b", WatchKind::Data), ("/c", WatchKind::Data)];
+    let limit = (ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied);
+    assert_eq!(world.watch_nodes(&three), Err(limit));
+    assert_eq!(world.ops(), []);
+    assert!(world.watch_nodes(&three[..2]).is_ok());
+    world.finish();
+}
