@@ -12,12 +12,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal, sequence_of};
 
-use crate::raw::{Create, EVENT_XID, Frame, Raw};
+use crate::raw::{Create, EVENT_XID, Frame, NO_NODE, Raw};
+use crate::threads;
 
 /// The request that releases the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,19 +32,7 @@ pub(crate) fn run(job: &Job, release: Release) -> Result<Vec<Hold>, Refusal> {
     }
     let clock = Clock::start();
     let done = AtomicUsize::new(0);
-    let outcomes: Vec<io::Result<Vec<Hold>>> = thread::scope(|scope| {
-        let done = &done;
-        let contend =
-            |session| scope.spawn(move || Session::contend(job, release, session, clock, done));
-        let threads: Vec<_> = (0..job.sessions).map(contend).collect();
-        let ended = || io::Error::other("a thread panicked");
-        threads.into_iter().map(|it| it.join().unwrap_or_else(|_| Err(ended()))).collect()
-    });
-    let mut holds = Vec::new();
-    for outcome in outcomes {
-        holds.extend(outcome?);
-    }
-    Ok(holds)
+    Ok(threads::run(job, |session| Session::contend(job, release, session, clock, &done))?)
 }
 
 /// The waiters of one session.
@@ -86,9 +74,11 @@ impl<'a> Session<'a> {
         session: usize,
         clock: Clock,
         done: &AtomicUsize,
-    ) -> io::Result<Vec<Hold>> {
+    ) -> io::Result<(Raw, Vec<Hold>)> {
         let raw = Raw::connect(&job.address)?;
-        raw.limit_reads(LOOK_UP)?;
+        if job.again {
+            raw.limit_reads(LOOK_UP)?;
+        }
         let count = (session..job.waiters).step_by(job.sessions).count();
         let waiters = (0..count).map(|_| Waiter::default()).collect();
         let (asked, watching, holds) = (HashMap::new(), HashMap::new(), Vec::new());
@@ -96,7 +86,11 @@ impl<'a> Session<'a> {
         for waiter in 0..count {
             this.start(waiter)?;
         }
-        while done.load(Ordering::Relaxed) < job.holds {
+        let has_work = |this: &Self| match job.again {
+            true => done.load(Ordering::Relaxed) < job.holds,
+            false => this.holds.len() < count,
+        };
+        while has_work(&this) {
             match this.raw.read() {
                 Ok(frame) => {
                     let before = this.holds.len();
@@ -108,7 +102,7 @@ impl<'a> Session<'a> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(this.holds)
+        Ok((this.raw, this.holds))
     }
 
     fn start(&mut self, waiter: usize) -> io::Result<()> {
@@ -174,7 +168,7 @@ impl<'a> Session<'a> {
         self.list(waiter)
     }
 
-    fn look(&mut self, waiter: usize, names: &[String]) -> io::Result<()> {
+    fn look(&mut self, waiter: usize, names: &[&str]) -> io::Result<()> {
         let own = sequence_of(&self.waiters[waiter].node);
         let ahead = names.iter().filter(|name| sequence_of(name) < own);
         let Some(predecessor) = ahead.max_by_key(|name| sequence_of(name)) else {
@@ -201,7 +195,7 @@ impl<'a> Session<'a> {
     fn own(&mut self, waiter: usize, order: i64) -> io::Result<()> {
         let hold = &mut self.waiters[waiter].hold;
         (hold.owner, hold.order) = (self.clock.now(), order);
-        sleep(self.job);
+        threads::hold(self.job);
         hold.release = self.clock.now();
         let Waiter { node, predecessor, .. } = &self.waiters[waiter];
         // The transaction takes the server longer than a delete. If the holder did not have to wait,
@@ -214,15 +208,7 @@ impl<'a> Session<'a> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the hold itself is what takes time")]
-fn sleep(job: &Job) {
-    if !job.hold.is_zero() {
-        thread::sleep(job.hold);
-    }
-}
-
 /// The type of an event.
 const DATA_CHANGED: i32 = 3;
-const NO_NODE: i32 = -101;
 /// How long a thread with nothing to read may take to notice the end of the contest.
 const LOOK_UP: Duration = Duration::from_millis(20);

@@ -11,6 +11,7 @@ mod arena;
 mod classic;
 mod contestant;
 mod floor;
+mod herd;
 mod one_core;
 mod ours;
 mod plan;
@@ -23,6 +24,8 @@ mod run;
 mod stats;
 mod svg;
 mod table;
+mod threads;
+mod traffic;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -132,6 +135,7 @@ fn contend(name: &str, runtime: &str) -> Result<(), String> {
         roster::FLOOR => floor::run(job),
         roster::CLASSIC => classic::run(job, classic::Release::Plain),
         roster::MARKED => classic::run(job, classic::Release::Marked),
+        roster::HERD => herd::run(job),
         roster::OURS => runtime.block_on(ours::run(job)),
         _ => Err(Refusal::Failed(format!("no contestant `{name}`"))),
     });
