@@ -60,7 +60,7 @@ pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
         // This must precede the deletion event of the write node, which arrives before the reply.
         writer.retire();
     }
-    let kind = Arc::new(writer.contender().kind().downgraded());
+    let kind = Arc::new(writer.kind().downgraded());
     let mut reader = Contender::new(writer.client(), &kind);
     let lost_meanwhile = pin!(writer.claim().lost(writer.term()));
     match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {

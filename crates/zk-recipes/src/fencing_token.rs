@@ -3,28 +3,61 @@
 use std::fmt;
 
 /// A number that grows from each holder of a lock to the next, over the whole life of the ensemble.
-/// It is the czxid of the holder's node.
+///
+/// It is the czxid of the holder's node. The holders of a lock with a [local
+/// queue](crate::Mutex::with_local_queue) share nodes, so their tokens have a second number, which
+/// counts the holders of one node. Tokens are compared by the czxid first. All other locks have
+/// tokens whose second number is zero, and the czxid alone grows.
 ///
 /// Pass it along with every write to the resource that the lock protects. The resource must reject
-/// a number below the largest it has seen. No other measure helps against a holder that was paused,
+/// a token below the largest it has seen. No other measure helps against a holder that was paused,
 /// for example by its virtual machine, between checking the lock and writing.
+///
+/// It prints as the czxid, followed by a colon and the second number if that is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(i64);
+pub struct FencingToken {
+    // In the order of comparison.
+    czxid: i64,
+    pass: u32,
+}
 
 impl FencingToken {
     pub(crate) fn new(czxid: i64) -> Self {
-        Self(czxid)
+        Self { czxid, pass: 0 }
     }
 
-    /// Returns the number.
+    /// Returns the token of the next holder of the same node.
+    pub(crate) fn next(self) -> Self {
+        Self { pass: self.pass + 1, ..self }
+    }
+
+    /// Returns the czxid of the holder's node. With a local queue several holders have the same
+    /// number.
     #[must_use]
     pub fn get(self) -> i64 {
-        self.0
+        self.czxid
+    }
+
+    /// Returns how often the lock has passed from one local waiter to the next since the ensemble
+    /// granted it; zero without a local queue.
+    #[must_use]
+    pub fn pass(self) -> u32 {
+        self.pass
+    }
+
+    /// Returns both numbers as one, which grows with every holder: the czxid in the upper 64 bits,
+    /// the pass in the lower ones.
+    #[must_use]
+    pub fn as_i128(self) -> i128 {
+        (i128::from(self.czxid) << 64) | i128::from(self.pass)
     }
 }
 
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.pass {
+            0 => self.czxid.fmt(f),
+            pass => write!(f, "{}:{pass}", self.czxid),
+        }
     }
 }

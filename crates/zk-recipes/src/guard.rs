@@ -158,7 +158,7 @@ impl Guard {
     /// ```
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let lease = self.hold.claim().lost(self.hold.term());
-        let told = self.hold.end().reached();
+        let told = self.hold.ended();
         async move {
             match select(pin!(told), pin!(lease)).await {
                 Either::Right((loss, _)) => loss.into(),
@@ -229,14 +229,26 @@ impl Guard {
     /// again, that call waits for the next request.
     ///
     /// # Errors
-    /// Fails if the node is gone, if the session has ended, or if a request fails.
+    /// Fails if the node is gone, if the session has ended, or if a request fails. Fails with
+    /// [`LockError::Lost`] if the guard has passed its lock on in a [local
+    /// queue](crate::Mutex::with_local_queue).
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub fn revocation_requested(
         &self,
     ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        asked_again(self.hold.client(), &self.hold.node().path, &self.heard)
+        let asked = asked_again(self.hold.client(), &self.hold.node().path, &self.heard);
+        let (passed, end) = (self.hold.passed(), self.hold.end().clone());
+        async move {
+            match select(pin!(asked), pin!(passed)).await {
+                Either::Left((asked, _)) => {
+                    // The contender that waits for the lock may be in another process.
+                    asked.map(|()| end.stop_passing())
+                }
+                Either::Right(((), _)) => Err(LockError::Lost(LossReason::Released)),
+            }
+        }
     }
 
     /// Begins a transaction that is applied only if the lock's node exists. A client that has lost
@@ -260,7 +272,8 @@ impl Guard {
     /// Releases the lock and waits until the server has confirmed it.
     ///
     /// If the owner has other guards of the same hold, the lock stays held. The call then sends no
-    /// request, and reports whether the lock is provably held now.
+    /// request, and reports whether the lock is provably held now. The same is true of a guard that
+    /// passes its lock on in a [local queue](crate::Mutex::with_local_queue).
     ///
     /// # Errors
     /// Returns [`LockError::Lost`] if the lock was not provably held at the call, or if the server

@@ -8,27 +8,44 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use futures::future::{join, pending};
 use tokio::task::AbortHandle;
 use zk_session::{
     Client, Error, ErrorCode, ErrorKind, EventType, LeaseTerm, Multi, SessionLease, Stat, Watch,
 };
 
+use crate::end_state::EndState;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
+use crate::local_queue::LocalTurn;
 use crate::queue::contender::{Contender, Node, is_final};
+use crate::queue::kind::Kind;
 use crate::retry::{is_transient, retry};
 
+/// A hold of one holder. The node may pass from a holder to the next one of the same process; see
+/// [`local_queue`](crate::local_queue).
 #[derive(Debug)]
 pub(crate) struct Holding {
-    contender: Contender,
+    node: Arc<HeldNode>,
+    /// `None` once the node belongs to the next holder, or is being deleted.
+    contender: Option<Contender>,
+    /// Sets `end` when the node is deleted.
+    node_watch: NodeWatch,
+    token: FencingToken,
+    /// Set if the lock has a local queue. Declared after `contender`: the node is deleted before
+    /// the next local waiter creates its own.
+    turn: Option<LocalTurn>,
+}
+
+/// The parts of a hold that stay the same when its node passes to the next holder.
+#[derive(Debug)]
+struct HeldNode {
+    client: Client,
+    kind: Arc<Kind>,
     node: Node,
     claim: SessionLease,
     term: LeaseTerm,
-    /// Sets `end` when the node is deleted.
-    _node_watch: NodeWatch,
-    token: FencingToken,
     /// The end of the hold, for causes other than the lease. Futures that wait for the loss share
     /// it.
     end: Arc<EndState>,
@@ -41,10 +58,12 @@ impl Holding {
             // A contender that was granted the lock has a node.
             return Err(LockError::NodeDeleted { path: contender.kind().path.clone() });
         };
-        let (token, claim) = (FencingToken::new(node.czxid), contender.client().claim_lease());
+        let (client, kind) = (contender.client().clone(), contender.kind().clone());
+        let (token, claim) = (FencingToken::new(node.czxid), client.claim_lease());
         let end = Arc::default();
-        let _node_watch = NodeWatch::start(&mut contender, &node, &end);
-        Ok(Self { contender, node, claim, term, _node_watch, token, end })
+        let node_watch = NodeWatch::start(&mut contender, &node, &end);
+        let node = Arc::new(HeldNode { client, kind, node, claim, term, end });
+        Ok(Self { node, contender: Some(contender), node_watch, token, turn: None })
     }
 
     /// Sets the token of the hold that this one replaces.
@@ -53,11 +72,30 @@ impl Holding {
         self
     }
 
-    /// Deletes the node and waits until the server has confirmed it.
+    /// Adds the turn in the local queue that the end of this hold hands on.
+    pub(crate) fn with_turn(mut self, turn: LocalTurn) -> Self {
+        self.turn = Some(turn);
+        self
+    }
+
+    /// Passes the lock to the next local waiter, or deletes the node and waits until the server has
+    /// confirmed it.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
-        self.end.set(LossReason::Released);
-        let was_there = self.contender.leave().await;
+        if self.pass() {
+            return held.map(drop);
+        }
+        self.end().set(LossReason::Released);
+        let (contender, turn) = (self.contender.take(), self.turn.take());
+        let left = async {
+            match contender {
+                Some(mut contender) => contender.leave().await,
+                None => Ok(true),
+            }
+        };
+        // The deletion is sent before the next local waiter creates its node, and that waiter does
+        // not wait for the confirmation.
+        let (was_there, ()) = join(left, async { drop(turn) }).await;
         held?;
         match was_there? {
             true => Ok(()),
@@ -65,25 +103,49 @@ impl Holding {
         }
     }
 
+    /// Passes the node to the next local waiter, if there is one and if the lock may pass. Returns
+    /// false if this holder still has the node.
+    fn pass(&mut self) -> bool {
+        let may_pass = self.is_held() && !self.end().is_last_holder();
+        match self.turn.take_if(|turn| may_pass && turn.may_pass(self.token.pass())) {
+            Some(turn) => turn.pass(|| self.next()),
+            None => false,
+        }
+    }
+
+    /// Moves the node to a hold of the next holder, and ends this one.
+    fn next(&mut self) -> Self {
+        self.end().pass();
+        Self {
+            node: self.node.clone(),
+            contender: self.contender.take(),
+            node_watch: self.node_watch.take(),
+            token: self.token.next(),
+            turn: None,
+        }
+    }
+
     /// Ends the hold as released before another transaction than a release deletes the node.
     /// Futures that wait for the loss then return.
     pub(crate) fn retire(&self) {
-        self.end.set(LossReason::Released);
+        self.end().set(LossReason::Released);
     }
 
     /// Records that a transaction has deleted the node.
     pub(crate) fn forget_node(&mut self) {
-        self.contender.forget_node();
+        if let Some(contender) = &mut self.contender {
+            contender.forget_node();
+        }
     }
 
     /// Records that the node no longer exists, and returns the loss of the lock.
     pub(crate) fn found_deleted(&self) -> LockError {
-        self.end.set(LossReason::NodeDeleted);
+        self.end().set(LossReason::NodeDeleted);
         LockError::Lost(LossReason::NodeDeleted)
     }
 
     pub(crate) fn multi<'a>(&self) -> Multi<'a> {
-        self.client().multi().check(&self.node.path, None)
+        self.client().multi().check(&self.node().path, None)
     }
 
     pub(crate) fn token(&self) -> Result<FencingToken, LockError> {
@@ -94,82 +156,68 @@ impl Holding {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.end.known().is_none() && self.claim.holds(self.term)
+        self.end().known().is_none() && self.claim().holds(self.term())
     }
 
     pub(crate) fn lost_error(&self) -> LockError {
-        let loss = self.end.known().unwrap_or_else(|| self.claim.loss().into());
+        let loss = self.end().known().unwrap_or_else(|| self.claim().loss().into());
         LockError::Lost(loss)
     }
 
-    pub(crate) fn client(&self) -> &Client {
-        self.contender.client()
+    /// Waits until this hold has ended for another cause than the lease.
+    pub(crate) fn ended(&self) -> impl Future<Output = LossReason> + Send + use<> {
+        self.end().reached(self.token.pass())
     }
 
-    pub(crate) fn contender(&self) -> &Contender {
-        &self.contender
+    /// Waits until this hold has passed its node on.
+    pub(crate) fn passed(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.end().passed(self.token.pass())
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.node.client
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.node.kind
     }
 
     pub(crate) fn node(&self) -> &Node {
-        &self.node
+        &self.node.node
     }
 
     pub(crate) fn term(&self) -> LeaseTerm {
-        self.term
+        self.node.term
     }
 
     pub(crate) fn claim(&self) -> &SessionLease {
-        &self.claim
+        &self.node.claim
     }
 
     pub(crate) fn end(&self) -> &Arc<EndState> {
-        &self.end
+        &self.node.end
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        self.end.set(LossReason::Released);
-    }
-}
-
-/// The end of a hold, for any number of waiting futures. The first value is final.
-#[derive(Debug)]
-pub(crate) struct EndState(watch::Sender<Option<LossReason>>);
-
-impl Default for EndState {
-    fn default() -> Self {
-        Self(watch::Sender::new(None))
-    }
-}
-
-impl EndState {
-    /// Records why the hold ended, unless a reason is already recorded.
-    fn set(&self, reason: LossReason) {
-        self.0.send_if_modified(|known| known.is_none() && known.replace(reason).is_none());
-    }
-
-    fn known(&self) -> Option<LossReason> {
-        *self.0.borrow()
-    }
-
-    /// Waits until the reason is recorded.
-    pub(crate) fn reached(&self) -> impl Future<Output = LossReason> + Send + use<> {
-        let mut end = self.0.subscribe();
-        async move {
-            let told = end.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
-            // The sender is dropped with the last guard.
-            told.unwrap_or(LossReason::Released)
+        // The node may belong to the next holder by now.
+        if self.contender.is_some() && !self.pass() {
+            self.end().set(LossReason::Released);
         }
     }
 }
 
-/// A task that sets the [`EndState`] of a hold when its node is deleted. Dropping this value stops the
-/// task.
+/// A task that sets the [`EndState`] of a hold when its node is deleted. Dropping this value stops
+/// the task.
 #[derive(Debug)]
 struct NodeWatch(Option<AbortHandle>);
 
 impl NodeWatch {
+    fn take(&mut self) -> Self {
+        Self(self.0.take())
+    }
+
     /// Takes over the watch with which the contender waited. Without such a watch, a watch is set
     /// after a delay: most locks are released before that, and then it costs no request.
     fn start(contender: &mut Contender, node: &Node, end: &Arc<EndState>) -> Self {
@@ -221,7 +269,7 @@ pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>
             Err(error) => error,
         };
         match failed.kind() {
-            _ if is_final(&failed) => futures::future::pending().await,
+            _ if is_final(&failed) => pending().await,
             // Without a watch the guard would miss the deletion, so it polls the node.
             ErrorKind::LimitReached(_) => client.sleep(UNWATCHED_PAUSE).await,
             _ if is_transient(&failed) => {}

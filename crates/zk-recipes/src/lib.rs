@@ -5,6 +5,7 @@
 //! | `InterProcessMutex` | [`Mutex`], re-entrant for an [`Owner`] |
 //! | `getParticipantNodes` | [`Mutex::participants`] |
 //! | none | [`Ticket`], a position in a lock's queue |
+//! | none | [`Mutex::with_local_queue`], one node for all tasks of a process |
 //! | `SharedCount`, `SharedValue` | [`SharedCount`], [`SharedValue`] |
 //! | `InterProcessReadWriteLock` | [`RwLock`] |
 //! | `InterProcessSemaphoreV2` | [`Semaphore`], [`SemaphoreGuard`] |
@@ -55,10 +56,12 @@ pub mod limits;
 
 mod deadline;
 mod downgrade;
+mod end_state;
 mod error;
 mod fencing_token;
 mod guard;
 mod holding;
+mod local_queue;
 mod lock;
 mod lock_handle;
 mod multi_lock;
@@ -73,6 +76,7 @@ mod run_whenever_held;
 mod rwlock;
 mod semaphore;
 mod semaphore_mutex;
+mod session_end;
 mod shared_count;
 mod shared_value;
 mod ticket;
@@ -80,6 +84,7 @@ mod ticket;
 pub use error::{LockError, LossReason};
 pub use fencing_token::FencingToken;
 pub use guard::Guard;
+pub use local_queue::LocalQueueLimits;
 pub use lock::{BoxFuture, Lock, LockGuard};
 pub use multi_lock::{LockFailure, MultiGuard, MultiLock, MultiLockError};
 pub use mutex::Mutex;

@@ -65,3 +65,13 @@ pub const NODE_WATCH_DELAY: Duration = Duration::from_millis(100);
 /// next one on the same session. A tight loop must not flood a server that rejects requests at
 /// once.
 pub const REQUEUE_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often a lock passes to another local waiter before it is released to the ensemble. A pass
+/// takes a few microseconds and a hand-off through the ensemble some hundred, so with a thousand
+/// passes the ensemble takes no more than a tenth of the time.
+pub const LOCAL_PASSES_MAX: u32 = 1_000;
+
+/// Time from the grant of a lock by the ensemble after which it does not pass to another local
+/// waiter. A contender waits this long, and for one hold more, for each other process ahead of it.
+/// It is long against a hand-off through the ensemble, and short for a user who waits.
+pub const LOCAL_TIME_MAX: Duration = Duration::from_millis(50);

@@ -11,6 +11,7 @@ use crate::deadline::{acquire_in_time, while_connected};
 use crate::downgrade::{WriteNode, beside};
 use crate::error::LockError;
 use crate::guard::Guard;
+use crate::local_queue::{LocalQueue, LocalQueueLimits};
 use crate::owner::{Entry, Owner, ReentryPermit, SharedHolding, enter, try_enter};
 use crate::queue::contender::Contender;
 use crate::queue::kind::Kind;
@@ -22,11 +23,12 @@ pub(crate) struct LockHandle {
     client: Client,
     kind: Arc<Kind>,
     owner: Option<Owner>,
+    local_queue: Option<LocalQueue>,
 }
 
 impl LockHandle {
     pub(crate) fn new(client: &Client, kind: Kind) -> Self {
-        Self { client: client.clone(), kind: Arc::new(kind), owner: None }
+        Self { client: client.clone(), kind: Arc::new(kind), owner: None, local_queue: None }
     }
 
     pub(crate) fn with_owner(mut self, owner: &Owner) -> Self {
@@ -34,7 +36,15 @@ impl LockHandle {
         self
     }
 
+    pub(crate) fn with_local_queue(mut self, limits: LocalQueueLimits) -> Self {
+        self.local_queue = Some(LocalQueue::new(limits));
+        self
+    }
+
+    /// Returns the properties of the nodes. A node with the old properties must not pass to a task
+    /// that uses this handle, so a local queue is replaced.
     pub(crate) fn kind_mut(&mut self) -> &mut Kind {
+        self.local_queue = self.local_queue.as_ref().map(LocalQueue::emptied);
         Arc::make_mut(&mut self.kind)
     }
 
@@ -42,9 +52,14 @@ impl LockHandle {
         match reenter(self.enter().await?).await? {
             Break(guard) => Ok(guard),
             Continue(permit) => {
-                let mut waiter = Waiter::new(self.contender());
-                let term = waiter.acquire().await?;
-                Guard::granted(waiter.into_contender(), term, permit)
+                let Some(local) = &self.local_queue else {
+                    let mut waiter = Waiter::new(self.contender());
+                    let term = waiter.acquire().await?;
+                    return Guard::granted(waiter.into_contender(), term, permit);
+                };
+                // On the heap: waiters without a local queue do not need this memory.
+                let hold = Box::pin(local.acquire(&self.client, || self.contender())).await?;
+                Ok(Guard::of(SharedHolding::new(hold, permit)))
             }
         }
     }
@@ -71,9 +86,13 @@ impl LockHandle {
         match reenter(entry).await? {
             Break(guard) => Ok(Some(guard)),
             Continue(permit) => {
-                let mut waiter = Waiter::new(self.contender());
-                let Some(term) = waiter.look_once().await? else { return Ok(None) };
-                Guard::granted(waiter.into_contender(), term, permit).map(Some)
+                let Some(local) = &self.local_queue else {
+                    let mut waiter = Waiter::new(self.contender());
+                    let Some(term) = waiter.look_once().await? else { return Ok(None) };
+                    return Guard::granted(waiter.into_contender(), term, permit).map(Some);
+                };
+                let hold = Box::pin(local.try_acquire(self.contender())).await?;
+                Ok(hold.map(|hold| Guard::of(SharedHolding::new(hold, permit))))
             }
         }
     }

@@ -6,6 +6,7 @@ use zk_session::Client;
 
 use crate::error::LockError;
 use crate::guard::Guard;
+use crate::local_queue::LocalQueueLimits;
 use crate::lock_handle::{LockHandle, lock_options};
 use crate::participants::{Participant, participants};
 use crate::queue::kind::Kind;
@@ -18,7 +19,7 @@ use crate::ticket::Ticket;
 /// `InterProcessMutex`.
 ///
 /// The handle is cheap to clone and may be shared by many tasks. Each acquisition queues
-/// separately.
+/// separately, unless the handle has a [local queue](Self::with_local_queue).
 ///
 /// # What it promises
 /// * **One holder**: at most one [`Guard`] of a path is valid at any moment, by the guard's own
@@ -117,6 +118,64 @@ impl Mutex {
     pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
         self.handle.kind_mut().lock_name = name::checked(name.into())?.into();
         Ok(self)
+    }
+
+    /// Lets the tasks of this process share one node: adds a queue of their own in front of the
+    /// ensemble's. A released lock passes to the next task in it **without a request**, as often
+    /// and for as long as `limits` allow. Then it is released to the ensemble, and the next task
+    /// queues at the end with a new node.
+    ///
+    /// This is for locks that many tasks of a process contend for. A pass takes a few microseconds,
+    /// and the ensemble has one node for each process.
+    ///
+    /// The clones of the handle share the local queue, also those with another
+    /// [owner](Self::with_owner). A handle with another option has a queue of its own, and so has
+    /// every other handle of the path: they contend in the ensemble.
+    ///
+    /// # What it changes
+    /// * **Tokens**: each holder has its own [`FencingToken`](crate::FencingToken), but several have
+    ///   the same [`get`](crate::FencingToken::get). Compare the whole token, or
+    ///   [`as_i128`](crate::FencingToken::as_i128). A resource that compares `get` alone cannot tell
+    ///   the tasks of one process apart.
+    /// * **Order**: first come, first served within the process. Between processes, each one that
+    ///   is ahead in the ensemble's queue may keep the lock within its limits, and for the hold
+    ///   that exceeds them. A contender waits no longer than that for each process ahead.
+    /// * **Loss**: all that ends the node ends the guard that holds it. A lost lock does not pass
+    ///   on: the next local waiter queues with a new node. It waits until the lost guard is dropped.
+    ///   A guard that has passed its lock on is [released](crate::LossReason::Released).
+    /// * **Revocation**: after a guard has reported a
+    ///   [request](crate::Guard::revocation_requested), its release goes to the ensemble.
+    /// * [`release`](crate::Guard::release) sends no request if it passes the lock on.
+    /// * **Transactions**: one from [`Guard::multi`](crate::Guard::multi) is applied while the node
+    ///   exists, also if it is sent after the guard has passed its lock on.
+    /// * [`try_acquire`](Self::try_acquire) returns `None` if a local task holds the lock or waits
+    ///   for it.
+    /// * A task that is cancelled in the ensemble's queue leaves its position to the next local
+    ///   waiter. If no task waits, it leaves the queue.
+    /// * [`enqueue`](Self::enqueue) does not use the local queue: it has a node of its own.
+    ///   [`participants`](Self::participants) lists nodes, not tasks.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zk_recipes::session::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use zk_recipes::{LocalQueueLimits, Mutex};
+    ///
+    /// let stock = Mutex::new(&client, "/locks/stock")?;
+    /// let stock = stock.with_local_queue(LocalQueueLimits::default());
+    /// for item in 0..100 {
+    ///     let stock = stock.clone();
+    ///     tokio::spawn(async move {
+    ///         let guard = stock.acquire().await?;
+    ///         println!("item {item} is sold with token {}", guard.token()?);
+    ///         guard.release().await
+    ///     });
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_local_queue(mut self, limits: LocalQueueLimits) -> Self {
+        self.handle = self.handle.with_local_queue(limits);
+        self
     }
 
     /// Waits until the lock is acquired, without a time limit.

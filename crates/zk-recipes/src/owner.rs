@@ -3,17 +3,16 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use futures::future::{Either, select};
 use tokio::sync::OwnedMutexGuard;
-use zk_session::{Client, Error};
+use zk_session::Client;
 
 use crate::error::LockError;
 use crate::holding::Holding;
 use crate::queue::admission::Admission;
 use crate::queue::kind::Kind;
+use crate::session_end::or_session_end;
 
 /// An identity for re-entrant locking. Curator uses the thread; here the caller passes an owner,
 /// for example one for each task, request or job. Clones are the same owner.
@@ -218,17 +217,7 @@ impl ReentrySlot {
     /// Waits until no other task acquires the lock for this owner, or until the session ends. The
     /// other acquisition may be a [`Ticket`](crate::Ticket) that no task awaits.
     async fn permit(self: Arc<Self>) -> Result<ReentryPermit, LockError> {
-        let only_one = match self.entry.clone().try_lock_owned() {
-            Ok(only_one) => only_one,
-            Err(_) => {
-                // On the heap: tasks that wait in the queue do not need this memory.
-                let free = pin!(self.entry.clone().lock_owned());
-                match select(free, Box::pin(end_of(&self.client))).await {
-                    Either::Left((only_one, _)) => only_one,
-                    Either::Right((error, _)) => return Err(error.into()),
-                }
-            }
-        };
+        let only_one = or_session_end(&self.client, self.entry.clone().lock_owned()).await?;
         Ok(ReentryPermit { slot: self, _only_one: only_one })
     }
 
@@ -284,7 +273,7 @@ impl ReentryPermit {
 impl SharedHolding {
     /// Records a new hold as the owner's, if there is an owner.
     pub(crate) fn new(hold: Holding, permit: Option<ReentryPermit>) -> Self {
-        let side = Side::of(hold.contender().kind());
+        let side = Side::of(hold.kind());
         let (hold, slot) = (Arc::new(hold), permit.as_ref().map(|permit| permit.slot.clone()));
         if let Some(slot) = &slot {
             let mut holds = slot.holds();
@@ -325,17 +314,6 @@ impl Deref for SharedHolding {
 
     fn deref(&self) -> &Holding {
         &self.hold
-    }
-}
-
-/// Waits for the end of the session. Returns the error with which every request fails from then on.
-async fn end_of(client: &Client) -> Error {
-    let mut events = client.events();
-    loop {
-        while client.end_reason().is_none() && events.next().await.is_some() {}
-        if let Err(error) = client.claim_lease().renew().await {
-            return error;
-        }
     }
 }
 

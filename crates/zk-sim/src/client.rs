@@ -1,11 +1,13 @@
 //! Clients and their tasks. Each slot runs one client after the other.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
-use zk_session::{Config, SessionEnd, SessionEvent, SessionEvents};
+use zk_recipes::{LocalQueueLimits, Mutex};
+use zk_session::{Client, Config, SessionEnd, SessionEvent, SessionEvents};
 
 use crate::network::Network;
+use crate::plan::Recipe;
 use crate::process::Process;
 use crate::workload::{Seat, contend, requests, session};
 use crate::world::World;
@@ -32,7 +34,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
         let network = Network {
             world: Arc::clone(&world),
             slot,
-            rng: Mutex::new(rng.fork()),
+            rng: std::sync::Mutex::new(rng.fork()),
             newest: Arc::default(),
         };
         let takes_read_only = !world.plan.locks && rng.chance(world.plan.session.read_only);
@@ -43,10 +45,13 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
         let driver = process.spawn(driver);
         let lost_is_watched = Arc::new(AtomicBool::new(false));
         let mut tasks = Vec::new();
+        let shared_lock = shared_lock(&world, &client, slot);
         let mut seat = |name: String| Seat {
             world: Arc::clone(&world),
             client: client.clone(),
             process: Arc::clone(&process),
+            slot,
+            shared_lock: shared_lock.clone(),
             timeout: plan.timeout,
             name,
             rng: rng.fork(),
@@ -79,6 +84,17 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
             (place.process, place.client) = (None, None);
         }
     }
+}
+
+/// Returns the lock that the contenders of a client share, in a run with local queues.
+///
+/// No attempt is named in the node's data, because the node passes from one to the next.
+fn shared_lock(world: &World, client: &Client, slot: usize) -> Option<Mutex> {
+    let plan = &world.plan;
+    let lock = (plan.recipe == Recipe::LocalQueue).then(|| Mutex::new(client, plan.lock_path));
+    let limits = LocalQueueLimits::default();
+    let limits = limits.passes(plan.local_queue.passes).time(plan.local_queue.time);
+    Some(lock?.ok()?.with_data(format!("slot {slot}")).with_local_queue(limits))
 }
 
 /// Checks every report of an expired session: the session must have ended at the leader.

@@ -6,7 +6,7 @@
 //! | I1 | no more valid guards than the lock allows: one holder; one writer or readers; all permits |
 //! | I2 | tokens grow in the order of grants; a valid holder's write is never rejected |
 //! | I3 | a valid guard's node is at the leader, owned by its session; a loss is final and reported |
-//! | I4 | grants are first come, first served; permits, up to the limit |
+//! | I4 | grants are first come, first served; permits, up to the limit; passes, within the bounds |
 //! | I5 | no orphan: every lock node belongs to a live attempt, a dead session or a clean-up |
 //! | I6 | liveness: after all faults have ended, every waiter is served |
 //! | I7 | every request ends once, and the outcome it reports is true |
@@ -22,6 +22,7 @@
 
 mod claims;
 mod deletions;
+mod local_queues;
 mod permits;
 mod shared;
 
@@ -34,13 +35,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use zk_testing::server::{Commit, Effect, Tree};
 
-pub(crate) use self::claims::{Claim, Share};
+pub(crate) use self::claims::{Claim, Share, Token};
 pub(crate) use self::deletions::Orphan;
 pub(crate) use self::permits::LIMIT_PATH;
 pub(crate) use self::shared::{COUNT_PATH, VALUE_PATH};
 
 use self::claims::{Tokens, conflict};
 use self::deletions::Deletions;
+use self::local_queues::LocalQueues;
 use self::permits::Limits;
 use self::shared::Shared;
 use crate::bound::Bounds;
@@ -93,6 +95,7 @@ pub(crate) struct Oracle {
     /// Tokens by lock path.
     tokens: BTreeMap<String, Tokens>,
     limits: Limits,
+    local_queues: LocalQueues,
     shared: Shared,
     /// Lock nodes with a revocation request.
     asked_for: BTreeSet<String>,
@@ -173,6 +176,7 @@ impl Oracle {
             requests: BTreeMap::new(),
             tokens: BTreeMap::new(),
             limits: Limits::default(),
+            local_queues: LocalQueues::default(),
             shared: Shared::default(),
             asked_for: BTreeSet::new(),
             deleted: BTreeMap::new(),
@@ -344,11 +348,40 @@ impl Oracle {
         if let Some(who) = self.attempts.remove(&attempt) {
             self.log(format_args!("{who} is over"));
         }
+        self.local_queues.leaves(attempt);
     }
 
     /// Allows an attempt to own `nodes` nodes at a time.
     pub(crate) fn may_have(&mut self, attempt: u64, nodes: usize) {
         self.nodes_max.insert(attempt, nodes);
+    }
+
+    /// Sets the bounds of local queues.
+    pub(crate) fn limit_passes(&mut self, passes_max: u32, time_max: Duration) {
+        self.local_queues.limit(passes_max, time_max);
+    }
+
+    /// Records that an attempt begins to wait in the local queue of its process.
+    pub(crate) fn joins_locally(&mut self, process: usize, attempt: u64) {
+        self.local_queues.joins(process, attempt);
+    }
+
+    /// Records that a holder is about to release its nodes.
+    pub(crate) fn gives_up(&mut self, attempt: u64, style: u64, nodes: &[String]) {
+        self.log(format_args!("#{attempt} gives up, style {style}"));
+        for node in nodes {
+            self.local_queues.releases(node, now());
+        }
+    }
+
+    /// Checks a guard that a local queue may have passed on.
+    pub(crate) fn granted_locally(&mut self, attempt: u64, node: &str, token: Option<Token>) {
+        // The guard is checked in the same poll, so it cannot have been lost since.
+        let granted = match token {
+            Some(token) => self.local_queues.granted(attempt, node, token, now()),
+            None => Err(format!("#{attempt} was passed {node}, which was lost")),
+        };
+        self.must("I4", granted);
     }
 
     pub(crate) fn fix_limit(&mut self, limit: u32) {
@@ -418,17 +451,17 @@ impl Oracle {
 
     /// Records a write by a holder that has just checked its guard. The write goes to the lock's
     /// register.
-    pub(crate) fn write(&mut self, attempt: u64, tokens: &[i64]) {
+    pub(crate) fn write(&mut self, attempt: u64, tokens: &[Token]) {
         let Some(held) = self.guards.iter().find(|held| held.attempt == attempt) else { return };
         let exempt = self.is_exempt(held);
         let claims = held.claims.iter().zip(tokens);
         let alone = claims.filter(|(claim, _)| claim.share == Share::Alone);
-        let writes: Vec<(String, i64)> =
+        let writes: Vec<(String, Token)> =
             alone.map(|(it, token)| (it.lock.clone(), *token)).collect();
         for (lock, token) in writes {
             let written = self.tokens.entry(lock).or_default().written(token);
             if let (Err(register), false) = (written, exempt) {
-                let text = format!("#{attempt} holds token {token}, refused for {register}");
+                let text = format!("#{attempt} holds token {token:?}, refused for {register:?}");
                 self.violated("I2", text);
             }
         }

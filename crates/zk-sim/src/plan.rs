@@ -28,6 +28,7 @@ pub(crate) struct Plan {
     /// Probability that a contender for a read-write lock is a reader.
     pub(crate) readers: f64,
     pub(crate) permits: Permits,
+    pub(crate) local_queue: LocalQueuePlan,
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) latency: Latency,
     /// Hand-offs before the faults end.
@@ -83,6 +84,8 @@ pub(crate) enum Recipe {
     MultiLock,
     Shared,
     Revocation,
+    /// A mutex whose contenders of one process share a node.
+    LocalQueue,
 }
 
 /// Weight of each recipe. The mutex, on which the others rest, gets almost half of the seeds.
@@ -96,6 +99,9 @@ const RECIPES: [(Recipe, usize); 7] = [
     (Recipe::Revocation, 1),
 ];
 
+/// Probability that a mutex has a local queue.
+const LOCAL_QUEUES: f64 = 0.25;
+
 /// The permits of a semaphore.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permits {
@@ -106,6 +112,13 @@ pub(crate) struct Permits {
     pub(crate) ruled_every: Duration,
     /// Probability that a contender wants a random number of permits instead of one.
     pub(crate) several: f64,
+}
+
+/// Bounds of a local queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LocalQueuePlan {
+    pub(crate) passes: u32,
+    pub(crate) time: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -237,6 +250,15 @@ impl Plan {
         };
         let mut draw = Rng::new(seed ^ 0x7265_6369_7065);
         let recipe = if locks { recipe(&mut draw) } else { Recipe::Mutex };
+        // Added later, so a separate generator draws it.
+        let mut local = Rng::new(seed ^ 0x006c_6f63_616c);
+        let recipe = match recipe {
+            Recipe::Mutex if locks && local.chance(LOCAL_QUEUES) => Recipe::LocalQueue,
+            other => other,
+        };
+        if recipe == Recipe::LocalQueue {
+            clients.iter_mut().for_each(|client| client.contenders += 2);
+        }
         if recipe == Recipe::MultiLock {
             // Each contender waits for a loss while it waits for the next lock. tokio wakes several
             // waiters of one client in an order that the seed does not decide.
@@ -271,6 +293,10 @@ impl Plan {
                 shared: draw.chance(0.5),
                 ruled_every: Duration::from_millis(draw.pick(&[10, 100, 1_000])),
                 several: draw.pick(&[0.0, 0.3, 0.8]),
+            },
+            local_queue: LocalQueuePlan {
+                passes: local.pick(&[0, 1, 3, 30]),
+                time: Duration::from_millis(local.pick(&[1, 10, 100, 10_000])),
             },
             clients,
             latency,

@@ -45,6 +45,7 @@ impl World {
         let server = TestServer::in_memory_with(settings);
         let asked = (!plan.locks).then_some(plan.session.requests);
         let mut oracle = Oracle::new(plan.lock_path, plan.handoffs, asked);
+        oracle.limit_passes(plan.local_queue.passes, plan.local_queue.time);
         if !plan.permits.shared {
             oracle.fix_limit(plan.permits.most);
         }

@@ -7,7 +7,8 @@ use zk_recipes::session::Config;
 use crate::failure::Failure;
 
 pub(crate) const HELP: &str = "\
-Sells a stock to more buyers than there are items, without and with a lock.
+Sells a stock to more buyers than there are items: without a lock, with one, and
+with one for which the buyers of a process queue locally.
 
 Usage: flash_sale [OPTIONS]
 
@@ -68,6 +69,26 @@ pub(crate) struct Job {
 pub(crate) struct LockAt {
     pub(crate) connect: String,
     pub(crate) path: String,
+    pub(crate) queue: Queue,
+}
+
+/// Where the buyers of one process queue for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// Each buyer has a node in the ensemble.
+    Ensemble,
+    /// The buyers of a process share a node.
+    Local,
+}
+
+impl Queue {
+    /// Returns the name of a round with this queue.
+    pub(crate) fn round(self) -> &'static str {
+        match self {
+            Self::Ensemble => "with the lock",
+            Self::Local => "with a local queue",
+        }
+    }
 }
 
 pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command, Failure> {
@@ -117,7 +138,7 @@ impl Job {
             self.buyers.to_string(),
         ];
         if let Some(lock) = &self.lock {
-            args.extend([lock.connect.clone(), lock.path.clone()]);
+            args.extend([lock.connect.clone(), lock.path.clone(), format!("{:?}", lock.queue)]);
         }
         args
     }
@@ -132,8 +153,13 @@ fn worker(mut args: impl Iterator<Item = String>) -> Result<Job, Failure> {
         shop: shop.into(),
         first_buyer: number("first buyer", &first_buyer, BUYERS_MAX)?,
         buyers: number("buyers", &buyers, BUYERS_MAX)?,
-        lock: match (next(), next()) {
-            (Some(connect), Some(path)) => Some(LockAt { connect, path }),
+        lock: match (next(), next(), next().as_deref()) {
+            (Some(connect), Some(path), Some("Local")) => {
+                Some(LockAt { connect, path, queue: Queue::Local })
+            }
+            (Some(connect), Some(path), _) => {
+                Some(LockAt { connect, path, queue: Queue::Ensemble })
+            }
             _ => None,
         },
     })

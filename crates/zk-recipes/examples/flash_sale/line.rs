@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::token::Token;
+
 /// Sent once to each worker, when all workers are ready.
 pub(crate) const GO: &str = "go";
 
@@ -36,7 +38,7 @@ pub(crate) enum Answer {
 /// `acquire` to the call of `release`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Holding {
-    pub(crate) token: i64,
+    pub(crate) token: Token,
     pub(crate) granted_ns: u64,
     pub(crate) release_called_ns: u64,
 }

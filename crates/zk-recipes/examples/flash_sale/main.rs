@@ -1,5 +1,6 @@
 //! The stock race: many buyers in several processes read the stock from an SQLite file, wait a
-//! short time, and write it back. They do this once without a lock and once with `Mutex`.
+//! short time, and write it back. They do this without a lock, with a `Mutex`, and with a `Mutex` that
+//! has a local queue.
 //!
 //! ```text
 //! cargo run --release -p zk-recipes --example flash_sale
@@ -9,7 +10,8 @@
 //! ensemble: `-- --connect 127.0.0.1:2181`.
 //!
 //! Without the lock two buyers read the same number, and the shop sells more than its stock. With
-//! the lock it sells exactly its stock. `worker.rs` shows how a buyer uses the lock. `shop.rs`
+//! the lock it sells exactly its stock. With a local queue the buyers of a process share a node, and
+//! most hand-offs need no request. `worker.rs` shows how a buyer uses the lock. `shop.rs`
 //! shows how a resource checks the fencing token; without that check no lock is safe from a holder
 //! that was paused.
 //!
@@ -30,6 +32,7 @@ mod sale;
 mod shop;
 mod stop;
 mod table;
+mod token;
 mod worker;
 
 use std::process::ExitCode;

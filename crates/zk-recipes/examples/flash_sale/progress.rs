@@ -70,7 +70,7 @@ impl Progress {
     fn line(&self) -> String {
         let served = self.bought + self.sold_out;
         let filled = BAR_WIDTH * served / self.buyers.max(1);
-        let mut line = format!("  {:12} [", self.round);
+        let mut line = format!("  {:18} [", self.round);
         for column in 0..BAR_WIDTH {
             line.push(if column < filled { '#' } else { '.' });
         }

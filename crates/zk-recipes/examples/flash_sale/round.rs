@@ -44,10 +44,7 @@ pub(crate) async fn run(
     lock: Option<&LockAt>,
     stop: &mut Stop,
 ) -> Result<Outcome, Failure> {
-    let name = match lock {
-        Some(_) => "with lock",
-        None => "without lock",
-    };
+    let name = lock.map_or("without a lock", |lock| lock.queue.round());
     let jobs = jobs(plan, file, lock);
     let mut serving = Serving {
         crew: Crew::hire(&jobs)?,

@@ -1,11 +1,11 @@
-//! The whole sale: a round without the lock, a round with it, and the verdict.
+//! The whole sale: a round without the lock, two rounds with it, and the verdict.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, Config, Error};
 
-use crate::args::{LockAt, Plan};
+use crate::args::{LockAt, Plan, Queue};
 use crate::checks::broken_promises;
 use crate::clock::now_ns;
 use crate::failure::Failure;
@@ -34,18 +34,19 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
         // Each sale uses its own path. It must not wait for buyers of another sale that was killed,
         // for example.
         path: format!("{LOCKS}/{}", folder.name),
+        queue: Queue::Ensemble,
     };
     print(&format!(
         "items {}, buyers {}, processes {}; lock {} on {}\n",
         plan.items, plan.buyers, plan.processes, lock.path, ensemble
     ));
-    let sold = both_rounds(plan, &folder, &lock, &mut stop).await;
+    let sold = all_rounds(plan, &folder, &lock, &mut stop).await;
     clean_up(&client, &lock.path).await;
     drop(ensemble); // a server of this process must run until here
     sold
 }
 
-async fn both_rounds(
+async fn all_rounds(
     plan: &Plan,
     folder: &Folder,
     lock: &LockAt,
@@ -55,13 +56,28 @@ async fn both_rounds(
     let shop = Shop::create(&file, plan.items).map_err(no_shop)?;
     let without = round::run(plan, &shop, &file, None, stop).await?;
 
-    let file = folder.path.join("with-lock.sqlite");
-    let shop = Shop::create(&file, plan.items).map_err(no_shop)?;
-    let with = round::run(plan, &shop, &file, Some(lock), stop).await?;
-    let late = write_late(plan, &with, &shop).await;
+    let mut locked = Vec::new();
+    for queue in [Queue::Ensemble, Queue::Local] {
+        let file = folder.path.join(format!("{queue:?}.sqlite"));
+        let shop = Shop::create(&file, plan.items).map_err(no_shop)?;
+        let lock = LockAt { queue, ..lock.clone() };
+        let outcome = round::run(plan, &shop, &file, Some(&lock), stop).await?;
+        let late = write_late(plan, &outcome, &shop).await;
+        locked.push(Locked { queue, outcome, late });
+    }
+    print(&table::rounds(plan, &without, &locked));
+    if without.sold <= plan.items {
+        print(&not_oversold(plan, &without));
+    }
+    verdict(plan, locked)
+}
 
-    print(&table::rounds(plan, &without, &with));
-    verdict(plan, &without, &with, late)
+/// A round with the lock.
+pub(crate) struct Locked {
+    queue: Queue,
+    pub(crate) outcome: Outcome,
+    /// The result of a late write: a description, or why it breaks a promise.
+    late: Result<String, String>,
 }
 
 fn no_shop(error: ShopError) -> Failure {
@@ -84,31 +100,28 @@ async fn write_late(plan: &Plan, with: &Outcome, shop: &Shop) -> Result<String, 
     }
 }
 
-fn verdict(
-    plan: &Plan,
-    without: &Outcome,
-    with: &Outcome,
-    late: Result<String, String>,
-) -> Result<(), Failure> {
-    if without.sold <= plan.items {
-        print(&not_oversold(plan, without));
+/// Prints the checks of the rounds with the lock.
+fn verdict(plan: &Plan, locked: Vec<Locked>) -> Result<(), Failure> {
+    let mut all_kept = true;
+    for Locked { queue, outcome, late } in locked {
+        let mut broken = broken_promises(plan, &outcome);
+        let late = late.unwrap_or_else(|why| {
+            broken.push(why);
+            String::new()
+        });
+        let round = queue.round();
+        if broken.is_empty() {
+            print(&format!(
+                "\n{round}: tokens grew from holder to holder, no two holders at a time,\n\
+                 {late}\n"
+            ));
+        }
+        for why in &broken {
+            print(&format!("\nCHECK FAILED {round}: {why}\n"));
+        }
+        all_kept &= broken.is_empty();
     }
-    let mut broken = broken_promises(plan, with);
-    let late = late.unwrap_or_else(|why| {
-        broken.push(why);
-        String::new()
-    });
-    if broken.is_empty() {
-        print(&format!(
-            "\nwith the lock: tokens grew from holder to holder, no two holders at a time,\n\
-             {late}\n"
-        ));
-        return Ok(());
-    }
-    for why in broken {
-        print(&format!("\nCHECK FAILED with the lock: {why}\n"));
-    }
-    Err(Failure::PromiseBroken)
+    if all_kept { Ok(()) } else { Err(Failure::PromiseBroken) }
 }
 
 /// Reports a round without the lock that did not oversell by chance.

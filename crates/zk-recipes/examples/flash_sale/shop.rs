@@ -1,7 +1,7 @@
 //! The shop: an SQLite file with one number in stock, and the list of purchases.
 //!
 //! It is the resource that the lock protects, and it checks the fencing token. It does not use the
-//! lock itself. For the shop, a token is a number that grows from one holder to the next.
+//! lock itself. For the shop, a token is a pair of numbers that grows from one holder to the next.
 
 use std::fmt;
 use std::path::Path;
@@ -12,6 +12,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::Mutex;
 use tokio::task;
 
+use crate::token::Token;
+
 /// Time for which SQLite waits for the transaction of another process. It is long enough that
 /// SQLite itself never causes a failure.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,7 +23,7 @@ pub(crate) enum ShopError {
     /// The token is smaller than a token that the shop has seen before: another holder of the lock
     /// has overtaken this one.
     Overtaken {
-        token: i64,
+        token: Token,
     },
     Sqlite(rusqlite::Error),
     /// The blocking thread that accesses the file failed.
@@ -40,10 +42,11 @@ impl Shop {
         let connection = connect(file)?;
         connection.execute_batch(
             "PRAGMA journal_mode = WAL;
-             CREATE TABLE shop (stock INTEGER NOT NULL, largest_token INTEGER NOT NULL);
-             CREATE TABLE purchases (buyer INTEGER PRIMARY KEY, token INTEGER);",
+             CREATE TABLE shop (stock INTEGER NOT NULL,
+                 largest_czxid INTEGER NOT NULL, largest_pass INTEGER NOT NULL);
+             CREATE TABLE purchases (buyer INTEGER PRIMARY KEY, czxid INTEGER, pass INTEGER);",
         )?;
-        connection.execute("INSERT INTO shop VALUES (?1, 0)", [items])?;
+        connection.execute("INSERT INTO shop VALUES (?1, 0, 0)", [items])?;
         Ok(Self::new(connection))
     }
 
@@ -58,7 +61,7 @@ impl Shop {
     /// Reads the stock. A holder of the lock passes its token here too, not only with the write.
     /// Otherwise an overtaken holder could still write between this read and the write that is
     /// based on it.
-    pub(crate) async fn stock(&self, token: Option<i64>) -> Result<u32, ShopError> {
+    pub(crate) async fn stock(&self, token: Option<Token>) -> Result<u32, ShopError> {
         self.transaction(move |transaction| {
             if let Some(token) = token {
                 admit(transaction, token)?;
@@ -73,14 +76,16 @@ impl Shop {
         &self,
         buyer: u32,
         left: u32,
-        token: Option<i64>,
+        token: Option<Token>,
     ) -> Result<(), ShopError> {
         self.transaction(move |transaction| {
             if let Some(token) = token {
                 admit(transaction, token)?;
             }
             transaction.execute("UPDATE shop SET stock = ?1", [left])?;
-            transaction.execute("INSERT INTO purchases VALUES (?1, ?2)", (buyer, token))?;
+            let (czxid, pass) = token.map(|token| (token.czxid, token.pass)).unzip();
+            let purchase = (buyer, czxid, pass);
+            transaction.execute("INSERT INTO purchases VALUES (?1, ?2, ?3)", purchase)?;
             Ok(())
         })
         .await
@@ -120,9 +125,12 @@ impl Shop {
 /// can.
 ///
 /// The check must be in one transaction with the data that it protects.
-fn admit(transaction: &Transaction<'_>, token: i64) -> Result<(), ShopError> {
-    let admitted = transaction
-        .execute("UPDATE shop SET largest_token = ?1 WHERE largest_token <= ?1", [token])?;
+fn admit(transaction: &Transaction<'_>, token: Token) -> Result<(), ShopError> {
+    let admitted = transaction.execute(
+        "UPDATE shop SET largest_czxid = ?1, largest_pass = ?2
+         WHERE (largest_czxid, largest_pass) <= (?1, ?2)",
+        (token.czxid, token.pass),
+    )?;
     match admitted {
         0 => Err(ShopError::Overtaken { token }),
         _ => Ok(()),

@@ -1,24 +1,30 @@
 //! The output at the end of a sale.
 
 use std::io::{self, Write};
+use std::iter;
 use std::time::Duration;
 
 use crate::args::Plan;
 use crate::checks::{hand_offs, percentile};
 use crate::round::Outcome;
+use crate::sale::Locked;
 
 const NOTES: &str = "
   purchases/s: from the start, when all buyers come at once, to the last purchase
   hand-off: from one holder's call of release to the return of the next acquire
+  local queue: the buyers of a process share a node, and pass the lock to each other
 ";
 
-/// Returns a table with both rounds side by side.
-pub(crate) fn rounds(plan: &Plan, without: &Outcome, with: &Outcome) -> String {
+/// Returns a table with all rounds side by side.
+pub(crate) fn rounds(plan: &Plan, without: &Outcome, locked: &[Locked]) -> String {
+    let columns = || iter::once(without).chain(locked.iter().map(|locked| &locked.outcome));
     let row = |label: &str, column: &dyn Fn(&Outcome) -> String| {
-        format!("  {label:24}{:>16}{:>16}\n", column(without), column(with))
+        let cells: String = columns().map(|round| format!("{:>17}", column(round))).collect();
+        format!("  {label:24}{cells}\n")
     };
     let rows = [
-        format!("\n  {:24}{:>16}{:>16}\n", "", "without lock", "with lock"),
+        format!("\n  {:24}{:>17}{:>17}{:>17}\n", "", "without lock", "with lock,", "with lock,"),
+        format!("  {:24}{:>17}{:>17}{:>17}\n", "", "", "a node each", "local queue"),
         row("items", &|_| plan.items.to_string()),
         row("buyers", &|_| plan.buyers.to_string()),
         row("sold", &|round| round.sold.to_string()),
@@ -43,13 +49,9 @@ fn per_second(count: u32, time: Duration) -> String {
 fn hand_off(round: &Outcome) -> String {
     let sorted = hand_offs(&round.holdings);
     match (percentile(&sorted, 50), percentile(&sorted, 99)) {
-        (Some(p50), Some(p99)) => format!("{:.1} / {:.1} ms", ms(p50), ms(p99)),
+        (Some(p50), Some(p99)) => format!("{} / {} us", p50.as_micros(), p99.as_micros()),
         _ => "-".to_owned(),
     }
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }
 
 /// Writes to the standard output, and ignores a missing reader.

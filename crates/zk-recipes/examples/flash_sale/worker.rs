@@ -9,12 +9,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use zk_recipes::session::Client;
-use zk_recipes::{Guard, Mutex};
+use zk_recipes::{Guard, LocalQueueLimits, Mutex};
 
-use crate::args::{Job, LockAt};
+use crate::args::{Job, LockAt, Queue};
 use crate::clock::now_ns;
 use crate::line::{Answer, GO, Holding, Line, Visit};
 use crate::shop::Shop;
+use crate::token::Token;
 
 /// The longest time that a buyer waits between reading the stock and writing it.
 const THINK_MAX_US: u64 = 2_000;
@@ -34,11 +35,16 @@ pub(crate) async fn run(job: Job) -> ExitCode {
 
 async fn work(job: &Job, orders: &mut mpsc::UnboundedReceiver<()>) -> Result<(), AnyError> {
     let shop = Shop::open(&job.shop)?;
-    let Some(LockAt { connect, path }) = &job.lock else {
+    let Some(LockAt { connect, path, queue }) = &job.lock else {
         return serve(job, &shop, None, orders).await;
     };
     let client = Client::connect(connect).await?;
     let lock = Mutex::new(&client, path)?;
+    let lock = match queue {
+        Queue::Ensemble => lock,
+        // All buyers of this process share one node.
+        Queue::Local => lock.with_local_queue(LocalQueueLimits::default()),
+    };
     let served = serve(job, &shop, Some(&lock), orders).await;
     // Closes the session, so that the server deletes the nodes of buyers that were not served at
     // once.
@@ -92,7 +98,7 @@ async fn visit(shop: &Shop, buyer: u32) -> Result<Visit, AnyError> {
 async fn visit_with_lock(shop: &Shop, buyer: u32, lock: &Mutex) -> Result<Visit, AnyError> {
     let guard = lock.acquire().await?;
     let granted_ns = now_ns();
-    let token = guard.token()?.get();
+    let token = guard.token()?.into();
     let answer = buy(shop, buyer, Some(&guard)).await?;
     let release_called_ns = now_ns();
     // Fails if the lock was not provably held until now. Another buyer may have been in the shop at
@@ -117,9 +123,9 @@ async fn buy(shop: &Shop, buyer: u32, guard: Option<&Guard>) -> Result<Answer, A
     Ok(Answer::Bought)
 }
 
-fn token(guard: Option<&Guard>) -> Result<Option<i64>, AnyError> {
+fn token(guard: Option<&Guard>) -> Result<Option<Token>, AnyError> {
     match guard {
-        Some(guard) => Ok(Some(guard.token()?.get())),
+        Some(guard) => Ok(Some(guard.token()?.into())),
         None => Ok(None),
     }
 }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use zk_recipes::LossReason;
 use zk_recipes::blocking::{
     Client, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex, SessionManager,
 };
 use zk_recipes::session::{CreateMode, SessionEnd};
+use zk_recipes::{LocalQueueLimits, LossReason};
 
 use crate::children;
 use crate::program_exit::{config_of, server_on_a_thread, wait_until};
@@ -43,6 +43,33 @@ fn blocking_mutex_has_one_holder_among_threads() {
     }
     assert_eq!(done.load(Ordering::SeqCst), 40);
     wait_until("all sessions are closed", || server.with(|it| it.sessions().count()) == 0);
+}
+
+#[test]
+fn blocking_threads_pass_the_lock_in_a_local_queue() {
+    let server = server_on_a_thread();
+    let client = Client::connect_with(config_of(&server)).unwrap();
+    let lock = zk_recipes::Mutex::new(client.as_async(), "/lock").unwrap();
+    let limits = LocalQueueLimits::default().passes(u32::MAX).time(LONG);
+    let lock = Mutex::of(&client, lock.with_local_queue(limits));
+    let first = lock.acquire().unwrap();
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let lock = lock.clone();
+            thread::spawn(move || {
+                let guard = lock.acquire().unwrap();
+                let token = guard.token().unwrap();
+                guard.release().unwrap();
+                token
+            })
+        })
+        .collect();
+    let token = first.token().unwrap();
+    drop(first);
+    let mut tokens: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    tokens.sort();
+    assert!(tokens.is_sorted_by(|a, b| a < b) && tokens[0] > token, "{token}, {tokens:?}");
+    assert!(lock.try_acquire().unwrap().is_some());
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::task::JoinError;
 use zk_recipes::session::Client;
 use zk_recipes::{
-    Lock, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard, SemaphoreMutex,
-    SharedValue, revoke,
+    LocalQueueLimits, Lock, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard,
+    SemaphoreMutex, SharedValue, revoke,
 };
 use zk_testing::{Cut, Op, TestServer};
 
@@ -182,6 +182,12 @@ dropped_at_every_step! {
 
     a_try_for_a_mutex: |client| {
         drop(mutex(&client).try_acquire().await);
+    }
+
+    a_mutex_with_a_local_queue: |client| {
+        let lock = mutex(&client).with_local_queue(LocalQueueLimits::default().passes(1));
+        let turn = async || drop(lock.acquire().await.unwrap().release().await);
+        tokio::join!(turn(), turn(), turn());
     }
 
     a_look_at_a_guard: |client| {

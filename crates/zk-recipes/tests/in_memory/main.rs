@@ -49,6 +49,7 @@ mod guard_watch;
 mod handover;
 mod lease_in_line;
 mod lifetime_cost;
+mod local_queue;
 mod lost_watch_cost;
 mod multi_lock;
 mod mutex_cost;

@@ -41,18 +41,26 @@ pub(super) fn conflict(valid: &[(u64, &Claim)]) -> Option<String> {
     None
 }
 
+/// The two numbers of a fencing token: the czxid and the pass.
+pub(crate) type Token = (i64, u32);
+
 /// The tokens of one lock, in the order of its grants.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
-    largest: i64,
+    largest: Token,
     /// Token and attempt of the last writer. The attempt may continue as a reader.
-    writer: (i64, u64),
+    writer: (Token, u64),
     /// The largest token written to the resource that the lock protects.
-    register: i64,
+    register: Token,
 }
 
 impl Tokens {
-    pub(super) fn granted(&mut self, attempt: u64, share: Share, token: i64) -> Result<(), String> {
+    pub(super) fn granted(
+        &mut self,
+        attempt: u64,
+        share: Share,
+        token: Token,
+    ) -> Result<(), String> {
         let (of_writer, writer) = self.writer;
         let (floor, is_fine) = match share {
             Share::Alone => (self.largest, token > self.largest),
@@ -67,12 +75,12 @@ impl Tokens {
         }
         match is_fine {
             true => Ok(()),
-            false => Err(format!("#{attempt} got token {token} after {floor}")),
+            false => Err(format!("#{attempt} got token {token:?} after {floor:?}")),
         }
     }
 
     /// Records a write by a holder that has just checked its guard.
-    pub(super) fn written(&mut self, token: i64) -> Result<(), i64> {
+    pub(super) fn written(&mut self, token: Token) -> Result<(), Token> {
         let register = self.register;
         self.register = register.max(token);
         if token < register { Err(register) } else { Ok(()) }
@@ -108,13 +116,15 @@ mod tests {
     #[test]
     fn writer_tokens_must_grow_and_reader_tokens_exceed_last_writer() {
         let mut tokens = Tokens::default();
-        assert!(tokens.granted(1, Share::Alone, 5).is_ok());
-        assert!(tokens.granted(1, Share::Read, 5).is_ok());
-        assert!(tokens.granted(2, Share::Read, 9).is_ok());
-        assert!(tokens.granted(3, Share::Read, 7).is_ok());
-        assert!(tokens.granted(4, Share::Read, 4).is_err());
-        assert!(tokens.granted(5, Share::Alone, 8).is_err());
-        assert!(tokens.written(3).is_ok());
-        assert_eq!(tokens.written(2), Err(3));
+        assert!(tokens.granted(1, Share::Alone, (5, 0)).is_ok());
+        assert!(tokens.granted(1, Share::Read, (5, 0)).is_ok());
+        assert!(tokens.granted(2, Share::Read, (9, 0)).is_ok());
+        assert!(tokens.granted(3, Share::Read, (7, 0)).is_ok());
+        assert!(tokens.granted(4, Share::Read, (4, 0)).is_err());
+        assert!(tokens.granted(5, Share::Alone, (8, 0)).is_err());
+        assert!(tokens.granted(6, Share::Alone, (9, 1)).is_ok());
+        assert!(tokens.granted(7, Share::Alone, (9, 1)).is_err());
+        assert!(tokens.written((3, 1)).is_ok());
+        assert_eq!(tokens.written((3, 0)), Err((3, 1)));
     }
 }

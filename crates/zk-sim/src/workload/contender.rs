@@ -246,7 +246,7 @@ pub(crate) async fn give_up<G: Holding>(seat: &mut Seat, guard: Arc<G>, attempt:
     let nodes = guard.nodes();
     let Some(guard) = Arc::into_inner(guard) else { return };
     let style = seat.rng.below(20);
-    seat.world.oracle().log(format_args!("#{number} gives up, style {style}"));
+    seat.world.oracle().gives_up(number, style, &nodes);
     match style {
         0 => {
             // Closes the client, without waiting for any reply.
@@ -265,7 +265,8 @@ pub(crate) async fn give_up<G: Holding>(seat: &mut Seat, guard: Arc<G>, attempt:
                     |it: &&String| seat.world.server.with(|truth| truth.tree().contains(it));
                 let there: Vec<&String> = nodes.iter().filter(there).collect();
                 let mut oracle = seat.world.oracle();
-                if !there.is_empty() {
+                // A local queue keeps the node for the next holder.
+                if !there.is_empty() && seat.world.plan.recipe != Recipe::LocalQueue {
                     let text = format!("#{number} was released, {there:?} is there");
                     oracle.violated("I7", text);
                 }

@@ -4,8 +4,11 @@ use std::fmt;
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use zk_recipes::{
-    Guard, LockError, LossReason, MultiGuard, MultiLockError, SemaphoreGuard, WriteGuard,
+    FencingToken, Guard, LockError, LossReason, MultiGuard, MultiLockError, SemaphoreGuard,
+    WriteGuard,
 };
+
+use crate::oracle::Token;
 
 /// The operations of a guard that the oracle and a holder need.
 pub(crate) trait Holding: fmt::Debug + Send + Sync + 'static {
@@ -14,7 +17,7 @@ pub(crate) trait Holding: fmt::Debug + Send + Sync + 'static {
     fn is_held(&self) -> bool;
 
     /// Returns one token for each node.
-    fn tokens(&self) -> Result<Vec<i64>, LockError>;
+    fn tokens(&self) -> Result<Vec<Token>, LockError>;
 
     fn lost(&self) -> BoxFuture<'static, LossReason>;
 
@@ -51,8 +54,8 @@ impl Holding for Guard {
         Self::is_held(self)
     }
 
-    fn tokens(&self) -> Result<Vec<i64>, LockError> {
-        self.token().map(|token| vec![token.get()])
+    fn tokens(&self) -> Result<Vec<Token>, LockError> {
+        self.token().map(|token| vec![numbers(token)])
     }
 
     fn lost(&self) -> BoxFuture<'static, LossReason> {
@@ -77,8 +80,8 @@ impl Holding for WriteGuard {
         Guard::is_held(self)
     }
 
-    fn tokens(&self) -> Result<Vec<i64>, LockError> {
-        self.token().map(|token| vec![token.get()])
+    fn tokens(&self) -> Result<Vec<Token>, LockError> {
+        self.token().map(|token| vec![numbers(token)])
     }
 
     fn lost(&self) -> BoxFuture<'static, LossReason> {
@@ -103,8 +106,8 @@ impl Holding for SemaphoreGuard {
         Self::is_held(self)
     }
 
-    fn tokens(&self) -> Result<Vec<i64>, LockError> {
-        Ok(Self::tokens(self)?.into_iter().map(zk_recipes::FencingToken::get).collect())
+    fn tokens(&self) -> Result<Vec<Token>, LockError> {
+        Ok(Self::tokens(self)?.into_iter().map(numbers).collect())
     }
 
     fn lost(&self) -> BoxFuture<'static, LossReason> {
@@ -129,8 +132,8 @@ impl Holding for MultiGuard {
         Self::is_held(self)
     }
 
-    fn tokens(&self) -> Result<Vec<i64>, LockError> {
-        Ok(Self::tokens(self)?.into_iter().map(zk_recipes::FencingToken::get).collect())
+    fn tokens(&self) -> Result<Vec<Token>, LockError> {
+        Ok(Self::tokens(self)?.into_iter().map(numbers).collect())
     }
 
     fn lost(&self) -> BoxFuture<'static, LossReason> {
@@ -144,4 +147,8 @@ impl Holding for MultiGuard {
     fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
         Self::release(self).map(|released| released.map_err(Failures::from)).boxed()
     }
+}
+
+fn numbers(token: FencingToken) -> Token {
+    (token.get(), token.pass())
 }

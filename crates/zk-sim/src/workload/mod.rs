@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_recipes::LockError;
+use zk_recipes::{LockError, Mutex};
 use zk_session::Client;
 
 use self::holding::Holding;
@@ -34,6 +34,10 @@ pub(crate) struct Seat {
     pub(crate) world: Arc<World>,
     pub(crate) client: Client,
     pub(crate) process: Arc<Process>,
+    /// Number of the client's slot.
+    pub(crate) slot: usize,
+    /// The lock that all contenders of the client share, if it has a local queue.
+    pub(crate) shared_lock: Option<Mutex>,
     pub(crate) timeout: Duration,
     pub(crate) name: String,
     pub(crate) rng: Rng,
@@ -56,7 +60,7 @@ pub(crate) async fn contend(mut seat: Seat) {
             contender::be_quiet(&mut seat).await;
         }
         let is_over = match seat.world.plan.recipe {
-            Recipe::Mutex => mutex::once(&mut seat).await,
+            Recipe::Mutex | Recipe::LocalQueue => mutex::once(&mut seat).await,
             Recipe::RwLock => rwlock::once(&mut seat).await,
             Recipe::Semaphore => semaphore::once(&mut seat).await,
             Recipe::SemaphoreMutex => semaphore_mutex::once(&mut seat).await,
@@ -79,7 +83,9 @@ pub(crate) async fn exam(
     let (plan, number) = (&world.plan, world.next_number());
     let label = format!("{who}#{number}");
     let guard = match plan.recipe {
-        Recipe::Mutex | Recipe::Revocation => mutex::exam(client, plan, label).await?,
+        Recipe::Mutex | Recipe::LocalQueue | Recipe::Revocation => {
+            mutex::exam(client, plan, label).await?
+        }
         Recipe::RwLock => {
             world.oracle().may_have(number, 2);
             rwlock::exam(client, plan, label).await?

@@ -1,4 +1,4 @@
-//! A [`Mutex`], sometimes with an owner that acquires it again.
+//! A [`Mutex`], sometimes with a local queue, and sometimes with an owner that acquires it again.
 
 use std::sync::Arc;
 
@@ -16,13 +16,23 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     let path = seat.world.plan.lock_path;
     let Ok(lock) = Mutex::new(&seat.client, path) else { return true };
     let attempt = Attempt::begin(seat);
-    let mut lock = lock.with_data(attempt.label.clone());
+    let mut lock = match &seat.shared_lock {
+        Some(shared) => {
+            seat.world.oracle().joins_locally(seat.slot, attempt.number);
+            shared.clone()
+        }
+        None => lock.with_data(attempt.label.clone()),
+    };
     let is_owned = seat.rng.chance(0.2);
     if is_owned {
         lock = lock.with_owner(&Owner::new());
     }
     let asking = lock.clone();
     let mut asked = take(seat, &attempt, ask!(asking)).await;
+    if let (Ok(Some(guard)), Some(_)) = (&asked, &seat.shared_lock) {
+        let token = guard.tokens().ok().and_then(|tokens| tokens.first().copied());
+        seat.world.oracle().granted_locally(attempt.number, guard.node(), token);
+    }
     if let (Ok(Some(guard)), true) = (&mut asked, is_owned) {
         enter_again(seat, &lock, guard, attempt.number).await;
     }

@@ -1,0 +1,150 @@
+//! The waiters of one process, in the order in which they arrived.
+//!
+//! One task at a time has the turn. Every way in which a turn ends hands it to the next waiter,
+//! together with an item: the turn is dropped, or a waiter is dropped that was just handed it. So
+//! no waiter is forgotten, and no item is kept for nobody.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+/// A queue of tasks. `T` is what one turn leaves to the next.
+pub(crate) struct Line<T> {
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    is_taken: bool,
+    /// The waiters by the number of their arrival. A waiter whose future is dropped removes itself
+    /// before its receiver is closed, so every sender here has a receiver.
+    waiters: BTreeMap<u64, oneshot::Sender<T>>,
+    /// Number of the next waiter.
+    next: u64,
+}
+
+impl<T> Default for Line<T> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { is_taken: false, waiters: BTreeMap::new(), next: 0 }) }
+    }
+}
+
+impl<T: Default> Line<T> {
+    /// Joins the line at its end. Returns the turn at once if no task has it.
+    pub(crate) fn join(self: &Arc<Self>) -> Waiting<T> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        let number = state.next;
+        state.next += 1;
+        if state.is_taken {
+            state.waiters.insert(number, sender);
+        } else {
+            state.is_taken = true;
+            drop(sender.send(T::default()));
+        }
+        drop(state);
+        Waiting { line: self.clone(), number, receiver }
+    }
+
+    /// Returns the turn if no task has it.
+    pub(crate) fn try_join(self: &Arc<Self>) -> Option<Turn<T>> {
+        let is_taken = std::mem::replace(&mut self.lock().is_taken, true);
+        (!is_taken).then(|| Turn::new(self.clone(), T::default()))
+    }
+
+    /// Ends a turn: hands it to the next waiter with an item, or frees it if no task waits. Returns
+    /// true if a waiter has the item.
+    fn hand_over(&self, item: impl FnOnce() -> T) -> bool {
+        // Locked until the item is sent: the receiver exists until its waiter has the lock.
+        let mut state = self.lock();
+        match state.waiters.pop_first() {
+            Some((_, waiter)) => waiter.send(item()).is_ok(),
+            None => {
+                state.is_taken = false;
+                false
+            }
+        }
+    }
+}
+
+impl<T> Line<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task in the line: a future of its turn. Dropping it leaves the line.
+pub(crate) struct Waiting<T: Default> {
+    line: Arc<Line<T>>,
+    number: u64,
+    receiver: oneshot::Receiver<T>,
+}
+
+impl<T: Default> Future for Waiting<T> {
+    type Output = Turn<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turn<T>> {
+        match Pin::new(&mut self.receiver).poll(cx) {
+            Poll::Ready(Ok(item)) => Poll::Ready(Turn::new(self.line.clone(), item)),
+            // The line keeps the sender until it sends the item.
+            Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<T: Default> Drop for Waiting<T> {
+    fn drop(&mut self) {
+        let waiter = self.line.lock().waiters.remove(&self.number);
+        if waiter.is_some() {
+            return;
+        }
+        // A turn that has arrived, and that no task has seen.
+        if let Ok(item) = self.receiver.try_recv() {
+            drop(Turn::new(self.line.clone(), item));
+        }
+    }
+}
+
+/// The turn of one task. Dropping it hands the turn and its item to the next waiter; if no task
+/// waits, the item is dropped.
+pub(crate) struct Turn<T: Default> {
+    /// `None` once the turn has ended.
+    line: Option<Arc<Line<T>>>,
+    pub(crate) item: T,
+}
+
+impl<T: Default> Turn<T> {
+    fn new(line: Arc<Line<T>>, item: T) -> Self {
+        Self { line: Some(line), item }
+    }
+
+    /// Ends the turn, and hands the next waiter an item. Returns false if no task waits; the item
+    /// is not made then.
+    pub(crate) fn pass(mut self, item: impl FnOnce() -> T) -> bool {
+        self.line.take().is_some_and(|line| line.hand_over(item))
+    }
+}
+
+impl<T: Default> Drop for Turn<T> {
+    fn drop(&mut self) {
+        if let Some(line) = self.line.take() {
+            line.hand_over(|| std::mem::take(&mut self.item));
+        }
+    }
+}
+
+impl<T> fmt::Debug for Line<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("waiters", &self.lock().waiters.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Default> fmt::Debug for Turn<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").finish_non_exhaustive()
+    }
+}

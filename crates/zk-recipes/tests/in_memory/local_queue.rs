@@ -1,0 +1,497 @@
+//! The tasks of one process share a node, and pass the lock to each other.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+
+use futures::future::{FutureExt, join_all};
+use tokio::task::JoinHandle;
+use zk_recipes::session::{Client, SessionEnd};
+use zk_recipes::{
+    FencingToken, Guard, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner,
+    revoke,
+};
+use zk_testing::TestServer;
+
+use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, recorded_client};
+use crate::{T, children, client, polled, settle, settle_node_watches};
+
+const PATH: &str = "/lock";
+
+const NOTHING: [[i32; 0]; 0] = [];
+
+/// Limits that no test reaches.
+fn unlimited() -> LocalQueueLimits {
+    LocalQueueLimits::default().passes(u32::MAX).time(Duration::MAX)
+}
+
+fn shared(client: &Client) -> Mutex {
+    limited(client, unlimited())
+}
+
+fn limited(client: &Client, limits: LocalQueueLimits) -> Mutex {
+    Mutex::new(client, PATH).unwrap().with_local_queue(limits)
+}
+
+/// Starts an acquisition, and lets it run until it waits.
+async fn spawned(lock: &Mutex) -> JoinHandle<Result<Guard, LockError>> {
+    let lock = lock.clone();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    settle().await;
+    waiting
+}
+
+/// A holder, by the name of its task.
+#[derive(Clone, Debug)]
+struct Holder {
+    name: String,
+    node: String,
+    token: FencingToken,
+}
+
+/// The holders of a lock, in order.
+#[derive(Clone, Default)]
+struct Holders(Arc<StdMutex<Vec<Holder>>>);
+
+impl Holders {
+    /// Starts tasks that each hold the lock once, for `hold`. They arrive in the order of their
+    /// numbers.
+    async fn start(
+        &self,
+        name: &str,
+        lock: &Mutex,
+        tasks: u32,
+        hold: Duration,
+    ) -> Vec<JoinHandle<()>> {
+        let mut started = Vec::new();
+        for number in 0..tasks {
+            let (lock, log, name) = (lock.clone(), self.0.clone(), format!("{name}{number}"));
+            started.push(tokio::spawn(async move {
+                let guard = lock.acquire().await.unwrap();
+                let (node, token) = (guard.node().to_owned(), guard.token().unwrap());
+                log.lock().unwrap().push(Holder { name, node, token });
+                // reason: virtual time of the hold
+                tokio::time::sleep(hold).await;
+                guard.release().await.unwrap();
+            }));
+            tokio::task::yield_now().await;
+        }
+        started
+    }
+
+    fn seen(&self) -> Vec<Holder> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.seen().into_iter().map(|holder| holder.name).collect()
+    }
+
+    /// Returns the second number of each token, and checks that the tokens grow.
+    fn passes(&self) -> Vec<u32> {
+        let tokens: Vec<FencingToken> = self.seen().iter().map(|holder| holder.token).collect();
+        assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+        assert!(tokens.is_sorted_by(|a, b| a.as_i128() < b.as_i128()), "{tokens:?}");
+        tokens.into_iter().map(FencingToken::pass).collect()
+    }
+}
+
+async fn finished(tasks: Vec<JoinHandle<()>>) {
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_waiters_acquire_in_order_without_a_request() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = shared(&client);
+    lock.acquire().await.unwrap().release().await.unwrap(); // creates the path
+    record.take();
+    let held = lock.acquire().await.unwrap();
+    let holders = Holders::default();
+    let tasks = holders.start("", &lock, 10, Duration::ZERO).await;
+    settle().await;
+    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2]], "one node for all");
+    let token = held.token().unwrap();
+    let node = held.node().to_owned();
+    held.release().await.unwrap();
+    finished(tasks).await;
+    assert_eq!(record.take(), [[DELETE]], "a pass is no request");
+    let order: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+    assert_eq!(holders.names(), order);
+    assert_eq!(holders.passes(), (1..=10).collect::<Vec<_>>());
+    for holder in holders.seen() {
+        assert_eq!((&holder.node, holder.token.get()), (&node, token.get()));
+        assert_eq!(holder.token.to_string(), format!("{token}:{}", holder.token.pass()));
+    }
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_goes_to_the_ensemble_after_the_last_pass() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = limited(&client, unlimited().passes(3));
+    let holders = Holders::default();
+    finished(holders.start("", &lock, 10, Duration::from_millis(1)).await).await;
+    assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_goes_to_the_ensemble_after_the_time() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let limits = unlimited().time(Duration::from_millis(100));
+    let holders = Holders::default();
+    let hold = Duration::from_millis(30);
+    finished(holders.start("", &limited(&client, limits), 10, hold).await).await;
+    assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_alternate_within_their_limits() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let limits = unlimited().passes(2);
+    let (one, other) = (limited(&one, limits), limited(&other, limits));
+    let holders = Holders::default();
+    let hold = Duration::from_millis(1);
+    let mut tasks = holders.start("a", &one, 6, hold).await;
+    tasks.extend(holders.start("b", &other, 6, hold).await);
+    finished(tasks).await;
+    let order = ["a0", "a1", "a2", "b0", "b1", "b2", "a3", "a4", "a5", "b3", "b4", "b5"];
+    assert_eq!(holders.names(), order);
+    assert_eq!(holders.passes(), [0, 1, 2].repeat(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn passed_guard_ends_and_the_next_one_holds() {
+    let server = TestServer::in_memory();
+    let (client, operator) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = shared(&client);
+    let first = lock.acquire().await.unwrap();
+    let next = spawned(&lock).await;
+    let (lost, never_polled, asked) = (first.lost(), first.lost(), first.revocation_requested());
+    let (lost, asked) = (tokio::spawn(lost), tokio::spawn(asked));
+    settle_node_watches().await;
+    first.release().await.unwrap();
+    let second = next.await.unwrap().unwrap();
+    assert_eq!(lost.await.unwrap(), LossReason::Released);
+    let passed_on = Err(LockError::Lost(LossReason::Released));
+    assert_eq!(asked.await.unwrap(), passed_on, "requests are the next holder's");
+    assert!(second.is_held() && second.remaining() > T / 2);
+    second.check().await.unwrap();
+
+    let second_lost = tokio::spawn(second.lost());
+    settle().await;
+    assert!(!second_lost.is_finished());
+    operator.delete(second.node(), None).await.unwrap();
+    assert_eq!(second_lost.await.unwrap(), LossReason::NodeDeleted);
+    assert_eq!(second.token(), Err(LockError::Lost(LossReason::NodeDeleted)));
+    assert_eq!(never_polled.await, LossReason::Released, "it was released before");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_lock_does_not_pass() {
+    let server = TestServer::in_memory();
+    let (client, operator) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = shared(&client);
+    for is_released in [false, true] {
+        let held = lock.acquire().await.unwrap();
+        let next = spawned(&lock).await;
+        settle_node_watches().await;
+        operator.delete(held.node(), None).await.unwrap();
+        held.lost().await;
+        let node = held.node().to_owned();
+        match is_released {
+            true => assert_eq!(
+                held.release().await,
+                Err(LockError::Lost(LossReason::NodeDeleted)),
+                "the caller is told"
+            ),
+            false => drop(held),
+        }
+        let next = next.await.unwrap().unwrap();
+        assert_ne!(next.node(), node);
+        next.check().await.unwrap();
+        assert_eq!(next.token().unwrap().pass(), 0);
+    }
+}
+
+/// The node is deleted between the release and the first poll of the next waiter.
+#[tokio::test(start_paused = true)]
+async fn lock_lost_on_its_way_is_not_taken_over() {
+    let server = TestServer::in_memory();
+    let (client, operator) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = shared(&client);
+    let held = lock.acquire().await.unwrap();
+    let mut next = pin!(lock.acquire());
+    assert!(next.as_mut().now_or_never().is_none());
+    settle_node_watches().await;
+    let node = held.node().to_owned();
+    held.release().await.unwrap();
+    operator.delete(&node, None).await.unwrap();
+    settle().await;
+    let next = next.await.unwrap();
+    assert_ne!(next.node(), node);
+    next.check().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_does_not_pass_after_a_reported_revocation() {
+    let server = TestServer::in_memory();
+    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = shared(&here);
+    let held = lock.acquire().await.unwrap();
+    let local = spawned(&lock).await;
+    let other = spawned(&Mutex::new(&elsewhere, PATH).unwrap()).await;
+    revoke(&elsewhere, held.node()).await.unwrap();
+    held.release().await.unwrap();
+    // The first holder did not listen, so its lock passed. The request is still on the node.
+    let held = local.await.unwrap().unwrap();
+    let local = spawned(&lock).await;
+    held.revocation_requested().await.unwrap();
+    assert!(held.is_held());
+    held.release().await.unwrap();
+    let other = other.await.unwrap().unwrap();
+    assert!(!local.is_finished(), "it queues behind the other process");
+    other.release().await.unwrap();
+    local.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_waiter_leaves_its_position_to_the_next_one() {
+    let server = TestServer::in_memory();
+    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = shared(&here);
+    let held = Mutex::new(&elsewhere, PATH).unwrap().acquire().await.unwrap();
+    let in_ensemble = spawned(&lock).await;
+    let local = spawned(&lock).await;
+    let behind = spawned(&Mutex::new(&elsewhere, PATH).unwrap()).await;
+    let nodes = children(&server, PATH);
+    assert_eq!(nodes.len(), 3);
+    in_ensemble.abort();
+    settle().await;
+    assert_eq!(children(&server, PATH), nodes, "the position is kept");
+    held.release().await.unwrap();
+    let local = local.await.unwrap().unwrap();
+    assert!(local.node().ends_with(&nodes[1]) && !behind.is_finished());
+    assert_eq!(local.token().unwrap().pass(), 0, "the ensemble granted it");
+    drop(local);
+    behind.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_cancelled_waiter_leaves_no_node() {
+    let server = TestServer::in_memory();
+    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = shared(&here);
+    let held = Mutex::new(&elsewhere, PATH).unwrap().acquire().await.unwrap();
+    for is_first_cancelled_first in [false, true] {
+        let mut waiting = [spawned(&lock).await, spawned(&lock).await];
+        assert_eq!(children(&server, PATH).len(), 2);
+        if !is_first_cancelled_first {
+            waiting.reverse();
+        }
+        for waiter in waiting {
+            waiter.abort();
+            settle().await;
+        }
+        assert_eq!(children(&server, PATH).len(), 1);
+        assert!(lock.try_acquire().await.unwrap().is_none(), "it is held elsewhere");
+        settle().await;
+        assert_eq!(children(&server, PATH).len(), 1);
+    }
+    held.release().await.unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+/// A waiter is dropped after it was handed the lock, and before it was polled.
+#[tokio::test(start_paused = true)]
+async fn waiter_cancelled_when_it_is_handed_the_lock_passes_it_on() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = shared(&client);
+    for is_last in [false, true] {
+        let held = lock.acquire().await.unwrap();
+        let mut cancelled = Box::pin(lock.acquire());
+        assert!(cancelled.as_mut().now_or_never().is_none());
+        let next = match is_last {
+            true => None,
+            false => Some(spawned(&lock).await),
+        };
+        record.take();
+        held.release().await.unwrap();
+        assert_eq!(record.take(), NOTHING, "it passes to the first one");
+        drop(cancelled);
+        if let Some(next) = next {
+            let next = tokio::time::timeout(T, next).await.expect("it is not forgotten");
+            let next = next.unwrap().unwrap();
+            assert_eq!(record.take(), NOTHING);
+            next.release().await.unwrap();
+        }
+        settle().await;
+        assert_eq!(record.take(), [[DELETE]]);
+        assert_eq!(children(&server, PATH), [""; 0]);
+    }
+}
+
+/// One of three waiters is dropped after any number of polls. The others acquire the lock, and no
+/// node is left.
+#[tokio::test(start_paused = true)]
+async fn waiter_cancelled_at_any_poll_forgets_no_other() {
+    for limits in [unlimited(), unlimited().passes(0)] {
+        for place in 0..3 {
+            for polls in 0..12 {
+                let case = format!("{limits:?}, place {place}, {polls} polls");
+                let server = TestServer::in_memory();
+                let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+                let lock = limited(&here, limits);
+                let held = Mutex::new(&elsewhere, PATH).unwrap().acquire().await.unwrap();
+                let waiters = (0..3).map(|number| {
+                    let lock = lock.clone();
+                    tokio::spawn(async move {
+                        let polls = if number == place { polls } else { usize::MAX };
+                        let guard = polled(polls, lock.acquire()).await;
+                        assert!(number == place || guard.is_some());
+                    })
+                });
+                let waiters: Vec<_> = waiters.collect();
+                tokio::task::yield_now().await;
+                held.release().await.unwrap();
+                let ended = tokio::time::timeout(T, join_all(waiters)).await;
+                for waiter in ended.expect(&case) {
+                    waiter.expect(&case);
+                }
+                settle().await;
+                assert_eq!(children(&server, PATH), [""; 0], "{case}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_of_an_owner_passes_with_its_last_guard() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = shared(&client);
+    let owned = lock.clone().with_owner(&Owner::new());
+    let outer = owned.acquire().await.unwrap();
+    let next = spawned(&lock).await;
+    let of_owner = spawned(&owned).await;
+    let inner = of_owner.await.unwrap().unwrap();
+    assert_eq!(inner.token(), outer.token(), "it enters again, ahead of the waiter");
+    settle_node_watches().await;
+    record.take();
+    outer.release().await.unwrap();
+    settle().await;
+    assert!(inner.is_held() && !next.is_finished());
+    drop(inner);
+    let next = next.await.unwrap().unwrap();
+    assert_eq!(record.take(), NOTHING);
+    // The owner has no hold any more, so it queues.
+    let again = spawned(&owned).await;
+    assert!(!again.is_finished());
+    let token = next.token().unwrap();
+    next.release().await.unwrap();
+    assert!(again.await.unwrap().unwrap().token().unwrap() > token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_end_a_local_wait() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = shared(&client);
+    let held = lock.acquire().await.unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    assert!(lock.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
+    assert!(lock.acquire_timeout(T).await.unwrap().is_none());
+    let next = spawned(&lock).await;
+    let late = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire_timeout(T).await }
+    });
+    settle().await;
+    held.release().await.unwrap();
+    drop(next.await.unwrap().unwrap());
+    late.await.unwrap().unwrap().expect("it is in time").release().await.unwrap();
+    lock.try_acquire().await.unwrap().expect("it is free").release().await.unwrap();
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_waiters_fail_when_their_session_ends() {
+    let server = TestServer::in_memory();
+    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    for is_held_here in [true, false] {
+        let here = match is_held_here {
+            true => here.clone(),
+            false => client(&server, 3).await,
+        };
+        let lock = shared(&here);
+        let other = Mutex::new(&elsewhere, PATH).unwrap();
+        let held = if is_held_here { &lock } else { &other }.acquire().await.unwrap();
+        let waiting = [spawned(&lock).await, spawned(&lock).await, spawned(&lock).await];
+        assert!(server.expire(here.session_id()));
+        for waiter in waiting {
+            let error = waiter.await.unwrap().unwrap_err();
+            assert!(matches!(error, LockError::Client(_)), "{error:?}");
+        }
+        assert_eq!(here.end_reason(), Some(SessionEnd::Expired));
+        assert_eq!(held.is_held(), !is_held_here, "the holder keeps a lost guard");
+        drop(held);
+        assert!(lock.acquire().await.is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_options_and_tickets_have_their_own_nodes() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = shared(&client);
+    let held = lock.acquire().await.unwrap();
+    let ticket = lock.enqueue().await.unwrap();
+    assert_eq!(ticket.position().ahead, 1);
+    let other = spawned(&lock.clone().with_data("other")).await;
+    assert_eq!(lock.participants().await.unwrap().len(), 3);
+    let local = spawned(&lock).await;
+    drop(held);
+    let local = local.await.unwrap().unwrap();
+    assert_eq!(local.token().unwrap().pass(), 1);
+    drop(local);
+    let ticket = ticket.acquire().await.unwrap();
+    assert!(!other.is_finished());
+    drop(ticket);
+    let other = other.await.unwrap().unwrap();
+    assert_eq!(lock.participants().await.unwrap()[0].data, b"other");
+    other.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn multi_lock_passes_its_locks() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    let locks: [Arc<dyn Lock>; 2] = ["/a", "/b"].map(|path| {
+        let lock = Mutex::new(&client, path).unwrap();
+        Arc::new(lock.with_local_queue(unlimited())) as Arc<dyn Lock>
+    });
+    let both = MultiLock::in_canonical_order(locks);
+    let held = both.acquire().await.unwrap();
+    let next = tokio::spawn({
+        let both = both.clone();
+        async move { both.acquire().await.unwrap() }
+    });
+    settle().await;
+    record.take();
+    let tokens = held.tokens().unwrap();
+    held.release().await.unwrap();
+    let next = next.await.unwrap();
+    let next_tokens = next.tokens().unwrap();
+    assert!(tokens.iter().zip(&next_tokens).all(|(before, after)| before < after));
+    // The waiter has queued for the first lock alone, so the second one goes to the ensemble.
+    assert_eq!(next_tokens.iter().map(|token| token.pass()).collect::<Vec<_>>(), [1, 0]);
+    next.release().await.unwrap();
+}
