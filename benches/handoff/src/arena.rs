@@ -12,6 +12,7 @@ use crate::one_core::OneCore;
 use crate::plan::{Measure, Scenario};
 use crate::proxy::Proxy;
 use crate::raw::{Create, Raw};
+use crate::throughput::Rate;
 use crate::traffic::Counted;
 use crate::{herd, roster, stats};
 
@@ -30,6 +31,7 @@ pub(crate) struct Outcome {
     /// The duration of each hold.
     pub(crate) hold_times: Vec<u64>,
     pub(crate) traffic: Option<Counted>,
+    pub(crate) rate: Rate,
 }
 
 /// The reason why a contest has no result.
@@ -95,7 +97,7 @@ impl Arena {
         bookkeeper.create(&scenario.job.path, Create::Persistent);
         bookkeeper.call().map_err(broken)?;
         let proxy = match scenario.measure {
-            Measure::Handoff | Measure::Calls | Measure::LongHold => None,
+            Measure::Handoff | Measure::Calls | Measure::LongHold | Measure::Throughput => None,
             Measure::Reconnect | Measure::Drain => Some(
                 Proxy::start(scenario.job.address.clone(), &scenario.job.path).map_err(broken)?,
             ),
@@ -106,10 +108,15 @@ impl Arena {
         if name == roster::FLOOR {
             scenario.job.permits = 1;
         }
+        if name == roster::LOCAL_QUEUE {
+            scenario.job.holds *= LOCAL_HOLDS;
+        }
         let holds = if scenario.has_gate() && name != roster::FLOOR {
             let gate = match name {
-                roster::HERD => Gate::held(&scenario.job.path),
-                _ => Gate::queued(&scenario.job.path),
+                roster::HERD => Gate::held(&scenario.job),
+                // Each session has one node.
+                roster::LOCAL_QUEUE => Gate::queued(&scenario.job, scenario.job.sessions),
+                _ => Gate::queued(&scenario.job, scenario.job.waiters),
             };
             self.gated(&scenario, gate, &mut bookkeeper, contestant, proxy.as_ref())
         } else {
@@ -136,7 +143,7 @@ impl Arena {
         // Each waiter lists all nodes ahead of it, which makes a long queue slow to form.
         let looks_max = QUEUE_LOOKS_MAX + waiters;
         let mut looks = 0;
-        while !self.has_all_waiters(&gate, bookkeeper, &scenario.job)? {
+        while !self.is_full(&gate, bookkeeper, &scenario.job.path)? {
             match contestant.answer(QUEUE_LOOK) {
                 Answer::Silence if looks < looks_max => looks += 1,
                 Answer::Silence => {
@@ -171,14 +178,14 @@ impl Arena {
         Ok((holds, traffic))
     }
 
-    fn has_all_waiters(&self, gate: &Gate, bookkeeper: &mut Raw, job: &Job) -> Result<bool, Loss> {
-        if gate.is_queued() {
-            return Ok(bookkeeper.count_children(&job.path).map_err(broken)? > job.waiters);
+    fn is_full(&self, gate: &Gate, bookkeeper: &mut Raw, lock: &str) -> Result<bool, Loss> {
+        if gate.mode == Create::EphemeralSequential {
+            return Ok(bookkeeper.count_children(lock).map_err(broken)? > gate.waiters);
         }
         let failure = |error: xtask::zookeeper::Error| Loss::Broken(error.to_string());
         let said = self.server.four_letter("wchs").map_err(failure)?;
         let watches = said.lines().find_map(|line| line.strip_prefix("Total watches:"));
-        Ok(watches.and_then(|count| count.trim().parse().ok()) >= Some(job.waiters))
+        Ok(watches.and_then(|count| count.trim().parse().ok()) >= Some(gate.waiters))
     }
 }
 
@@ -197,22 +204,20 @@ fn await_lists(proxy: &Proxy) {
 struct Gate {
     path: String,
     mode: Create,
+    /// The number of nodes behind it or, without a queue, of watches on it.
+    waiters: usize,
 }
 
 impl Gate {
     /// The first node of a queue.
-    fn queued(lock: &str) -> Self {
-        let path = format!("{lock}/_c_gate-lock-");
-        Self { path, mode: Create::EphemeralSequential }
+    fn queued(job: &Job, waiters: usize) -> Self {
+        let path = format!("{}/_c_gate-lock-", job.path);
+        Self { path, mode: Create::EphemeralSequential, waiters }
     }
 
     /// The only node of a lock without a queue. Each waiter has a watch on it.
-    fn held(lock: &str) -> Self {
-        Self { path: herd::node(lock), mode: Create::Ephemeral }
-    }
-
-    fn is_queued(&self) -> bool {
-        self.mode == Create::EphemeralSequential
+    fn held(job: &Job) -> Self {
+        Self { path: herd::node(&job.path), mode: Create::Ephemeral, waiters: job.waiters }
     }
 }
 
@@ -226,6 +231,7 @@ fn judge(
     if holds.len() < job.holds {
         return Err(Loss::Broken(format!("{} of {} holds only", holds.len(), job.holds)));
     }
+    let rate = Rate::of(&holds);
     let hold_times = stats::hold_times(&holds);
     let calls = [("acquire", stats::acquires(&holds)), ("release", stats::releases(&holds))];
     // The floor of any lock is the floor of a hand-off.
@@ -233,20 +239,22 @@ fn judge(
     if name == roster::FLOOR {
         judged.kind = Kind::Handoff;
     }
-    // The herd has no queue. A semaphore of one permit excludes, and keeps no order.
-    if name == roster::HERD {
+    // These do not keep an order of nodes. A semaphore of one permit excludes, and has no order.
+    if [roster::HERD, roster::LOCAL_QUEUE].contains(&name) {
         judged.kind = Kind::Semaphore;
     }
     let handoffs = stats::handoffs(&judged, holds).map_err(Loss::Violated)?;
     let samples = match scenario.measure {
-        Measure::Handoff | Measure::LongHold | Measure::Drain => vec![("", handoffs)],
+        Measure::Handoff | Measure::LongHold | Measure::Drain | Measure::Throughput => {
+            vec![("", handoffs)]
+        }
         Measure::Calls => Vec::from(calls),
         Measure::Reconnect => vec![("", handoffs.into_iter().max().into_iter().collect())],
     };
     if samples.iter().any(|(_, samples)| samples.is_empty()) {
         return Err(Loss::Skipped("no hand-off to measure".to_owned()));
     }
-    Ok(Outcome { samples, hold_times, traffic })
+    Ok(Outcome { samples, hold_times, traffic, rate })
 }
 
 fn holds_of(answer: Answer, limit: Duration) -> Result<(Vec<Hold>, Option<Counted>), Loss> {
@@ -283,6 +291,8 @@ const QUEUE_LOOK: Duration = Duration::from_millis(5);
 const QUEUE_LOOKS_MAX: usize = 4_000;
 const SETTLE: Duration = Duration::from_millis(60);
 const SETTLE_EACH: Duration = Duration::from_micros(200);
+/// A local queue makes so many more holds, so that each client has several turns.
+const LOCAL_HOLDS: usize = 40;
 /// Longer than the server takes for one list.
 const LISTS_PAUSE: Duration = Duration::from_millis(500);
 /// Less than a long list, and more than the answers to pings in one pause.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal, sequence_of};
 
-use crate::raw::{Create, EVENT_XID, Frame, NO_NODE, Raw};
+use crate::raw::{Create, EVENT_XID, Frame, NO_NODE, PING_XID, Raw};
 use crate::threads;
 
 /// The request that releases the lock.
@@ -76,9 +76,7 @@ impl<'a> Session<'a> {
         done: &AtomicUsize,
     ) -> io::Result<(Raw, Vec<Hold>)> {
         let raw = Raw::connect(&job.address)?;
-        if job.again {
-            raw.limit_reads(LOOK_UP)?;
-        }
+        raw.limit_reads(if job.again { LOOK_UP } else { PING_EACH })?;
         let count = (session..job.waiters).step_by(job.sessions).count();
         let waiters = (0..count).map(|_| Waiter::default()).collect();
         let (asked, watching, holds) = (HashMap::new(), HashMap::new(), Vec::new());
@@ -90,14 +88,21 @@ impl<'a> Session<'a> {
             true => done.load(Ordering::Relaxed) < job.holds,
             false => this.holds.len() < count,
         };
+        let mut pinged = clock.now();
         while has_work(&this) {
+            // The lists of ten thousand waiters take longer to arrive than a session timeout.
+            if u128::from(clock.now() - pinged) > PING_EACH.as_nanos() {
+                pinged = clock.now();
+                this.raw.ping();
+                this.raw.flush()?;
+            }
             match this.raw.read() {
                 Ok(frame) => {
                     let before = this.holds.len();
                     this.step(&frame)?;
                     done.fetch_add(this.holds.len() - before, Ordering::Relaxed);
                 }
-                // Nothing to read: the loop checks whether the contest is over.
+                // Nothing to read: the loop checks whether the contest is over or a ping is due.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
@@ -126,6 +131,9 @@ impl<'a> Session<'a> {
     fn step(&mut self, frame: &Frame) -> io::Result<()> {
         if frame.xid == EVENT_XID {
             return self.wake(frame);
+        }
+        if frame.xid == PING_XID {
+            return Ok(());
         }
         let Some((waiter, what)) = self.asked.remove(&frame.xid) else {
             return Err(io::Error::other("an answer to nothing"));
@@ -212,3 +220,5 @@ impl<'a> Session<'a> {
 const DATA_CHANGED: i32 = 3;
 /// How long a thread with nothing to read may take to notice the end of the contest.
 const LOOK_UP: Duration = Duration::from_millis(20);
+/// A quarter of the session timeout.
+const PING_EACH: Duration = Duration::from_secs(10);

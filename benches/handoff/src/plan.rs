@@ -33,6 +33,8 @@ pub(crate) enum Measure {
     LongHold,
     /// Hand-offs, with the requests and bytes of each.
     Drain,
+    /// Hand-offs, with the holds of all clients in a second.
+    Throughput,
 }
 
 impl Scenario {
@@ -44,16 +46,21 @@ impl Scenario {
     /// Returns true if one turn of each contestant is enough, whatever the rounds.
     pub(crate) fn is_once(&self) -> bool {
         // The counts of a drain are the same in every round. Long holds take long.
-        matches!(self.measure, Measure::Drain | Measure::LongHold)
+        matches!(self.measure, Measure::Drain | Measure::LongHold | Measure::Throughput)
     }
 
     /// Returns true if a contestant takes part in the scenario.
     pub(crate) fn admits(&self, contestant: &str) -> bool {
         match self.measure {
-            // It has no queue to measure.
-            Measure::Handoff => contestant != roster::HERD,
+            // They do not keep the order of the ensemble.
+            Measure::Handoff => ![roster::HERD, roster::LOCAL_QUEUE].contains(&contestant),
             // Uncontended, a marked release is the classic one.
-            Measure::Calls => contestant != roster::MARKED && contestant != roster::HERD,
+            Measure::Calls => {
+                let same = [roster::MARKED, roster::HERD, roster::LOCAL_QUEUE];
+                !same.contains(&contestant)
+            }
+            Measure::Throughput => [roster::OURS, roster::LOCAL_QUEUE].contains(&contestant),
+
             // Blocking sockets neither reconnect nor send heartbeats.
             Measure::Reconnect | Measure::LongHold => {
                 contestant == roster::OURS || !roster::OWN.contains(&contestant)
@@ -124,6 +131,13 @@ pub(crate) fn all() -> Vec<Scenario> {
         turns: 1,
         job: Job { hold: LONG_HOLD, again: false, ..handoff(5, 0, 5).job },
     });
+    all.push(Scenario {
+        name: "local-queue".to_owned(),
+        title: "5 clients with 100 waiters each, hold 0".to_owned(),
+        measure: Measure::Throughput,
+        turns: 1,
+        job: Job { sessions: 5, ..handoff(500, 0, 5_000).job },
+    });
     all.extend(HERDS.map(herd));
     all.push(Scenario {
         name: "drain".to_owned(),
@@ -138,11 +152,14 @@ pub(crate) fn all() -> Vec<Scenario> {
 /// Returns short versions of the scenarios, which only show that everything works.
 pub(crate) fn short() -> Vec<Scenario> {
     let mut short = all();
-    short.retain(|scenario| scenario.job.waiters <= 50 || scenario.measure == Measure::Reconnect);
+    short.retain(|scenario| {
+        scenario.job.waiters <= 50
+            || matches!(scenario.measure, Measure::Reconnect | Measure::Throughput)
+    });
     for scenario in &mut short {
         scenario.turns = 1;
         // A connection must be cut before the contest ends.
-        let enough = if scenario.measure == Measure::Reconnect { 200 } else { 60 };
+        let enough = if scenario.job.waiters > 50 { 200 } else { 60 };
         scenario.job.holds = scenario.job.holds.min(enough);
     }
     let mut drain = handoff(200, 0, 200);

@@ -26,6 +26,7 @@ pub(crate) struct Frame {
 
 /// The xid of events.
 pub(crate) const EVENT_XID: i32 = -1;
+pub(crate) const PING_XID: i32 = -2;
 /// Errors of the server.
 pub(crate) const NO_NODE: i32 = -101;
 pub(crate) const NODE_EXISTS: i32 = -110;
@@ -163,6 +164,14 @@ impl Raw {
         };
         let zxid = frame[4..12].try_into().map_or(-1, i64::from_be_bytes);
         Ok(Frame { xid, zxid, error, body: body.to_vec() })
+    }
+
+    /// Queues a ping. Its reply has the xid [`PING_XID`].
+    pub(crate) fn ping(&mut self) {
+        let mut frame = Vec::new();
+        put_int(&mut frame, PING_XID);
+        put_int(&mut frame, 11);
+        self.queue_frame(&frame);
     }
 
     fn request(&mut self, opcode: i32, body: &[u8]) -> i32 {

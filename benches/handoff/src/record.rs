@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use xtask::zookeeper::Standalone;
 
 use crate::run::Results;
-use crate::{Options, roster, traffic};
+use crate::{Options, roster, throughput, traffic};
 
 /// The machine and the server of a run.
 pub(crate) struct Machine {
@@ -66,6 +66,7 @@ pub(crate) fn of(machine: &Machine, options: &Options, results: &Results) -> Str
         "rounds": options.rounds,
         "unit": "us",
         "scenarios": rows,
+        "throughput": throughput::to_json(&results.throughput),
         "traffic": traffic::to_json(&results.traffic),
         "skipped": results.skipped,
     });

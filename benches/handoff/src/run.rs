@@ -10,6 +10,7 @@ use crate::arena::{Arena, Loss, Outcome};
 use crate::contestant::Contestant;
 use crate::plan::{self, Measure, Scenario};
 use crate::stats::Samples;
+use crate::throughput::Throughput;
 use crate::traffic::{Means, Traffic};
 use crate::{Options, plot, record, roster, table};
 
@@ -20,6 +21,7 @@ pub(crate) struct Results {
     /// Contestants and scenarios that were skipped, with the reasons.
     pub(crate) skipped: Vec<String>,
     pub(crate) traffic: Vec<Traffic>,
+    pub(crate) throughput: Vec<Throughput>,
 }
 
 /// One measurement, with a line of the table for each contestant.
@@ -257,6 +259,12 @@ impl Run {
             };
             words.push(format!("{:.2} requests each", traffic.handoff.requests));
             self.results.traffic.push(traffic);
+        }
+        if scenario.measure == Measure::Throughput {
+            let rate = outcome.rate;
+            words.push(format!("{:.0} holds a second", rate.holds_per_second));
+            let title = scenario.title.clone();
+            self.results.throughput.push(Throughput { title, contestant: name, rate });
         }
         words.join("   ")
     }

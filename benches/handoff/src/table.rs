@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::run::Results;
 use crate::stats::Samples;
-use crate::{roster, traffic};
+use crate::{roster, throughput, traffic};
 
 pub(crate) fn of(results: &Results) -> String {
     let mut text = String::new();
@@ -41,6 +41,7 @@ pub(crate) fn of(results: &Results) -> String {
         }
     }
     text += &traffic::table(&results.traffic);
+    text += &throughput::table(&results.throughput);
     for line in &results.skipped {
         let _ = writeln!(text, "\nSkipped: {line}");
     }

@@ -46,6 +46,8 @@ fn short_run_measures_and_draws_every_scenario() {
     }
     assert_eq!(measured("drain"), ["ours", "marked"]);
     assert_eq!(measured("herd-10"), ["ours", "classic", "marked", "herd"]);
+    assert_eq!(measured("local-queue"), ["ours", "local-queue"]);
+    assert_eq!(record["throughput"].as_array().unwrap().len(), 2, "{record:#}");
     let traffic = record["traffic"].as_array().unwrap();
     assert_eq!(traffic.len(), 6, "{record:#}");
     for entry in traffic {
