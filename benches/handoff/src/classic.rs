@@ -42,6 +42,8 @@ struct Session<'a> {
     release: Release,
     clock: Clock,
     waiters: Vec<Waiter>,
+    /// Waiters that have started for the first time.
+    started: usize,
     /// The waiter and the kind of each pending request, by xid.
     asked: HashMap<i32, (usize, Asked)>,
     /// The waiter for an event, by path.
@@ -80,10 +82,9 @@ impl<'a> Session<'a> {
         let count = (session..job.waiters).step_by(job.sessions).count();
         let waiters = (0..count).map(|_| Waiter::default()).collect();
         let (asked, watching, holds) = (HashMap::new(), HashMap::new(), Vec::new());
-        let mut this = Self { raw, job, release, clock, waiters, asked, watching, holds };
-        for waiter in 0..count {
-            this.start(waiter)?;
-        }
+        let started = 0;
+        let mut this = Self { raw, job, release, clock, waiters, started, asked, watching, holds };
+        this.start_next()?;
         let has_work = |this: &Self| match job.again {
             true => done.load(Ordering::Relaxed) < job.holds,
             false => this.holds.len() < count,
@@ -108,6 +109,16 @@ impl<'a> Session<'a> {
             }
         }
         Ok((this.raw, this.holds))
+    }
+
+    /// Starts one more waiter, after the list of the one before. A server has no memory for the lists
+    /// of ten thousand waiters at a time.
+    fn start_next(&mut self) -> io::Result<()> {
+        if self.started == self.waiters.len() {
+            return Ok(());
+        }
+        self.started += 1;
+        self.start(self.started - 1)
     }
 
     fn start(&mut self, waiter: usize) -> io::Result<()> {
@@ -177,6 +188,7 @@ impl<'a> Session<'a> {
     }
 
     fn look(&mut self, waiter: usize, names: &[&str]) -> io::Result<()> {
+        self.start_next()?;
         let own = sequence_of(&self.waiters[waiter].node);
         let ahead = names.iter().filter(|name| sequence_of(name) < own);
         let Some(predecessor) = ahead.max_by_key(|name| sequence_of(name)) else {
