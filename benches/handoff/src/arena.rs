@@ -5,15 +5,16 @@ use std::thread;
 use std::time::Duration;
 
 use xtask::zookeeper::Standalone;
-use zk_benches::contest::{Hold, Refusal};
+use zk_benches::contest::{Hold, Job, Kind, Refusal};
 
 use crate::contestant::{Answer, Contestant};
 use crate::one_core::OneCore;
 use crate::plan::{Measure, Scenario};
-use crate::proxy::{Counts, Proxy};
+use crate::proxy::Proxy;
 use crate::raw::{Create, Raw};
-use crate::roster;
-use crate::stats;
+use crate::throughput::Rate;
+use crate::traffic::Counted;
+use crate::{herd, roster, stats};
 
 /// A server for contests. Each contest gets a new path.
 pub(crate) struct Arena {
@@ -29,7 +30,8 @@ pub(crate) struct Outcome {
     pub(crate) samples: Vec<Named>,
     /// The duration of each hold.
     pub(crate) hold_times: Vec<u64>,
-    pub(crate) traffic: Option<Counts>,
+    pub(crate) traffic: Option<Counted>,
+    pub(crate) rate: Rate,
 }
 
 /// The reason why a contest has no result.
@@ -95,10 +97,10 @@ impl Arena {
         bookkeeper.create(&scenario.job.path, Create::Persistent);
         bookkeeper.call().map_err(broken)?;
         let proxy = match scenario.measure {
-            Measure::Handoff | Measure::Calls => None,
-            Measure::Reconnect | Measure::Drain => {
-                Some(Proxy::start(scenario.job.address.clone()).map_err(broken)?)
-            }
+            Measure::Handoff | Measure::Calls | Measure::LongHold | Measure::Throughput => None,
+            Measure::Reconnect | Measure::Drain => Some(
+                Proxy::start(scenario.job.address.clone(), &scenario.job.path).map_err(broken)?,
+            ),
         };
         if let Some(proxy) = &proxy {
             proxy.address().clone_into(&mut scenario.job.address);
@@ -106,8 +108,17 @@ impl Arena {
         if name == roster::FLOOR {
             scenario.job.permits = 1;
         }
+        if name == roster::LOCAL_QUEUE {
+            scenario.job.holds *= LOCAL_HOLDS;
+        }
         let holds = if scenario.has_gate() && name != roster::FLOOR {
-            gated(&scenario, &mut bookkeeper, contestant, proxy.as_ref())
+            let gate = match name {
+                roster::HERD => Gate::held(&scenario.job),
+                // Each session has one node.
+                roster::LOCAL_QUEUE => Gate::queued(&scenario.job, scenario.job.sessions),
+                _ => Gate::queued(&scenario.job, scenario.job.waiters),
+            };
+            self.gated(&scenario, gate, &mut bookkeeper, contestant, proxy.as_ref())
         } else {
             contestant.tell(&scenario.job).map_err(refused)?;
             holds_of(contestant.answer(ANSWER_LIMIT), ANSWER_LIMIT)
@@ -115,86 +126,138 @@ impl Arena {
         let (holds, traffic) = holds?;
         judge(&scenario, name, holds, traffic)
     }
+
+    /// Puts a gate node in front of the queue, and deletes it when all waiters are in the queue.
+    fn gated(
+        &self,
+        scenario: &Scenario,
+        gate: Gate,
+        bookkeeper: &mut Raw,
+        contestant: &mut Contestant,
+        proxy: Option<&Proxy>,
+    ) -> Result<(Vec<Hold>, Option<Counted>), Loss> {
+        bookkeeper.create(&gate.path, gate.mode);
+        let node = bookkeeper.call().and_then(|frame| frame.path()).map_err(broken)?;
+        contestant.tell(&scenario.job).map_err(refused)?;
+        let waiters = scenario.job.waiters;
+        // Each waiter lists all nodes ahead of it, which makes a long queue slow to form.
+        let looks_max = QUEUE_LOOKS_MAX + waiters;
+        let mut looks = 0;
+        while !self.is_full(&gate, bookkeeper, &scenario.job.path)? {
+            match contestant.answer(QUEUE_LOOK) {
+                Answer::Silence if looks < looks_max => looks += 1,
+                Answer::Silence => {
+                    return Err(Loss::Broken(format!("not all {waiters} waiters came to queue")));
+                }
+                Answer::Holds(_) => {
+                    let reason = "NOT EXCLUSIVE: the lock was held behind the gate".to_owned();
+                    return Err(Loss::Violated(reason));
+                }
+                failure => return holds_of(failure, ANSWER_LIMIT),
+            }
+        }
+        // After its create, the last waiter still lists the nodes and sets its watch.
+        pause(SETTLE + SETTLE_EACH * u32::try_from(waiters).unwrap_or(u32::MAX));
+        if let (Measure::Drain, Some(proxy)) = (scenario.measure, proxy) {
+            await_lists(proxy);
+        }
+        let before = proxy.map(Proxy::counts);
+        bookkeeper.delete(&node);
+        bookkeeper.call().map_err(broken)?;
+        if let (Measure::Reconnect, Some(proxy)) = (scenario.measure, proxy) {
+            pause(CUT_AFTER);
+            proxy.cut();
+        }
+        let limit =
+            ANSWER_LIMIT + EACH_LIMIT * u32::try_from(scenario.job.holds).unwrap_or(u32::MAX);
+        let (holds, _) = holds_of(contestant.answer(limit), limit)?;
+        let traffic = proxy
+            .map(Proxy::counts)
+            .zip(before)
+            .map(|(contest, before)| Counted { contest, drain: contest.since(before) });
+        Ok((holds, traffic))
+    }
+
+    fn is_full(&self, gate: &Gate, bookkeeper: &mut Raw, lock: &str) -> Result<bool, Loss> {
+        if gate.mode == Create::EphemeralSequential {
+            return Ok(bookkeeper.count_children(lock).map_err(broken)? > gate.waiters);
+        }
+        let failure = |error: xtask::zookeeper::Error| Loss::Broken(error.to_string());
+        let said = self.server.four_letter("wchs").map_err(failure)?;
+        let watches = said.lines().find_map(|line| line.strip_prefix("Total watches:"));
+        Ok(watches.and_then(|count| count.trim().parse().ok()) >= Some(gate.waiters))
+    }
 }
 
-/// Puts a gate node in front of the queue, and deletes it when all waiters are in the queue.
-fn gated(
-    scenario: &Scenario,
-    bookkeeper: &mut Raw,
-    contestant: &mut Contestant,
-    proxy: Option<&Proxy>,
-) -> Result<(Vec<Hold>, Option<Counts>), Loss> {
-    let path = &scenario.job.path;
-    bookkeeper.create(&format!("{path}/_c_gate-lock-"), Create::EphemeralSequential);
-    let gate = bookkeeper.call().and_then(|frame| frame.path()).map_err(broken)?;
-    contestant.tell(&scenario.job).map_err(refused)?;
-    // Each waiter lists all nodes ahead of it, which makes a long queue slow to form.
-    let looks_max = QUEUE_LOOKS_MAX + scenario.job.waiters;
-    let mut looks = 0;
-    while bookkeeper.count_children(path).map_err(broken)? <= scenario.job.waiters {
-        match contestant.answer(QUEUE_LOOK) {
-            Answer::Silence if looks < looks_max => looks += 1,
-            Answer::Silence => {
-                let count = scenario.job.waiters;
-                return Err(Loss::Broken(format!("not all {count} waiters came to queue")));
-            }
-            Answer::Holds(_) => {
-                let reason = "NOT EXCLUSIVE: the lock was held behind the gate".to_owned();
-                return Err(Loss::Violated(reason));
-            }
-            failure => return holds_of(failure, ANSWER_LIMIT),
+/// Waits until the server has sent all lists. Of ten thousand waiters, that takes many seconds.
+fn await_lists(proxy: &Proxy) {
+    loop {
+        let before = proxy.counts();
+        pause(LISTS_PAUSE);
+        if proxy.counts().since(before).bytes_received < LIST_BYTES {
+            return;
         }
     }
-    // After its create, the last waiter still lists the nodes and sets its watch.
-    pause(SETTLE + SETTLE_EACH * u32::try_from(scenario.job.waiters).unwrap_or(u32::MAX));
-    let before = proxy.map(Proxy::counts);
-    bookkeeper.delete(&gate);
-    bookkeeper.call().map_err(broken)?;
-    if let (Measure::Reconnect, Some(proxy)) = (scenario.measure, proxy) {
-        pause(CUT_AFTER);
-        proxy.cut();
+}
+
+/// The node that the bookkeeper holds while the waiters come.
+struct Gate {
+    path: String,
+    mode: Create,
+    /// The number of nodes behind it or, without a queue, of watches on it.
+    waiters: usize,
+}
+
+impl Gate {
+    /// The first node of a queue.
+    fn queued(job: &Job, waiters: usize) -> Self {
+        let path = format!("{}/_c_gate-lock-", job.path);
+        Self { path, mode: Create::EphemeralSequential, waiters }
     }
-    let limit = ANSWER_LIMIT + EACH_LIMIT * u32::try_from(scenario.job.holds).unwrap_or(u32::MAX);
-    let (holds, _) = holds_of(contestant.answer(limit), limit)?;
-    let traffic = proxy.map(Proxy::counts).zip(before).map(|(after, before)| Counts {
-        requests: after.requests - before.requests,
-        bytes_sent: after.bytes_sent - before.bytes_sent,
-        frames_received: after.frames_received - before.frames_received,
-        bytes_received: after.bytes_received - before.bytes_received,
-    });
-    Ok((holds, traffic))
+
+    /// The only node of a lock without a queue. Each waiter has a watch on it.
+    fn held(job: &Job) -> Self {
+        Self { path: herd::node(&job.path), mode: Create::Ephemeral, waiters: job.waiters }
+    }
 }
 
 fn judge(
     scenario: &Scenario,
     name: &str,
     holds: Vec<Hold>,
-    traffic: Option<Counts>,
+    traffic: Option<Counted>,
 ) -> Result<Outcome, Loss> {
     let job = &scenario.job;
     if holds.len() < job.holds {
         return Err(Loss::Broken(format!("{} of {} holds only", holds.len(), job.holds)));
     }
+    let rate = Rate::of(&holds);
     let hold_times = stats::hold_times(&holds);
     let calls = [("acquire", stats::acquires(&holds)), ("release", stats::releases(&holds))];
     // The floor of any lock is the floor of a hand-off.
     let mut judged = job.clone();
     if name == roster::FLOOR {
-        judged.kind = zk_benches::contest::Kind::Handoff;
+        judged.kind = Kind::Handoff;
+    }
+    // These do not keep an order of nodes. A semaphore of one permit excludes, and has no order.
+    if [roster::HERD, roster::LOCAL_QUEUE].contains(&name) {
+        judged.kind = Kind::Semaphore;
     }
     let handoffs = stats::handoffs(&judged, holds).map_err(Loss::Violated)?;
     let samples = match scenario.measure {
-        Measure::Handoff | Measure::Drain => vec![("", handoffs)],
+        Measure::Handoff | Measure::LongHold | Measure::Drain | Measure::Throughput => {
+            vec![("", handoffs)]
+        }
         Measure::Calls => Vec::from(calls),
         Measure::Reconnect => vec![("", handoffs.into_iter().max().into_iter().collect())],
     };
     if samples.iter().any(|(_, samples)| samples.is_empty()) {
         return Err(Loss::Skipped("no hand-off to measure".to_owned()));
     }
-    Ok(Outcome { samples, hold_times, traffic })
+    Ok(Outcome { samples, hold_times, traffic, rate })
 }
 
-fn holds_of(answer: Answer, limit: Duration) -> Result<(Vec<Hold>, Option<Counts>), Loss> {
+fn holds_of(answer: Answer, limit: Duration) -> Result<(Vec<Hold>, Option<Counted>), Loss> {
     match answer {
         Answer::Holds(holds) => Ok((holds, None)),
         Answer::Refused(refusal) => Err(refused(refusal)),
@@ -228,5 +291,11 @@ const QUEUE_LOOK: Duration = Duration::from_millis(5);
 const QUEUE_LOOKS_MAX: usize = 4_000;
 const SETTLE: Duration = Duration::from_millis(60);
 const SETTLE_EACH: Duration = Duration::from_micros(200);
+/// A local queue makes so many more holds, so that each client has several turns.
+const LOCAL_HOLDS: usize = 40;
+/// Longer than the server takes for one list.
+const LISTS_PAUSE: Duration = Duration::from_millis(500);
+/// Less than a long list, and more than the answers to pings in one pause.
+const LIST_BYTES: u64 = 10_000;
 /// The cut falls within the contest, which takes longer than a millisecond for each of its holds.
 const CUT_AFTER: Duration = Duration::from_millis(150);

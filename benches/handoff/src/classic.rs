@@ -12,12 +12,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal, sequence_of};
 
-use crate::raw::{Create, EVENT_XID, Frame, Raw};
+use crate::raw::{Create, EVENT_XID, Frame, NO_NODE, PING_XID, Raw};
+use crate::threads;
 
 /// The request that releases the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,19 +32,7 @@ pub(crate) fn run(job: &Job, release: Release) -> Result<Vec<Hold>, Refusal> {
     }
     let clock = Clock::start();
     let done = AtomicUsize::new(0);
-    let outcomes: Vec<io::Result<Vec<Hold>>> = thread::scope(|scope| {
-        let done = &done;
-        let contend =
-            |session| scope.spawn(move || Session::contend(job, release, session, clock, done));
-        let threads: Vec<_> = (0..job.sessions).map(contend).collect();
-        let ended = || io::Error::other("a thread panicked");
-        threads.into_iter().map(|it| it.join().unwrap_or_else(|_| Err(ended()))).collect()
-    });
-    let mut holds = Vec::new();
-    for outcome in outcomes {
-        holds.extend(outcome?);
-    }
-    Ok(holds)
+    Ok(threads::run(job, |session| Session::contend(job, release, session, clock, &done))?)
 }
 
 /// The waiters of one session.
@@ -54,6 +42,8 @@ struct Session<'a> {
     release: Release,
     clock: Clock,
     waiters: Vec<Waiter>,
+    /// Waiters that have started for the first time.
+    started: usize,
     /// The waiter and the kind of each pending request, by xid.
     asked: HashMap<i32, (usize, Asked)>,
     /// The waiter for an event, by path.
@@ -86,29 +76,49 @@ impl<'a> Session<'a> {
         session: usize,
         clock: Clock,
         done: &AtomicUsize,
-    ) -> io::Result<Vec<Hold>> {
+    ) -> io::Result<(Raw, Vec<Hold>)> {
         let raw = Raw::connect(&job.address)?;
-        raw.limit_reads(LOOK_UP)?;
+        raw.limit_reads(if job.again { LOOK_UP } else { PING_EACH })?;
         let count = (session..job.waiters).step_by(job.sessions).count();
         let waiters = (0..count).map(|_| Waiter::default()).collect();
         let (asked, watching, holds) = (HashMap::new(), HashMap::new(), Vec::new());
-        let mut this = Self { raw, job, release, clock, waiters, asked, watching, holds };
-        for waiter in 0..count {
-            this.start(waiter)?;
-        }
-        while done.load(Ordering::Relaxed) < job.holds {
+        let started = 0;
+        let mut this = Self { raw, job, release, clock, waiters, started, asked, watching, holds };
+        this.start_next()?;
+        let has_work = |this: &Self| match job.again {
+            true => done.load(Ordering::Relaxed) < job.holds,
+            false => this.holds.len() < count,
+        };
+        let mut pinged = clock.now();
+        while has_work(&this) {
+            // The lists of ten thousand waiters take longer to arrive than a session timeout.
+            if u128::from(clock.now() - pinged) > PING_EACH.as_nanos() {
+                pinged = clock.now();
+                this.raw.ping();
+                this.raw.flush()?;
+            }
             match this.raw.read() {
                 Ok(frame) => {
                     let before = this.holds.len();
                     this.step(&frame)?;
                     done.fetch_add(this.holds.len() - before, Ordering::Relaxed);
                 }
-                // Nothing to read: the loop checks whether the contest is over.
+                // Nothing to read: the loop checks whether the contest is over or a ping is due.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(this.holds)
+        Ok((this.raw, this.holds))
+    }
+
+    /// Starts one more waiter, after the list of the one before. A server has no memory for the lists
+    /// of ten thousand waiters at a time.
+    fn start_next(&mut self) -> io::Result<()> {
+        if self.started == self.waiters.len() {
+            return Ok(());
+        }
+        self.started += 1;
+        self.start(self.started - 1)
     }
 
     fn start(&mut self, waiter: usize) -> io::Result<()> {
@@ -132,6 +142,9 @@ impl<'a> Session<'a> {
     fn step(&mut self, frame: &Frame) -> io::Result<()> {
         if frame.xid == EVENT_XID {
             return self.wake(frame);
+        }
+        if frame.xid == PING_XID {
+            return Ok(());
         }
         let Some((waiter, what)) = self.asked.remove(&frame.xid) else {
             return Err(io::Error::other("an answer to nothing"));
@@ -174,7 +187,8 @@ impl<'a> Session<'a> {
         self.list(waiter)
     }
 
-    fn look(&mut self, waiter: usize, names: &[String]) -> io::Result<()> {
+    fn look(&mut self, waiter: usize, names: &[&str]) -> io::Result<()> {
+        self.start_next()?;
         let own = sequence_of(&self.waiters[waiter].node);
         let ahead = names.iter().filter(|name| sequence_of(name) < own);
         let Some(predecessor) = ahead.max_by_key(|name| sequence_of(name)) else {
@@ -201,7 +215,7 @@ impl<'a> Session<'a> {
     fn own(&mut self, waiter: usize, order: i64) -> io::Result<()> {
         let hold = &mut self.waiters[waiter].hold;
         (hold.owner, hold.order) = (self.clock.now(), order);
-        sleep(self.job);
+        threads::hold(self.job);
         hold.release = self.clock.now();
         let Waiter { node, predecessor, .. } = &self.waiters[waiter];
         // The transaction takes the server longer than a delete. If the holder did not have to wait,
@@ -214,15 +228,9 @@ impl<'a> Session<'a> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the hold itself is what takes time")]
-fn sleep(job: &Job) {
-    if !job.hold.is_zero() {
-        thread::sleep(job.hold);
-    }
-}
-
 /// The type of an event.
 const DATA_CHANGED: i32 = 3;
-const NO_NODE: i32 = -101;
 /// How long a thread with nothing to read may take to notice the end of the contest.
 const LOOK_UP: Duration = Duration::from_millis(20);
+/// A quarter of the session timeout.
+const PING_EACH: Duration = Duration::from_secs(10);

@@ -2,11 +2,11 @@
 //! handed over with less. No lock can be acquired with less than a create and a list in one write.
 
 use std::io;
-use std::thread;
 
 use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal};
 
 use crate::raw::{Create, EVENT_XID, Raw};
+use crate::threads;
 
 pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
     let mut releasing = Raw::connect(&job.address)?;
@@ -26,7 +26,7 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
         let node = releasing.call()?.path()?;
         waiting.watch(&node);
         waiting.call()?;
-        sleep(job);
+        threads::hold(job);
         releasing.delete(&node);
         let release = clock.now();
         releasing.flush()?;
@@ -61,11 +61,4 @@ fn uncontended(raw: &mut Raw, job: &Job) -> io::Result<Vec<Hold>> {
         holds.push(Hold { call, owner, release, released: clock.now(), order, shared: false });
     }
     Ok(holds)
-}
-
-#[allow(clippy::disallowed_methods, reason = "the hold itself is what takes time")]
-fn sleep(job: &Job) {
-    if !job.hold.is_zero() {
-        thread::sleep(job.hold);
-    }
 }

@@ -11,6 +11,7 @@ mod arena;
 mod classic;
 mod contestant;
 mod floor;
+mod herd;
 mod one_core;
 mod ours;
 mod plan;
@@ -23,6 +24,9 @@ mod run;
 mod stats;
 mod svg;
 mod table;
+mod threads;
+mod throughput;
+mod traffic;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,6 +34,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use zk_benches::contest::{self, Refusal};
+use zk_recipes::LocalQueueLimits;
 
 /// Hand-off latency of locks: this library beside the floor, the algorithm of the books and other
 /// clients, on one real ZooKeeper server.
@@ -132,7 +137,9 @@ fn contend(name: &str, runtime: &str) -> Result<(), String> {
         roster::FLOOR => floor::run(job),
         roster::CLASSIC => classic::run(job, classic::Release::Plain),
         roster::MARKED => classic::run(job, classic::Release::Marked),
-        roster::OURS => runtime.block_on(ours::run(job)),
+        roster::HERD => herd::run(job),
+        roster::OURS => runtime.block_on(ours::run(job, None)),
+        roster::LOCAL_QUEUE => runtime.block_on(ours::run(job, Some(LocalQueueLimits::default()))),
         _ => Err(Refusal::Failed(format!("no contestant `{name}`"))),
     });
     outcome.map_err(|error| error.to_string())

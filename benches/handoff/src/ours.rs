@@ -7,13 +7,23 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use zk_benches::contest::{Board, Clock, Hold, Job, Kind, Refusal, sequence_of};
 use zk_recipes::session::{Client, Config};
-use zk_recipes::{Guard, LockError, Mutex, RwLock, Semaphore};
+use zk_recipes::{Guard, LocalQueueLimits, LockError, Mutex, RwLock, Semaphore};
 
-pub(crate) async fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
-    let mut clients = Vec::new();
+/// Runs a job. With `local_queue`, the waiters of a session share a local queue.
+pub(crate) async fn run(
+    job: &Job,
+    local_queue: Option<LocalQueueLimits>,
+) -> Result<Vec<Hold>, Refusal> {
+    let (mut clients, mut mutexes) = (Vec::new(), Vec::new());
     for _ in 0..job.sessions {
         let config = Config::new(&job.address)?.session_timeout(super::SESSION_TIMEOUT);
-        clients.push(config.connect().await?);
+        let client = config.connect().await?;
+        let mutex = Mutex::new(&client, &job.path)?;
+        mutexes.push(match local_queue {
+            Some(limits) => mutex.with_local_queue(limits),
+            None => mutex,
+        });
+        clients.push(client);
     }
     let clock = Clock::start();
     let board = Arc::new(Board::new(job));
@@ -21,11 +31,12 @@ pub(crate) async fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
     let mut tasks = Vec::new();
     for waiter in 0..job.waiters {
         let client = clients[waiter % job.sessions].clone();
+        let mutex = mutexes[waiter % job.sessions].clone();
         let (board, tell) = (Arc::clone(&board), tell.clone());
         let contender = Contender { job: job.clone(), waiter, clock, board, tell };
         tasks.push(tokio::spawn(async move {
             // The receiver stops at the first failure, so this send may fail.
-            if let Err(error) = contender.contend(&client).await {
+            if let Err(error) = contender.contend(&client, mutex).await {
                 let _ = contender.tell.send(Err(error));
             }
         }));
@@ -61,10 +72,10 @@ enum Lock {
 }
 
 impl Contender {
-    async fn contend(&self, client: &Client) -> Result<(), Refusal> {
+    async fn contend(&self, client: &Client, mutex: Mutex) -> Result<(), Refusal> {
         let path = &self.job.path;
         let lock = match self.job.kind {
-            Kind::Handoff | Kind::Uncontended => Lock::Mutex(Mutex::new(client, path)?),
+            Kind::Handoff | Kind::Uncontended => Lock::Mutex(mutex),
             Kind::ReadWrite => Lock::ReadWrite(RwLock::new(client, path)?),
             Kind::Semaphore => {
                 let permits = u32::try_from(self.job.permits)?;

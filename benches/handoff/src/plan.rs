@@ -28,8 +28,13 @@ pub(crate) enum Measure {
     Calls,
     /// The longest hand-off of a contest in which all connections are cut.
     Reconnect,
+    /// The time from each release to the next owner, after a wait in which a session without
+    /// heartbeats expires. It has a server of its own, with [`SHORT_TICK_MS`].
+    LongHold,
     /// Hand-offs, with the requests and bytes of each.
     Drain,
+    /// Hand-offs, with the holds of all clients in a second.
+    Throughput,
 }
 
 impl Scenario {
@@ -38,16 +43,33 @@ impl Scenario {
         self.job.kind == Kind::Handoff
     }
 
+    /// Returns true if one turn of each contestant is enough, whatever the rounds.
+    pub(crate) fn is_once(&self) -> bool {
+        // The counts of a drain are the same in every round. Long holds take long.
+        matches!(self.measure, Measure::Drain | Measure::LongHold | Measure::Throughput)
+    }
+
     /// Returns true if a contestant takes part in the scenario.
     pub(crate) fn admits(&self, contestant: &str) -> bool {
         match self.measure {
-            Measure::Handoff => true,
+            // They do not keep the order of the ensemble.
+            Measure::Handoff => ![roster::HERD, roster::LOCAL_QUEUE].contains(&contestant),
             // Uncontended, a marked release is the classic one.
-            Measure::Calls => contestant != roster::MARKED,
-            Measure::Reconnect => {
-                ![roster::FLOOR, roster::CLASSIC, roster::MARKED].contains(&contestant)
+            Measure::Calls => {
+                let same = [roster::MARKED, roster::HERD, roster::LOCAL_QUEUE];
+                !same.contains(&contestant)
             }
-            Measure::Drain => contestant == roster::OURS,
+            Measure::Throughput => [roster::OURS, roster::LOCAL_QUEUE].contains(&contestant),
+
+            // Blocking sockets neither reconnect nor send heartbeats.
+            Measure::Reconnect | Measure::LongHold => {
+                contestant == roster::OURS || !roster::OWN.contains(&contestant)
+            }
+            Measure::Drain => match contestant {
+                roster::OURS | roster::MARKED => true,
+                roster::CLASSIC | roster::HERD => self.job.sessions == self.job.waiters,
+                _ => false,
+            },
         }
     }
 }
@@ -103,6 +125,21 @@ pub(crate) fn all() -> Vec<Scenario> {
         job: Job { waiters: 200, sessions: 1, holds: 600, ..handoff(200, 1, 600).job },
     });
     all.push(Scenario {
+        name: "long-hold".to_owned(),
+        title: "5 waiters, each holds once, longer than the session timeout".to_owned(),
+        measure: Measure::LongHold,
+        turns: 1,
+        job: Job { hold: LONG_HOLD, again: false, ..handoff(5, 0, 5).job },
+    });
+    all.push(Scenario {
+        name: "local-queue".to_owned(),
+        title: "5 clients with 100 waiters each, hold 0".to_owned(),
+        measure: Measure::Throughput,
+        turns: 1,
+        job: Job { sessions: 5, ..handoff(500, 0, 5_000).job },
+    });
+    all.extend(HERDS.map(herd));
+    all.push(Scenario {
         name: "drain".to_owned(),
         title: "10,000 waiters, each holds once".to_owned(),
         measure: Measure::Drain,
@@ -115,11 +152,14 @@ pub(crate) fn all() -> Vec<Scenario> {
 /// Returns short versions of the scenarios, which only show that everything works.
 pub(crate) fn short() -> Vec<Scenario> {
     let mut short = all();
-    short.retain(|scenario| scenario.job.waiters <= 50 || scenario.measure == Measure::Reconnect);
+    short.retain(|scenario| {
+        scenario.job.waiters <= 50
+            || matches!(scenario.measure, Measure::Reconnect | Measure::Throughput)
+    });
     for scenario in &mut short {
         scenario.turns = 1;
         // A connection must be cut before the contest ends.
-        let enough = if scenario.measure == Measure::Reconnect { 200 } else { 60 };
+        let enough = if scenario.job.waiters > 50 { 200 } else { 60 };
         scenario.job.holds = scenario.job.holds.min(enough);
     }
     let mut drain = handoff(200, 0, 200);
@@ -140,14 +180,22 @@ pub(crate) fn warm_up() -> Vec<Scenario> {
     uncontended
 }
 
+/// Returns a drain in which each waiter has a session. In the lock of one node, a session gets one
+/// event for all its waiters.
+fn herd(waiters: usize) -> Scenario {
+    Scenario {
+        name: format!("herd-{waiters}"),
+        title: format!("{} waiters with a session each, each holds once", grouped(waiters)),
+        measure: Measure::Drain,
+        turns: 1,
+        job: Job { sessions: waiters, again: false, ..handoff(waiters, 1, waiters).job },
+    }
+}
+
 fn handoff(waiters: usize, hold_ms: u64, holds: usize) -> Scenario {
-    let count = match waiters {
-        1_000.. => format!("{},{:03}", waiters / 1_000, waiters % 1_000),
-        _ => waiters.to_string(),
-    };
     Scenario {
         name: format!("handoff-{waiters}-{hold_ms}ms"),
-        title: format!("hand-off, {count} waiters, hold {hold_ms} ms"),
+        title: format!("hand-off, {} waiters, hold {hold_ms} ms", grouped(waiters)),
         measure: Measure::Handoff,
         turns: 1,
         job: Job {
@@ -157,6 +205,13 @@ fn handoff(waiters: usize, hold_ms: u64, holds: usize) -> Scenario {
             holds,
             ..job(Kind::Handoff)
         },
+    }
+}
+
+fn grouped(number: usize) -> String {
+    match number {
+        1_000.. => format!("{},{:03}", number / 1_000, number % 1_000),
+        _ => number.to_string(),
     }
 }
 
@@ -176,6 +231,12 @@ fn job(kind: Kind) -> Job {
 
 /// Numbers of waiters in the hand-off scenarios.
 pub(crate) const WAITERS: [usize; 4] = [2, 10, 100, 1_000];
+/// The tick of the server for long holds. Every contestant asks for a session timeout of 40 s, and
+/// gets 20 ticks, which is a second.
+pub(crate) const SHORT_TICK_MS: u32 = 50;
+const LONG_HOLD: Duration = Duration::from_millis(1_200);
+/// Numbers of waiters for which the traffic of each hand-off is counted.
+const HERDS: [usize; 3] = [10, 100, 1_000];
 /// Maximum number of sessions in a hand-off. Up to this number, each waiter has a session.
 const SESSIONS: usize = 20;
 const WARM_HOLDS: usize = 3_000;

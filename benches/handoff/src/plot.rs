@@ -1,7 +1,9 @@
 //! Plots of a run: the distribution of latencies, and their growth with the queue.
 
+use crate::roster;
 use crate::run::{Results, Row};
 use crate::svg::{Axis, Chart, Line};
+use crate::traffic::Traffic;
 
 /// Returns the file name and the text of each plot that has data.
 pub(crate) fn all(results: &Results) -> Vec<(String, String)> {
@@ -18,7 +20,36 @@ pub(crate) fn all(results: &Results) -> Vec<(String, String)> {
             .collect();
         (rows.len() > 1).then(|| (format!("waiters-{hold_ms}ms.svg"), growth(&rows, hold_ms)))
     });
-    distributions.chain(growths).collect()
+    let herd = herd(&results.traffic).map(|svg| ("herd.svg".to_owned(), svg));
+    distributions.chain(growths).chain(herd).collect()
+}
+
+/// Draws what a hand-off costs with and without a queue. Returns `None` without both.
+fn herd(traffic: &[Traffic]) -> Option<String> {
+    let line = |(contestant, what, colour, of): (&str, &str, &'static str, fn(&Traffic) -> f64)| {
+        let own = traffic
+            .iter()
+            .filter(|it| it.contestant == contestant && it.scenario.starts_with("herd-"));
+        let points: Vec<_> = own.map(|it| (it.waiters as f64, of(it))).collect();
+        let name = format!("{contestant}, {what}");
+        (points.len() > 1).then_some(Line { name, colour, points, marks: true })
+    };
+    let lines: Option<Vec<Line>> = [
+        (roster::HERD, "requests", "#d55e00", (|it| it.handoff.requests) as fn(&Traffic) -> f64),
+        (roster::HERD, "events", "#e69f00", |it| it.handoff.events),
+        (roster::OURS, "requests", "#0072b2", |it| it.handoff.requests),
+        (roster::OURS, "events", "#56b4e9", |it| it.handoff.events),
+    ]
+    .into_iter()
+    .map(line)
+    .collect();
+    let chart = Chart {
+        title: "one node for all (herd), and a queue (ours)".to_owned(),
+        x: Axis::logarithmic("waiters at the start, each holds once"),
+        y: Axis::logarithmic("mean for each hand-off"),
+        lines: lines?,
+    };
+    Some(chart.to_svg())
 }
 
 fn distribution(row: &Row) -> String {

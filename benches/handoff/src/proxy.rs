@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -17,31 +16,42 @@ pub(crate) struct Proxy {
 #[derive(Default)]
 struct Shared {
     connections: Mutex<Vec<TcpStream>>,
-    requests: Traffic,
-    answers: Traffic,
+    counts: Mutex<Counts>,
+    /// The length of the lock's path. The paths of its contenders are longer.
+    lock_len: usize,
 }
 
-/// Traffic in one direction.
-#[derive(Default)]
-struct Traffic {
-    frames: AtomicU64,
-    bytes: AtomicU64,
-}
-
-/// Counts of the traffic so far.
+/// Counts of the traffic so far. The frames that open and close a session are no requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
+    /// Requests for the children of the lock. A child watch on a contender's node is none.
+    pub(crate) lists: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) frames_received: u64,
+    pub(crate) events: u64,
     pub(crate) bytes_received: u64,
 }
 
+impl Counts {
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            requests: self.requests - before.requests,
+            lists: self.lists - before.lists,
+            bytes_sent: self.bytes_sent - before.bytes_sent,
+            frames_received: self.frames_received - before.frames_received,
+            events: self.events - before.events,
+            bytes_received: self.bytes_received - before.bytes_received,
+        }
+    }
+}
+
 impl Proxy {
-    pub(crate) fn start(server: String) -> io::Result<Self> {
+    /// Starts a proxy of `server` for the contenders of one lock.
+    pub(crate) fn start(server: String, lock: &str) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?.to_string();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { lock_len: lock.len(), ..Shared::default() });
         let this = Self { shared, address };
         let proxy = this.clone();
         thread::spawn(move || {
@@ -67,13 +77,7 @@ impl Proxy {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        let Shared { requests, answers, .. } = &*self.shared;
-        Counts {
-            requests: requests.frames.load(Ordering::Relaxed),
-            bytes_sent: requests.bytes.load(Ordering::Relaxed),
-            frames_received: answers.frames.load(Ordering::Relaxed),
-            bytes_received: answers.bytes.load(Ordering::Relaxed),
-        }
+        *self.shared.counts()
     }
 
     fn connections(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {
@@ -88,20 +92,54 @@ impl Proxy {
         }
         let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
         let shared = Arc::clone(&self.shared);
-        thread::spawn(move || pump(from_client, to_server, &shared.requests));
+        let mut frames = Frames::default();
+        let requests = move |bytes: &[u8]| shared.count_requests(&mut frames, bytes);
+        thread::spawn(move || pump(from_client, to_server, requests));
         let shared = Arc::clone(&self.shared);
-        thread::spawn(move || pump(server, client, &shared.answers));
+        let mut frames = Frames::default();
+        let answers = move |bytes: &[u8]| shared.count_answers(&mut frames, bytes);
+        thread::spawn(move || pump(server, client, answers));
         Ok(())
     }
 }
 
+impl Shared {
+    fn counts(&self) -> std::sync::MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count_requests(&self, frames: &mut Frames, bytes: &[u8]) {
+        let mut counts = self.counts();
+        counts.bytes_sent += bytes.len() as u64;
+        frames.read(bytes, |frame| {
+            // The frame that opens a session begins with two zeros where others have xid and opcode.
+            let Some(opcode) = number(frame, 4).filter(|opcode| ![0, CLOSE].contains(opcode))
+            else {
+                return;
+            };
+            counts.requests += 1;
+            let path_len = number(frame, 8).and_then(|len| usize::try_from(len).ok());
+            if LISTS.contains(&opcode) && path_len == Some(self.lock_len) {
+                counts.lists += 1;
+            }
+        });
+    }
+
+    fn count_answers(&self, frames: &mut Frames, bytes: &[u8]) {
+        let mut counts = self.counts();
+        counts.bytes_received += bytes.len() as u64;
+        frames.read(bytes, |frame| {
+            counts.frames_received += 1;
+            counts.events += u64::from(number(frame, 0) == Some(EVENT));
+        });
+    }
+}
+
 /// Forwards bytes until one of the streams has ended, and then closes both.
-fn pump(mut from: TcpStream, mut to: TcpStream, traffic: &Traffic) {
+fn pump(mut from: TcpStream, mut to: TcpStream, mut count: impl FnMut(&[u8])) {
     let mut buffer = vec![0; 64 * 1024];
-    let mut frames = Frames::default();
     while let Ok(len @ 1..) = from.read(&mut buffer) {
-        traffic.bytes.fetch_add(len as u64, Ordering::Relaxed);
-        traffic.frames.fetch_add(frames.begun_in(&buffer[..len]), Ordering::Relaxed);
+        count(&buffer[..len]);
         if to.write_all(&buffer[..len]).is_err() {
             break;
         }
@@ -112,50 +150,67 @@ fn pump(mut from: TcpStream, mut to: TcpStream, traffic: &Traffic) {
     }
 }
 
-/// Counter of frames by their lengths, for a stream in chunks of any size.
+/// Reader of the first bytes of each frame, for a stream in chunks of any size.
 #[derive(Default)]
 struct Frames {
-    /// Remaining bytes of the current frame.
-    body: usize,
-    /// The bytes of a length that have arrived; `filled` is their number.
-    length: [u8; 4],
-    filled: usize,
+    /// The length of the current frame and its first bytes, as far as they have arrived.
+    head: Vec<u8>,
+    /// Bytes of the current frame that follow the head.
+    rest: usize,
 }
 
 impl Frames {
-    /// Returns how many frame lengths are completed by these bytes.
-    fn begun_in(&mut self, mut bytes: &[u8]) -> u64 {
-        let mut begun = 0;
-        while !bytes.is_empty() {
-            let skipped = self.body.min(bytes.len());
-            self.body -= skipped;
-            bytes = &bytes[skipped..];
-            while self.body == 0 && !bytes.is_empty() {
-                self.length[self.filled] = bytes[0];
-                self.filled += 1;
-                bytes = &bytes[1..];
-                if self.filled == 4 {
-                    self.filled = 0;
-                    self.body = u32::from_be_bytes(self.length) as usize;
-                    begun += 1;
-                }
+    /// Calls `each` with the first bytes of each frame, at most [`HEAD_LEN`].
+    fn read(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
+        while let [first, others @ ..] = bytes {
+            if self.rest > 0 {
+                let skipped = self.rest.min(bytes.len());
+                self.rest -= skipped;
+                bytes = &bytes[skipped..];
+                continue;
+            }
+            self.head.push(*first);
+            bytes = others;
+            let Some((len, start)) = self.head.split_first_chunk::<4>() else { continue };
+            let len = u32::from_be_bytes(*len) as usize;
+            if start.len() == len.min(HEAD_LEN) {
+                each(start);
+                self.rest = len - start.len();
+                self.head.clear();
             }
         }
-        begun
     }
 }
+
+/// Returns four bytes of a frame as a number.
+fn number(frame: &[u8], at: usize) -> Option<i32> {
+    let four = frame.get(at..at + 4)?;
+    four.try_into().ok().map(i32::from_be_bytes)
+}
+
+/// The xid of an event, or the opcode and the length of the path of a request.
+const HEAD_LEN: usize = 12;
+const EVENT: i32 = -1;
+/// getChildren and getChildren2.
+const LISTS: [i32; 2] = [8, 12];
+const CLOSE: i32 = -11;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn frame_count_is_independent_of_chunk_boundaries() {
-        let stream = [0, 0, 0, 2, 9, 9, 0, 0, 0, 0, 0, 0, 0, 1, 9];
+    fn frame_heads_are_independent_of_chunk_boundaries() {
+        let mut stream = vec![0, 0, 0, 2, 9, 8, 0, 0, 0, 0, 0, 0, 0, 14];
+        stream.extend(1..=14);
+        stream.extend([0, 0, 0, 1, 7]);
         for cut in 0..stream.len() {
             let mut frames = Frames::default();
-            let counted = frames.begun_in(&stream[..cut]) + frames.begun_in(&stream[cut..]);
-            assert_eq!(counted, 3, "cut at {cut}");
+            let mut heads = Vec::new();
+            frames.read(&stream[..cut], |head| heads.push(head.to_vec()));
+            frames.read(&stream[cut..], |head| heads.push(head.to_vec()));
+            let expected = [vec![9, 8], vec![], (1..=12).collect(), vec![7]];
+            assert_eq!(heads, expected, "cut at {cut}");
         }
     }
 }

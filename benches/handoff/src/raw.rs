@@ -26,11 +26,16 @@ pub(crate) struct Frame {
 
 /// The xid of events.
 pub(crate) const EVENT_XID: i32 = -1;
+pub(crate) const PING_XID: i32 = -2;
+/// Errors of the server.
+pub(crate) const NO_NODE: i32 = -101;
+pub(crate) const NODE_EXISTS: i32 = -110;
 
 /// The kind of node that a create makes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Create {
     Persistent = 0,
+    Ephemeral = 1,
     EphemeralSequential = 3,
 }
 
@@ -133,11 +138,16 @@ impl Raw {
         Ok(())
     }
 
+    /// Sends all queued requests, and returns the next frame.
+    pub(crate) fn answer(&mut self) -> io::Result<Frame> {
+        self.flush()?;
+        self.read()
+    }
+
     /// Sends all queued requests, and returns the next frame, which must be a reply without an
     /// error.
     pub(crate) fn call(&mut self) -> io::Result<Frame> {
-        self.flush()?;
-        let frame = self.read()?;
+        let frame = self.answer()?;
         if frame.xid == EVENT_XID || frame.error != 0 {
             return Err(io::Error::other(format!("error {} of the server", frame.error)));
         }
@@ -154,6 +164,14 @@ impl Raw {
         };
         let zxid = frame[4..12].try_into().map_or(-1, i64::from_be_bytes);
         Ok(Frame { xid, zxid, error, body: body.to_vec() })
+    }
+
+    /// Queues a ping. Its reply has the xid [`PING_XID`].
+    pub(crate) fn ping(&mut self) {
+        let mut frame = Vec::new();
+        put_int(&mut frame, PING_XID);
+        put_int(&mut frame, 11);
+        self.queue_frame(&frame);
     }
 
     fn request(&mut self, opcode: i32, body: &[u8]) -> i32 {
@@ -209,7 +227,8 @@ impl Drop for Raw {
 impl Frame {
     /// Returns the string at the start of the body: the path of the created node.
     pub(crate) fn path(&self) -> io::Result<String> {
-        strings(&self.body, 0, 1).and_then(|mut all| all.pop()).ok_or_else(malformed)
+        let path = strings(&self.body, 0, 1).and_then(|mut all| all.pop());
+        path.map(str::to_owned).ok_or_else(malformed)
     }
 
     /// Returns the type of an event.
@@ -219,11 +238,12 @@ impl Frame {
 
     /// Returns the path of an event, which follows its type and the state of the session.
     pub(crate) fn event_path(&self) -> io::Result<String> {
-        strings(&self.body, 8, 1).and_then(|mut all| all.pop()).ok_or_else(malformed)
+        let path = strings(&self.body, 8, 1).and_then(|mut all| all.pop());
+        path.map(str::to_owned).ok_or_else(malformed)
     }
 
     /// Returns the names in a list of children.
-    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+    pub(crate) fn names(&self) -> io::Result<Vec<&str>> {
         let count = int_at(&self.body, 0).and_then(|count| usize::try_from(count).ok());
         count.and_then(|count| strings(&self.body, 4, count)).ok_or_else(malformed)
     }
@@ -237,12 +257,12 @@ fn any_version(path: &str) -> Vec<u8> {
     body
 }
 
-fn strings(bytes: &[u8], mut at: usize, count: usize) -> Option<Vec<String>> {
+fn strings(bytes: &[u8], mut at: usize, count: usize) -> Option<Vec<&str>> {
     let mut all = Vec::new();
     for _ in 0..count {
         let len = usize::try_from(int_at(bytes, at)?).ok()?;
         let text = bytes.get(at + 4..at + 4 + len)?;
-        all.push(String::from_utf8_lossy(text).into_owned());
+        all.push(std::str::from_utf8(text).ok()?);
         at += 4 + len;
     }
     Some(all)

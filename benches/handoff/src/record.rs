@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use xtask::zookeeper::Standalone;
 
 use crate::run::Results;
-use crate::{Options, roster};
+use crate::{Options, roster, throughput, traffic};
 
 /// The machine and the server of a run.
 pub(crate) struct Machine {
@@ -52,14 +52,6 @@ impl fmt::Display for Machine {
 
 pub(crate) fn of(machine: &Machine, options: &Options, results: &Results) -> String {
     let rows: Vec<Value> = results.rows.iter().map(row).collect();
-    let drain = results.drain.as_ref().map(|drain| {
-        json!({
-            "requests": rounded(drain.requests),
-            "bytes_sent": rounded(drain.bytes_sent),
-            "answers_and_events": rounded(drain.frames_received),
-            "bytes_received": rounded(drain.bytes_received),
-        })
-    });
     let record = json!({
         "machine": {
             "cpu": machine.cpu,
@@ -74,7 +66,8 @@ pub(crate) fn of(machine: &Machine, options: &Options, results: &Results) -> Str
         "rounds": options.rounds,
         "unit": "us",
         "scenarios": rows,
-        "drain_per_handoff": drain,
+        "throughput": throughput::to_json(&results.throughput),
+        "traffic": traffic::to_json(&results.traffic),
         "skipped": results.skipped,
     });
     format!("{record:#}\n")

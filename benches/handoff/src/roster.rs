@@ -11,21 +11,25 @@ use xtask::zookeeper::Distribution;
 pub(crate) const FLOOR: &str = "floor";
 pub(crate) const CLASSIC: &str = "classic";
 pub(crate) const MARKED: &str = "marked";
+pub(crate) const HERD: &str = "herd";
+pub(crate) const LOCAL_QUEUE: &str = "local-queue";
 pub(crate) const OURS: &str = "ours";
 
 /// All contestants, in the order of the tables: name and description.
-pub(crate) const ALL: [(&str, &str); 7] = [
+pub(crate) const ALL: [(&str, &str); 9] = [
     (FLOOR, "a blocking socket deletes, another gets the event"),
     (OURS, "this library"),
+    (LOCAL_QUEUE, "this library, a local queue for the waiters of each session"),
     (CLASSIC, "create, list, watch, list over blocking sockets"),
     (MARKED, "the same with a marked release, which saves the second list"),
+    (HERD, "one node for all, which every waiter watches; no queue"),
     ("zookeeper-client", "the Rust crate zookeeper-client 0.11"),
     ("curator", "Java, Apache Curator"),
     ("kazoo", "Python, kazoo"),
 ];
 
 /// The contestants that need no other program.
-pub(crate) const OWN: [&str; 4] = [FLOOR, OURS, CLASSIC, MARKED];
+pub(crate) const OWN: [&str; 6] = [FLOOR, OURS, LOCAL_QUEUE, CLASSIC, MARKED, HERD];
 
 /// Returns the folder for programs and logs of contestants, next to this program's folder.
 pub(crate) fn workshop() -> Result<PathBuf, String> {

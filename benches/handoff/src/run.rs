@@ -9,8 +9,9 @@ use xtask::zookeeper::{Settings, or_skip};
 use crate::arena::{Arena, Loss, Outcome};
 use crate::contestant::Contestant;
 use crate::plan::{self, Measure, Scenario};
-use crate::proxy::Counts;
 use crate::stats::Samples;
+use crate::throughput::Throughput;
+use crate::traffic::{Means, Traffic};
 use crate::{Options, plot, record, roster, table};
 
 /// All results of a run.
@@ -19,8 +20,8 @@ pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
     /// Contestants and scenarios that were skipped, with the reasons.
     pub(crate) skipped: Vec<String>,
-    /// Requests and bytes of each hand-off of a drained queue.
-    pub(crate) drain: Option<Traffic>,
+    pub(crate) traffic: Vec<Traffic>,
+    pub(crate) throughput: Vec<Throughput>,
 }
 
 /// One measurement, with a line of the table for each contestant.
@@ -38,15 +39,6 @@ pub(crate) struct Row {
     pub(crate) held: Vec<(&'static str, Samples)>,
 }
 
-/// Traffic of one hand-off.
-#[derive(Default)]
-pub(crate) struct Traffic {
-    pub(crate) requests: f64,
-    pub(crate) bytes_sent: f64,
-    pub(crate) frames_received: f64,
-    pub(crate) bytes_received: f64,
-}
-
 impl Row {
     pub(crate) fn of(&self, contestant: &str) -> Option<&Samples> {
         self.entries.iter().find(|(name, _)| *name == contestant).map(|(_, samples)| samples)
@@ -57,16 +49,18 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let scenarios = selected(options)?;
     let Some(server) = or_skip(Settings::default().start()) else { return Ok(()) };
     let start = now();
-    let mut run =
-        Run { arena: Arena::open(server), contestants: Vec::new(), results: Results::default() };
+    let mut run = Run {
+        arena: Arena::open(server),
+        short_ticks: None,
+        contestants: Vec::new(),
+        results: Results::default(),
+    };
     let machine = record::Machine::look(run.arena.server());
     println!("{machine}");
     run.bring_contestants(options)?;
     let rounds = if options.short { 1 } else { options.rounds };
     for scenario in &scenarios {
-        // The counts of a drain are the same in every round.
-        let drain = scenario.measure == Measure::Drain;
-        let rounds = if drain { 1 } else { rounds * scenario.turns };
+        let rounds = if scenario.is_once() { 1 } else { rounds * scenario.turns };
         for round in 1..=rounds {
             run.round(scenario, round, rounds)?;
         }
@@ -76,6 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     for row in &mut results.rows {
         row.entries.sort_by_key(|(name, _)| place(name));
     }
+    results.traffic.sort_by_key(|it| (it.waiters, place(it.contestant)));
     println!("\n{}", table::of(&results));
     println!("took {:.0} s", start.elapsed().as_secs_f64());
     if let Some(folder) = folder_of_record(options) {
@@ -133,6 +128,8 @@ fn write(
 
 struct Run {
     arena: Arena,
+    /// Started when the first scenario needs it.
+    short_ticks: Option<Arena>,
     contestants: Vec<Entrant>,
     results: Results,
 }
@@ -223,9 +220,21 @@ impl Run {
     fn contest(&mut self, scenario: &Scenario, entrant: &mut Entrant) -> Result<Outcome, Loss> {
         entrant.ready().map_err(Loss::Skipped)?;
         match &mut entrant.process {
-            Some(contestant) => self.arena.hold(scenario, entrant.name, contestant),
+            Some(contestant) => self.arena_of(scenario)?.hold(scenario, entrant.name, contestant),
             None => Err(Loss::Skipped("not there".to_owned())),
         }
+    }
+
+    fn arena_of(&mut self, scenario: &Scenario) -> Result<&mut Arena, Loss> {
+        if scenario.measure != Measure::LongHold {
+            return Ok(&mut self.arena);
+        }
+        if self.short_ticks.is_none() {
+            let server = Settings::default().tick_ms(plan::SHORT_TICK_MS).start();
+            let server = server.map_err(|error| Loss::Skipped(error.to_string()))?;
+            self.short_ticks = Some(Arena::open(server));
+        }
+        Ok(self.short_ticks.as_mut().unwrap_or(&mut self.arena))
     }
 
     /// Adds the result of a contest. Returns a short summary of it.
@@ -239,10 +248,23 @@ impl Run {
             add(&mut self.row(scenario, call).entries, name, samples);
             add(&mut self.row(scenario, call).held, name, outcome.hold_times.clone());
         }
-        if let (Measure::Drain, Some(counts)) = (scenario.measure, outcome.traffic) {
-            let drain = Traffic::of(counts, scenario.job.holds);
-            words.push(format!("{:.2} requests each", drain.requests));
-            self.results.drain = Some(drain);
+        if let (Measure::Drain, Some(counted)) = (scenario.measure, outcome.traffic) {
+            let traffic = Traffic {
+                scenario: scenario.name.clone(),
+                title: scenario.title.clone(),
+                contestant: name,
+                waiters: scenario.job.waiters,
+                waiter: Means::of(counted.contest, scenario.job.waiters),
+                handoff: Means::of(counted.drain, scenario.job.holds),
+            };
+            words.push(format!("{:.2} requests each", traffic.handoff.requests));
+            self.results.traffic.push(traffic);
+        }
+        if scenario.measure == Measure::Throughput {
+            let rate = outcome.rate;
+            words.push(format!("{:.0} holds a second", rate.holds_per_second));
+            let title = scenario.title.clone();
+            self.results.throughput.push(Throughput { title, contestant: name, rate });
         }
         words.join("   ")
     }
@@ -291,18 +313,6 @@ impl Entrant {
             self.process = Some(Contestant::start(command, log)?);
         }
         Ok(())
-    }
-}
-
-impl Traffic {
-    fn of(counts: Counts, handoffs: usize) -> Self {
-        let each = |count: u64| count as f64 / handoffs as f64;
-        Self {
-            requests: each(counts.requests),
-            bytes_sent: each(counts.bytes_sent),
-            frames_received: each(counts.frames_received),
-            bytes_received: each(counts.bytes_received),
-        }
     }
 }
 

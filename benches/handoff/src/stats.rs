@@ -65,8 +65,8 @@ fn quantile(sorted: &[u64], part: f64) -> f64 {
 /// Returns an error if two owners held what only one may hold, or if one overtook another in the queue.
 pub(crate) fn handoffs(job: &Job, holds: Vec<Hold>) -> Result<Vec<u64>, String> {
     // The last holds are left out: some releases before them may not have returned when the contest
-    // ended.
-    let settled = settled_until(&holds);
+    // ended. If each waiter holds once, the contest ends after the last release.
+    let settled = if job.again { settled_until(&holds) } else { u64::MAX };
     let pairs = match job.kind {
         Kind::Semaphore => {
             let holds = holds.into_iter().filter(|hold| hold.owner < settled).collect();

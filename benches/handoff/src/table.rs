@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::roster;
 use crate::run::Results;
 use crate::stats::Samples;
+use crate::{roster, throughput, traffic};
 
 pub(crate) fn of(results: &Results) -> String {
     let mut text = String::new();
@@ -40,14 +40,8 @@ pub(crate) fn of(results: &Results) -> String {
             title = "";
         }
     }
-    if let Some(drain) = &results.drain {
-        let _ = writeln!(
-            text,
-            "\nEach hand-off of a queue that empties: {:.2} requests of {:.0} bytes in all, {:.2} answers \
-             and events of {:.0} bytes.",
-            drain.requests, drain.bytes_sent, drain.frames_received, drain.bytes_received
-        );
-    }
+    text += &traffic::table(&results.traffic);
+    text += &throughput::table(&results.throughput);
     for line in &results.skipped {
         let _ = writeln!(text, "\nSkipped: {line}");
     }

@@ -41,10 +41,19 @@ fn short_run_measures_and_draws_every_scenario() {
     for scenario in ["read-write", "semaphore"] {
         assert_eq!(measured(scenario), ["floor", "ours"], "{scenario}");
     }
-    for scenario in ["reconnect", "drain"] {
+    for scenario in ["reconnect", "long-hold"] {
         assert_eq!(measured(scenario), ["ours"], "{scenario}");
     }
-    assert!(record["drain_per_handoff"]["requests"].as_f64().unwrap() >= 1.0, "{record:#}");
+    assert_eq!(measured("drain"), ["ours", "marked"]);
+    assert_eq!(measured("herd-10"), ["ours", "classic", "marked", "herd"]);
+    assert_eq!(measured("local-queue"), ["ours", "local-queue"]);
+    assert_eq!(record["throughput"].as_array().unwrap().len(), 2, "{record:#}");
+    let traffic = record["traffic"].as_array().unwrap();
+    assert_eq!(traffic.len(), 6, "{record:#}");
+    for entry in traffic {
+        assert!(entry["per_handoff"]["requests"].as_f64().unwrap() >= 1.0, "{entry:#}");
+        assert!(entry["per_waiter"]["requests"].as_f64().unwrap() >= 3.0, "{entry:#}");
+    }
     let plot = fs::read_to_string(folder.join("handoff-10-1ms.svg")).unwrap();
     assert!(plot.contains(">ours<") && plot.contains("<polyline"), "{plot}");
 }
