@@ -60,16 +60,9 @@ struct Watched {
     aim: Aim,
     /// `None` if it has fired for a reason that does not matter, and was not yet set again.
     watch: Option<Watch>,
-    /// Of the nearest contender.
-    mark: Option<Mark>,
-}
-
-/// The first half of a marked release: a change of the node's data.
-#[derive(Debug)]
-enum Mark {
-    Expected(Watch),
-    /// The transaction that changed the data: the release, a revocation request, or unknown.
-    Changed(Option<i64>),
+    /// Of the nearest contender: fires when its data changes, in the first half of a marked release
+    /// or for a revocation request. It wakes no task: the deletion decides.
+    change: Option<Watch>,
 }
 
 impl WatchSet {
@@ -98,9 +91,9 @@ impl WatchSet {
             .flat_map(|target| target.kinds().iter().map(|kind| (target.node, *kind)));
         let mut watches = self.client.watch_nodes(&kinds.collect::<Vec<_>>())?.into_iter();
         let armed = targets.iter().map(|target| {
-            let [watch, mark] =
+            let [watch, change] =
                 [0, 1].map(|at| target.kinds().get(at).and_then(|_| watches.next()));
-            self.complete(*target, watch, mark)
+            self.complete(*target, watch, change)
         });
         try_join_all(armed).await
     }
@@ -110,14 +103,13 @@ impl WatchSet {
         &self,
         target: Target<'_>,
         mut watch: Option<Watch>,
-        mark: Option<Watch>,
+        change: Option<Watch>,
     ) -> Result<Option<Watched>, LockError> {
         let Target { node, aim } = target;
         if watch.is_none() {
             watch = self.watch_children(node).await?;
         }
-        let mark = mark.map(Mark::Expected);
-        Ok(watch.map(|watch| Watched { node: node.to_owned(), aim, watch: Some(watch), mark }))
+        Ok(watch.map(|watch| Watched { node: node.to_owned(), aim, watch: Some(watch), change }))
     }
 
     pub(crate) fn watches(&self, node: &str) -> bool {
@@ -187,13 +179,8 @@ impl Watched {
         Target { node: &self.node, aim: self.aim }
     }
 
-    /// Polls the watches, and returns the event of `watch`.
+    /// Polls `watch`, and returns its event.
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Result<WatchEvent, Error>> {
-        if let Some(Mark::Expected(watch)) = &mut self.mark {
-            if let Poll::Ready(event) = Pin::new(watch).poll(cx) {
-                self.mark = Some(Mark::Changed(zxid_of_change(event)));
-            }
-        }
         let Poll::Ready(event) = Pin::new(self.watch.as_mut()?).poll(cx) else { return None };
         self.watch = None;
         Some(event)
@@ -211,20 +198,14 @@ impl Watched {
 
     /// Returns true if the transaction that deleted the node has changed its data as well.
     ///
-    /// Before 3.9.0, and for a deletion during a disconnect, no transaction is known.
+    /// The event of the change precedes that of the deletion. Before 3.9.0, and for a deletion
+    /// during a disconnect, no transaction is known.
     fn is_marked(&mut self, deleted: Option<i64>) -> bool {
-        // The change precedes the deletion, and may have arrived since the poll.
-        if let Some(Mark::Expected(watch)) = &mut self.mark {
-            let arrived = unconstrained(watch).now_or_never();
-            self.mark = arrived.map(|event| Mark::Changed(zxid_of_change(event)));
-        }
-        matches!(self.mark, Some(Mark::Changed(changed)) if changed.is_some() && changed == deleted)
+        let change = self.change.take().and_then(|watch| unconstrained(watch).now_or_never());
+        let Some(Ok(change)) = change else { return false };
+        let is_change = change.event_type == EventType::NODE_DATA_CHANGED;
+        is_change && change.zxid.is_some() && change.zxid == deleted
     }
-}
-
-fn zxid_of_change(event: Result<WatchEvent, Error>) -> Option<i64> {
-    let event = event.ok()?;
-    event.zxid.filter(|_| event.event_type == EventType::NODE_DATA_CHANGED)
 }
 
 /// Returns true if the watch has fired, or if there is none. A watch that has fired is dropped.
