@@ -51,13 +51,15 @@ use crate::ticket::Ticket;
 /// watch on its node; the holder does not wait for that request. A holder that waited in the queue
 /// already has this watch.
 ///
-/// A waiter sends seven requests in total, however long the queue. It watches the two nearest
-/// contenders ahead and its own node. So it already knows that it is next when its predecessor's
-/// node is deleted, and **acquires the lock by that event alone**. It sends a request only if the
-/// session's lease has run out. A release wakes the two contenders behind it and no others.
+/// A waiter sends four requests in total, however long the queue: create, list, one for all of its
+/// watches, and the release. On servers before 3.9.0 it sends five, two of them lists. It needs no
+/// answer between the release of its predecessor and its own hold: it **acquires the lock by the
+/// events of that release alone**. It sends a request only if the session's lease has run out. A
+/// wait of more than a quarter of the session timeout takes up to two requests more, and the first
+/// wait of a session takes one. A release wakes the next contender, or the next two, and no others.
 ///
-/// Each waiter reads the list of the queue twice. Only these lists grow with the queue: some 60
-/// bytes for each contender. A waiter takes less than 4 KiB of memory. If the path has a child
+/// Each waiter reads the list of the queue once, or twice on servers before 3.9.0. Only these lists
+/// grow with the queue: some 60 bytes for each contender. A waiter takes less than 4 KiB of memory. If the path has a child
 /// called `leases`, an acquisition lists the children of that node in one more round trip, to
 /// detect a semaphore.
 ///

@@ -16,8 +16,8 @@ use crate::queue::waiter::Waiter;
 /// Dropping it leaves the queue, and leaves no node behind.
 ///
 /// # What it sees
-/// A waiter for a mutex watches the two nearest contenders ahead. A waiter for a read-write lock
-/// watches the nearest contender that blocks it. The waiter lists the queue again when one of the
+/// The waiter of a ticket for a mutex watches the two nearest contenders ahead. A waiter for a
+/// read-write lock watches the nearest contender that blocks it. The waiter lists the queue again when one of the
 /// watched nodes is deleted. So [`position`](Self::position) is the position at the last list.
 ///
 /// In the queue of a mutex fewer contenders may be ahead by now, but never more. Once two are
@@ -27,8 +27,8 @@ use crate::queue::waiter::Waiter;
 /// # What it costs
 /// The costs of [`acquire`](crate::Mutex::acquire), with two additions. Each list is sorted.
 /// [`acquire`](Self::acquire) may list the queue once more, because time may have passed since
-/// the last list. It skips this list if the contender has waited for a mutex and has watched its
-/// own node since. [`refresh`](Self::refresh) is one request, [`holder`](Self::holder) another.
+/// the last list. It skips this list if the contender has waited and has watched its own node
+/// since. [`refresh`](Self::refresh) is one request, [`holder`](Self::holder) another.
 ///
 /// The waiter sends no requests unless one of its methods is awaited. For a time limit, wrap
 /// [`position_changed`](Self::position_changed) in `tokio::time::timeout`. Its node keeps the position in the

@@ -1,10 +1,17 @@
 //! Wait of a contender for its turn.
 //!
-//! A contender for a mutex watches its own node and the two nearest contenders ahead. No contender
-//! can be placed ahead of it any more. So once it has the names of all contenders ahead, it needs
-//! no further list: when their nodes are deleted, it is first, by the event alone. A contender with
-//! more than two ahead lists again when one of its two leaves. In a moving queue that happens while
-//! its predecessor holds the lock.
+//! A contender watches its own node and the nearest contender ahead. It acquires the lock by events
+//! alone in two cases:
+//!
+//! * The contender ahead was first and has [marked](Contender::mark_release) its release: one
+//!   transaction has changed and deleted its node. Events show that since 3.9.0 (ZOOKEEPER-4655).
+//! * The names of all contenders ahead are known, two at most, and all of them have left. No
+//!   contender can be placed ahead of a contender for a mutex.
+//!
+//! Otherwise it lists again when the contender ahead leaves. On servers before 3.9.0 it also watches
+//! the second-nearest contender, and lists when that one leaves. In a moving queue that happens
+//! while its predecessor holds the lock. docs/marked-release.md of the repository says what a mark
+//! proves.
 //!
 //! The watch on the own node detects its deletion by another client without a list. Events arrive
 //! in the order of the transactions. If the last predecessor's node is deleted and the own watch
