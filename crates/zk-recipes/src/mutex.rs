@@ -59,9 +59,9 @@ use crate::ticket::Ticket;
 /// wait of a session takes one. A release wakes the next contender, or the next two, and no others.
 ///
 /// Each waiter reads the list of the queue once, or twice on servers before 3.9.0. Only these lists
-/// grow with the queue: some 60 bytes for each contender. A waiter takes less than 4 KiB of memory. If the path has a child
-/// called `leases`, an acquisition lists the children of that node in one more round trip, to
-/// detect a semaphore.
+/// grow with the queue: some 60 bytes for each contender. A waiter takes less than 4 KiB of memory.
+/// If the path has a child called `leases`, an acquisition lists the children of that node in one
+/// more round trip, to detect a semaphore.
 ///
 /// # What happens on loss
 /// [`Guard::lost`] returns, and [`Guard::token`] fails, before any leader can expire the session.

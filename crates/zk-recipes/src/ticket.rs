@@ -17,8 +17,9 @@ use crate::queue::waiter::Waiter;
 ///
 /// # What it sees
 /// The waiter of a ticket for a mutex watches the two nearest contenders ahead. A waiter for a
-/// read-write lock watches the nearest contender that blocks it. The waiter lists the queue again when one of the
-/// watched nodes is deleted. So [`position`](Self::position) is the position at the last list.
+/// read-write lock watches the nearest contender that blocks it. The waiter lists the queue again
+/// when one of the watched nodes is deleted. So [`position`](Self::position) is the position at the
+/// last list.
 ///
 /// In the queue of a mutex fewer contenders may be ahead by now, but never more. Once two are
 /// ahead, the waiter sees each of them leave. In the queue of a read-write lock, a writer that

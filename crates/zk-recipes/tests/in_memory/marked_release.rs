@@ -14,7 +14,7 @@ use crate::wire::{
     CLOSE, CREATE2, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
     SET_WATCHES, recorded_client, without_lease,
 };
-use crate::{T, children, client, settle};
+use crate::{T, children, client, settle, settle_node_watches};
 
 const PATH: &str = "/lock";
 const NOTHING: [i32; 0] = [];
@@ -364,7 +364,7 @@ async fn writer_hands_over_to_writers_and_readers_without_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn semaphore_mutex_hands_over_its_queue_without_a_list_of_the_queue() {
+async fn semaphore_mutex_marks_the_ends_of_its_turns() {
     let server = server();
     let (client, record) = recorded_client(&server, 1).await;
     let lock = SemaphoreMutex::new(&client, PATH).unwrap();
@@ -457,4 +457,28 @@ async fn contender_of_another_client_is_handed_over_by_a_list() {
     }
     waiting.await.unwrap().check().await.unwrap();
     assert!(sent(&record).contains(&GET_CHILDREN2));
+}
+
+/// The waiter comes first, loses its connection, and is first again in the next list.
+#[tokio::test(start_paused = true)]
+async fn guard_keeps_the_watch_of_a_waiter_that_comes_first_twice() {
+    let server = server();
+    let other = client(&server, 1).await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let held = mutex(&other).acquire().await.unwrap();
+    let mut ticket = mutex(&own).enqueue().await.unwrap();
+    let first = tokio::spawn(async move { ticket.position_changed().await.map(|_| ticket) });
+    settle().await;
+    held.release().await.unwrap();
+    let ticket = first.await.unwrap().unwrap();
+    server.connection_of(own.session_id()).cut(Cut::Rst);
+    // reason: virtual time, the random pause before the next attempt to connect
+    tokio::time::sleep(T / 4).await;
+    let guard = ticket.acquire().await.unwrap();
+    record.take();
+    settle_node_watches().await;
+    assert_eq!(sent(&record), NOTHING, "the guard sets no watch");
+    other.delete(guard.node(), None).await.unwrap();
+    settle().await;
+    assert!(!guard.is_held());
 }
