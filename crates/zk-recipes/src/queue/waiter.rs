@@ -213,8 +213,20 @@ impl Waiter {
     /// Watches the contenders that block this one until one of them leaves.
     async fn watch(&mut self) -> Result<(), LockError> {
         self.has_marks = self.contender.client().events_have_zxids().await;
-        let Stage::Behind(ahead) = &self.stage else { return Ok(()) };
-        let nearest = ahead.nearest.as_ref().map(|node| Target { node, aim: Aim::Nearest });
+        if let Some(missing) = self.set_watches().await? {
+            return self.heard(missing, News::Deleted);
+        }
+        match self.news().await? {
+            Some((aim, news)) => self.heard(aim, news),
+            None => self.look_closer().await,
+        }
+    }
+
+    /// Watches the nearest contenders ahead and the own node. Returns one of them that is gone.
+    async fn set_watches(&mut self) -> Result<Option<Aim>, LockError> {
+        let Stage::Behind(ahead) = &self.stage else { return Ok(None) };
+        let aim = Aim::Nearest { has_marks: self.has_marks };
+        let nearest = ahead.nearest.as_ref().map(|node| Target { node, aim });
         let looks_ahead = !self.has_marks || self.waits_long || self.place.is_some();
         let second = ahead.second.as_ref().filter(|_| looks_ahead);
         let second = second.map(|node| Target { node, aim: Aim::Second });
@@ -224,13 +236,7 @@ impl Waiter {
         let targets: Vec<_> = [nearest, second, own].into_iter().flatten().collect();
         self.watches.keep(&targets).await?;
         let missing = targets.iter().find(|target| !self.watches.watches(target.node));
-        match missing.map(|target| target.aim) {
-            Some(aim) => self.heard(aim, News::Deleted),
-            None => match self.news().await? {
-                Some((aim, news)) => self.heard(aim, news),
-                None => self.look_closer().await,
-            },
-        }
+        Ok(missing.map(|target| target.aim))
     }
 
     /// Waits for the news of a watched node; returns `None` when it has waited long.
@@ -270,8 +276,8 @@ impl Waiter {
         match (aim, news) {
             (Aim::Own { .. }, _) => return self.start_over(),
             // It was first.
-            (Aim::Nearest, News::Released) => (ahead.nearest, ahead.second) = (None, None),
-            (Aim::Nearest, News::Deleted) if ahead.at_most_two_ahead => ahead.nearest = None,
+            (Aim::Nearest { .. }, News::Released) => (ahead.nearest, ahead.second) = (None, None),
+            (Aim::Nearest { .. }, News::Deleted) if ahead.at_most_two_ahead => ahead.nearest = None,
             (Aim::Second, News::Deleted) if ahead.at_most_two_ahead => ahead.second = None,
             // Most likely it was first and has released the lock, so that this waiter is next. If it
             // was asked to release and stays, this claims the lease too early, which does no harm.

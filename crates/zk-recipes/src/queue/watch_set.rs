@@ -35,8 +35,8 @@ pub(crate) struct Target<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aim {
     /// The nearest contender ahead: its deletion, and whether that was a
-    /// [marked](super::contender::Contender::mark_release) release.
-    Nearest,
+    /// [marked](super::contender::Contender::mark_release) release if the server can show it.
+    Nearest { has_marks: bool },
     /// The second-nearest contender ahead: any change.
     Second,
     /// The contender's own node: its deletion. With an access control list of its own, the server
@@ -166,9 +166,11 @@ impl Target<'_> {
     /// whether the client may read the nodes.
     fn kinds(&self) -> &'static [WatchKind] {
         match self.aim {
-            Aim::Nearest => &[WatchKind::Children, WatchKind::Data],
+            Aim::Nearest { has_marks: true } => &[WatchKind::Children, WatchKind::Data],
             Aim::Second => &[WatchKind::Data],
-            Aim::Own { is_readable: true } => &[WatchKind::Children],
+            Aim::Nearest { has_marks: false } | Aim::Own { is_readable: true } => {
+                &[WatchKind::Children]
+            }
             Aim::Own { is_readable: false } => &[],
         }
     }

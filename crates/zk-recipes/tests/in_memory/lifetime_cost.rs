@@ -165,7 +165,7 @@ async fn reader_sends_at_most_6_requests_at_any_queue_length() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permit_contender_sends_at_most_13_requests_at_any_queue_length() {
+async fn permit_contender_sends_at_most_13_requests() {
     expect(
         PERMIT_WAITS,
         "/q/locks",
