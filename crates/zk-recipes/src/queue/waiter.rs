@@ -277,11 +277,14 @@ impl Waiter {
             (Aim::Own { .. }, _) => return self.start_over(),
             // It was first.
             (Aim::Nearest { .. }, News::Released) => (ahead.nearest, ahead.second) = (None, None),
-            (Aim::Nearest { .. }, News::Deleted) if ahead.at_most_two_ahead => ahead.nearest = None,
+            (Aim::Nearest { .. }, News::Deleted) if ahead.at_most_two_ahead => {
+                ahead.nearest = ahead.second.take();
+                self.long_wait = None;
+            }
             (Aim::Second, News::Deleted) if ahead.at_most_two_ahead => ahead.second = None,
             // Most likely it was first and has released the lock, so that this waiter is next. If it
             // was asked to release and stays, this claims the lease too early, which does no harm.
-            (Aim::Second, News::Changed) if ahead.nearest.is_some() && self.place.is_none() => {
+            (Aim::Second, News::Changed) if self.place.is_none() => {
                 (ahead.second, ahead.at_most_two_ahead) = (None, false);
             }
             _ => {
@@ -289,7 +292,7 @@ impl Waiter {
                 return Ok(());
             }
         }
-        if let Some(holder) = ahead.nearest.as_ref().or(ahead.second.as_ref()) {
+        if let Some(holder) = &ahead.nearest {
             self.contender.claim_lease();
             if let Some(place) = &mut self.place {
                 *place = QueuePosition { ahead: 1, holder: Some(holder.clone()) };

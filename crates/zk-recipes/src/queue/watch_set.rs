@@ -11,7 +11,7 @@ use zk_session::{Client, Error, EventType, Watch, WatchEvent, WatchKind};
 
 use super::one_write;
 use crate::error::LockError;
-use crate::retry::{if_exists, retry};
+use crate::retry::{if_exists, retry, retry_if_unknown};
 
 /// A set of watched nodes. Dropping it removes the watches.
 ///
@@ -89,7 +89,14 @@ impl WatchSet {
         let kinds = targets
             .iter()
             .flat_map(|target| target.kinds().iter().map(|kind| (target.node, *kind)));
-        let mut watches = self.client.watch_nodes(&kinds.collect::<Vec<_>>())?.into_iter();
+        let kinds: Vec<_> = kinds.collect();
+        // The server answers after the events of nodes that are gone. So an event is believed only
+        // once all watches are set, that of the own node among them.
+        let set = retry_if_unknown(&self.client, || async {
+            let (watches, set) = self.client.watch_nodes(&kinds);
+            set.await.map(|()| watches)
+        });
+        let mut watches = set.await?.into_iter();
         let armed = targets.iter().map(|target| {
             let [watch, change] =
                 [0, 1].map(|at| target.kinds().get(at).and_then(|_| watches.next()));

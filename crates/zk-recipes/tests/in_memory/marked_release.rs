@@ -6,15 +6,15 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Acl, Client, CreateMode, Perms};
-use zk_recipes::{Guard, LossReason, Mutex, RwLock, SemaphoreMutex, revoke};
+use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms};
+use zk_recipes::{Guard, LockError, LossReason, Mutex, RwLock, SemaphoreMutex, revoke};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
 use crate::wire::{
     CLOSE, CREATE2, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
     SET_WATCHES, recorded_client, without_lease,
 };
-use crate::{T, children, client, settle, settle_node_watches};
+use crate::{T, children, client, now, settle, settle_node_watches};
 
 const PATH: &str = "/lock";
 const NOTHING: [i32; 0] = [];
@@ -481,4 +481,45 @@ async fn guard_keeps_the_watch_of_a_waiter_that_comes_first_twice() {
     other.delete(guard.node(), None).await.unwrap();
     settle().await;
     assert!(!guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_acquires_at_once_when_the_one_between_gave_up() {
+    for version in [Version::V3_8, Version::V3_9] {
+        let server = TestServer::in_memory_with(Settings::new().version(version));
+        let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+        let held = mutex(&one).acquire().await.unwrap();
+        let between = queue(&one).await;
+        let last = queue(&two).await;
+        between.abort();
+        settle().await;
+        let released = now();
+        held.release().await.unwrap();
+        last.await.unwrap().check().await.unwrap();
+        assert!(now() - released < T / 100, "{version:?}: {:?}", now() - released);
+    }
+}
+
+/// The server sends no event of the holder's node, so the waiter has to find out by a read.
+#[tokio::test(start_paused = true)]
+async fn waiter_behind_an_unreadable_holder_fails_after_a_long_wait() {
+    for is_early in [true, false] {
+        let server = server();
+        let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+        one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
+        let acl = vec![Acl::world(Perms::WRITE | Perms::CREATE | Perms::DELETE)];
+        let _held = mutex(&one).with_acl(acl).acquire().await.unwrap();
+        let between = queue(&one).await;
+        let lock = mutex(&two);
+        let last = tokio::spawn(async move { lock.acquire().await });
+        settle().await;
+        if !is_early {
+            // reason: virtual time of a long wait, after which the node between was read
+            tokio::time::sleep(T).await;
+        }
+        between.abort();
+        let failed = tokio::time::timeout(T, last).await.unwrap().unwrap().unwrap_err();
+        let LockError::Client(error) = failed else { panic!("{failed:?}") };
+        assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
+    }
 }

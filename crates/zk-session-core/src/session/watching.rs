@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use proto::{
-    AddWatch, AddWatchMode, Decode, ErrorCode, RemoveWatches, ReplyHeader, WatcherEvent, path,
+    AddWatch, AddWatchMode, Decode, ErrorCode, RemoveWatches, ReplyHeader, SetWatches,
+    WatcherEvent, path,
 };
 
 use super::Session;
@@ -37,40 +38,49 @@ impl<H: Handles> Session<H> {
         Ok(self.send_or_queue(now, &request, to.into(), Some(watch)))
     }
 
-    /// Sets one-shot watches on nodes that should exist, in one request without a reply for the
-    /// caller. The watches are registered at once.
+    /// Sets one-shot watches on nodes that should exist, in one request. The watches are registered
+    /// at once, and set at the server when the reply arrives.
     ///
     /// A watch fires if its node does not exist when the server executes the request, or if the node
-    /// was changed since the last reply that the session has received. Such an event has no zxid.
-    /// The server does not check that the session may read the node. It sends no event of a node
-    /// that the session may not read (CVE-2024-23944).
+    /// was changed since the last reply that the session has received. Such an event has no zxid and
+    /// precedes the reply. The server does not check that the session may read the node. It sends no
+    /// event of a node that the session may not read (CVE-2024-23944).
     ///
     /// # Errors
     /// As [`submit`](Self::submit). No watch is set then.
-    pub fn watch_nodes<'a>(
+    pub fn watch_nodes(
         &mut self,
         now: Instant,
-        watches: Vec<(&'a str, WatchKind, H::Watch)>,
-    ) -> Result<(), Failure> {
-        let longest = watches.iter().map(|(path, ..)| rearm_len(path)).max();
-        self.admit(longest.unwrap_or_default(), true)?;
+        watches: Vec<(&str, WatchKind, H::Watch)>,
+        to: impl Into<ReplyTo<H::Reply>>,
+    ) -> Result<RequestId, Failure> {
+        let mut request =
+            SetWatches { relative_zxid: self.identity.last_zxid(), ..Default::default() };
+        for (path, kind, _) in &watches {
+            let list = match kind {
+                WatchKind::Data | WatchKind::Exists => &mut request.data,
+                WatchKind::Children => &mut request.child,
+            };
+            list.push((*path).into());
+        }
+        self.admit(proto::request_frame_len(&request), true)?;
         if self.watches.len() + watches.len() > self.settings.watches_max {
             return Err((ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied));
         }
-        let mut paths: Vec<&'a str> = Vec::with_capacity(watches.len());
+        let paths: Vec<&str> = watches.iter().map(|(path, ..)| *path).collect();
         for (path, kind, handle) in watches {
             self.watches.register(path, kind, handle);
-            if !paths.contains(&path) {
-                paths.push(path);
-            }
         }
+        let id = self.send_or_queue(now, &request, to.into(), None);
         if self.is_connected() {
+            // Before 3.9.0 the request replaces a persistent watch on the same node
+            // (ZOOKEEPER-4466), so that one is set again.
             let since = self.identity.last_zxid();
-            for chunk in self.watches.rearm_nodes(paths.into_iter(), since) {
+            for chunk in self.watches.rearm_streams(&paths, since) {
                 send_rearm(&mut self.requests, now, &chunk);
             }
         }
-        Ok(())
+        Ok(id)
     }
 
     /// Drops the abandoned watches on this path. They are removed from the server a moment later,

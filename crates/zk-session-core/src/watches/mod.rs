@@ -181,8 +181,8 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         is_bare
     }
 
-    /// Registers a one-shot watch on a node that may exist. The caller sends the request that
-    /// [sets](Self::rearm_nodes) it, or the next connection begins with such a request.
+    /// Registers a one-shot watch on a node that may exist. The caller sends the request that sets
+    /// it, or the next connection begins with such a request.
     pub(crate) fn register(&mut self, path: &str, kind: WatchKind, handle: W) {
         let watches = self.paths.entry(path.into()).or_default();
         watches.armed = watches.armed.with(Armed::by_one_shot(kind));

@@ -1,4 +1,4 @@
-//! Registration of many watches at once: of all watches at a new server, or of those on some nodes.
+//! Registration of many watches at once: of all watches at a new server, or of the persistent ones on some nodes.
 
 use std::sync::Arc;
 
@@ -57,13 +57,14 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         rearm(self.paths.iter(), relative_zxid)
     }
 
-    /// As [`rearm`](Self::rearm), for the watches on these nodes.
-    pub(crate) fn rearm_nodes<'a>(
+    /// As [`rearm`](Self::rearm), for those of these nodes that have persistent watches.
+    pub(crate) fn rearm_streams<'a>(
         &'a self,
-        paths: impl Iterator<Item = &'a str>,
+        paths: &'a [&str],
         relative_zxid: i64,
     ) -> impl Iterator<Item = Rearm<'a>> {
-        rearm(paths.filter_map(|path| self.paths.get_key_value(path)), relative_zxid)
+        let nodes = paths.iter().filter_map(|path| self.paths.get_key_value(*path));
+        rearm(nodes.filter(|(_, watches)| !watches.streams().is_empty()), relative_zxid)
     }
 
     /// Returns the requests that set the one-shot watches on one path, and fire them if the node

@@ -101,7 +101,7 @@ fn path_that_fits_only_a_plain_delete_is_deleted_without_a_mark() {
 fn watches_on_several_nodes_are_set_by_one_request() {
     let mut world = World::up();
     let nodes = [("/a", WatchKind::Children), ("/a", WatchKind::Data), ("/b", WatchKind::Children)];
-    let watches = world.watch_nodes(&nodes).unwrap();
+    let (n, watches) = world.watch_nodes(&nodes).unwrap();
     let frame = world.take(OpCode::SetWatches);
     let request = frame.read::<SetWatches<'_>>();
     assert_eq!(
@@ -111,7 +111,9 @@ fn watches_on_several_nodes_are_set_by_one_request() {
     // An event of a missing node precedes the reply.
     world.notify(DELETED, "/b");
     assert_eq!(world.event_zxid(watches[2]), None);
+    assert_eq!(world.reply(n), None);
     world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(n));
 
     world.notify_of(17, CHANGED, "/a");
     assert_eq!(world.fired(watches[0]), None);
@@ -123,17 +125,21 @@ fn watches_on_several_nodes_are_set_by_one_request() {
 #[test]
 fn watches_on_several_nodes_survive_a_lost_connection() {
     let mut world = World::up();
-    let watch = world.watch_nodes(&[("/a", WatchKind::Data)]).unwrap()[0];
+    let (lost, watch) = world.watch_nodes(&[("/a", WatchKind::Data)]).unwrap();
     world.cut();
-    let late = world.watch_nodes(&[("/b", WatchKind::Children)]).unwrap()[0];
+    assert_eq!(world.outcome(lost), Outcome::NotApplied);
+    let (n, late) = world.watch_nodes(&[("/b", WatchKind::Children)]).unwrap();
     world.bring_up();
     let frame = world.take(OpCode::SetWatches);
     let request = frame.read::<SetWatches<'_>>();
     assert_eq!((&*request.data, &*request.child), (&["/a".into()][..], &["/b".into()][..]));
     world.answer(&frame, 9, ErrorCode::OK, &());
+    let frame = world.take(OpCode::SetWatches);
+    world.answer(&frame, 9, ErrorCode::OK, &());
+    assert!(world.is_ok(n));
     world.notify_of(17, CHANGED, "/a");
     world.notify_of(18, DELETED, "/b");
-    assert_eq!([watch, late].map(|n| world.event_zxid(n)), [Some(17), Some(18)]);
+    assert_eq!([watch[0], late[0]].map(|n| world.event_zxid(n)), [Some(17), Some(18)]);
     world.finish();
 }
 
@@ -143,7 +149,7 @@ fn watches_beyond_the_limit_are_rejected_together() {
     world.bring_up();
     let three = [("/a", WatchKind::Data), ("/b", WatchKind::Data), ("/c", WatchKind::Data)];
     let limit = (ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied);
-    assert_eq!(world.watch_nodes(&three), Err(limit));
+    assert_eq!(world.watch_nodes(&three).unwrap_err(), limit);
     assert_eq!(world.ops(), []);
     assert!(world.watch_nodes(&three[..2]).is_ok());
     world.finish();

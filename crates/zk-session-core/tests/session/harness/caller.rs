@@ -100,16 +100,19 @@ impl<P: Peer> World<P> {
         self.admitted(to, result).unwrap()
     }
 
-    /// Sets watches with one request, and returns their numbers.
-    pub(crate) fn watch_nodes(&mut self, nodes: &[(&str, WatchKind)]) -> Result<Vec<u32>, Failure> {
+    /// Sets watches with one request. Returns its number and those of the watches.
+    pub(crate) fn watch_nodes(
+        &mut self,
+        nodes: &[(&str, WatchKind)],
+    ) -> Result<(u32, Vec<u32>), Failure> {
         let numbers: Vec<Number> = nodes.iter().map(|_| self.number()).collect();
         let watches = nodes.iter().zip(&numbers);
         let watches = watches.map(|((path, kind), to)| (*path, *kind, to.clone())).collect();
-        let result = self.session.watch_nodes(self.instant(), watches);
-        let numbers: Vec<u32> = numbers.into_iter().map(|to| to.n).collect();
-        self.set_at_once.extend(&numbers);
-        self.settle();
-        result.map(|()| numbers)
+        let (to, now) = (self.number(), self.instant());
+        self.set_at_once.extend(numbers.iter().map(|watch| watch.n));
+        let result = self.session.watch_nodes(now, watches, to.clone());
+        let n = self.admitted(to, result.map(drop))?;
+        Ok((n, numbers.into_iter().map(|watch| watch.n).collect()))
     }
 
     pub(crate) fn sweep(&mut self, parent: &str, prefix: &str) {

@@ -148,7 +148,7 @@ pub(crate) struct World<P = Script> {
     fired: BTreeMap<u32, Result<WatchEvent, SessionEnd>>,
     /// Numbers of the `exists` requests with a watch.
     exists: BTreeSet<u32>,
-    /// Numbers of the watches whose request has no reply.
+    /// Numbers of the watches that may fire before the reply to their request.
     set_at_once: BTreeSet<u32>,
     /// Zxids of the events that have fired one-shot watches.
     event_zxids: BTreeMap<u32, Option<i64>>,

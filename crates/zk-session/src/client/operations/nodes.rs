@@ -5,7 +5,7 @@ use proto::{
     Acl, ChildList, ChildrenReply, CreateMode, CreateReply, DataReply, Delete, ErrorCode, Exists,
     GetChildren2, GetData, OPEN_ACL_UNSAFE, SetData, Stat,
 };
-use zk_session_core::{Error, ErrorKind, Failure, Outcome, Reply, WatchKind};
+use zk_session_core::{ErrorKind, Failure, Outcome, Reply, WatchKind};
 
 use crate::client::Client;
 use crate::client::pending::{Finish, Pending, PendingWatch, Watch, decode, decode_read, strip};
@@ -182,36 +182,35 @@ impl Client {
     }
 
     /// Sets watches on several nodes that should exist, in one request, and returns them in the same
-    /// order. There is no reply to wait for.
+    /// order. They are set when the reply has arrived.
     ///
     /// A watch fires with `NODE_DELETED` if its node does not exist when the server executes the
     /// request. It fires too if the node was changed since the latest reply that the session has
-    /// received. These events have no [`zxid`](crate::WatchEvent::zxid).
+    /// received. These events have no [`zxid`](crate::WatchEvent::zxid), and precede the reply.
     ///
     /// The server does not check the permission to read the nodes. A watch on a node that the client
     /// may not read never fires.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidPath`], [`ErrorKind::TooLarge`], [`ErrorKind::LimitReached`] or
-    /// [`ErrorKind::SessionEnded`]. No watch is set then.
-    ///
-    /// # Cancel safety
-    /// As [`Watch`].
-    pub fn watch_nodes(&self, nodes: &[(&str, WatchKind)]) -> Result<Vec<Watch>, Error> {
-        let path = nodes.first().map_or("/", |(path, _)| path);
-        let fail = |(kind, outcome)| Error::new(kind, outcome).on("watch", path);
+    /// As all operations. The watches must not be used then.
+    pub fn watch_nodes(&self, nodes: &[(&str, WatchKind)]) -> (Vec<Watch>, Pending<()>) {
         let checked = nodes.iter().map(|(path, kind)| Ok((self.checked(path)?, *kind)));
-        let checked: Vec<_> = checked.collect::<Result<_, Failure>>().map_err(fail)?;
+        let checked = checked.collect::<Result<Vec<_>, Failure>>();
         let (mut asked, mut watches) = (Vec::new(), Vec::new());
-        for (path, kind) in &checked {
+        for (path, kind) in checked.iter().flatten() {
             let (fire, receiver) = OneShot::channel();
             asked.push((&**path, *kind, fire));
             let (shared, chroot_len) = (self.shared().clone(), self.chroot.len());
             watches.push(Watch::new(receiver, shared, path.to_string(), chroot_len));
         }
-        self.shared().lock().watch_nodes(now(), asked).map_err(fail)?;
-        self.shared().wake();
-        Ok(watches)
+        let first = nodes.first().map_or("/", |(path, _)| path);
+        let ask = self.ask("watch", first, Finish::Plain(decode));
+        let refused = checked.as_ref().err().cloned();
+        let set = self.submit(ask, |session, to| match refused {
+            Some(failure) => Err(failure),
+            None => session.watch_nodes(now(), asked, to).map(Some),
+        });
+        (watches, set)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use proto::{CheckWatches, ErrorCode, WatcherType};
 
+use zk_session_core::Error;
+
 use crate::client::Client;
 use crate::client::pending::{Finish, Pending, decode};
 
@@ -10,9 +12,9 @@ impl Client {
     /// Returns true if events of watches have a [`zxid`](crate::WatchEvent::zxid), as from servers
     /// since 3.9.0.
     ///
-    /// The first call sends one request, and its result is kept for the session. It may be wrong
-    /// for a server that the session reaches later, while an ensemble is being upgraded. It is
-    /// false if the server does not answer the request.
+    /// The first call sends one request, and the server's answer is kept for the session. It may be
+    /// wrong for a server that the session reaches later, while an ensemble is being upgraded.
+    /// Without an answer the result is false, and the next call asks again.
     ///
     /// # Cancel safety
     /// The next call repeats a request without a reply.
@@ -21,14 +23,20 @@ impl Client {
         match cell.get() {
             Some(known) => *known,
             // On the heap: it happens once in a session.
-            None => *Box::pin(cell.get_or_init(|| self.ask_for_zxids())).await,
+            None => {
+                Box::pin(cell.get_or_try_init(|| self.ask_for_zxids())).await.is_ok_and(|it| *it)
+            }
         }
     }
 
-    async fn ask_for_zxids(&self) -> bool {
+    async fn ask_for_zxids(&self) -> Result<bool, Error> {
         match self.check_recursive_watch().await {
-            Ok(()) => true,
-            Err(error) => error.code() == Some(ErrorCode::NO_WATCHER),
+            Ok(()) => Ok(true),
+            Err(error) => match error.code() {
+                Some(ErrorCode::NO_WATCHER) => Ok(true),
+                Some(ErrorCode::MARSHALLING_ERROR | ErrorCode::UNIMPLEMENTED) => Ok(false),
+                _ => Err(error),
+            },
         }
     }
 
