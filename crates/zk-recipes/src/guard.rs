@@ -252,7 +252,9 @@ impl Guard {
     }
 
     /// Begins a transaction that is applied only if the lock's node exists. A client that has lost
-    /// the lock cannot apply it, however long it was paused. It needs no token.
+    /// the lock cannot apply it, however long it was paused. It needs no token. With a [local
+    /// queue](crate::Mutex::with_local_queue) the node may belong to the next holder of the process,
+    /// so send the transaction before the guard is released.
     ///
     /// If the lock is gone, the server rejects the transaction with `NoNode` for operation 0, which
     /// is the check of the node. The operations added here are counted from 1.

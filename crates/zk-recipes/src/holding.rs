@@ -110,10 +110,10 @@ impl Holding {
             let is_last = self.end().is_last_holder();
             self.is_held() && !is_last && turn.may_pass(self.token.pass())
         });
-        match self.turn.take_if(|_| may_pass) {
-            Some(turn) => turn.pass(|| self.next()),
-            None => false,
-        }
+        let Some(turn) = self.turn.take_if(|_| may_pass) else { return false };
+        // A turn that nobody waits for ends once the node is being deleted.
+        self.turn = turn.pass(|| self.next()).err();
+        self.turn.is_none()
     }
 
     /// Moves the node to a hold of the next holder, and ends this one.

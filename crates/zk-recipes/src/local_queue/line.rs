@@ -56,17 +56,19 @@ impl<T: Default> Line<T> {
         (!is_taken).then(|| Turn::new(self.clone(), T::default()))
     }
 
-    /// Ends a turn: hands it to the next waiter with an item, or frees it if no task waits. Returns
-    /// true if a waiter has the item.
+    /// Hands a turn to the next waiter with an item. Returns false if no task waits.
     fn hand_over(&self, item: impl FnOnce() -> T) -> bool {
         // Locked until the item is sent: the receiver exists until its waiter has the lock.
         let mut state = self.lock();
+        state.waiters.pop_first().is_some_and(|(_, waiter)| waiter.send(item()).is_ok())
+    }
+
+    /// Ends a turn that leaves no item.
+    fn free(&self) {
+        let mut state = self.lock();
         match state.waiters.pop_first() {
-            Some((_, waiter)) => waiter.send(item()).is_ok(),
-            None => {
-                state.is_taken = false;
-                false
-            }
+            Some((_, waiter)) => drop(waiter.send(T::default())),
+            None => state.is_taken = false,
         }
     }
 }
@@ -122,17 +124,26 @@ impl<T: Default> Turn<T> {
         Self { line: Some(line), item }
     }
 
-    /// Ends the turn, and hands the next waiter an item. Returns false if no task waits; the item
-    /// is not made then.
-    pub(crate) fn pass(mut self, item: impl FnOnce() -> T) -> bool {
-        self.line.take().is_some_and(|line| line.hand_over(item))
+    /// Ends the turn, and hands the next waiter an item.
+    ///
+    /// # Errors
+    /// Returns the turn if no task waits. The item is not made then.
+    pub(crate) fn pass(mut self, item: impl FnOnce() -> T) -> Result<(), Self> {
+        match self.line.take_if(|line| line.hand_over(item)) {
+            Some(_) => Ok(()),
+            None => Err(self),
+        }
     }
 }
 
 impl<T: Default> Drop for Turn<T> {
     fn drop(&mut self) {
         if let Some(line) = self.line.take() {
-            line.hand_over(|| std::mem::take(&mut self.item));
+            if !line.hand_over(|| std::mem::take(&mut self.item)) {
+                // The item leaves the ensemble's queue before a new task can join the line.
+                drop(std::mem::take(&mut self.item));
+                line.free();
+            }
         }
     }
 }

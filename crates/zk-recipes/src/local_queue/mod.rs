@@ -63,6 +63,10 @@ impl LocalQueueLimits {
         self.time = time;
         self
     }
+
+    fn is_in_time(self, granted_at: Instant) -> bool {
+        now() - granted_at < self.time
+    }
 }
 
 /// The local queue of a handle and its clones.
@@ -114,9 +118,10 @@ impl LocalQueue {
     ) -> Result<Holding, LockError> {
         let mut turn = or_session_end(client, self.line.join()).await?;
         if let Some(PassedHold { hold, granted_at }) = turn.item.hold.take() {
-            // The lock may have been lost since it was passed on. The drop deletes its node.
-            if hold.is_held() {
-                let limits = self.limits;
+            // The lock may have been lost since it was passed on, or was passed to a task that was
+            // cancelled late. The drop deletes its node.
+            let limits = self.limits;
+            if hold.is_held() && limits.is_in_time(granted_at) {
                 return Ok(hold.with_turn(LocalTurn { turn, limits, granted_at }));
             }
         }
@@ -154,17 +159,20 @@ impl LocalQueue {
 impl LocalTurn {
     /// Returns true if the holder after `passes` others may pass the lock on.
     pub(crate) fn may_pass(&self, passes: u32) -> bool {
-        passes < self.limits.passes && now() - self.granted_at < self.limits.time
+        passes < self.limits.passes && self.limits.is_in_time(self.granted_at)
     }
 
-    /// Hands the turn to the next local waiter, with the hold that `hold` returns. Returns false if
-    /// no task waits; `hold` is not called then.
-    pub(crate) fn pass(self, hold: impl FnOnce() -> Holding) -> bool {
-        let granted_at = self.granted_at;
-        self.turn.pass(|| {
+    /// Hands the turn to the next local waiter, with the hold that `hold` returns.
+    ///
+    /// # Errors
+    /// Returns the turn if no task waits. `hold` is not called then.
+    pub(crate) fn pass(self, hold: impl FnOnce() -> Holding) -> Result<(), Self> {
+        let Self { turn, limits, granted_at } = self;
+        let passed = turn.pass(|| {
             let hold = Some(PassedHold { hold: Box::new(hold()), granted_at });
             Legacy { position: None, hold }
-        })
+        });
+        passed.map_err(|turn| Self { turn, limits, granted_at })
     }
 }
 

@@ -1,4 +1,5 @@
-//! Registration of many watches at once: of all watches at a new server, or of the persistent ones on some nodes.
+//! Registration of many watches at once: of all watches at a new server, or of the persistent ones on
+//! some nodes.
 
 use std::sync::Arc;
 
