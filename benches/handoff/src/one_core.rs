@@ -1,7 +1,7 @@
 //! Processes that share one core, so that no thread wakes another one on an idle core.
 //!
-//! A request passes through the client's thread and five threads of the server. A thread that wakes
-//! another one on an idle core takes longer than one that wakes it on its own core. The scheduler
+//! A request passes through the client's thread and five threads of the server. It takes
+//! longer to wake a thread on an idle core than on the same core. The scheduler
 //! moves the threads of the server, and each placement lasts for seconds.
 
 use std::fs;

@@ -43,7 +43,7 @@ impl Scenario {
         self.job.kind == Kind::Handoff
     }
 
-    /// Returns true if one turn of each contestant is enough, whatever the rounds.
+    /// Returns true if each contestant runs once, for any number of rounds.
     pub(crate) fn is_once(&self) -> bool {
         // The counts of a drain are the same in every round. Long holds take long.
         matches!(self.measure, Measure::Drain | Measure::LongHold | Measure::Throughput)

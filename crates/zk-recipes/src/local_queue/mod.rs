@@ -6,7 +6,7 @@
 //! belongs to one task at a time, and to nobody else.
 //!
 //! Only the node is shared. Each holder has a guard of its own, which ends when it is released,
-//! and a token of its own. What ends the node ends the guard that holds it then.
+//! and a token of its own. If the node is lost, so is the guard that holds it at that time.
 
 mod line;
 
@@ -76,7 +76,7 @@ pub(crate) struct LocalQueue {
     line: Arc<Line<Legacy>>,
 }
 
-/// What the task that had the turn leaves to the next one.
+/// Items that a task hands to the next one together with the turn.
 #[derive(Default)]
 struct Legacy {
     /// The position of a task that was cancelled in the ensemble's queue.

@@ -14,7 +14,7 @@ pub(super) struct Blockers {
     pub(super) nearest: Option<String>,
     /// Path of the second-nearest one, if no contender can be placed ahead of the waiter.
     pub(super) second: Option<String>,
-    /// No others are ahead, and none can be placed there.
+    /// No other contender is ahead, and none can be placed ahead.
     pub(super) at_most_two_ahead: bool,
     /// The waiter is first once the nearest contender leaves, unless another one is placed ahead.
     pub(super) is_next: bool,

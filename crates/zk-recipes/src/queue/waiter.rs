@@ -239,7 +239,8 @@ impl Waiter {
         Ok(missing.map(|target| target.aim))
     }
 
-    /// Waits for the news of a watched node; returns `None` when it has waited long.
+    /// Waits until a watch fires, and returns what happened to its node. Returns `None` after a long
+    /// wait.
     async fn news(&mut self) -> Result<Option<(Aim, News)>, LockError> {
         let client = self.contender.client();
         let long = self.long_wait.get_or_insert_with(|| {
@@ -270,7 +271,7 @@ impl Waiter {
         Ok(())
     }
 
-    /// Concludes what follows from the news of a watched node.
+    /// Handles what happened to a watched node.
     fn heard(&mut self, aim: Aim, news: News) -> Result<(), LockError> {
         let Stage::Behind(ahead) = &mut self.stage else { return Ok(()) };
         match (aim, news) {
@@ -315,8 +316,8 @@ impl Waiter {
     }
 
     fn come_first(&mut self) {
-        // This watch fires when the node is deleted, so it needs no cancellation. The contender
-        // already has it if it comes first once more, after a list.
+        // This watch fires when the node is deleted, so it needs no cancellation. A contender that
+        // lists again and is still first already has it.
         let own = self.contender.node().and_then(|own| self.watches.take(&own.path));
         if let Some(own) = own {
             self.contender.keep_watch(own);

@@ -17,12 +17,12 @@ const PATH: &str = "/lock";
 
 const NOTHING: [[i32; 0]; 0] = [];
 
-fn mutex(client: &Client) -> Mutex {
+pub(crate) fn mutex(client: &Client) -> Mutex {
     Mutex::new(client, PATH).unwrap()
 }
 
 /// Queues a waiter, and lets it set its watches.
-async fn queue(client: &Client) -> JoinHandle<Guard> {
+pub(crate) async fn queue(client: &Client) -> JoinHandle<Guard> {
     let lock = mutex(client);
     let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
     settle().await;

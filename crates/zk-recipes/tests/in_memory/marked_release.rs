@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms};
-use zk_recipes::{Guard, LockError, LossReason, Mutex, RwLock, SemaphoreMutex, revoke};
+use zk_recipes::{Guard, LockError, LossReason, RwLock, SemaphoreMutex, revoke};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
+use crate::lease_in_line::{mutex, queue};
 use crate::wire::{
     CLOSE, CREATE2, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
     SET_WATCHES, recorded_client, without_lease,
@@ -23,18 +24,6 @@ fn server() -> TestServer {
     TestServer::in_memory_with(Settings::new().version(Version::V3_9))
 }
 
-fn mutex(client: &Client) -> Mutex {
-    Mutex::new(client, PATH).unwrap()
-}
-
-/// Queues a waiter, and lets it set its watches.
-async fn queue(client: &Client) -> JoinHandle<Guard> {
-    let lock = mutex(client);
-    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-    settle().await;
-    waiting
-}
-
 /// Queues `count` waiters of one session.
 async fn queue_many(client: &Client, count: usize) -> Vec<JoinHandle<Guard>> {
     let mut waiting = Vec::new();
@@ -42,6 +31,13 @@ async fn queue_many(client: &Client, count: usize) -> Vec<JoinHandle<Guard>> {
         waiting.push(queue(client).await);
     }
     waiting
+}
+
+/// A holder, a waiter of the same session, and behind them a waiter of another one.
+async fn three(one: &Client, two: &Client) -> (Guard, JoinHandle<Guard>, JoinHandle<Guard>) {
+    let held = mutex(one).acquire().await.unwrap();
+    let second = queue(one).await;
+    (held, second, queue(two).await)
 }
 
 fn sent(record: &Record) -> Vec<i32> {
@@ -179,9 +175,7 @@ async fn own_mark_is_neither_a_loss_nor_a_revocation_request() {
 async fn revocation_request_before_a_plain_delete_is_no_mark() {
     let server = server();
     let (one, two) = (client(&server, 1).await, client(&server, 2).await);
-    let held = mutex(&one).acquire().await.unwrap();
-    let second = queue(&one).await;
-    let third = queue(&two).await;
+    let (held, second, third) = three(&one, &two).await;
     let (between, own) = (path_of(&server, 1), path_of(&server, 2));
     revoke(&two, &between).await.unwrap();
     settle().await;
@@ -218,9 +212,7 @@ async fn waiter_without_a_node_does_not_acquire_by_a_mark() {
     for own_first in [true, false] {
         let server = server();
         let (one, two) = (client(&server, 1).await, client(&server, 2).await);
-        let held = mutex(&one).acquire().await.unwrap();
-        let second = queue(&one).await;
-        let third = queue(&two).await;
+        let (held, second, third) = three(&one, &two).await;
         held.release().await.unwrap();
         let second = second.await.unwrap();
         let (holder, own) = (path_of(&server, 0), path_of(&server, 1));
@@ -245,9 +237,7 @@ async fn mark_that_was_missed_during_a_disconnect_costs_a_list() {
     let server = server();
     let other = client(&server, 1).await;
     let (own, record) = recorded_client(&server, 2).await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let second = queue(&other).await;
-    let third = queue(&own).await;
+    let (held, second, third) = three(&other, &own).await;
     held.release().await.unwrap();
     let second = second.await.unwrap();
     record.take();
@@ -267,9 +257,7 @@ async fn change_and_deletion_around_a_disconnect_are_no_mark() {
     let server = server();
     let other = client(&server, 1).await;
     let (own, record) = recorded_client(&server, 2).await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let second = queue(&other).await;
-    let third = queue(&own).await;
+    let (held, second, third) = three(&other, &own).await;
     let between = path_of(&server, 1);
     revoke(&other, &between).await.unwrap();
     settle().await;
