@@ -75,7 +75,7 @@ pub const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(6);
 pub const HANDSHAKE_LEN_MAX: usize = 1024;
 
 /// First step of the reconnect back-off. The step doubles at each failure in a row. The pause is
-/// drawn uniformly below the step.
+/// drawn uniformly below the step. The first attempt after a connection that was up has no pause.
 pub const BACKOFF_STEP: Duration = Duration::from_millis(20);
 
 /// Maximum step of the reconnect back-off. A lock holder must reconnect well within its lease.

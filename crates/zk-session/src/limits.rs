@@ -59,5 +59,9 @@ pub const DATA_COPIED_MAX: usize = READ_CHUNK / 4;
 /// or a large node, is freed, because a process may have many idle sessions.
 pub const WRITE_BUFFER_KEPT: usize = 4 * 1024;
 
+/// Outputs of the core for which a session keeps space between two turns. A burst of events needs
+/// more, which is freed.
+pub const OUTPUTS_KEPT: usize = 32;
+
 /// Reads and writes in one poll of the driver, before it yields to other tasks.
 pub const WORK_PER_POLL: usize = 32;

@@ -141,13 +141,12 @@ async fn multi_lock_waiter_fails_when_its_session_ends() {
         let told = waiting.await.unwrap().unwrap_err();
         assert!(now() - before < T / 10);
         let case = format!("{end:?}, {is_watched}: {told}");
-        // The server deletes the nodes of an expired session before it ends the session. The events
-        // of the deletions arrive first: of the waiter's node, and of the guard's node if it is
-        // watched.
+        // The server deletes the nodes of an expired session before it ends the session. The event
+        // of the guard's node arrives first, if it is watched.
         let (first, reason) = match (end, is_watched) {
             (End::Closed, _) => ("/a", LossReason::SessionEnded(SessionEnd::Closed)),
             (End::Expired, false) => ("/b", LossReason::SessionEnded(SessionEnd::Expired)),
-            (End::Expired, true) => ("/a", LossReason::NodeDeleted),
+            (End::Expired, true) => ("/b", LossReason::NodeDeleted),
         };
         assert_eq!(told.failures()[0].path, first, "{case}");
         let of_guard = told.failures().iter().find(|failure| failure.path == "/a");

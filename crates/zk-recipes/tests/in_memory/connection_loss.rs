@@ -217,8 +217,7 @@ async fn session_expiry_fails_all_waiters_and_leaves_no_node() {
     assert_eq!(children(&server, "/lock").len(), 1);
     let lost = held.lost();
     server.expire(holder.session_id());
-    // The event of the node's deletion arrives before the end of the session.
-    assert_eq!(lost.await, LossReason::NodeDeleted);
-    settle().await;
+    // The client reconnects at once, and so learns why the node was deleted.
+    assert_eq!(lost.await, LossReason::SessionEnded(SessionEnd::Expired));
     assert_eq!(holder.end_reason(), Some(SessionEnd::Expired));
 }

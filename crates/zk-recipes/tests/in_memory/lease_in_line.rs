@@ -135,9 +135,11 @@ async fn next_in_line_acquires_without_a_request_after_a_long_wait() {
 
 /// The waiter was never next in line, so its lease has expired.
 #[tokio::test(start_paused = true)]
-async fn third_in_line_renews_once_when_both_ahead_leave_at_once() {
+async fn third_in_line_renews_once_if_both_ahead_leave_at_once() {
     for in_one_transaction in [true, false] {
         let server = TestServer::in_memory();
+        // Without latency the answer to a request proves no later touch.
+        let _latency = server.on_any_request().always().delay(Duration::from_millis(1));
         let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
         let (third, record) = recorded_client(&server, 2).await;
         let held = mutex(&other).acquire().await.unwrap();
@@ -165,7 +167,9 @@ async fn third_in_line_renews_once_when_both_ahead_leave_at_once() {
         // Of two deletions the first leaves one contender ahead, which is now the nearest one.
         sent.retain(|op| *op != SET_WATCHES);
         let [pings, syncs, writes] = lease_requests_of(sent);
-        assert_eq!(writes, 1, "in one transaction: {in_one_transaction}");
+        // One by one, the waiter is next for a moment, and the session renews the lease for it.
+        let writes_max = if in_one_transaction { 1 } else { 2 };
+        assert!((1..=writes_max).contains(&writes), "{writes}, {in_one_transaction}");
         assert!(pings <= 2 && syncs <= 1, "{pings} pings, {syncs} syncs");
         assert!(guard.is_held() && guard.node() == own);
         assert!(guard.remaining() > T * 2 / 5, "{:?}", guard.remaining());

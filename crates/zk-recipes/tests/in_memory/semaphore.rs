@@ -319,9 +319,9 @@ async fn session_expiry_frees_permits_and_queue_position() {
 
     let lost = lease.lost();
     server.expire(holder.session_id());
-    // The event of a node's deletion arrives before the end of the session.
-    assert_eq!(lost.await, LossReason::NodeDeleted);
-    settle().await;
+    // The client reconnects at once, and so learns why the nodes were deleted.
+    let expired = LossReason::SessionEnded(SessionEnd::Expired);
+    assert_eq!(lost.await, expired);
     assert_eq!(holder.end_reason(), Some(SessionEnd::Expired));
     assert_eq!(lease.release().await, Err(LockError::Lost(LossReason::NodeDeleted)));
     third.await.unwrap().unwrap().release().await.unwrap();

@@ -185,10 +185,11 @@ impl Hosts {
 
     /// Selects the next server, and returns the pause before the attempt.
     ///
-    /// The pause is drawn below a step that doubles with each failure in a row, and is never longer
+    /// There is none after the first failure of a connection that was up, because a lock holder
+    /// needs the next connection soon. Otherwise the pause is drawn below a step that doubles with each failure in a row, and is never longer
     /// than [`BACKOFF_MAX`]. A server that is behind accepts and closes at once, over and over, and
     /// must not be flooded with attempts.
-    pub(super) fn failed(&mut self, now: Instant, rng: &mut Rng) -> Duration {
+    pub(super) fn failed(&mut self, now: Instant, was_up: bool, rng: &mut Rng) -> Duration {
         let count = self.hosts.len();
         let lap = (1..=count).map(|step| (self.current + step) % count);
         let awaited = |entry: &Entry| entry.skip_until.is_some_and(|until| until > now);
@@ -196,8 +197,12 @@ impl Hosts {
             lap.clone().find(|at| !awaited(&self.hosts[*at]) && !self.hosts[*at].is_doubtful);
         let next = known.or_else(|| lap.clone().find(|at| !awaited(&self.hosts[*at])));
         self.current = next.unwrap_or((self.current + 1) % count);
-        let step = BACKOFF_STEP.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MAX);
-        self.failures = self.failures.saturating_add(1);
+        let earlier = self.failures;
+        self.failures = earlier.saturating_add(1);
+        if was_up && earlier == 0 {
+            return Duration::ZERO;
+        }
+        let step = BACKOFF_STEP.saturating_mul(1 << earlier.min(16)).min(BACKOFF_MAX);
         rng.duration_below(step)
     }
 
@@ -307,7 +312,7 @@ mod tests {
             let ports: Vec<u16> = (0..5)
                 .map(|_| {
                     let port = hosts.current().port();
-                    hosts.failed(now(), &mut rng);
+                    hosts.failed(now(), false, &mut rng);
                     port
                 })
                 .collect();
@@ -323,13 +328,15 @@ mod tests {
     #[test]
     fn backoff_grows_to_its_cap_and_resets_after_success() {
         let (mut hosts, mut rng, now) = (hosts(2, 3), Rng::new(3), now());
-        assert!(hosts.failed(now, &mut rng) < BACKOFF_STEP);
-        let pauses: Vec<Duration> = (0..200).map(|_| hosts.failed(now, &mut rng)).collect();
+        assert!(hosts.failed(now, false, &mut rng) < BACKOFF_STEP);
+        let pauses: Vec<Duration> = (0..200).map(|_| hosts.failed(now, false, &mut rng)).collect();
         assert!(pauses.iter().all(|pause| *pause < BACKOFF_MAX));
         let mean = pauses[20..].iter().sum::<Duration>() / 180;
         assert!(mean > BACKOFF_MAX / 3, "{mean:?}: drawn over the whole step");
         hosts.lost(true, true, DisconnectReason::ClosedByServer);
-        assert!(hosts.failed(now, &mut rng) < BACKOFF_STEP);
+        assert_eq!(hosts.failed(now, true, &mut rng), Duration::ZERO);
+        let second = hosts.failed(now, true, &mut rng);
+        assert!(second > Duration::ZERO && second < 2 * BACKOFF_STEP, "{second:?}");
     }
 
     #[test]
@@ -338,12 +345,12 @@ mod tests {
         let behind = hosts.current().clone();
         hosts.skip_current(now);
         for _ in 0..10 {
-            hosts.failed(now, &mut rng);
+            hosts.failed(now, false, &mut rng);
             assert_ne!(*hosts.current(), behind);
         }
         let mut came = |at| {
             (0..3).any(|_| {
-                hosts.failed(at, &mut rng);
+                hosts.failed(at, false, &mut rng);
                 *hosts.current() == behind
             })
         };
@@ -358,7 +365,7 @@ mod tests {
         for _ in 0..6 {
             tried.push(hosts.current().port());
             hosts.skip_current(now);
-            hosts.failed(now, &mut rng);
+            hosts.failed(now, false, &mut rng);
         }
         assert_eq!(tried[..3], tried[3..]);
     }

@@ -205,7 +205,7 @@ impl Connection {
                 if was_handshaking {
                     self.hosts.skip_current(now);
                 }
-                self.hosts.failed(now, rng)
+                self.hosts.failed(now, was_up, rng)
             }
         };
         let next_attempt = now + pause;

@@ -79,9 +79,9 @@ fn connection_without_replies_is_closed_before_expiry() {
     }
     world.advance(ms(499));
     assert!(world.session.is_connected());
-    world.servers = Servers::Refuse;
     world.advance(ms(1)); // two thirds of the timeout after the ping
     assert_eq!(world.cause(), DisconnectReason::RequestTimeout);
+    world.servers = Servers::Refuse;
     world.advance_to(LIMIT - ms(1));
     assert_eq!(world.session.end_reason(), None);
     world.advance(ms(1));

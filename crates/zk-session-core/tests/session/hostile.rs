@@ -299,7 +299,7 @@ fn session_with_a_one_millisecond_timeout_ends_without_looping() {
     world.open();
     world.claim();
     world.respond(&acceptance(1));
-    world.servers = Servers::Greet;
+    world.servers = Servers::Close;
     world.advance(T);
     assert!(world.session.end_reason().is_some());
     assert!(world.seen.len() < 100, "{}", world.seen.len());

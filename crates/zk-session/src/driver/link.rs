@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use tokio::io::AsyncWrite;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 use zk_session_core::{DisconnectReason, Host, Session};
 
@@ -34,8 +34,45 @@ struct Buffers {
     /// Error of a write. It is reported after everything that the server sent before has been read,
     /// because the replies in it show which requests were applied.
     write_error: Option<io::Error>,
-    /// Number of reads since the write failed.
+    /// Number of rounds with input since the write failed.
     last_reads: usize,
+    /// How the connection ended, after input that the core has not received yet.
+    ended: Option<DisconnectReason>,
+}
+
+impl Buffers {
+    /// Reads until nothing is left, so that one turn of the core handles all that has arrived. It
+    /// stops when the buffer is full.
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut (impl AsyncRead + Unpin),
+    ) -> Poll<Progress> {
+        if let Some(cause) = self.ended.take() {
+            return Poll::Ready(Progress::Lost(cause));
+        }
+        // The core decides, from the length that the server sends, how many of these bytes to keep.
+        // The buffer never grows by more than a chunk at a time.
+        let before = self.incoming.len();
+        self.incoming.reserve(READ_CHUNK);
+        while self.incoming.len() < self.incoming.capacity() {
+            let cause = match poll_read_buf(Pin::new(&mut *stream), cx, &mut self.incoming) {
+                Poll::Ready(Ok(0)) => DisconnectReason::ClosedByServer,
+                Poll::Ready(Ok(_)) => continue,
+                Poll::Ready(Err(error)) => DisconnectReason::Io(error.kind()),
+                Poll::Pending if self.incoming.len() > before => {
+                    return Poll::Ready(Progress::Received(Rest::Nothing));
+                }
+                Poll::Pending => return Poll::Pending,
+            };
+            if self.incoming.len() == before {
+                return Poll::Ready(Progress::Lost(cause));
+            }
+            self.ended = Some(cause);
+            break;
+        }
+        Poll::Ready(Progress::Received(Rest::Unknown))
+    }
 }
 
 enum Stream<S> {
@@ -48,8 +85,17 @@ enum Stream<S> {
 pub(super) enum Progress {
     None,
     Connected,
-    Received,
+    Received(Rest),
     Lost(DisconnectReason),
+}
+
+/// What is left to read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Nothing. The stream wakes the driver for more.
+    Nothing,
+    /// Perhaps more input.
+    Unknown,
 }
 
 impl<C: Connector> Link<C> {
@@ -77,7 +123,7 @@ impl<C: Connector> Link<C> {
         let Some(error) = &self.buffers.write_error else { return progress };
         self.buffers.last_reads += 1;
         match progress {
-            Progress::Received if self.buffers.last_reads <= WORK_PER_POLL => progress,
+            Progress::Received(_) if self.buffers.last_reads <= WORK_PER_POLL => progress,
             _ => Progress::Lost(DisconnectReason::Io(error.kind())),
         }
     }
@@ -95,20 +141,7 @@ impl<C: Connector> Link<C> {
                     Poll::Ready(Progress::Lost(DisconnectReason::Unreachable(error.kind())))
                 }
             },
-            Stream::Open(stream) => {
-                // The core decides, from the length that the server sends, how many of these bytes
-                // to keep. The buffer never grows by more than a chunk at a time.
-                self.buffers.incoming.reserve(READ_CHUNK);
-                let read = poll_read_buf(Pin::new(stream), cx, &mut self.buffers.incoming);
-                if read.is_pending() && self.buffers.incoming.is_empty() {
-                    self.buffers.incoming = BytesMut::new(); // an idle session keeps no buffer
-                }
-                match ready!(read) {
-                    Ok(0) => Poll::Ready(Progress::Lost(DisconnectReason::ClosedByServer)),
-                    Ok(_) => Poll::Ready(Progress::Received),
-                    Err(error) => Poll::Ready(Progress::Lost(DisconnectReason::Io(error.kind()))),
-                }
-            }
+            Stream::Open(stream) => self.buffers.poll_fill(cx, stream),
         }
     }
 
@@ -123,11 +156,14 @@ impl<C: Connector> Link<C> {
         match progress {
             Progress::None => {}
             Progress::Connected => session.handle_connected(now),
-            Progress::Received => session.handle_received(now, &mut self.buffers.incoming),
+            Progress::Received(_) => session.handle_received(now, &mut self.buffers.incoming),
             Progress::Lost(cause) => {
                 self.close();
                 session.handle_disconnected(now, cause);
             }
+        }
+        if self.buffers.incoming.is_empty() {
+            self.buffers.incoming = BytesMut::new(); // an idle session keeps no buffer
         }
     }
 

@@ -32,8 +32,8 @@ pub use self::thread::DedicatedThread;
 pub(crate) use self::thread::{DriverThread, SessionThread};
 pub use self::transport::{Connector, Tcp};
 
-use self::link::{Link, Progress};
-use crate::limits::WORK_PER_POLL;
+use self::link::{Link, Progress, Rest};
+use crate::limits::{OUTPUTS_KEPT, WORK_PER_POLL};
 
 /// Drives one session until it ends.
 pub(crate) struct Driver<C: Connector> {
@@ -99,8 +99,8 @@ impl<C: Connector> Driver<C> {
         let progress = self.link.poll_read(cx);
         let probed = self.poll_probe(cx);
         let tls_probed = self.poll_tls_probes(cx);
-        let went_on =
-            !matches!(progress, Progress::None) || probed.is_some() || tls_probed.is_some();
+        let read_all = matches!(progress, Progress::None | Progress::Received(Rest::Nothing));
+        let went_on = !read_all || probed.is_some() || tls_probed.is_some();
         let (deadline, has_more) = {
             let mut session = self.shared.lock();
             let now = now();
@@ -164,6 +164,7 @@ impl<C: Connector> Driver<C> {
                 Output::LeaseState(lease_state) => self.shared.set_lease_state(lease_state),
             }
         }
+        self.outputs.shrink_to(OUTPUTS_KEPT);
         self.shared.set_local_address(self.link.take_local_address());
         link_changed
     }

@@ -49,12 +49,13 @@ async fn session_survives_crash_of_every_server_in_turn() {
 async fn isolated_leader_answers_syncs_but_no_writes() {
     let server = TestServer::ensemble(3);
     let client = client_of(&server, 0).await;
-    let mut events = client.events();
     assert!(server.isolate_leader(1));
     client.sync("/").await.unwrap();
     let error = client.create("/a", b"", CreateMode::Persistent).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
     assert!(server.with(|truth| !truth.tree().contains("/a")));
+    // The client is connected to the old leader again. It closes the connection when it follows.
+    let mut events = client.events();
     server.heal(0);
     until_reconnected(&mut events).await;
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();

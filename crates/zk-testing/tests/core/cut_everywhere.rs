@@ -59,11 +59,8 @@ fn talk(world: &mut World, after: After) -> BTreeMap<&'static str, u32> {
                 asked.insert(*name, ask(world));
             }
         }
-        if world.to_server == usize::MAX && world.to_client == usize::MAX {
-            world.room = usize::MAX;
-            if after == After::Expired {
-                world.server.expire();
-            }
+        if is_cut(world) && after == After::Expired {
+            world.server.expire();
         }
         let answered = |world: &World, n| world.reply(n).is_some();
         for _ in 0..200 {
@@ -71,16 +68,20 @@ fn talk(world: &mut World, after: After) -> BTreeMap<&'static str, u32> {
                 break;
             }
             world.advance(ms(10));
-            if world.to_server == usize::MAX && world.to_client == usize::MAX {
-                world.room = usize::MAX;
+            if is_cut(world) {
+                (world.room, world.servers) = (usize::MAX, Servers::Serve);
             }
         }
         assert!(asked.values().all(|n| answered(world, *n)), "{asked:?}");
     }
     world.close();
-    world.room = usize::MAX;
+    (world.room, world.servers) = (usize::MAX, Servers::Serve);
     world.advance(T);
     asked
+}
+
+fn is_cut(world: &World) -> bool {
+    world.to_server == usize::MAX && world.to_client == usize::MAX
 }
 
 fn check(world: World, asked: &BTreeMap<&'static str, u32>, cut: Cut) {

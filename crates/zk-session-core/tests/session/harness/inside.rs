@@ -97,7 +97,7 @@ impl<P: Peer> World<P> {
         written.truncate(self.to_server);
         self.arrive(&written);
         match breaks {
-            true => self.broken(),
+            true => self.used_up(),
             false if self.to_server != usize::MAX => self.to_server -= written.len(),
             false => {}
         }

@@ -346,7 +346,7 @@ impl<P: Peer> World<P> {
         if self.to_client != usize::MAX {
             self.to_client -= len;
             if self.to_client == 0 {
-                self.broken();
+                self.used_up();
             }
         }
     }
@@ -355,6 +355,13 @@ impl<P: Peer> World<P> {
         if self.wire == Wire::Open {
             self.cut();
         }
+    }
+
+    /// Breaks the connection, because no more bytes may pass. The servers refuse another one until
+    /// the test lets them serve.
+    fn used_up(&mut self) {
+        self.servers = Servers::Refuse;
+        self.broken();
     }
 
     fn broken(&mut self) {
