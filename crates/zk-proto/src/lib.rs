@@ -77,6 +77,7 @@ pub mod create_ttl;
 pub mod data;
 pub mod delete;
 pub mod descendants;
+pub mod digest_md5;
 pub mod ephemerals;
 pub mod exists;
 pub mod frame;

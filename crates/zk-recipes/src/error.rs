@@ -182,7 +182,7 @@ impl LockError {
 
 fn on_next_session(end: SessionEnd) -> RetryOn {
     match end {
-        SessionEnd::AuthFailed => RetryOn::Never,
+        SessionEnd::AuthFailed | SessionEnd::AuthRequired => RetryOn::Never,
         _ => RetryOn::NewSession,
     }
 }

@@ -5,6 +5,7 @@ use std::{fmt, io};
 
 use proto::{DecodeError, ErrorCode};
 
+use crate::SaslFailure;
 use crate::error::NotRunning;
 
 /// Reason why a connection ended.
@@ -49,6 +50,9 @@ pub enum DisconnectReason {
     /// [`Tls`](PeerProtocol::Tls) if it speaks TLS and answers no four-letter word. A port that
     /// serves both belongs to a server that is not serving yet, and the client waits for it.
     NotZooKeeper(PeerProtocol),
+    /// The SASL exchange failed. A wrong user or password ends the session instead, as
+    /// [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
+    Sasl(SaslFailure),
     /// The server sent something that is not in the protocol.
     ProtocolError(DecodeError),
     /// The server answered a request that the client never sent.
@@ -83,6 +87,7 @@ impl fmt::Display for DisconnectReason {
             Self::ReadOnly => f.write_str("the server is read-only"),
             Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),
             Self::NotZooKeeper(protocol) => write!(f, "{protocol}"),
+            Self::Sasl(failure) => write!(f, "{failure}"),
             Self::ProtocolError(error) => write!(f, "the server broke the protocol: {error}"),
             Self::UnknownXid(xid) => {
                 write!(f, "the server answered request {xid}, which was never sent")
@@ -102,7 +107,7 @@ impl DisconnectReason {
     pub(crate) fn is_refusal(self) -> bool {
         match self {
             Self::Unreachable(kind) => kind != io::ErrorKind::TimedOut,
-            Self::NotZooKeeper(_) => true,
+            Self::NotZooKeeper(_) | Self::Sasl(_) => true,
             _ => false,
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proto::{Abbreviated, DecodeError, ErrorCode, PathError};
 
-use crate::LeaseImpossible;
 use crate::disconnect_reason::DisconnectReason;
+use crate::{LeaseImpossible, SaslFailure};
 
 /// Effect of a failed request on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,8 +64,12 @@ pub enum SessionEnd {
         /// process was stopped, its machine was suspended, or a task blocked its runtime.
         paused: Option<Duration>,
     },
-    /// The server rejected the credentials.
+    /// The server rejected the credentials: those of `Config::auth`, or the user and password of
+    /// `Config::sasl`.
     AuthFailed,
+    /// The server requires authentication, and this session has presented none that counts there.
+    /// See ZooKeeper's settings `sessionRequireClientSASLAuth` and `enforce.auth.schemes`.
+    AuthRequired,
     /// The client was closed.
     Closed,
     /// `Client::detach` detached the client from the session. The session stays alive.
@@ -96,6 +100,10 @@ impl fmt::Display for SessionEnd {
                 "no server answered within the session timeout, so the session expired"
             }
             Self::AuthFailed => "the server rejected the credentials",
+            Self::AuthRequired => {
+                "the server requires authentication of a kind that the client did not present \
+                 (SASL, or the schemes in the server's enforce.auth.schemes)"
+            }
             Self::Closed => "the client was closed",
             Self::Detached => "the client was detached from its session",
             Self::CleanUpOverflow => {
@@ -255,6 +263,11 @@ impl Error {
                 | DisconnectReason::UnknownXid(_)
                 | DisconnectReason::OutOfOrder(_)
                 | DisconnectReason::WrongSession => ErrorOrigin::Peer,
+                DisconnectReason::Sasl(failure) => match failure {
+                    SaslFailure::NotOffered | SaslFailure::ClosedByServer => ErrorOrigin::Server,
+                    SaslFailure::NotPrepared(_) | SaslFailure::Mechanism(_) => ErrorOrigin::Caller,
+                    _ => ErrorOrigin::Peer,
+                },
                 _ => ErrorOrigin::Network,
             },
             ErrorKind::TimedOut | ErrorKind::NotReadOnly => ErrorOrigin::Network,
@@ -289,8 +302,10 @@ impl Error {
             // A session keeps its credentials until it ends, so this limit stays reached.
             ErrorKind::LimitReached(limit) if *limit != "CREDENTIALS_MAX" => RetryOn::SameSession,
             // Another attempt reaches the same peer, or presents the same credentials.
-            ErrorKind::NoSession(DisconnectReason::NotZooKeeper(_))
-            | ErrorKind::SessionEnded(SessionEnd::AuthFailed) => RetryOn::Never,
+            ErrorKind::NoSession(DisconnectReason::NotZooKeeper(_) | DisconnectReason::Sasl(_))
+            | ErrorKind::SessionEnded(SessionEnd::AuthFailed | SessionEnd::AuthRequired) => {
+                RetryOn::Never
+            }
             ErrorKind::NoSession(_) | ErrorKind::SessionEnded(_) => RetryOn::NewSession,
             _ => RetryOn::Never,
         }

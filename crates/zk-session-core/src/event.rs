@@ -68,10 +68,12 @@ pub enum SessionEvent {
         /// process was paused; or [`SessionEnd::CleanUpOverflow`].
         cause: SessionEnd,
     },
-    /// The server rejected the credentials. The client cannot be used any more.
+    /// The server rejected the credentials, or requires some. The client cannot be used any more.
     AuthFailed {
         /// Id of the session.
         session_id: i64,
+        /// [`SessionEnd::AuthFailed`] or [`SessionEnd::AuthRequired`].
+        cause: SessionEnd,
     },
     /// The client was closed.
     Closed {
@@ -115,7 +117,7 @@ impl fmt::Debug for SessionEvent {
             Self::Suspended { session_id, .. } => ("Suspended", session_id),
             Self::Reconnected { session_id, .. } => ("Reconnected", session_id),
             Self::Expired { session_id, .. } => ("Expired", session_id),
-            Self::AuthFailed { session_id } => ("AuthFailed", session_id),
+            Self::AuthFailed { session_id, .. } => ("AuthFailed", session_id),
             Self::Closed { session_id } => ("Closed", session_id),
             Self::Detached { session_id } => ("Detached", session_id),
             Self::CleanUpFailed { path, code } => {
@@ -136,7 +138,9 @@ impl fmt::Debug for SessionEvent {
                 shown.field("timeout", timeout).field("host", &format_args!("{host}"));
             }
             Self::Suspended { cause, .. } => drop(shown.field("cause", cause)),
-            Self::Expired { cause, .. } => drop(shown.field("cause", cause)),
+            Self::Expired { cause, .. } | Self::AuthFailed { cause, .. } => {
+                shown.field("cause", cause);
+            }
             _ => {}
         }
         shown.finish()
@@ -162,11 +166,8 @@ impl fmt::Display for SessionEvent {
                 f,
                 "session {session_id:#x} reconnected to {host}, session timeout {timeout:?}"
             ),
-            Self::Expired { session_id, cause } => {
+            Self::Expired { session_id, cause } | Self::AuthFailed { session_id, cause } => {
                 write!(f, "session {session_id:#x} ended: {cause}")
-            }
-            Self::AuthFailed { session_id } => {
-                write!(f, "session {session_id:#x} ended: {}", SessionEnd::AuthFailed)
             }
             Self::Closed { session_id } => {
                 write!(f, "session {session_id:#x} ended: {}", SessionEnd::Closed)

@@ -13,6 +13,8 @@
 //! 1. [`Output::Connect`]: open a connection, then call
 //!    [`handle_connected`](Session::handle_connected), or
 //!    [`handle_disconnected`](Session::handle_disconnected) if it failed.
+//!    To authenticate the connection with SASL, call
+//!    [`handle_connected_with`](Session::handle_connected_with).
 //! 2. Bytes arrive: call [`handle_received`](Session::handle_received).
 //! 3. Bytes from [`poll_transmit`](Session::poll_transmit) were written: call
 //!    [`handle_written`](Session::handle_written). If there are more bytes, call `poll_transmit`
@@ -34,6 +36,8 @@
 //!              │                   │ failed, too late     │ refused,         │ lost, silent,
 //!              │                   │                      │ closed, too late │ stalled, moved
 //!              └───────────────────┴──────────────────────┴──────────────────┘
+//!
+//!   Handshaking ──▶ Authenticating ──▶ Up, with SASL: lost and too late like Handshaking
 //!
 //!   any state ──▶ Ended: expired, closed, detached, credentials rejected
 //! ```
@@ -83,6 +87,7 @@ mod part;
 mod pauses;
 mod requests;
 mod rng;
+mod sasl;
 mod session;
 mod session_credentials;
 mod settings;
@@ -102,6 +107,7 @@ pub use self::output::{
     WatchStreamItem,
 };
 pub use self::requests::RequestId;
+pub use self::sasl::{DigestMd5Mechanism, SaslFailure, SaslMechanism, SaslStep};
 pub use self::session::Session;
 pub use self::session_credentials::SessionCredentials;
 pub use self::settings::{Settings, TIMEOUT_MAX};

@@ -74,6 +74,10 @@ pub const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(6);
 /// password must not be longer than a server accepts.
 pub const HANDSHAKE_LEN_MAX: usize = 1024;
 
+/// Maximum length of a SASL token in bytes. Tokens of DIGEST-MD5 have some hundred bytes, and those
+/// of Kerberos with the groups of a large directory some ten thousand.
+pub const SASL_TOKEN_LEN_MAX: usize = 64 * 1024;
+
 /// First step of the reconnect back-off. The step doubles at each failure in a row. The pause is
 /// drawn uniformly below the step. The first attempt after a connection that was up has no pause.
 pub const BACKOFF_STEP: Duration = Duration::from_millis(20);

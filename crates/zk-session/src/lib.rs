@@ -40,6 +40,7 @@ pub mod limits;
 
 mod client;
 mod driver;
+mod entropy;
 
 pub use client::{
     Batch, Children, Client, Config, CreateBuilder, Created, EnsembleConfig, LeaseLoss, LeaseTerm,
@@ -47,12 +48,13 @@ pub use client::{
     PendingWatch, ReadOutcome, Retry, RetryPolicy, SessionChange, SessionChanges, SessionEvents,
     SessionLease, SessionManager, Watch, WatchStream,
 };
-pub use driver::{Connector, DedicatedThread, Tcp};
+pub use driver::{Connector, DedicatedThread, DigestMd5, Sasl, SaslPreparation, Tcp};
 #[doc(inline)]
 pub use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Host, LeaseAssumptions,
-    LeaseImpossible, LeaseStats, LeaseTimes, Outcome, PeerProtocol, RetryOn, SessionCredentials,
-    SessionEnd, SessionEvent, Stats, WatchEvent, WatchKind, WatchStreamItem,
+    LeaseImpossible, LeaseStats, LeaseTimes, Outcome, PeerProtocol, RetryOn, SaslFailure,
+    SaslMechanism, SaslStep, SessionCredentials, SessionEnd, SessionEvent, Stats, WatchEvent,
+    WatchKind, WatchStreamItem,
 };
 
 /// Parts of node paths, and the names that Curator's protection gives to nodes.

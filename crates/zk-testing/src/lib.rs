@@ -140,7 +140,7 @@ pub use faults::{Connections, Direction, Fault, FaultBuilder, FaultProxy};
 /// Operation code of a request.
 pub use proto::OpCode as Op;
 pub use proto::{ErrorCode, Stat};
-pub use server::{ConnectionId, Cut, Settings, Switch, Version};
+pub use server::{ConnectionId, Cut, SaslFault, Settings, Switch, Version};
 pub use transport::{MemoryStream, TestServer};
 
 /// Compiles the example of the crate's README.

@@ -43,7 +43,7 @@ async fn unknown_auth_scheme_ends_session() {
     assert_eq!(error.kind(), &over);
     let session_id = client.session_id();
     let told = tokio::time::timeout(LIMIT, events.next()).await.unwrap();
-    assert_eq!(told, Some(SessionEvent::AuthFailed { session_id }));
+    assert_eq!(told, Some(SessionEvent::AuthFailed { session_id, cause: SessionEnd::AuthFailed }));
     assert_eq!(events.next().await, None);
     assert_eq!(client.get_data("/").await.unwrap_err().kind(), &over);
     assert_eq!(client.end_reason(), Some(SessionEnd::AuthFailed));

@@ -137,7 +137,7 @@ impl Place {
     ) -> Result<Running, Failure> {
         let failure = |error: io::Error| Failure::task(format!("starting the server: {error}"));
         let log = File::create(self.log()).map_err(failure)?;
-        let line = distribution.command(&self.folder, settings.jvm_flags());
+        let line = distribution.command(&self.folder, &settings.jvm_flags(&self.folder));
         let Some((java, arguments)) = line.split_first() else {
             return Err(Failure::task("no command to start the server with"));
         };

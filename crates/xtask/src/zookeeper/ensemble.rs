@@ -78,7 +78,7 @@ impl Ensemble {
         let mut ensemble = Self { servers: Vec::new(), members: members.to_vec(), network };
         for (index, member) in members.iter().enumerate() {
             let folder = fresh_folder()?;
-            let command = distribution.command(&folder, settings.jvm_flags());
+            let command = distribution.command(&folder, &settings.jvm_flags(&folder));
             let command = match &ensemble.network {
                 Some(network) => network.inside(index, command),
                 None => command,

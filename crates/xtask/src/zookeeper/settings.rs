@@ -15,11 +15,12 @@ pub struct Settings {
     tick_ms: u32,
     lines: Vec<String>,
     jvm_flags: Vec<String>,
+    sasl_users: Vec<(String, String)>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { tick_ms: 2000, lines: Vec::new(), jvm_flags: Vec::new() }
+        Self { tick_ms: 2000, lines: Vec::new(), jvm_flags: Vec::new(), sasl_users: Vec::new() }
     }
 }
 
@@ -53,6 +54,13 @@ impl Settings {
         self
     }
 
+    /// Adds a user for SASL with DIGEST-MD5. The server offers SASL if it has a user.
+    #[must_use]
+    pub fn sasl_user(mut self, user: &str, password: &str) -> Self {
+        self.sasl_users.push((user.to_owned(), password.to_owned()));
+        self
+    }
+
     /// Starts a standalone server.
     ///
     /// # Errors
@@ -77,8 +85,14 @@ impl Settings {
         Ensemble::with_namespaces(self)
     }
 
-    pub(crate) fn jvm_flags(&self) -> &[String] {
-        &self.jvm_flags
+    /// Returns the arguments for the JVM of the server in `folder`.
+    pub(crate) fn jvm_flags(&self, folder: &Path) -> Vec<String> {
+        let mut flags = self.jvm_flags.clone();
+        if !self.sasl_users.is_empty() {
+            let users = folder.join(SASL_FILE);
+            flags.push(format!("-Djava.security.auth.login.config={}", users.display()));
+        }
+        flags
     }
 
     /// Writes all files that a server at `client` reads at its start into `folder`.
@@ -108,6 +122,11 @@ impl Settings {
                 lines.push(format!("clientPortAddress={}", client.ip()));
                 lines.push(format!("clientPort={}", client.port()));
             }
+        }
+        if !self.sasl_users.is_empty() {
+            let provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+            lines.push(format!("authProvider.sasl={provider}"));
+            write(&folder.join(SASL_FILE), &login_module(&self.sasl_users))?;
         }
         lines.extend(self.lines.iter().cloned());
         lines.push(String::new());
@@ -153,6 +172,17 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 
 /// Name of ZooKeeper's configuration file in a server's folder.
 pub(crate) const CONFIG_FILE: &str = "zoo.cfg";
+
+/// Name of the file with the users for SASL in a server's folder.
+const SASL_FILE: &str = "jaas.conf";
+
+/// Returns the text of that file.
+fn login_module(users: &[(String, String)]) -> String {
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
+    let users: Vec<String> =
+        users.iter().map(|(user, password)| format!("  user_{user}=\"{password}\"")).collect();
+    format!("Server {{\n  {module} required\n{};\n}};\n", users.join("\n"))
+}
 
 const LOGBACK: &str = r#"<configuration>
   <appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">

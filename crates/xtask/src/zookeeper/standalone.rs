@@ -31,7 +31,7 @@ impl Standalone {
         let distribution = Distribution::shared()?;
         let client = address::next()?;
         let folder = fresh_folder()?;
-        let command = distribution.command(&folder, settings.jvm_flags());
+        let command = distribution.command(&folder, &settings.jvm_flags(&folder));
         // Created before the folder's files, so that an early return removes the folder.
         let server = Server::new(client, folder.clone(), command);
         settings.write(&folder, client, None)?;

@@ -48,8 +48,9 @@ enum Refusal {
     None,
     /// The server could not be reached.
     Unreachable,
-    /// The peer is not a ZooKeeper server.
-    Foreign,
+    /// Another attempt would fail as well: the peer is not a ZooKeeper server, or the SASL exchange
+    /// failed.
+    Lasting,
 }
 
 /// Effect of a new list of servers on the existing connection.
@@ -101,7 +102,7 @@ impl Hosts {
         }
         let entry = &mut self.hosts[self.current];
         entry.refusal = match cause {
-            DisconnectReason::NotZooKeeper(_) => Refusal::Foreign,
+            DisconnectReason::NotZooKeeper(_) | DisconnectReason::Sasl(_) => Refusal::Lasting,
             cause if cause.is_refusal() => Refusal::Unreachable,
             _ => Refusal::None,
         };
@@ -145,7 +146,7 @@ impl Hosts {
     /// it.
     pub(super) fn set_speaks_tls(&mut self, host: &Host) -> bool {
         let entry = self.hosts.iter_mut().find(|entry| entry.host == *host);
-        entry.map(|entry| (entry.tls, entry.refusal) = (Tls::Spoken, Refusal::Foreign)).is_some()
+        entry.map(|entry| (entry.tls, entry.refusal) = (Tls::Spoken, Refusal::Lasting)).is_some()
     }
 
     /// Returns true if the last attempt at each server ended at once, without a connection to a
@@ -154,9 +155,9 @@ impl Hosts {
         self.hosts.iter().all(|entry| entry.refusal != Refusal::None)
     }
 
-    /// Returns true if no host is a ZooKeeper server.
-    pub(super) fn are_all_foreign(&self) -> bool {
-        self.hosts.iter().all(|entry| entry.refusal == Refusal::Foreign)
+    /// Returns true if another attempt at each host would fail as well.
+    pub(super) fn are_refusals_lasting(&self) -> bool {
+        self.hosts.iter().all(|entry| entry.refusal == Refusal::Lasting)
     }
 
     /// Returns the next server to probe for writes, other than the current one.

@@ -43,6 +43,9 @@ enum State {
     /// refuses closes at once, and bytes that it has not read would turn that into a reset. The
     /// reset can swallow the refusal (ZOOKEEPER-1702).
     Handshaking { deadline: Instant },
+    /// The server has accepted the session, and the SASL exchange goes on. Nothing else may be sent
+    /// before it is complete.
+    Authenticating { deadline: Instant, granted: Granted },
     /// The connection is established, and requests are sent.
     Up,
     /// The session has ended.
@@ -84,6 +87,14 @@ impl Connection {
     /// Returns true while the reply to the connect request is awaited.
     pub(crate) fn is_handshaking(&self) -> bool {
         matches!(self.state, State::Handshaking { .. })
+    }
+
+    /// Returns what the server has granted, while the SASL exchange goes on.
+    pub(crate) fn authenticating(&self) -> Option<Granted> {
+        match self.state {
+            State::Authenticating { granted, .. } => Some(granted),
+            _ => None,
+        }
     }
 
     /// Returns how the session ended, if it did.
@@ -145,7 +156,9 @@ impl Connection {
     /// Returns the deadline of the current attempt.
     pub(crate) fn attempt_deadline(&self) -> Option<Instant> {
         match self.state {
-            State::Connecting { deadline } | State::Handshaking { deadline } => Some(deadline),
+            State::Connecting { deadline }
+            | State::Handshaking { deadline }
+            | State::Authenticating { deadline, .. } => Some(deadline),
             _ => None,
         }
     }
@@ -167,7 +180,15 @@ impl Connection {
         is_asked
     }
 
-    /// Notes that the handshake has succeeded. Returns the server.
+    /// Notes that the handshake has succeeded, and that the SASL exchange begins. Both together have
+    /// the time of one handshake.
+    pub(crate) fn accepted(&mut self, granted: Granted) {
+        if let State::Handshaking { deadline } = self.state {
+            self.state = State::Authenticating { deadline, granted };
+        }
+    }
+
+    /// Notes that the connection can be used. Returns the server.
     pub(crate) fn established(&mut self, now: Instant, granted: Granted, rng: &mut Rng) -> Host {
         if matches!(granted, Granted::ReadOnly { .. }) {
             self.search = Some(Search::new(now));
@@ -188,7 +209,8 @@ impl Connection {
         was_up_for: Duration,
         rng: &mut Rng,
     ) -> Loss {
-        let (was_up, was_handshaking) = (self.is_up(), self.is_handshaking());
+        let was_up = self.is_up();
+        let was_handshaking = self.is_handshaking() || self.authenticating().is_some();
         // Some servers accept the session and then close the connection, again and again. They count
         // like a server that closes it at once.
         let has_served = was_up && was_up_for >= BACKOFF_MAX;
@@ -284,8 +306,8 @@ impl Connection {
         None
     }
 
-    /// Returns true if no server is a ZooKeeper server, or if all refuse connections and `is_long`.
+    /// Returns true if no server can be used, or if all refuse connections and `is_long`.
     pub(crate) fn is_refused(&self, is_long: bool) -> bool {
-        self.hosts.are_all_foreign() || (is_long && self.hosts.have_all_refused())
+        self.hosts.are_refusals_lasting() || (is_long && self.hosts.have_all_refused())
     }
 }

@@ -30,6 +30,13 @@ impl<T> Inflight<T> {
         self.next_xid
     }
 
+    /// Returns an xid for a request that is sent while no other is in flight, and is not kept here.
+    pub(super) fn use_up_xid(&mut self) -> i32 {
+        let xid = self.next_xid;
+        self.next_xid = xid::next(xid);
+        xid
+    }
+
     pub(super) fn push(&mut self, request: T) {
         if self.ring.is_empty() {
             self.front_xid = self.next_xid;

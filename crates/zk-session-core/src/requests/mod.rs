@@ -168,6 +168,14 @@ impl<H: Handles> Requests<H> {
         self.outbound.append(|out| proto::encode_record(connect, out));
     }
 
+    /// Sends a token of the SASL exchange, which is alone on the connection. Returns its xid.
+    pub(crate) fn send_sasl(&mut self, token: &[u8]) -> i32 {
+        let xid = self.inflight.use_up_xid();
+        let request = proto::Sasl { token: token.into() };
+        self.outbound.append(|out| proto::encode_request(xid, &request, out));
+        xid
+    }
+
     /// Sends a request behind all others.
     #[inline]
     pub(crate) fn send<R: Request>(

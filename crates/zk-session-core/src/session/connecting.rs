@@ -8,14 +8,28 @@ use proto::{ConnectReply, ErrorCode};
 use super::Session;
 use crate::connection::Granted;
 use crate::requests::Recipient;
-use crate::{DisconnectReason, ErrorKind, Handles, Host, Output, SessionEnd, SessionEvent};
+use crate::{
+    DisconnectReason, ErrorKind, Handles, Host, Output, SaslFailure, SaslMechanism, SessionEnd,
+    SessionEvent,
+};
 
 impl<H: Handles> Session<H> {
     /// Reports that the connection requested by [`Output::Connect`] is open.
     pub fn handle_connected(&mut self, now: Instant) {
+        self.opened(now, None);
+    }
+
+    /// Reports that the connection requested by [`Output::Connect`] is open, and is to be
+    /// authenticated by this mechanism before it is used.
+    pub fn handle_connected_with(&mut self, now: Instant, mechanism: Box<dyn SaslMechanism>) {
+        self.opened(now, Some(mechanism));
+    }
+
+    fn opened(&mut self, now: Instant, mechanism: Option<Box<dyn SaslMechanism>>) {
         if self.connection.opened(now, self.identity.timeout()) {
             self.requests.begin(&self.identity.connect_request(&self.settings));
             self.lease.handshake_sent(now);
+            self.sasl.prepare(mechanism);
         }
     }
 
@@ -28,8 +42,10 @@ impl<H: Handles> Session<H> {
         match ConnectReply::parse(frame).map_err(DisconnectReason::ProtocolError)? {
             ConnectReply::Accepted(response) => {
                 let granted = self.identity.take(&response, &self.settings)?;
-                self.established(now, granted);
-                Ok(())
+                if !matches!(granted, Granted::ReadOnly { .. }) {
+                    self.lease.handshake_accepted(self.identity.timeout(), now);
+                }
+                self.authenticate(now, granted)
             }
             ConnectReply::Rejected if self.identity.exists() => {
                 // If the session is closing, the server has closed it. Only the reply to
@@ -43,14 +59,11 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    fn established(&mut self, now: Instant, granted: Granted) {
+    pub(super) fn established(&mut self, now: Instant, granted: Granted) {
         let timeout = self.identity.timeout();
         let session_id = self.identity.session_id();
         let was_established = self.is_established();
         let host = self.connection.established(now, granted, &mut self.rng);
-        if !matches!(granted, Granted::ReadOnly { .. }) {
-            self.lease.handshake_accepted(timeout, now);
-        }
         self.requests.connected(now);
         self.pauses.heard();
         self.outputs.event(match granted {
@@ -86,10 +99,14 @@ impl<H: Handles> Session<H> {
         let is_unexplained = was_handshaking && !self.identity.exists();
         let cause = match cause {
             DisconnectReason::ClosedByServer if is_unexplained => self.explain_close(),
+            DisconnectReason::ClosedByServer if self.is_proven_in_vain() => {
+                DisconnectReason::Sasl(SaslFailure::ClosedByServer)
+            }
             cause => cause,
         };
         let was_up_for = now.saturating_duration_since(self.requests.liveness().up());
         let loss = self.connection.lost(now, cause, was_up_for, &mut self.rng);
+        self.sasl.end();
         self.fail_inflight(&ErrorKind::ConnectionLost(cause));
         if let Some(closing) = &mut self.closing {
             closing.disconnected();
@@ -133,7 +150,7 @@ impl<H: Handles> Session<H> {
 
     /// Reports with [`Output::Refused`] that no server accepts a first session: no server is a
     /// ZooKeeper server, or all refuse connections and the next attempt is after
-    /// [`refused_timeout`](crate::Settings::refused_timeout).
+    /// [`refused_timeout`](crate::Settings::refused_timeout). Lasting are also failures of SASL.
     fn tell_refusal(&mut self, next_attempt: Instant, cause: DisconnectReason) {
         // Before the first connection, this is the age of the session.
         let age = next_attempt.saturating_duration_since(self.requests.liveness().up());

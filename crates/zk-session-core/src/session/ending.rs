@@ -171,11 +171,14 @@ impl<H: Handles> Session<H> {
             self.outputs.push(Output::Stream { to, item: Err(end) });
         }
         self.requests.end();
+        self.sasl.end();
         self.closing = None;
         self.connection.end(end);
         let session_id = self.identity.session_id();
         self.outputs.event(match end {
-            SessionEnd::AuthFailed => SessionEvent::AuthFailed { session_id },
+            SessionEnd::AuthFailed | SessionEnd::AuthRequired => {
+                SessionEvent::AuthFailed { session_id, cause: end }
+            }
             SessionEnd::Closed => SessionEvent::Closed { session_id },
             SessionEnd::Detached => SessionEvent::Detached { session_id },
             cause => SessionEvent::Expired { session_id, cause },

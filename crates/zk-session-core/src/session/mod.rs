@@ -1,6 +1,7 @@
 //! Session: it owns the parts, and routes between them.
 //!
 //! * [`connecting`]: connections and handshakes.
+//! * [`authenticating`]: the SASL exchange of a connection.
 //! * [`sending`]: requests, and the order of requests on a new connection.
 //! * [`receiving`]: bytes, replies and notifications.
 //! * [`timers`]: the table of deadlines.
@@ -11,6 +12,7 @@
 //! A part never calls the session. It sends through [`Requests`], which is passed in. It returns
 //! what it has to report, or puts it into [`Outputs`].
 
+mod authenticating;
 mod clean_up;
 mod connecting;
 mod ending;
@@ -35,6 +37,7 @@ use crate::output::Outputs;
 use crate::pauses::Pauses;
 use crate::requests::Requests;
 use crate::rng::Rng;
+use crate::sasl::Sasl;
 use crate::stats::Counters;
 use crate::watches::Watches;
 use crate::{DisconnectReason, Handles, Host, Output, SessionCredentials, SessionEnd, Settings};
@@ -47,6 +50,7 @@ pub struct Session<H: Handles> {
     identity: Identity,
     connection: Connection,
     requests: Requests<H>,
+    sasl: Sasl,
     credentials: Credentials<H>,
     watches: Watches<H::Watch, H::Stream>,
     clean_up: CleanUp<H>,
@@ -68,6 +72,7 @@ impl<H: Handles> Session<H> {
             connection: Connection::new(std::mem::take(&mut settings.hosts), now, &mut rng),
             rng,
             requests: Requests::new(settings.request_timeout.take(), now),
+            sasl: Sasl::default(),
             credentials: Credentials::new(),
             watches: Watches::new(),
             clean_up: CleanUp::new(),

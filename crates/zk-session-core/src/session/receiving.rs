@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use proto::{ErrorCode, FrameError, ReplyHeader, xid};
 
 use super::Session;
-use crate::limits::HANDSHAKE_LEN_MAX;
+use crate::limits::{HANDSHAKE_LEN_MAX, SASL_TOKEN_LEN_MAX};
 use crate::requests::{Recipient, Sent};
 use crate::{DisconnectReason, ErrorKind, Handles, Outcome, PeerProtocol, Reply, SessionEnd};
 
@@ -21,6 +21,7 @@ impl<H: Handles> Session<H> {
             let max = match (self.is_connected(), self.connection.is_handshaking()) {
                 (true, _) => self.settings.frame_len_max,
                 (_, true) => self.settings.frame_len_max.min(HANDSHAKE_LEN_MAX),
+                _ if self.connection.authenticating().is_some() => SASL_FRAME_LEN_MAX,
                 _ => {
                     buffer.clear();
                     return;
@@ -95,9 +96,17 @@ impl<H: Handles> Session<H> {
         if self.connection.is_handshaking() {
             return self.handshake(now, frame);
         }
+        if let Some(granted) = self.connection.authenticating() {
+            return self.sasl_answered(now, granted, frame);
+        }
         let (header, body) = ReplyHeader::split(frame).map_err(DisconnectReason::ProtocolError)?;
         match header.xid {
             xid::NOTIFICATION => self.notification(now, header.zxid, &body),
+            // An idle session meets a server that requires authentication with its first ping.
+            xid::PING if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
+                self.end(SessionEnd::AuthRequired);
+                Ok(())
+            }
             xid::PING => {
                 self.ponged(now);
                 Ok(())
@@ -138,13 +147,11 @@ impl<H: Handles> Session<H> {
         // which more events follow, and a rejection carries -1.
         self.identity.has_seen(header.zxid);
         self.lease.answered(sent.op, sent.at, header, now);
-        // UnknownSession: the session ended between two checks by the server.
-        if [ErrorCode::SESSION_EXPIRED, ErrorCode::UNKNOWN_SESSION].contains(&header.err) {
+        if let Some(end) = end_of_session(header.err) {
             if let Recipient::Caller(to) = sent.recipient {
-                let kind = ErrorKind::SessionEnded(SessionEnd::Expired);
-                self.outputs.fail(to, kind, Outcome::NotApplied);
+                self.outputs.fail(to, ErrorKind::SessionEnded(end), Outcome::NotApplied);
             }
-            self.end(SessionEnd::Expired);
+            self.end(end);
             return Ok(());
         }
         if let Some(watch) = sent.watch {
@@ -183,3 +190,17 @@ impl<H: Handles> Session<H> {
         }
     }
 }
+
+/// Returns the end of the session that a code reports.
+fn end_of_session(code: ErrorCode) -> Option<SessionEnd> {
+    match code {
+        // UnknownSession: the session ended between two checks by the server.
+        ErrorCode::SESSION_EXPIRED | ErrorCode::UNKNOWN_SESSION => Some(SessionEnd::Expired),
+        // Despite its name, the code is also for other schemes that the server requires.
+        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => Some(SessionEnd::AuthRequired),
+        _ => None,
+    }
+}
+
+/// A reply with a SASL token, and its header.
+const SASL_FRAME_LEN_MAX: usize = SASL_TOKEN_LEN_MAX + 64;

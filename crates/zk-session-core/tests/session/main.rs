@@ -31,6 +31,7 @@ mod refusals;
 mod removal;
 mod replies;
 mod resumption;
+mod sasl;
 mod stats;
 mod streams;
 mod under_way;

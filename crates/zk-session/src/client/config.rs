@@ -1,7 +1,6 @@
 //! Settings of a client.
 
 use std::future::Future;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,10 @@ use zk_session_core::{
 };
 
 use super::{Client, Pending, RetryPolicy};
-use crate::driver::{Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared, Tcp};
+use crate::driver::{
+    Connector, DedicatedThread, Driver, DriverThread, Sasl, SessionThread, Shared, Tcp,
+};
+use crate::entropy::entropy;
 use crate::limits::{NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
 
 /// Settings of a client, and the methods that open its session.
@@ -40,6 +42,7 @@ pub struct Config {
     seed: Option<u128>,
     connect_timeout: Duration,
     credentials: Vec<Credential>,
+    sasl: Option<Arc<dyn Sasl>>,
     dedicated_thread: bool,
     next_session: RetryPolicy,
 }
@@ -67,6 +70,7 @@ impl Config {
             seed: None,
             connect_timeout: Duration::from_secs(10),
             credentials: Vec::new(),
+            sasl: None,
             dedicated_thread: false,
             next_session: RetryPolicy::exponential(NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX),
         })
@@ -194,6 +198,21 @@ impl Config {
         self
     }
 
+    /// Authenticates each connection with SASL, for example [`DigestMd5`](crate::DigestMd5), before
+    /// anything else is sent on it.
+    ///
+    /// A connection that cannot be authenticated is not used:
+    ///
+    /// * A wrong user or password ends the session, as
+    ///   [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
+    /// * Any other [failure](crate::SaslFailure) ends the connection. A first
+    ///   [`connect`](Self::connect) fails with it after one attempt at each server; a session that
+    ///   was open before keeps trying.
+    pub fn sasl(mut self, sasl: impl Sasl) -> Self {
+        self.sasl = Some(Arc::new(sasl));
+        self
+    }
+
     /// Runs the session on a dedicated thread instead of the runtime in which it is opened; false
     /// by default.
     ///
@@ -221,9 +240,10 @@ impl Config {
     ///
     /// # Errors
     /// * [`ErrorKind::NoSession`], with the last cause, if no server opens a session in time. If no
-    ///   server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), it is returned at once.
-    /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials, or the session to
-    ///   [resume](Self::resume) is over.
+    ///   server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
+    ///   fails](crate::DisconnectReason::Sasl) at each, it is returned at once.
+    /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials or requires other ones, or
+    ///   the session to [resume](Self::resume) is over.
     /// * [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if the credentials cannot be
     ///   presented.
     /// * [`ErrorKind::LeaseImpossible`] if the requested or negotiated session timeout does not fit
@@ -403,7 +423,7 @@ impl Config {
         let seed = self.seed.unwrap_or_else(entropy);
         let settings = Settings { seed, ..self.settings.clone() };
         let shared = Shared::new(settings, self.connect_string.chroot());
-        let driver = Driver::new(shared.clone(), connector);
+        let driver = Driver::new(shared.clone(), connector, self.sasl.clone());
         (shared, driver)
     }
 
@@ -447,15 +467,4 @@ fn leaves_it_unauthenticated(kind: &ErrorKind) -> bool {
         kind,
         ErrorKind::SessionEnded(_) | ErrorKind::TooLarge { .. } | ErrorKind::LimitReached(_)
     )
-}
-
-/// Returns 128 random bits. The standard library seeds its hash maps from the operating system,
-/// once per thread; the process id distinguishes a forked child.
-fn entropy() -> u128 {
-    let half = || {
-        let mut hasher = RandomState::new().build_hasher();
-        hasher.write_u32(std::process::id());
-        u128::from(hasher.finish())
-    };
-    (half() << 64) | half()
 }

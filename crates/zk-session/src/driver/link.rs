@@ -4,14 +4,16 @@ use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
-use zk_session_core::{DisconnectReason, Host, Session};
+use zk_session_core::{DisconnectReason, Host, SaslFailure, SaslMechanism, Session};
 
+use super::sasl::Sasl;
 use super::shared::Channels;
 use super::transport::Connector;
 use crate::limits::{READ_CHUNK, WORK_PER_POLL, WRITE_BUFFER_KEPT};
@@ -19,6 +21,7 @@ use crate::limits::{READ_CHUNK, WORK_PER_POLL, WRITE_BUFFER_KEPT};
 /// See the [module documentation](self).
 pub(super) struct Link<C: Connector> {
     connector: C,
+    sasl: Option<Arc<dyn Sasl>>,
     stream: Stream<C::Stream>,
     buffers: Buffers,
     local_address: Option<IpAddr>,
@@ -77,14 +80,17 @@ impl Buffers {
 
 enum Stream<S> {
     None,
-    Opening(Pin<Box<dyn Future<Output = io::Result<S>> + Send>>),
+    Opening(Pin<Box<dyn Future<Output = Result<Opened<S>, DisconnectReason>> + Send>>),
     Open(S),
 }
+
+/// A stream, and the mechanism that authenticates the connection.
+type Opened<S> = (S, Option<Box<dyn SaslMechanism>>);
 
 /// Result of polling the connection.
 pub(super) enum Progress {
     None,
-    Connected,
+    Connected(Option<Box<dyn SaslMechanism>>),
     Received(Rest),
     Lost(DisconnectReason),
 }
@@ -99,13 +105,24 @@ pub(super) enum Rest {
 }
 
 impl<C: Connector> Link<C> {
-    pub(super) fn new(connector: C) -> Self {
-        Self { connector, stream: Stream::None, buffers: Buffers::default(), local_address: None }
+    pub(super) fn new(connector: C, sasl: Option<Arc<dyn Sasl>>) -> Self {
+        let (stream, buffers) = (Stream::None, Buffers::default());
+        Self { connector, sasl, stream, buffers, local_address: None }
     }
 
     pub(super) fn connect(&mut self, host: &Host) {
         self.close();
-        self.stream = Stream::Opening(Box::pin(self.connector.connect(host)));
+        let stream = self.connector.connect(host);
+        let mechanism = self.sasl.as_ref().map(|sasl| sasl.prepare(host));
+        self.stream = Stream::Opening(Box::pin(async {
+            let unreachable = |error: io::Error| DisconnectReason::Unreachable(error.kind());
+            let stream = stream.await.map_err(unreachable)?;
+            let Some(mechanism) = mechanism else { return Ok((stream, None)) };
+            let failed = |error: io::Error| SaslFailure::NotPrepared(error.kind());
+            let mechanism =
+                mechanism.await.map_err(|error| DisconnectReason::Sasl(failed(error)))?;
+            Ok((stream, Some(mechanism)))
+        }));
     }
 
     /// Drops the stream, and all bytes in its buffers.
@@ -132,14 +149,12 @@ impl<C: Connector> Link<C> {
         match &mut self.stream {
             Stream::None => Poll::Pending,
             Stream::Opening(attempt) => match ready!(attempt.as_mut().poll(cx)) {
-                Ok(stream) => {
+                Ok((stream, mechanism)) => {
                     self.local_address = self.connector.local_address(&stream);
                     self.stream = Stream::Open(stream);
-                    Poll::Ready(Progress::Connected)
+                    Poll::Ready(Progress::Connected(mechanism))
                 }
-                Err(error) => {
-                    Poll::Ready(Progress::Lost(DisconnectReason::Unreachable(error.kind())))
-                }
+                Err(cause) => Poll::Ready(Progress::Lost(cause)),
             },
             Stream::Open(stream) => self.buffers.poll_fill(cx, stream),
         }
@@ -155,7 +170,8 @@ impl<C: Connector> Link<C> {
         session.handle_written(std::mem::take(&mut self.buffers.written));
         match progress {
             Progress::None => {}
-            Progress::Connected => session.handle_connected(now),
+            Progress::Connected(None) => session.handle_connected(now),
+            Progress::Connected(Some(mechanism)) => session.handle_connected_with(now, mechanism),
             Progress::Received(_) => session.handle_received(now, &mut self.buffers.incoming),
             Progress::Lost(cause) => {
                 self.close();

@@ -7,6 +7,7 @@
 mod clock;
 mod link;
 mod probe;
+mod sasl;
 mod shared;
 mod stream_queue;
 mod thread;
@@ -26,6 +27,7 @@ use tokio::time::Sleep;
 use zk_session_core::{Host, Output};
 
 pub(crate) use self::clock::{now, observe, timer};
+pub use self::sasl::{DigestMd5, Sasl, SaslPreparation};
 pub(crate) use self::shared::{Channels, OneShot, ReplyReceiver, Shared, WatchReceiver};
 pub(crate) use self::stream_queue::{StreamReceiver, stream_queue};
 pub use self::thread::DedicatedThread;
@@ -53,10 +55,10 @@ type Probe = (Host, Pin<Box<dyn Future<Output = bool> + Send>>);
 type TlsProbe = Pin<Box<dyn Future<Output = (Host, bool)> + Send>>;
 
 impl<C: Connector> Driver<C> {
-    pub(crate) fn new(shared: Arc<Shared>, connector: C) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, connector: C, sasl: Option<Arc<dyn Sasl>>) -> Self {
         Self {
             shared,
-            link: Link::new(connector),
+            link: Link::new(connector, sasl),
             outputs: VecDeque::new(),
             timer: None,
             probe: None,

@@ -28,9 +28,8 @@ use crate::limits::{ADDRESSES_MAX, HAPPY_EYEBALLS_DELAY};
 /// and verifies the name of the [`Host`]. It returns the wrapped stream. The driver flushes a
 /// stream with a buffer after every write.
 ///
-/// A protocol between ZooKeeper's handshake and the first request, for example SASL, is not part of
-/// a connector. It is a state of the session between `Handshaking` and `Up`, in which only its own
-/// packets are written. Requests meanwhile wait in the queue, as they do without a connection.
+/// SASL comes between ZooKeeper's handshake and the first request, and is not part of a connector:
+/// see [`Config::sasl`](crate::Config::sasl).
 pub trait Connector: Send + 'static {
     /// The stream of a connection.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;

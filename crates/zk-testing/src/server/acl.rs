@@ -123,8 +123,8 @@ pub(crate) fn permits(acl: &[Acl], perms: Perms, identities: &[Identity]) -> boo
     })
 }
 
-/// Returns the list as it is stored: without duplicates, and with `auth` replaced by the digest
-/// identities of the connection.
+/// Returns the list as it is stored: without duplicates, and with `auth` replaced by the
+/// proven identities of the connection.
 ///
 /// `open` is the open ACL, which almost every node has.
 pub(crate) fn resolve(
@@ -151,7 +151,8 @@ pub(crate) fn resolve(
             "world" if id? == "anyone" => resolved.push(entry.store()),
             "auth" => {
                 let before = resolved.len();
-                let proved = identities.iter().filter(|identity| identity.scheme == "digest");
+                // The providers of these schemes answer `isAuthenticated` with true.
+                let proved = identities.iter().filter(|it| ["digest", "sasl"].contains(&it.scheme));
                 resolved.extend(proved.map(|identity| Acl {
                     perms: entry.perms,
                     scheme: Cow::Borrowed(identity.scheme),
@@ -160,6 +161,10 @@ pub(crate) fn resolve(
                 if resolved.len() == before {
                     return Err(ErrorCode::INVALID_ACL);
                 }
+            }
+            // KerberosName takes any text without control characters that starts with a name.
+            "sasl" if !settings.sasl_users.is_empty() && !id?.is_empty() => {
+                resolved.push(entry.store());
             }
             "digest" if is_digest(id?) => resolved.push(entry.store()),
             "ip" if is_known_network(id?, settings) => resolved.push(entry.store()),

@@ -20,6 +20,7 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     /// Identities of the client. They belong to the connection and not to the session.
     pub(crate) identities: Vec<Identity>,
+    pub(crate) sasl: super::sasl::Progress,
     /// Bytes received and not processed.
     pub(crate) inbound: BytesMut,
     /// Requests not answered yet, in order. Empty unless a follower waits for its leader.
@@ -91,6 +92,7 @@ impl Connection {
             peer,
             state: State::Fresh,
             identities: vec![acl::of_address(peer.ip())],
+            sasl: super::sasl::Progress::None,
             inbound: BytesMut::new(),
             waiting: VecDeque::new(),
             outbox: Outbox::default(),

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use proto::wire::Reader;
 use proto::{
-    AuthPacket, Decode, DecodeError, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, RequestHeader, Sasl,
-    SaslReply, split_frame, xid,
+    AuthPacket, Decode, DecodeError, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, RequestHeader,
+    split_frame, xid,
 };
 
 use super::Ensemble;
@@ -94,7 +94,8 @@ impl Ensemble {
         }
         match op {
             Some(OpCode::Auth) => return self.authenticate(ticket, &body),
-            Some(OpCode::Sasl) => return self.refuse_sasl(ticket, &body),
+            Some(OpCode::Sasl) => return self.sasl(ticket, &body),
+            _ if self.refuses_unauthenticated(ticket) => return,
             _ => {}
         }
         if !self.touch(at, session_id, timeout_ms) {
@@ -213,17 +214,6 @@ impl Ensemble {
                 self.answer_with(ticket, 0, ErrorCode::AUTH_FAILED, None);
                 self.close(ticket.connection, Cut::Fin);
             }
-        }
-    }
-
-    /// Answers a SASL request with a null token, as a server without SASL does. A null token in the
-    /// request closes the connection.
-    fn refuse_sasl(&mut self, ticket: Ticket, body: &Bytes) {
-        match Sasl::from_frame(body) {
-            Ok(_) => {
-                self.answer_with(ticket, 0, ErrorCode::OK, Some(&SaslReply { token: None }));
-            }
-            Err(_) => self.close(ticket.connection, Cut::Fin),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::sasl::SaslFault;
 use super::version::Version;
 
 /// Settings of a server or an ensemble. The defaults are those of ZooKeeper's `zoo.cfg` unless a
@@ -20,6 +21,11 @@ pub struct Settings {
     pub(crate) extended_types: bool,
     pub(crate) enforce_quota: bool,
     pub(crate) super_digest: Option<String>,
+    /// Passwords of the users of SASL.
+    pub(crate) sasl_users: BTreeMap<String, String>,
+    pub(crate) sasl_fault: Option<SaslFault>,
+    /// Schemes of which a connection must have an identity. Empty if none is required.
+    pub(crate) required_schemes: Vec<String>,
     pub(crate) container_check_interval: Duration,
     pub(crate) container_max_never_used: Option<Duration>,
     pub(crate) four_letter_words: Option<Vec<String>>,
@@ -51,6 +57,9 @@ impl Default for Settings {
             extended_types: true,
             enforce_quota: false,
             super_digest: None,
+            sasl_users: BTreeMap::new(),
+            sasl_fault: None,
+            required_schemes: Vec::new(),
             container_check_interval: Duration::from_secs(60),
             container_max_never_used: None,
             four_letter_words: None,
@@ -157,6 +166,31 @@ impl Settings {
     #[must_use]
     pub fn super_digest(mut self, id: impl Into<String>) -> Self {
         self.super_digest = Some(id.into());
+        self
+    }
+
+    /// Adds a user for the SASL mechanism DIGEST-MD5, as a line of the server's JAAS file does. The
+    /// user's identity is `sasl:<user>`. Without a user, the servers offer no SASL.
+    #[must_use]
+    pub fn sasl_user(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.sasl_users.insert(user.into(), password.into());
+        self
+    }
+
+    /// Makes the servers do something wrong in SASL exchanges. The faults of single requests, such
+    /// as [`drop_before_applying`](crate::FaultBuilder::drop_before_applying) on `Op::Sasl`, work
+    /// as well.
+    #[must_use]
+    pub fn sasl_fault(mut self, fault: SaslFault) -> Self {
+        self.sasl_fault = Some(fault);
+        self
+    }
+
+    /// Requires each connection to be authenticated by one of these schemes, as
+    /// `enforce.auth.enabled=true` with `enforce.auth.schemes` does. By default none is required.
+    #[must_use]
+    pub fn require_auth<'a>(mut self, schemes: impl IntoIterator<Item = &'a str>) -> Self {
+        self.required_schemes = schemes.into_iter().map(str::to_owned).collect();
         self
     }
 

@@ -22,6 +22,7 @@ mod one_sentence_each;
 mod operations;
 mod paused_clock;
 mod retries;
+mod sasl;
 mod tcp;
 mod unread_answers;
 mod watches;

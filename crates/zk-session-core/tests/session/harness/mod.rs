@@ -127,6 +127,8 @@ pub(crate) struct World<P = Script> {
     /// Codes of the operations that a server answers by itself, even one that does not serve.
     pub(crate) answered: BTreeSet<i32>,
     pub(crate) server: P,
+    /// Makes the SASL mechanism of each connection.
+    pub(crate) sasl: Option<fn() -> Box<dyn zk_session_core::SaslMechanism>>,
     /// Number of bytes that the socket still accepts.
     pub(crate) room: usize,
     /// Number of bytes that still reach the server, before the connection breaks.
@@ -198,6 +200,7 @@ impl<P: Peer> World<P> {
             unanswered: BTreeSet::new(),
             answered: BTreeSet::new(),
             server,
+            sasl: None,
             room: usize::MAX,
             to_server: usize::MAX,
             to_client: usize::MAX,
@@ -318,7 +321,10 @@ impl<P: Peer> World<P> {
             buffer.clear();
         }
         self.frames.clear();
-        self.session.handle_connected(self.instant());
+        match self.sasl {
+            Some(mechanism) => self.session.handle_connected_with(self.instant(), mechanism()),
+            None => self.session.handle_connected(self.instant()),
+        }
     }
 
     pub(crate) fn cut(&mut self) {

@@ -1,0 +1,55 @@
+//! Reasons why a SASL exchange failed.
+
+use std::{fmt, io};
+
+/// Reason why a SASL exchange failed, other than a rejection by the server, which is
+/// [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SaslFailure {
+    /// The server answered without a token before the exchange was complete.
+    ///
+    /// No SASL is configured at the server, or its FIPS mode rules out DIGEST-MD5 (ZOOKEEPER-5043),
+    /// or it lets clients in that have failed (`allowSaslFailedClients`).
+    NotOffered,
+    /// The server closed the connection after the client's proof. Servers before 3.5.9 and 3.6.0
+    /// reject a wrong user or password like this.
+    ClosedByServer,
+    /// The server's proof is wrong: the server does not know the password.
+    ServerNotProven,
+    /// The server's token is malformed, or demands something that is not supported.
+    UnfitToken(&'static str),
+    /// A token is longer than [`SASL_TOKEN_LEN_MAX`](crate::limits::SASL_TOKEN_LEN_MAX).
+    TokenTooLong,
+    /// The mechanism could not be prepared, for example because the password could not be read.
+    NotPrepared(io::ErrorKind),
+    /// The mechanism failed at the client.
+    Mechanism(&'static str),
+}
+
+impl fmt::Display for SaslFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotOffered => f.write_str(
+                "the server does no SASL: none is configured there, or its FIPS mode rules out \
+                 DIGEST-MD5; nothing was sent without authentication",
+            ),
+            Self::ClosedByServer => f.write_str(
+                "the server closed the connection during the SASL exchange, as servers before \
+                 3.6 do for a wrong user or password",
+            ),
+            Self::ServerNotProven => f.write_str(
+                "the server did not prove that it knows the password; it may not be the server \
+                 that it claims to be",
+            ),
+            Self::UnfitToken(reason) => write!(f, "the server's SASL token is unusable: {reason}"),
+            Self::TokenTooLong => f.write_str("a SASL token is too long"),
+            Self::NotPrepared(kind) => {
+                write!(f, "the credentials for SASL could not be prepared ({kind})")
+            }
+            Self::Mechanism(reason) => write!(f, "the SASL mechanism failed: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for SaslFailure {}

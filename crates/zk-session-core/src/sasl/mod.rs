@@ -1,0 +1,135 @@
+//! SASL: the exchange that authenticates a connection, before everything else on it.
+//!
+//! * [`digest_md5`]: the mechanism DIGEST-MD5.
+//! * [`failure`]: why an exchange failed.
+
+mod digest_md5;
+mod failure;
+
+use std::fmt;
+
+pub use self::digest_md5::DigestMd5Mechanism;
+pub use self::failure::SaslFailure;
+
+use crate::limits::SASL_TOKEN_LEN_MAX;
+
+/// One side of a SASL mechanism, for one connection.
+///
+/// A mechanism is called by the driver of the session and must not block. What blocks, such as the
+/// network requests of Kerberos, is done before the mechanism is handed over.
+pub trait SaslMechanism: Send {
+    /// Returns the next step, given a token of the server. The first token is empty, before the
+    /// server has sent anything.
+    ///
+    /// # Errors
+    /// The server's token is not acceptable. The connection is closed.
+    fn step(&mut self, token: &[u8]) -> Result<SaslStep, SaslFailure>;
+}
+
+/// Step of a [`SaslMechanism`].
+#[derive(Clone, PartialEq, Eq)]
+pub enum SaslStep {
+    /// Send this token. The server must answer with another one.
+    Send(Vec<u8>),
+    /// Send this token. The exchange is complete once the server has accepted it, with or without a
+    /// token.
+    SendLast(Vec<u8>),
+    /// The exchange is complete, and the server has proven its identity as far as the mechanism
+    /// can.
+    Done,
+}
+
+/// Prints no token, because tokens prove an identity.
+impl fmt::Debug for SaslStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send(_) => "Send(hidden)",
+            Self::SendLast(_) => "SendLast(hidden)",
+            Self::Done => "Done",
+        })
+    }
+}
+
+/// Exchange of the current connection, if it has one.
+#[derive(Default)]
+pub(crate) struct Sasl {
+    mechanism: Option<Box<dyn SaslMechanism>>,
+    /// Xid of the token that was sent last.
+    awaited: Option<i32>,
+    /// Number of tokens that were sent.
+    sent: u32,
+    is_last: bool,
+}
+
+/// Prints no token.
+impl fmt::Debug for Sasl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sasl").field("sent", &self.sent).finish_non_exhaustive()
+    }
+}
+
+impl Sasl {
+    /// Prepares the exchange of a new connection.
+    pub(crate) fn prepare(&mut self, mechanism: Option<Box<dyn SaslMechanism>>) {
+        *self = Self { mechanism, ..Self::default() };
+    }
+
+    /// Returns true if the connection has to be authenticated.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.mechanism.is_some()
+    }
+
+    /// Ends the exchange, and drops the mechanism with its secrets.
+    pub(crate) fn end(&mut self) {
+        self.prepare(None);
+    }
+
+    /// Returns the first token. Returns `None` if the mechanism needs no exchange.
+    pub(crate) fn first(&mut self) -> Result<Option<Vec<u8>>, SaslFailure> {
+        self.step(&[])
+    }
+
+    /// Returns the token that follows the server's token, or `None` once the exchange is complete.
+    ///
+    /// A server without SASL answers without a token, as does a server that lets failed clients in.
+    /// Only the mechanism decides that the exchange is complete.
+    pub(crate) fn next(&mut self, token: Option<&[u8]>) -> Result<Option<Vec<u8>>, SaslFailure> {
+        match token {
+            _ if self.is_last => Ok(None),
+            None => Err(SaslFailure::NotOffered),
+            Some(token) => self.step(token),
+        }
+    }
+
+    fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, SaslFailure> {
+        let Some(mechanism) = &mut self.mechanism else { return Ok(None) };
+        let token = match mechanism.step(token)? {
+            SaslStep::Send(token) => token,
+            SaslStep::SendLast(token) => {
+                self.is_last = true;
+                token
+            }
+            SaslStep::Done => return Ok(None),
+        };
+        match token.len() > SASL_TOKEN_LEN_MAX {
+            true => Err(SaslFailure::TokenTooLong),
+            false => Ok(Some(token)),
+        }
+    }
+
+    /// Notes that a token was sent under this xid.
+    pub(crate) fn sent(&mut self, xid: i32) {
+        self.awaited = Some(xid);
+        self.sent = self.sent.saturating_add(1);
+    }
+
+    /// Returns true if this xid answers the token that was sent last.
+    pub(crate) fn is_awaited(&self, xid: i32) -> bool {
+        self.awaited == Some(xid)
+    }
+
+    /// Returns true once a token with a proof was sent: the first token may be empty.
+    pub(crate) fn has_proven(&self) -> bool {
+        self.sent > 1 || self.is_last
+    }
+}

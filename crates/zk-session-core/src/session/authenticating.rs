@@ -1,0 +1,79 @@
+//! The SASL exchange, between the handshake and everything else on a connection.
+//!
+//! Nothing else is sent meanwhile: no ping, because a server that requires authentication rejects
+//! it, and no credential, watch or request, because the server evaluates them by the identities of
+//! the connection. Requests wait in the queue, as they do without a connection.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use proto::{Decode, ErrorCode, Reader, ReplyHeader, SaslReply};
+
+use super::Session;
+use crate::connection::Granted;
+use crate::{DisconnectReason, Handles, SessionEnd};
+
+impl<H: Handles> Session<H> {
+    /// Begins the exchange after a successful handshake, if the connection has one.
+    pub(super) fn authenticate(
+        &mut self,
+        now: Instant,
+        granted: Granted,
+    ) -> Result<(), DisconnectReason> {
+        if !self.sasl.is_prepared() {
+            self.established(now, granted);
+            return Ok(());
+        }
+        self.connection.accepted(granted);
+        let token = self.sasl.first().map_err(DisconnectReason::Sasl)?;
+        self.proceed(now, granted, token);
+        Ok(())
+    }
+
+    /// Sends the next token. Without one the exchange is complete, and the connection can be used.
+    fn proceed(&mut self, now: Instant, granted: Granted, token: Option<Vec<u8>>) {
+        match token {
+            Some(token) => {
+                let xid = self.requests.send_sasl(&token);
+                self.sasl.sent(xid);
+            }
+            None => {
+                self.sasl.end();
+                self.established(now, granted);
+            }
+        }
+    }
+
+    /// Handles a frame during the exchange. The server answers it before its request processors, so
+    /// it proves nothing about the leader.
+    pub(super) fn sasl_answered(
+        &mut self,
+        now: Instant,
+        granted: Granted,
+        frame: &Bytes,
+    ) -> Result<(), DisconnectReason> {
+        let (header, body) = ReplyHeader::split(frame).map_err(DisconnectReason::ProtocolError)?;
+        if !self.sasl.is_awaited(header.xid) {
+            return Err(DisconnectReason::UnknownXid(header.xid));
+        }
+        match header.err {
+            code if code.is_ok() => {}
+            // Where SASL is required, the code of a failed exchange is the second one.
+            ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
+                self.end(SessionEnd::AuthFailed);
+                return Ok(());
+            }
+            code => return Err(DisconnectReason::Refused(code)),
+        }
+        let reply = SaslReply::decode(&mut Reader::new(&body, SaslReply::RECORD));
+        let reply = reply.map_err(DisconnectReason::ProtocolError)?;
+        let token = self.sasl.next(reply.token.as_deref()).map_err(DisconnectReason::Sasl)?;
+        self.proceed(now, granted, token);
+        Ok(())
+    }
+
+    /// Returns true if the client has proven its identity, and waits for the server's verdict.
+    pub(super) fn is_proven_in_vain(&self) -> bool {
+        self.connection.authenticating().is_some() && self.sasl.has_proven()
+    }
+}

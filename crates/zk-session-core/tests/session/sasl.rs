@@ -1,0 +1,258 @@
+//! The SASL exchange: alone on the connection, bounded, and never taken for a success.
+
+use bytes::Bytes;
+use proto::{ErrorCode, OpCode, Sasl, SaslReply};
+use zk_session_core::limits::SASL_TOKEN_LEN_MAX;
+use zk_session_core::{
+    DisconnectReason, SaslFailure, SaslMechanism, SaslStep, SessionEnd, SessionEvent, WatchKind,
+};
+
+use crate::harness::{Servers, T, World, ended, ms};
+use crate::script::acceptance;
+
+/// A mechanism in which each side sends its name: an empty token, `who?`, `alice`, `server`.
+#[derive(Default)]
+struct Names(u32);
+
+impl SaslMechanism for Names {
+    fn step(&mut self, token: &[u8]) -> Result<SaslStep, SaslFailure> {
+        self.0 += 1;
+        match (self.0, token) {
+            (1, b"") => Ok(SaslStep::Send(Vec::new())),
+            (2, b"who?") => Ok(SaslStep::Send(b"alice".to_vec())),
+            (3, b"server") => Ok(SaslStep::Done),
+            (3, _) => Err(SaslFailure::ServerNotProven),
+            _ => Err(SaslFailure::UnfitToken("not a name")),
+        }
+    }
+}
+
+/// A mechanism whose only token completes the exchange, as the last one of Kerberos does.
+struct OneToken(usize);
+
+impl SaslMechanism for OneToken {
+    fn step(&mut self, _token: &[u8]) -> Result<SaslStep, SaslFailure> {
+        Ok(SaslStep::SendLast(vec![b'x'; self.0]))
+    }
+}
+
+fn names() -> Box<dyn SaslMechanism> {
+    Box::<Names>::default()
+}
+
+/// Returns a world in which the server has accepted a session, and waits for the first token.
+fn accepted() -> World {
+    let mut world = World::new();
+    world.sasl = Some(names);
+    world.open();
+    world.respond(&acceptance(6000));
+    world
+}
+
+/// Answers the client's next token, which must be this one.
+fn exchange(world: &mut World, token: &[u8], reply: Option<&'static [u8]>) {
+    let frame = world.take(OpCode::Sasl);
+    assert_eq!(frame.read::<Sasl<'_>>().token, token);
+    let reply = SaslReply { token: reply.map(Bytes::from_static) };
+    world.answer(&frame, 0, ErrorCode::OK, &reply);
+}
+
+fn authenticate(world: &mut World) {
+    exchange(world, b"", Some(b"who?"));
+    exchange(world, b"alice", Some(b"server"));
+}
+
+#[test]
+fn exchange_is_alone_and_first_on_each_connection() {
+    let mut world = accepted();
+    let auth = world.auth("digest");
+    let watch = world.watch(WatchKind::Data, "/a");
+    assert!(!world.session.is_connected() && !world.session.is_established());
+    assert_eq!(world.events(), []);
+    exchange(&mut world, b"", Some(b"who?"));
+    assert_eq!(world.ops(), [OpCode::Sasl]);
+    exchange(&mut world, b"alice", Some(b"server"));
+    assert!(world.session.is_connected());
+    assert!(matches!(world.events()[..], [SessionEvent::Connected { .. }]));
+    let auth_frame = world.take(OpCode::Auth);
+    world.answer(&auth_frame, 0, ErrorCode::OK, &());
+    let read = world.take(OpCode::GetData);
+    world.serve(&read);
+    assert!(world.is_ok(auth) && world.is_ok(watch));
+
+    world.cut();
+    world.open();
+    world.respond(&acceptance(6000));
+    assert_eq!(world.ops(), [OpCode::Sasl]);
+    authenticate(&mut world);
+    assert_eq!(world.ops(), [OpCode::Auth, OpCode::SetWatches]);
+    assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
+    world.finish();
+}
+
+#[test]
+fn requests_wait_for_the_exchange_and_no_ping_is_sent() {
+    let mut world = accepted();
+    let created = world.create("/a");
+    world.claim();
+    world.advance(ms(1900));
+    assert_eq!(world.ops(), [OpCode::Sasl]);
+    authenticate(&mut world);
+    let ops = world.ops();
+    assert!(ops.contains(&OpCode::Create2) && ops.contains(&OpCode::Multi), "{ops:?}");
+    let frame = world.take(OpCode::Multi);
+    world.serve(&frame);
+    let frame = world.take(OpCode::Create2);
+    world.serve(&frame);
+    assert!(world.is_ok(created));
+    world.finish();
+}
+
+#[test]
+fn exchange_has_the_time_of_one_handshake() {
+    let mut world = accepted();
+    world.advance(T / 3 - ms(1));
+    assert_eq!(world.session.last_disconnect(), None);
+    world.advance(ms(1));
+    assert_eq!(world.cause(), DisconnectReason::IdleTimeout);
+    world.finish();
+}
+
+#[test]
+fn missing_token_in_mid_exchange_is_never_success() {
+    for after in [0, 1] {
+        let mut world = accepted();
+        if after == 1 {
+            exchange(&mut world, b"", Some(b"who?"));
+        }
+        exchange(&mut world, if after == 0 { b"" } else { b"alice" }, None);
+        assert!(!world.session.is_connected());
+        assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::NotOffered));
+        let refused = world.log.iter().any(|(_, seen)| format!("{seen:?}").contains("Refused"));
+        assert!(refused, "a first connect fails at once");
+        world.finish();
+    }
+}
+
+#[test]
+fn wrong_proof_of_the_server_ends_the_attempt() {
+    let mut world = accepted();
+    exchange(&mut world, b"", Some(b"who?"));
+    exchange(&mut world, b"alice", Some(b"mallory"));
+    assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::ServerNotProven));
+    assert!(!world.session.is_established());
+    world.finish();
+}
+
+#[test]
+fn rejection_ends_the_session() {
+    for code in [ErrorCode::AUTH_FAILED, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH] {
+        let mut world = accepted();
+        let waiting = world.create("/a");
+        exchange(&mut world, b"", Some(b"who?"));
+        let frame = world.take(OpCode::Sasl);
+        world.answer(&frame, 0, code, &());
+        assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
+        assert_eq!(world.failure(waiting).0, ended(SessionEnd::AuthFailed));
+        world.finish();
+    }
+}
+
+#[test]
+fn close_after_the_proof_is_a_rejection_of_old_servers() {
+    let mut world = accepted();
+    world.cut();
+    assert_eq!(world.cause(), DisconnectReason::ClosedByServer, "nothing was proven yet");
+    world.open();
+    world.respond(&acceptance(6000));
+    exchange(&mut world, b"", Some(b"who?"));
+    world.cut();
+    assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::ClosedByServer));
+    world.finish();
+}
+
+#[test]
+fn established_session_tries_again_after_a_failed_exchange() {
+    let mut world = accepted();
+    authenticate(&mut world);
+    world.cut();
+    world.open();
+    world.respond(&acceptance(6000));
+    exchange(&mut world, b"", None);
+    assert_eq!(world.session.end_reason(), None);
+    world.open();
+    world.respond(&acceptance(6000));
+    authenticate(&mut world);
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn server_that_requires_authentication_ends_the_session() {
+    let mut world = World::up();
+    let created = world.create("/a");
+    let frame = world.take(OpCode::Create2);
+    world.answer(&frame, 0, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, &());
+    assert_eq!(world.failure(created).0, ended(SessionEnd::AuthRequired));
+    let last = world.events().pop();
+    assert!(
+        matches!(last, Some(SessionEvent::AuthFailed { cause: SessionEnd::AuthRequired, .. })),
+        "{last:?}"
+    );
+    world.finish();
+
+    // An idle session meets it with its first ping.
+    let mut world = World::up();
+    world.advance(T / 3);
+    let ping = world.take(OpCode::Ping);
+    world.answer(&ping, 0, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, &());
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthRequired));
+    world.finish();
+}
+
+#[test]
+fn last_token_is_accepted_with_and_without_an_answer_token() {
+    for reply in [None, Some(&b""[..]), Some(b"x")] {
+        let mut world = World::new();
+        world.sasl = Some(|| Box::new(OneToken(1)));
+        world.open();
+        world.respond(&acceptance(6000));
+        exchange(&mut world, b"x", reply);
+        assert!(world.session.is_connected());
+        world.finish();
+    }
+}
+
+#[test]
+fn long_tokens_are_rejected_in_both_directions() {
+    let mut world = World::new();
+    world.sasl = Some(|| Box::new(OneToken(SASL_TOKEN_LEN_MAX + 1)));
+    world.open();
+    world.respond(&acceptance(6000));
+    assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::TokenTooLong));
+    world.finish();
+
+    let mut world = accepted();
+    let len = i32::try_from(SASL_TOKEN_LEN_MAX + 1000).unwrap();
+    world.deliver(&len.to_be_bytes());
+    assert_eq!(world.cause(), DisconnectReason::FrameTooLarge);
+    world.finish();
+}
+
+#[test]
+fn other_frames_during_the_exchange_end_the_connection() {
+    let mut world = accepted();
+    world.notify(proto::EventType::NODE_CREATED, "/a");
+    assert_eq!(world.cause(), DisconnectReason::UnknownXid(proto::xid::NOTIFICATION));
+    world.finish();
+}
+
+#[test]
+fn session_can_be_closed_during_the_exchange() {
+    let mut world = accepted();
+    world.close();
+    world.servers = Servers::Refuse;
+    world.advance(T);
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
+    world.finish();
+}

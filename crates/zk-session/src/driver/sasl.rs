@@ -1,0 +1,110 @@
+//! SASL credentials, from which each connection gets its mechanism.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::{fmt, io};
+
+use proto::digest_md5::Secret;
+use zk_session_core::{DigestMd5Mechanism, Host, SaslMechanism};
+
+use crate::entropy::entropy;
+
+/// Prepares the SASL mechanism of each connection.
+///
+/// The future runs while the connection is opened, and counts towards its time limit. Everything
+/// that blocks belongs there, on a thread of its own: reading a password, a request to a Kerberos
+/// server. The mechanism itself runs on the driver of the session and must not block.
+pub trait Sasl: fmt::Debug + Send + Sync + 'static {
+    /// Prepares the mechanism for a connection to `host`. It is called again for each connection.
+    fn prepare(&self, host: &Host) -> SaslPreparation;
+}
+
+/// Future of [`Sasl::prepare`]. An error ends the attempt, as
+/// [`SaslFailure::NotPrepared`](crate::SaslFailure::NotPrepared).
+pub type SaslPreparation = Pin<Box<dyn Future<Output = io::Result<Box<dyn SaslMechanism>>> + Send>>;
+
+/// User and password for the SASL mechanism DIGEST-MD5.
+///
+/// The server's `DigestLoginModule` checks them, and knows the client as `sasl:<user>`. The client
+/// checks in turn that the server knows the password. Neither is sent, but whoever sees the exchange
+/// can guess the password offline (RFC 6331): use it over TLS.
+///
+/// A server in FIPS mode does not offer the mechanism: by default the releases after 3.9.5.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), zk_session::Error> {
+/// use zk_session::{Config, DigestMd5};
+///
+/// let password = || std::fs::read("/run/secrets/zookeeper");
+/// let sasl = DigestMd5::reading("alice", password);
+/// let client = Config::new("zk1:2181")?.sasl(sasl).connect().await?;
+/// # drop(client); Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct DigestMd5 {
+    user: String,
+    password: Password,
+}
+
+#[derive(Clone)]
+enum Password {
+    Fixed(Secret),
+    Read(Arc<dyn Fn() -> io::Result<Vec<u8>> + Send + Sync>),
+}
+
+impl DigestMd5 {
+    /// Takes a password that never changes. The copy here is overwritten when it is dropped.
+    #[must_use]
+    pub fn new(user: impl Into<String>, password: impl Into<Vec<u8>>) -> Self {
+        let password = Password::Fixed(Secret::new(password.into()));
+        Self { user: user.into(), password }
+    }
+
+    /// Reads the password for each connection, so that it can change during the life of a session.
+    ///
+    /// The function may block: it runs on a thread for blocking calls. One newline at the end is not
+    /// part of the password, so that a file may end with one.
+    #[must_use]
+    pub fn reading(
+        user: impl Into<String>,
+        read: impl Fn() -> io::Result<Vec<u8>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { user: user.into(), password: Password::Read(Arc::new(read)) }
+    }
+}
+
+impl Sasl for DigestMd5 {
+    fn prepare(&self, _host: &Host) -> SaslPreparation {
+        let Self { user, password } = self.clone();
+        Box::pin(async move {
+            let password = match password {
+                Password::Fixed(password) => password,
+                Password::Read(read) => {
+                    let read = tokio::task::spawn_blocking(move || read());
+                    without_newline(read.await.map_err(io::Error::other)??)
+                }
+            };
+            let mechanism = DigestMd5Mechanism::new(&user, password, entropy());
+            Ok::<Box<dyn SaslMechanism>, _>(Box::new(mechanism))
+        })
+    }
+}
+
+fn without_newline(mut password: Vec<u8>) -> Secret {
+    if password.last() == Some(&b'\n') {
+        password.pop();
+        if password.last() == Some(&b'\r') {
+            password.pop();
+        }
+    }
+    Secret::new(password)
+}
+
+/// Hides the password.
+impl fmt::Debug for DigestMd5 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DigestMd5").field("user", &self.user).finish_non_exhaustive()
+    }
+}

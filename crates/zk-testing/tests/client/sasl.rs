@@ -1,0 +1,167 @@
+//! Tests of SASL with DIGEST-MD5, and of servers that require authentication.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use zk_session::{
+    Acl, Client, Config, CreateMode, DigestMd5, DisconnectReason, Error, ErrorCode, ErrorKind,
+    ErrorOrigin, Perms, RetryOn, SaslFailure, SessionEnd, SessionEvent,
+};
+use zk_testing::{Cut, Op, SaslFault, Settings, TestServer};
+
+fn with_alice() -> Settings {
+    Settings::new().sasl_user("alice", "sesame").sasl_user("bób", "p€")
+}
+
+fn config(seed: u128) -> Config {
+    Config::new("server-0").unwrap().session_timeout(Duration::from_secs(6)).seed(seed)
+}
+
+async fn connect(server: &TestServer, user: &str, password: &str) -> Result<Client, Error> {
+    config(1).sasl(DigestMd5::new(user, password)).connect_with(server.clone()).await
+}
+
+fn is_refused(connected: Result<Client, Error>, failure: SaslFailure) -> bool {
+    let error = connected.unwrap_err();
+    assert_eq!(error.retry_on(), RetryOn::Never);
+    *error.kind() == ErrorKind::NoSession(DisconnectReason::Sasl(failure))
+}
+
+#[tokio::test(start_paused = true)]
+async fn right_password_gives_the_users_identity() {
+    let server = TestServer::in_memory_with(with_alice());
+    for (user, password) in [("alice", "sesame"), ("bób", "p€")] {
+        let client = connect(&server, user, password).await.unwrap();
+        let own = Acl { perms: Perms::ALL, scheme: "sasl".into(), id: user.to_owned().into() };
+        let path = format!("/{user}");
+        client.create_with_acl(&path, b"", CreateMode::Persistent, &[own]).await.unwrap();
+        assert!(client.get_data(&path).await.is_ok());
+        let other = config(2).connect_with(server.clone()).await.unwrap();
+        assert_eq!(other.get_data(&path).await.unwrap_err().code(), Some(ErrorCode::NO_AUTH));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_password_or_user_ends_the_attempt() {
+    let server = TestServer::in_memory_with(with_alice());
+    for (user, password) in [("alice", "sesamE"), ("alicE", "sesame"), ("", "")] {
+        let error = connect(&server, user, password).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed), "{user}");
+        assert_eq!(error.retry_on(), RetryOn::Never);
+        assert!(!format!("{error} {error:#?}").contains(password) || password.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_without_sasl_is_refused() {
+    let server = TestServer::in_memory();
+    let connected = connect(&server, "alice", "sesame").await;
+    assert!(is_refused(connected, SaslFailure::NotOffered));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lying_servers_are_refused() {
+    for (fault, failure) in [
+        (SaslFault::WrongProof, SaslFailure::ServerNotProven),
+        (SaslFault::NoProof, SaslFailure::NotOffered),
+        (SaslFault::Garbage, SaslFailure::UnfitToken("a quoted value has no end")),
+    ] {
+        let server = TestServer::in_memory_with(with_alice().sasl_fault(fault));
+        let connected = connect(&server, "alice", "sesame").await;
+        assert!(is_refused(connected, failure), "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_without_a_word_is_the_rejection_of_old_servers() {
+    let server = TestServer::in_memory_with(with_alice());
+    let _old = server.on(Op::Sasl).nth(2).drop_before_applying();
+    let connected = connect(&server, "alice", "sesamE").await;
+    assert!(is_refused(connected, SaslFailure::ClosedByServer));
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_outlives_a_cut_in_mid_exchange() {
+    let server = TestServer::in_memory_with(with_alice());
+    let client = connect(&server, "alice", "sesame").await.unwrap();
+    let mut events = client.events();
+    for nth in [1, 2] {
+        let _cut = server.on(Op::Sasl).nth(nth).by(Cut::Rst).drop_before_applying();
+        server.connections().cut(Cut::Rst);
+        while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+        client.create("/e-", b"", CreateMode::EphemeralSequential).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn protected_watch_is_set_again_after_a_reconnect() {
+    let server = TestServer::in_memory_with(with_alice());
+    let client = connect(&server, "alice", "sesame").await.unwrap();
+    let own = Acl { perms: Perms::ALL, scheme: "sasl".into(), id: "alice".into() };
+    client.create_with_acl("/a", b"", CreateMode::Persistent, &[own]).await.unwrap();
+    let (_, watch) = client.get_data_and_watch("/a").await.unwrap();
+    let mut events = client.events();
+    server.connections().cut(Cut::Rst);
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    client.set_data("/a", b"x", None).await.unwrap();
+    assert_eq!(watch.await.unwrap().path, "/a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn password_is_read_for_each_connection() {
+    let server = TestServer::in_memory_with(with_alice());
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reads);
+    let read = move || match counted.fetch_add(1, Ordering::SeqCst) {
+        1 => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+        _ => Ok(b"sesame\n".to_vec()),
+    };
+    let sasl = DigestMd5::reading("alice", read);
+    let client = config(1).sasl(sasl).connect_with(server.clone()).await.unwrap();
+    let mut events = client.events();
+    server.connections().cut(Cut::Rst);
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    assert_eq!(reads.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreadable_password_ends_the_attempt() {
+    let server = TestServer::in_memory_with(with_alice());
+    let sasl = DigestMd5::reading("alice", || Err(io::ErrorKind::NotFound.into()));
+    let error = config(1).sasl(sasl).connect_with(server.clone()).await.unwrap_err();
+    let failure = SaslFailure::NotPrepared(io::ErrorKind::NotFound);
+    assert_eq!(*error.kind(), ErrorKind::NoSession(DisconnectReason::Sasl(failure)));
+    assert_eq!(error.origin(), ErrorOrigin::Caller);
+}
+
+#[tokio::test(start_paused = true)]
+async fn required_authentication_is_missed_or_presented() {
+    let required = with_alice().require_auth(["sasl"]);
+    let server = TestServer::in_memory_with(required);
+    assert!(connect(&server, "alice", "sesame").await.unwrap().exists("/").await.is_ok());
+    let error = connect(&server, "alice", "wrong").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
+    let client = config(2).connect_with(server.clone()).await.unwrap();
+    let error = client.exists("/").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::AuthRequired));
+    assert_eq!(error.retry_on(), RetryOn::Never);
+
+    let server = TestServer::in_memory_with(Settings::new().require_auth(["digest"]));
+    let presented = config(3).auth("digest", "alice:sesame");
+    assert!(presented.connect_with(server.clone()).await.unwrap().exists("/").await.is_ok());
+    let idle = config(4).connect_with(server).await.unwrap();
+    let mut events = idle.events();
+    // The first ping is refused.
+    let told = events.next().await;
+    let cause = SessionEnd::AuthRequired;
+    assert_eq!(told, Some(SessionEvent::AuthFailed { session_id: idle.session_id(), cause }));
+}
+
+#[test]
+fn debug_shows_no_password() {
+    let config = config(1).sasl(DigestMd5::new("alice", "sesame")).auth("digest", "a:opensesame");
+    let shown = format!("{config:?} {config:#?}");
+    assert!(shown.contains("alice") && !shown.contains("sesame"), "{shown}");
+}
