@@ -3,7 +3,7 @@
 //! Input: a connect string; invalid UTF-8 is replaced.
 
 use zk_proto::validate_path;
-use zk_session_core::{ConnectString, Host};
+use zk_session_core::{ConnectString, Host, Transport};
 
 /// Parses a connect string.
 pub fn run(data: &[u8]) {
@@ -31,20 +31,33 @@ fn is_said_again(parsed: &ConnectString) {
 }
 
 fn model(text: &str) -> Option<(Vec<Host>, &str)> {
-    let slash = text.find('/').unwrap_or(text.len());
-    let (servers, chroot) = (&text[..slash], &text[slash..]);
+    let mut hosts = Vec::new();
+    let mut rest = text;
+    let chroot = loop {
+        rest = rest.trim_start();
+        let mut transport = Transport::Any;
+        for (scheme, meant) in [("tls://", Transport::Tls), ("tcp://", Transport::Tcp)] {
+            if transport == Transport::Any && rest.starts_with(scheme) {
+                (transport, rest) = (meant, &rest[scheme.len()..]);
+            }
+        }
+        let end = rest.find([',', '/']).unwrap_or(rest.len());
+        let server = rest[..end].trim();
+        if !server.is_empty() || transport != Transport::Any {
+            hosts.push(host(server)?.with_transport(transport));
+        }
+        match rest[end..].strip_prefix(',') {
+            Some(next) => rest = next,
+            None => break &rest[end..],
+        }
+    };
     let chroot = if chroot.len() == 1 { "" } else { chroot };
     if !chroot.is_empty() && validate_path(chroot).is_err() {
         return None;
     }
-    let mut hosts = Vec::new();
-    for server in servers.split(',') {
-        let server = server.trim();
-        if !server.is_empty() {
-            hosts.push(host(server)?);
-        }
-    }
-    (!hosts.is_empty()).then_some((hosts, chroot))
+    let open = hosts.iter().filter(|host| host.transport() == Transport::Any).count();
+    let is_clear = open == 0 || open == hosts.len();
+    (is_clear && !hosts.is_empty()).then_some((hosts, chroot))
 }
 
 fn host(server: &str) -> Option<Host> {

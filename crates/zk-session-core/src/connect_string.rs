@@ -1,4 +1,4 @@
-//! The connect string: `host[:port],host[:port]…[/chroot]`.
+//! The connect string: `[scheme://]host[:port],[scheme://]host[:port]…[/chroot]`.
 //!
 //! ```
 //! use zk_session_core::ConnectString;
@@ -26,18 +26,56 @@ use crate::error::{Error, ErrorKind};
 /// Port of a host without an explicit port.
 const DEFAULT_PORT: u16 = 2181;
 
-/// Host name or address of a server, and its client port.
+/// Transport that the connect string demands for a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Transport {
+    /// None: the connector decides.
+    #[default]
+    Any,
+    /// `tcp://`: plain TCP.
+    Tcp,
+    /// `tls://`: TLS.
+    Tls,
+}
+
+impl Transport {
+    /// Returns the beginning of a server in the connect string.
+    fn scheme(self) -> &'static str {
+        match self {
+            Self::Any => "",
+            Self::Tcp => "tcp://",
+            Self::Tls => "tls://",
+        }
+    }
+}
+
+/// Host name or address of a server, its client port, and the transport.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Host {
     name: String,
     port: u16,
+    transport: Transport,
 }
 
 impl Host {
     /// Creates a host from a name or address (an IPv6 address without brackets) and a port.
     #[must_use]
     pub fn new(name: impl Into<String>, port: u16) -> Self {
-        Self { name: name.into(), port }
+        Self { name: name.into(), port, transport: Transport::Any }
+    }
+
+    /// Demands a transport.
+    #[must_use]
+    pub fn with_transport(mut self, transport: Transport) -> Self {
+        self.transport = transport;
+        self
+    }
+
+    /// Returns the transport that is demanded.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// Returns the name or address. An IPv6 address has no brackets.
@@ -55,6 +93,7 @@ impl Host {
 
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.transport.scheme())?;
         match self.name.contains(':') {
             true => write!(f, "[{}]:{}", self.name, self.port),
             false => write!(f, "{}:{}", self.name, self.port),
@@ -87,26 +126,56 @@ impl FromStr for ConnectString {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        if text.contains("://") {
+        let (pieces, chroot) = split(text);
+        if chroot.starts_with("//") {
             return Err(invalid(format!(
-                "{text:?} has a scheme: write host:port[,host:port…][/chroot]"
+                "{text:?} has an unknown scheme: write host:port, tls://host:port or \
+                 tcp://host:port, separated by commas, and then the chroot"
             )));
         }
-        let (servers, chroot) = match text.find('/') {
-            Some(slash) => text.split_at(slash),
-            None => (text, ""),
-        };
         let chroot = if chroot == "/" { "" } else { chroot };
         if !chroot.is_empty() {
             proto::validate_path(chroot)
                 .map_err(|error| invalid(format!("the chroot {chroot:?}: {error}")))?;
         }
-        let pieces = servers.split(',').map(str::trim).filter(|piece| !piece.is_empty());
-        let hosts = pieces.map(parse_host).collect::<Result<Vec<_>, _>>()?;
+        let hosts = pieces
+            .into_iter()
+            .map(|(transport, piece)| Ok(parse_host(piece)?.with_transport(transport)))
+            .collect::<Result<Vec<_>, Error>>()?;
         if hosts.is_empty() {
             return Err(invalid(format!("{text:?} names no server")));
         }
+        // A scheme counts for one server. Nobody must send plaintext because of a scheme that is
+        // meant for all of them.
+        let is_open = |host: &Host| host.transport == Transport::Any;
+        if hosts.iter().any(is_open) && !hosts.iter().all(is_open) {
+            return Err(invalid(format!(
+                "{text:?}: write tls:// or tcp:// before each server, or before none"
+            )));
+        }
         Ok(Self { hosts, chroot: chroot.to_owned() })
+    }
+}
+
+/// Splits off the chroot, and the servers with their schemes. Empty pieces are left out.
+fn split(text: &str) -> (Vec<(Transport, &str)>, &str) {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start();
+        let scheme = [Transport::Tcp, Transport::Tls]
+            .into_iter()
+            .find_map(|it| Some((it, rest.strip_prefix(it.scheme())?)));
+        let (transport, server) = scheme.unwrap_or((Transport::Any, rest));
+        let end = server.find([',', '/']).unwrap_or(server.len());
+        let (piece, behind) = server.split_at(end);
+        if !piece.trim().is_empty() || transport != Transport::Any {
+            pieces.push((transport, piece.trim()));
+        }
+        match behind.strip_prefix(',') {
+            Some(next) => rest = next,
+            None => return (pieces, behind),
+        }
     }
 }
 
@@ -181,10 +250,26 @@ mod tests {
     }
 
     #[test]
-    fn connect_string_with_a_scheme_is_refused() {
-        for text in ["zk://a:1", "http://a:1/b"] {
+    fn connect_string_with_an_unknown_scheme_is_refused() {
+        for text in ["zk://a:1", "http://a:1/b", "tls://a,zk://b"] {
             let error = text.parse::<ConnectString>().unwrap_err();
-            assert!(error.to_string().contains("has a scheme"), "{error}");
+            assert!(error.to_string().contains("has an unknown scheme"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_server_has_a_transport_or_none_has() {
+        let parsed: ConnectString = "tls://a:1, tcp://[::1],tls://b/x/y".parse().unwrap();
+        let transports: Vec<_> = parsed.hosts().iter().map(Host::transport).collect();
+        assert_eq!(transports, [Transport::Tls, Transport::Tcp, Transport::Tls]);
+        assert_eq!(hosts("tls://a:1,tcp://[::1]/x"), ["tls://a:1", "tcp://[::1]:2181"]);
+        assert_eq!(parsed.chroot(), "/x/y");
+        for text in ["tls://a,b", "a,tcp://b/x"] {
+            let error = text.parse::<ConnectString>().unwrap_err();
+            assert!(error.to_string().contains("before each server"), "{error}");
+        }
+        for text in ["tls://", "tls:///x", "tls://,a"] {
+            assert!(text.parse::<ConnectString>().is_err(), "{text}");
         }
     }
 

@@ -5,8 +5,8 @@ use std::{fmt, io};
 
 use proto::{DecodeError, ErrorCode};
 
-use crate::SaslFailure;
 use crate::error::NotRunning;
+use crate::{SaslFailure, TlsFailure};
 
 /// Reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub enum DisconnectReason {
     /// [`Tls`](PeerProtocol::Tls) if it speaks TLS and answers no four-letter word. A port that
     /// serves both belongs to a server that is not serving yet, and the client waits for it.
     NotZooKeeper(PeerProtocol),
+    /// The connection over TLS failed.
+    Tls(TlsFailure),
     /// The SASL exchange failed. A wrong user or password ends the session instead, as
     /// [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
     Sasl(SaslFailure),
@@ -87,6 +89,7 @@ impl fmt::Display for DisconnectReason {
             Self::ReadOnly => f.write_str("the server is read-only"),
             Self::FrameTooLarge => f.write_str("the server sent a frame beyond the maximum"),
             Self::NotZooKeeper(protocol) => write!(f, "{protocol}"),
+            Self::Tls(failure) => write!(f, "{failure}"),
             Self::Sasl(failure) => write!(f, "{failure}"),
             Self::ProtocolError(error) => write!(f, "the server broke the protocol: {error}"),
             Self::UnknownXid(xid) => {
@@ -107,7 +110,7 @@ impl DisconnectReason {
     pub(crate) fn is_refusal(self) -> bool {
         match self {
             Self::Unreachable(kind) => kind != io::ErrorKind::TimedOut,
-            Self::NotZooKeeper(_) | Self::Sasl(_) => true,
+            Self::NotZooKeeper(_) | Self::Tls(_) | Self::Sasl(_) => true,
             _ => false,
         }
     }
@@ -149,7 +152,7 @@ impl fmt::Display for PeerProtocol {
         match self {
             Self::Tls => f.write_str(
                 "the server speaks TLS on this port; connect to its plaintext client port, \
-                 or use a connector with TLS",
+                 or use a connector of the crate zk-tls",
             ),
             Self::Http => f.write_str(
                 "the server speaks HTTP on this port, as ZooKeeper's admin server does; \

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proto::{Abbreviated, DecodeError, ErrorCode, PathError};
 
 use crate::disconnect_reason::DisconnectReason;
-use crate::{LeaseImpossible, SaslFailure};
+use crate::{LeaseImpossible, SaslFailure, TlsFailure};
 
 /// Effect of a failed request on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -263,6 +263,14 @@ impl Error {
                 | DisconnectReason::UnknownXid(_)
                 | DisconnectReason::OutOfOrder(_)
                 | DisconnectReason::WrongSession => ErrorOrigin::Peer,
+                DisconnectReason::Tls(failure) => match failure {
+                    TlsFailure::NotConfigured
+                    | TlsFailure::FileUnreadable(_)
+                    | TlsFailure::FileUnfit(_)
+                    | TlsFailure::CertificateRequired
+                    | TlsFailure::CertificateRefused => ErrorOrigin::Caller,
+                    _ => ErrorOrigin::Peer,
+                },
                 DisconnectReason::Sasl(failure) => match failure {
                     SaslFailure::NotOffered | SaslFailure::ClosedByServer => ErrorOrigin::Server,
                     SaslFailure::NotPrepared(_) | SaslFailure::Mechanism(_) => ErrorOrigin::Caller,
@@ -302,7 +310,11 @@ impl Error {
             // A session keeps its credentials until it ends, so this limit stays reached.
             ErrorKind::LimitReached(limit) if *limit != "CREDENTIALS_MAX" => RetryOn::SameSession,
             // Another attempt reaches the same peer, or presents the same credentials.
-            ErrorKind::NoSession(DisconnectReason::NotZooKeeper(_) | DisconnectReason::Sasl(_))
+            ErrorKind::NoSession(
+                DisconnectReason::NotZooKeeper(_)
+                | DisconnectReason::Tls(_)
+                | DisconnectReason::Sasl(_),
+            )
             | ErrorKind::SessionEnded(SessionEnd::AuthFailed | SessionEnd::AuthRequired) => {
                 RetryOn::Never
             }

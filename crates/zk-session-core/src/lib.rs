@@ -92,9 +92,10 @@ mod session;
 mod session_credentials;
 mod settings;
 mod stats;
+mod tls_failure;
 mod watches;
 
-pub use self::connect_string::{ConnectString, Host};
+pub use self::connect_string::{ConnectString, Host, Transport};
 pub use self::disconnect_reason::{DisconnectReason, PeerProtocol};
 pub use self::error::{
     Error, ErrorKind, ErrorOrigin, Failure, NotRunning, Outcome, RetryOn, SessionEnd,
@@ -112,3 +113,4 @@ pub use self::session::Session;
 pub use self::session_credentials::SessionCredentials;
 pub use self::settings::{Settings, TIMEOUT_MAX};
 pub use self::stats::{LeaseStats, Stats};
+pub use self::tls_failure::TlsFailure;

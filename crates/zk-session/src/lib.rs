@@ -53,8 +53,8 @@ pub use driver::{Connector, DedicatedThread, DigestMd5, Sasl, SaslPreparation, T
 pub use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Host, LeaseAssumptions,
     LeaseImpossible, LeaseStats, LeaseTimes, Outcome, PeerProtocol, RetryOn, SaslFailure,
-    SaslMechanism, SaslStep, SessionCredentials, SessionEnd, SessionEvent, Stats, WatchEvent,
-    WatchKind, WatchStreamItem,
+    SaslMechanism, SaslStep, SessionCredentials, SessionEnd, SessionEvent, Stats, TlsFailure,
+    Transport, WatchEvent, WatchKind, WatchStreamItem,
 };
 
 /// Parts of node paths, and the names that Curator's protection gives to nodes.

@@ -142,6 +142,8 @@ pub use proto::OpCode as Op;
 pub use proto::{ErrorCode, Stat};
 pub use server::{ConnectionId, Cut, SaslFault, Settings, Switch, Version};
 pub use transport::{MemoryStream, TestServer};
+#[cfg(feature = "tls")]
+pub use transport::{TlsPort, TlsSettings};
 
 /// Compiles the example of the crate's README.
 #[cfg(doctest)]

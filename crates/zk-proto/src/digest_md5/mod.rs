@@ -177,7 +177,7 @@ impl fmt::Debug for Exchange<'_> {
 /// otherwise in UTF-8.
 fn latin1_if_possible(text: &str) -> Cow<'_, [u8]> {
     let latin1: Option<Vec<u8>> = text.chars().map(|char| u8::try_from(char).ok()).collect();
-    latin1.map_or(text.as_bytes().into(), Cow::Owned)
+    latin1.map_or(Cow::Borrowed(text.as_bytes()), Cow::Owned)
 }
 
 /// A hash in hexadecimal, by which one side proves that it knows the password.

@@ -102,7 +102,9 @@ impl Hosts {
         }
         let entry = &mut self.hosts[self.current];
         entry.refusal = match cause {
-            DisconnectReason::NotZooKeeper(_) | DisconnectReason::Sasl(_) => Refusal::Lasting,
+            DisconnectReason::NotZooKeeper(_)
+            | DisconnectReason::Tls(_)
+            | DisconnectReason::Sasl(_) => Refusal::Lasting,
             cause if cause.is_refusal() => Refusal::Unreachable,
             _ => Refusal::None,
         };

@@ -36,7 +36,8 @@ pub use self::watch_stream::{PendingStream, WatchStream};
 
 use tokio::task::AbortHandle;
 use zk_session_core::{
-    ConnectString, Error, ErrorKind, SessionCredentials, SessionEnd, Stats, TIMEOUT_MAX,
+    ConnectString, DisconnectReason, Error, ErrorKind, SessionCredentials, SessionEnd, Stats,
+    TIMEOUT_MAX,
 };
 
 use crate::driver::{DedicatedThread, SessionThread, Shared, now, timer};
@@ -383,6 +384,16 @@ impl Client {
         };
         self.shared().wake();
         credentials
+    }
+
+    /// Returns why the last connection, or the last attempt at one, failed. Returns `None` while
+    /// connected, and before the first failure.
+    ///
+    /// A session that has lost its connection reports no event for an attempt that fails. This shows
+    /// its cause: for example, that the certificates of all servers have expired.
+    #[must_use]
+    pub fn last_disconnect(&self) -> Option<DisconnectReason> {
+        self.shared().lock().last_disconnect()
     }
 
     /// Returns a snapshot of the state of the session.

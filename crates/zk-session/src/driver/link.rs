@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
-use zk_session_core::{DisconnectReason, Host, SaslFailure, SaslMechanism, Session};
+use zk_session_core::{DisconnectReason, Host, SaslFailure, SaslMechanism, Session, TlsFailure};
 
 use super::sasl::Sasl;
 use super::shared::Channels;
@@ -59,19 +59,19 @@ impl Buffers {
         let before = self.incoming.len();
         self.incoming.reserve(READ_CHUNK);
         while self.incoming.len() < self.incoming.capacity() {
-            let cause = match poll_read_buf(Pin::new(&mut *stream), cx, &mut self.incoming) {
+            let end = match poll_read_buf(Pin::new(&mut *stream), cx, &mut self.incoming) {
                 Poll::Ready(Ok(0)) => DisconnectReason::ClosedByServer,
                 Poll::Ready(Ok(_)) => continue,
-                Poll::Ready(Err(error)) => DisconnectReason::Io(error.kind()),
+                Poll::Ready(Err(error)) => cause(&error, DisconnectReason::Io),
                 Poll::Pending if self.incoming.len() > before => {
                     return Poll::Ready(Progress::Received(Rest::Nothing));
                 }
                 Poll::Pending => return Poll::Pending,
             };
             if self.incoming.len() == before {
-                return Poll::Ready(Progress::Lost(cause));
+                return Poll::Ready(Progress::Lost(end));
             }
-            self.ended = Some(cause);
+            self.ended = Some(end);
             break;
         }
         Poll::Ready(Progress::Received(Rest::Unknown))
@@ -115,7 +115,7 @@ impl<C: Connector> Link<C> {
         let stream = self.connector.connect(host);
         let mechanism = self.sasl.as_ref().map(|sasl| sasl.prepare(host));
         self.stream = Stream::Opening(Box::pin(async {
-            let unreachable = |error: io::Error| DisconnectReason::Unreachable(error.kind());
+            let unreachable = |error: io::Error| cause(&error, DisconnectReason::Unreachable);
             let stream = stream.await.map_err(unreachable)?;
             let Some(mechanism) = mechanism else { return Ok((stream, None)) };
             let failed = |error: io::Error| SaslFailure::NotPrepared(error.kind());
@@ -141,7 +141,7 @@ impl<C: Connector> Link<C> {
         self.buffers.last_reads += 1;
         match progress {
             Progress::Received(_) if self.buffers.last_reads <= WORK_PER_POLL => progress,
-            _ => Progress::Lost(DisconnectReason::Io(error.kind())),
+            _ => Progress::Lost(cause(error, DisconnectReason::Io)),
         }
     }
 
@@ -228,4 +228,10 @@ impl<C: Connector> Link<C> {
     pub(super) fn take_local_address(&mut self) -> Option<IpAddr> {
         self.local_address.take()
     }
+}
+
+/// Returns why the connection ended. A connector with TLS reports its own failures.
+fn cause(error: &io::Error, other: impl Fn(io::ErrorKind) -> DisconnectReason) -> DisconnectReason {
+    let failure = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>());
+    failure.map_or_else(|| other(error.kind()), |failure| DisconnectReason::Tls(*failure))
 }

@@ -11,7 +11,7 @@ use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use zk_session_core::Host;
+use zk_session_core::{Host, TlsFailure, Transport};
 
 use crate::limits::{ADDRESSES_MAX, HAPPY_EYEBALLS_DELAY};
 
@@ -25,7 +25,8 @@ use crate::limits::{ADDRESSES_MAX, HAPPY_EYEBALLS_DELAY};
 /// The session speaks first, and only after the future has returned a stream. A protocol before
 /// ZooKeeper's handshake, for example TLS, is a connector that wraps another connector. Inside the
 /// same future, and so under the same time limit, it awaits the inner stream, does its handshake,
-/// and verifies the name of the [`Host`]. It returns the wrapped stream. The driver flushes a
+/// and verifies the name of the [`Host`]. It returns the wrapped stream. The crate `zk-tls` has one.
+/// An error with a [`TlsFailure`] inside ends a first connect after one attempt at each server. The driver flushes a
 /// stream with a buffer after every write.
 ///
 /// SASL comes between ZooKeeper's handshake and the first request, and is not part of a connector:
@@ -76,6 +77,10 @@ impl Connector for Tcp {
     ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static {
         let host = host.clone();
         async move {
+            if host.transport() == Transport::Tls {
+                let failure = TlsFailure::NotConfigured;
+                return Err(io::Error::new(io::ErrorKind::Unsupported, failure));
+            }
             let found = tokio::net::lookup_host((host.name(), host.port()))
                 .await
                 .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))?;

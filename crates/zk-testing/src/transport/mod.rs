@@ -6,6 +6,10 @@ mod memory;
 mod shared;
 mod tcp;
 mod test_server;
+#[cfg(feature = "tls")]
+mod tls_port;
 
+#[cfg(feature = "tls")]
+pub use self::tls_port::{TlsPort, TlsSettings};
 pub use memory::MemoryStream;
 pub use test_server::TestServer;

@@ -1,0 +1,108 @@
+//! Reasons why a connection over TLS failed.
+
+use std::time::Duration;
+use std::{fmt, io};
+
+/// Reason why a connection over TLS failed.
+///
+/// A connector reports it as the inner error of its [`io::Error`], and the session reports it as
+/// [`DisconnectReason::Tls`](crate::DisconnectReason::Tls).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TlsFailure {
+    /// The connect string demands TLS, and the connector has none.
+    NotConfigured,
+    /// A file with certificates or a key could not be read.
+    FileUnreadable(io::ErrorKind),
+    /// A file, or a text, with certificates or a key has none that can be used.
+    FileUnfit(&'static str),
+    /// The server's certificate is of an authority that the client does not trust.
+    UnknownIssuer,
+    /// The server's certificate is for other names or addresses.
+    WrongName,
+    /// The server's certificate expired this long ago, by the client's clock.
+    Expired(Duration),
+    /// The server's certificate is valid from a later time, by the client's clock.
+    NotYetValid(Duration),
+    /// The server's certificate cannot be used, for example because it is revoked.
+    BadCertificate,
+    /// The server requires a certificate of the client, and the client has none.
+    CertificateRequired,
+    /// The server refused the client's certificate.
+    CertificateRefused,
+    /// Client and server have no version of TLS, or no cipher suite, in common.
+    NothingInCommon,
+    /// The server did not answer in TLS.
+    NotSpoken,
+    /// Anything else.
+    Other,
+}
+
+impl fmt::Display for TlsFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotConfigured => {
+                "the connect string demands TLS (tls://), and the client has no TLS; \
+                 use a connector of the crate zk-tls"
+            }
+            Self::FileUnreadable(kind) => {
+                return write!(f, "a file with certificates or a key cannot be read ({kind})");
+            }
+            Self::FileUnfit(reason) => return f.write_str(reason),
+            Self::UnknownIssuer => {
+                "the server's certificate is of an unknown authority; trust the certificate of \
+                 the authority that issued it"
+            }
+            Self::WrongName => {
+                "the server's certificate is for another name; it needs a subjectAltName with the \
+                 name or address in the connect string, or set the name to expect"
+            }
+            Self::Expired(ago) => {
+                return write!(
+                    f,
+                    "the server's certificate expired {} ago, if this machine's clock is right",
+                    Span(*ago)
+                );
+            }
+            Self::NotYetValid(ahead) => {
+                return write!(
+                    f,
+                    "the server's certificate becomes valid in {}, if this machine's clock is right",
+                    Span(*ahead)
+                );
+            }
+            Self::BadCertificate => "the server's certificate cannot be used",
+            Self::CertificateRequired => {
+                "the server requires a certificate of the client (ssl.clientAuth=need), and none \
+                 is configured"
+            }
+            Self::CertificateRefused => {
+                "the server refused the client's certificate; its trust store must have the \
+                 authority, and the certificate must be valid"
+            }
+            Self::NothingInCommon => {
+                "client and server have no TLS version or cipher suite in common; the client \
+                 offers TLS 1.2 and 1.3 with AEAD ciphers"
+            }
+            Self::NotSpoken => {
+                "the server did not answer in TLS: this may be its plaintext port, or it limits \
+                 handshakes"
+            }
+            Self::Other => "TLS failed",
+        })
+    }
+}
+
+impl std::error::Error for TlsFailure {}
+
+/// A duration in days or, if it is short, in seconds.
+struct Span(Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_secs() {
+            seconds @ 0..172_800 => write!(f, "{seconds} s"),
+            seconds => write!(f, "{} days", seconds / 86_400),
+        }
+    }
+}

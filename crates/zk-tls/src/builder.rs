@@ -1,0 +1,175 @@
+//! Settings of a connector with TLS.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::crypto::CryptoProvider;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use zk_session::{Tcp, TlsFailure};
+
+use crate::certificates::{self, Source};
+use crate::connector::{Configuration, Tls};
+use crate::failure::refused;
+use crate::verifier::Lenient;
+
+/// Settings of a [`Tls`] connector.
+///
+/// Files are read again for each connection, so that certificates can be replaced without a new
+/// session. A connection for which a file cannot be read or is incomplete fails, and the session
+/// tries again: replace files by renaming.
+#[derive(Clone)]
+#[must_use = "a builder does nothing before `build`"]
+pub struct TlsBuilder {
+    provider: Option<Arc<CryptoProvider>>,
+    authorities: Vec<Source>,
+    client: Option<(Source, Source)>,
+    name: Option<String>,
+    checks: Checks,
+}
+
+/// What is checked of the server's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checks {
+    All,
+    AllButTheName,
+    Nothing,
+}
+
+impl TlsBuilder {
+    pub(crate) fn new(provider: Option<Arc<CryptoProvider>>) -> Self {
+        let checks = Checks::All;
+        Self { provider, authorities: Vec::new(), client: None, name: None, checks }
+    }
+
+    /// Trusts the authorities in a file with certificates in PEM. Can be called again for more.
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.authorities.push(Source::File(path.into()));
+        self
+    }
+
+    /// Trusts the authorities in a text with certificates in PEM. Can be called again for more.
+    pub fn ca_pem(mut self, text: impl Into<Vec<u8>>) -> Self {
+        self.authorities.push(Source::Text(text.into()));
+        self
+    }
+
+    /// Presents a certificate to servers that ask for one (mTLS). The first file has the client's
+    /// certificate and those of the authorities between it and the server's trust store; the second
+    /// has its key, in PKCS#8, PKCS#1 or SEC1, not encrypted. Both may be the same file.
+    ///
+    /// The server knows the client as `x509:<subject>`, for example `x509:CN=app,O=example`.
+    pub fn client_certificate_files(
+        mut self,
+        chain: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        self.client = Some((Source::File(chain.into()), Source::File(key.into())));
+        self
+    }
+
+    /// Presents a certificate, from texts in PEM; otherwise like
+    /// [`client_certificate_files`](Self::client_certificate_files).
+    pub fn client_certificate_pem(
+        mut self,
+        chain: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.client = Some((Source::Text(chain.into()), Source::Text(key.into())));
+        self
+    }
+
+    /// Expects this name or address in the certificate of every server, instead of the one in the
+    /// connect string. The name is also sent to the server (SNI).
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// **Dangerous.** Accepts a certificate with any name, if a trusted authority issued it. Anybody
+    /// with such a certificate can then pretend to be the server. Prefer
+    /// [`server_name`](Self::server_name).
+    pub fn dangerous_skip_name_check(mut self) -> Self {
+        self.checks = Checks::AllButTheName;
+        self
+    }
+
+    /// **Dangerous.** Accepts every certificate, so that anybody on the way can read and change
+    /// everything, including passwords. Only for experiments.
+    pub fn dangerous_skip_all_checks(mut self) -> Self {
+        self.checks = Checks::Nothing;
+        self
+    }
+
+    /// Returns the connector, over plain TCP. See [`Tls::over`] for other transports.
+    ///
+    /// # Errors
+    /// A file cannot be read or has nothing that can be used, the name is invalid, or no authority
+    /// is trusted. The inner error is a [`TlsFailure`](zk_session::TlsFailure).
+    pub fn build(self) -> io::Result<Tls<Tcp>> {
+        let unfit = |reason| refused(TlsFailure::FileUnfit(reason));
+        let name = self.name.clone().map(ServerName::try_from).transpose();
+        let name =
+            name.map_err(|_| unfit("the name to expect is neither a name nor an address"))?;
+        let has_certificate = self.client.is_some();
+        self.configure()?;
+        let configuration = Configuration::Read(Arc::new(move || self.configure()));
+        Ok(Tls::new(configuration, name, has_certificate))
+    }
+
+    /// Reads all files, and returns the configuration of one connection.
+    fn configure(&self) -> io::Result<Arc<ClientConfig>> {
+        let unfit = |reason| refused(TlsFailure::FileUnfit(reason));
+        let Some(provider) = &self.provider else {
+            return Err(unfit("there is no cryptography: enable the feature `ring` of zk-tls"));
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::clone(provider));
+        let builder = builder
+            .with_safe_default_protocol_versions()
+            .map_err(|_| unfit("the cryptography has neither TLS 1.2 nor 1.3"))?;
+        let authorities = match self.checks {
+            Checks::Nothing => RootCertStore::empty(),
+            _ => certificates::authorities(&self.authorities)?,
+        };
+        if authorities.is_empty() && self.checks != Checks::Nothing {
+            return Err(unfit("no certificate authority is trusted: name one with ca_file"));
+        }
+        let builder = match self.checks {
+            Checks::All => builder.with_root_certificates(authorities),
+            Checks::AllButTheName => {
+                let (roots, provider) = (Arc::new(authorities), Arc::clone(provider));
+                let usual = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+                let usual = usual.map_err(|_| unfit("the CA certificates cannot be used"))?;
+                builder
+                    .dangerous()
+                    .with_custom_certificate_verifier(Arc::new(Lenient::AnyName(usual)))
+            }
+            Checks::Nothing => {
+                let anything = Lenient::Anything(Arc::clone(provider));
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(anything))
+            }
+        };
+        let Some((chain, key)) = &self.client else {
+            return Ok(Arc::new(builder.with_no_client_auth()));
+        };
+        let config =
+            builder.with_client_auth_cert(certificates::chain(chain)?, certificates::key(key)?);
+        let config = config.map_err(|_| unfit("the client's key does not fit its certificate"))?;
+        Ok(Arc::new(config))
+    }
+}
+
+/// Prints no key.
+impl fmt::Debug for TlsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsBuilder")
+            .field("authorities", &self.authorities.len())
+            .field("has_certificate", &self.client.is_some())
+            .field("name", &self.name)
+            .field("checks", &self.checks)
+            .finish()
+    }
+}

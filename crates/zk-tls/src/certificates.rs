@@ -1,0 +1,63 @@
+//! Certificates and keys, from files or texts in PEM.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use zk_session::TlsFailure;
+
+use crate::failure::refused;
+
+/// Where a text in PEM comes from.
+#[derive(Clone)]
+pub(crate) enum Source {
+    File(PathBuf),
+    Text(Vec<u8>),
+}
+
+impl Source {
+    fn read(&self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Text(text) => Ok(text.clone()),
+            Self::File(path) => {
+                fs::read(path).map_err(|error| refused(TlsFailure::FileUnreadable(error.kind())))
+            }
+        }
+    }
+}
+
+/// Reads the authorities that the client trusts.
+pub(crate) fn authorities(sources: &[Source]) -> io::Result<RootCertStore> {
+    let mut store = RootCertStore::empty();
+    for source in sources {
+        for certificate in chain(source)? {
+            let unfit = |_| refused(TlsFailure::FileUnfit("a CA certificate cannot be used"));
+            store.add(certificate).map_err(unfit)?;
+        }
+    }
+    Ok(store)
+}
+
+/// Reads a chain of certificates, the first of which is the client's own.
+pub(crate) fn chain(source: &Source) -> io::Result<Vec<CertificateDer<'static>>> {
+    let text = source.read()?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| {
+        refused(TlsFailure::FileUnfit(
+            "a file for certificates has none in PEM (BEGIN CERTIFICATE)",
+        ))
+    })
+}
+
+/// Reads a private key in PKCS#8, PKCS#1 or SEC1.
+pub(crate) fn key(source: &Source) -> io::Result<PrivateKeyDer<'static>> {
+    let text = source.read()?;
+    PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
+        let reason = "a file for a private key has none in PEM (BEGIN PRIVATE KEY), \
+                      or it is encrypted";
+        refused(TlsFailure::FileUnfit(reason))
+    })
+}

@@ -1,0 +1,221 @@
+//! The connector, and the stream of a connection.
+
+use std::future::Future;
+use std::net::{IpAddr, Ipv6Addr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::{fmt, io};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+use zk_session::{Connector, Host, Tcp, TlsFailure, Transport};
+
+use crate::builder::TlsBuilder;
+use crate::failure::{explain, refused};
+
+/// TLS over another connector, by default TCP.
+///
+/// Hosts with `tls://` in the connect string, and hosts without a scheme, get TLS. Hosts with
+/// `tcp://` get the plain connection.
+#[derive(Clone)]
+pub struct Tls<C = Tcp> {
+    inner: C,
+    configuration: Configuration,
+    name: Option<ServerName<'static>>,
+    has_certificate: bool,
+}
+
+#[derive(Clone)]
+pub(crate) enum Configuration {
+    Fixed(Arc<ClientConfig>),
+    /// Reads the files of a configuration.
+    Read(Arc<dyn Fn() -> io::Result<Arc<ClientConfig>> + Send + Sync>),
+}
+
+impl Configuration {
+    /// Returns the configuration of the next connection. Files are read on a thread for blocking
+    /// calls.
+    async fn next(self) -> io::Result<Arc<ClientConfig>> {
+        match self {
+            Self::Fixed(config) => Ok(config),
+            Self::Read(read) => {
+                tokio::task::spawn_blocking(move || read()).await.map_err(io::Error::other)?
+            }
+        }
+    }
+}
+
+impl Tls<Tcp> {
+    /// Returns a builder, with the cryptography of `ring` if that feature is enabled.
+    pub fn builder() -> TlsBuilder {
+        #[cfg(feature = "ring")]
+        let provider = Some(Arc::new(tokio_rustls::rustls::crypto::ring::default_provider()));
+        #[cfg(not(feature = "ring"))]
+        let provider = None;
+        TlsBuilder::new(provider)
+    }
+
+    /// Returns a connector with a configuration of the application's own.
+    #[must_use]
+    pub fn with_config(config: Arc<ClientConfig>) -> Self {
+        let has_certificate = config.client_auth_cert_resolver.has_certs();
+        Self::new(Configuration::Fixed(config), None, has_certificate)
+    }
+
+    pub(crate) fn new(
+        configuration: Configuration,
+        name: Option<ServerName<'static>>,
+        has_certificate: bool,
+    ) -> Self {
+        Self { inner: Tcp, configuration, name, has_certificate }
+    }
+}
+
+impl<C> Tls<C> {
+    /// Replaces the transport below TLS.
+    #[must_use]
+    pub fn over<D>(self, inner: D) -> Tls<D> {
+        let Self { configuration, name, has_certificate, .. } = self;
+        Tls { inner, configuration, name, has_certificate }
+    }
+}
+
+impl<C: Connector> Connector for Tls<C> {
+    type Stream = TlsStream<C::Stream>;
+
+    fn connect(
+        &self,
+        host: &Host,
+    ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static {
+        let is_plain = host.transport() == Transport::Tcp;
+        let plain = Host::new(host.name(), host.port());
+        let connected: Pin<Box<dyn Future<Output = _> + Send>> =
+            Box::pin(self.inner.connect(&plain));
+        let name = self.name.clone().map_or_else(|| name_of(host), Ok);
+        let (configuration, has_certificate) = (self.configuration.clone(), self.has_certificate);
+        async move {
+            if is_plain {
+                return connected.await.map(TlsStream::plain);
+            }
+            let (name, config) = (name?, configuration.next().await?);
+            let stream = connected.await?;
+            let limited = TlsConnector::from(config).connect_with(name, stream, |connection| {
+                connection.set_buffer_limit(Some(BUFFER_MAX));
+            });
+            let stream = limited.await.map_err(|error| explain(error, has_certificate, true))?;
+            Ok(TlsStream { stream: Either::Tls(Box::new(stream)), has_certificate })
+        }
+    }
+
+    fn local_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
+        self.inner.local_address(match &stream.stream {
+            Either::Plain(stream) => stream,
+            Either::Tls(stream) => stream.get_ref().0,
+        })
+    }
+}
+
+/// Plaintext that TLS accepts before it is written. What it has accepted, no ping overtakes.
+const BUFFER_MAX: usize = 16 * 1024;
+
+/// Returns the name to expect in the certificate. An address has no zone there.
+fn name_of(host: &Host) -> io::Result<ServerName<'static>> {
+    let name = host.name();
+    let without_zone = name.split_once('%').map_or(name, |(address, _zone)| address);
+    if let Ok(address) = without_zone.parse::<Ipv6Addr>() {
+        return Ok(ServerName::from(IpAddr::V6(address)));
+    }
+    ServerName::try_from(name.to_owned()).map_err(|_| refused(TlsFailure::WrongName))
+}
+
+/// Prints no key.
+impl<C: fmt::Debug> fmt::Debug for Tls<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("inner", &self.inner)
+            .field("name", &self.name)
+            .field("has_certificate", &self.has_certificate)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Stream of a connection, with TLS or, for a host with `tcp://`, without.
+pub struct TlsStream<S> {
+    stream: Either<S>,
+    has_certificate: bool,
+}
+
+enum Either<S> {
+    Plain(S),
+    Tls(Box<tokio_rustls::client::TlsStream<S>>),
+}
+
+impl<S> TlsStream<S> {
+    fn plain(stream: S) -> Self {
+        Self { stream: Either::Plain(stream), has_certificate: false }
+    }
+
+    fn explained<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| explain(error, self.has_certificate, false))
+    }
+}
+
+impl<S> fmt::Debug for TlsStream<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.stream {
+            Either::Plain(_) => "TlsStream(plain)",
+            Either::Tls(_) => "TlsStream(TLS)",
+        })
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = match &mut self.stream {
+            Either::Plain(stream) => return Pin::new(stream).poll_read(cx, buffer),
+            Either::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        };
+        read.map(|result| match self.explained(result) {
+            // Netty ends a connection without `close_notify`: that is its end, and no attack, as
+            // every frame has its length.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            result => result,
+        })
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = match &mut self.stream {
+            Either::Plain(stream) => return Pin::new(stream).poll_write(cx, bytes),
+            Either::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        };
+        written.map(|result| self.explained(result))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = match &mut self.stream {
+            Either::Plain(stream) => return Pin::new(stream).poll_flush(cx),
+            Either::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        };
+        flushed.map(|result| self.explained(result))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Either::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Either::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

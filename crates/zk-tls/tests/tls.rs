@@ -1,0 +1,273 @@
+//! TLS against servers of zk-testing, and against peers that lie.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use zk_session::{
+    Client, Config, CreateMode, DisconnectReason, Error, ErrorKind, RetryOn, SessionEvent,
+    TlsFailure,
+};
+use zk_testing::{TestServer, TlsPort, TlsSettings};
+use zk_tls::{Tls, TlsBuilder};
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
+}
+
+fn pem(name: &str) -> Vec<u8> {
+    fs::read(file(name)).unwrap()
+}
+
+fn settings(name: &str) -> TlsSettings {
+    TlsSettings::new(pem(name))
+}
+
+fn trusting(ca: &str) -> TlsBuilder {
+    Tls::builder().ca_file(file(ca))
+}
+
+async fn port(settings: &TlsSettings) -> (TestServer, TlsPort) {
+    let server = TestServer::in_memory();
+    let port = TlsPort::listen(&server, 0, settings).await.unwrap();
+    (server, port)
+}
+
+async fn connect(to: &str, tls: TlsBuilder) -> Result<Client, Error> {
+    let config = Config::new(to)?.session_timeout(Duration::from_secs(10));
+    config.connect_timeout(Duration::from_secs(30)).connect_with(tls.build().unwrap()).await
+}
+
+fn failure(connected: Result<Client, Error>) -> TlsFailure {
+    let error = connected.unwrap_err();
+    assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
+    match error.kind() {
+        ErrorKind::NoSession(DisconnectReason::Tls(failure)) => *failure,
+        kind => panic!("{kind:?}"),
+    }
+}
+
+#[tokio::test]
+async fn session_works_over_both_versions_of_tls() {
+    for settings in [settings("server.pem").only_tls_1_2(), settings("server.pem").only_tls_1_3()] {
+        let (_server, port) = port(&settings).await;
+        for to in [port.address().to_string(), format!("tls://{}/zookeeper", port.address())] {
+            let client = connect(&to, trusting("ca.pem")).await.unwrap();
+            let data = vec![7; 500_000];
+            client.create("/a", &data, CreateMode::Persistent).await.unwrap();
+            assert_eq!(client.get_data("/a").await.unwrap().data.unwrap(), data);
+            client.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn server_certificates_are_checked() {
+    let is_years = |failure| matches!(failure, TlsFailure::Expired(ago) if ago.as_secs() > 1 << 29);
+    for (certificate, ca, expected) in [
+        ("server.pem", "other-ca.pem", TlsFailure::UnknownIssuer),
+        ("stranger.pem", "ca.pem", TlsFailure::UnknownIssuer),
+        ("misnamed.pem", "ca.pem", TlsFailure::WrongName),
+    ] {
+        let (_server, port) = port(&settings(certificate)).await;
+        let connected = connect(&port.address().to_string(), trusting(ca)).await;
+        assert_eq!(failure(connected), expected, "{certificate}");
+    }
+    let (_server, port) = port(&settings("expired.pem")).await;
+    let connected = connect(&port.address().to_string(), trusting("ca.pem")).await;
+    assert!(is_years(failure(connected)));
+}
+
+#[tokio::test]
+async fn name_can_be_set_or_explicitly_skipped() {
+    let (_server, port) = port(&settings("misnamed.pem")).await;
+    let to = port.address().to_string();
+    let named = trusting("ca.pem").server_name("elsewhere.example");
+    assert!(connect(&to, named).await.is_ok());
+    assert!(connect(&to, trusting("ca.pem").dangerous_skip_name_check()).await.is_ok());
+    // The chain is checked all the same.
+    let other = trusting("other-ca.pem").dangerous_skip_name_check();
+    assert_eq!(failure(connect(&to, other).await), TlsFailure::UnknownIssuer);
+    assert!(connect(&to, Tls::builder().dangerous_skip_all_checks()).await.is_ok());
+}
+
+#[tokio::test]
+async fn client_certificate_is_presented_required_or_refused() {
+    for only in [TlsSettings::only_tls_1_2, TlsSettings::only_tls_1_3] {
+        let need = only(settings("server.pem").need_client_certificate(pem("ca.pem")));
+        let (_server, port) = port(&need).await;
+        let to = port.address().to_string();
+        let with = |name| trusting("ca.pem").client_certificate_files(file(name), file(name));
+        assert!(connect(&to, with("client.pem")).await.is_ok());
+        let none = failure(connect(&to, trusting("ca.pem")).await);
+        assert_eq!(none, TlsFailure::CertificateRequired);
+        let refused = failure(connect(&to, with("stranger.pem")).await);
+        assert_eq!(refused, TlsFailure::CertificateRefused);
+    }
+    let want = settings("server.pem").want_client_certificate(pem("ca.pem"));
+    let (_server, port) = port(&want).await;
+    assert!(connect(&port.address().to_string(), trusting("ca.pem")).await.is_ok());
+}
+
+#[tokio::test]
+async fn plain_and_tls_ports_are_told_apart() {
+    let server = TestServer::start().await.unwrap();
+    let plain = server.connect_string();
+    let connected = connect(&plain, trusting("ca.pem")).await;
+    assert_eq!(failure(connected), TlsFailure::NotSpoken);
+    let port = TlsPort::listen(&server, 0, &settings("server.pem")).await.unwrap();
+    // A client without TLS.
+    let config = Config::new(&port.address().to_string()).unwrap();
+    let error = config.connect().await.unwrap_err();
+    assert!(error.to_string().contains("zk-tls"), "{error}");
+    let error = Config::new(&format!("tls://{plain}")).unwrap().connect().await.unwrap_err();
+    let expected = DisconnectReason::Tls(TlsFailure::NotConfigured);
+    assert_eq!(*error.kind(), ErrorKind::NoSession(expected));
+    // Each server with its own transport.
+    let mixed = format!("tcp://{plain},tls://{}", port.address());
+    for _ in 0..4 {
+        assert!(connect(&mixed, trusting("ca.pem")).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn session_outlives_rotation_and_broken_handshakes() {
+    let (_server, port) = port(&settings("server.pem")).await;
+    let client = connect(&port.address().to_string(), trusting("ca.pem")).await.unwrap();
+    let (_, watch) = client.get_data_and_watch("/").await.unwrap();
+    let mut events = client.events();
+
+    port.replace(&settings("expired.pem")).unwrap();
+    port.cut_all();
+    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    let mut seen = || match client.last_disconnect() {
+        Some(DisconnectReason::Tls(TlsFailure::Expired(_))) => Poll::Ready(()),
+        _ => Poll::Pending,
+    };
+    eventually(&mut seen).await;
+    port.replace(&settings("server.pem")).unwrap();
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+
+    port.break_handshakes();
+    port.cut_all();
+    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    port.replace(&settings("server.pem")).unwrap();
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    client.set_data("/", b"x", None).await.unwrap();
+    assert_eq!(watch.await.unwrap().path, "/");
+}
+
+#[tokio::test]
+async fn ca_file_is_read_for_each_connection() {
+    let (_server, port) = port(&settings("server.pem")).await;
+    let folder = Folder::new();
+    let ca = folder.0.join("ca.pem");
+    fs::write(&ca, pem("ca.pem")).unwrap();
+    let tls = Tls::builder().ca_file(&ca).build().unwrap();
+    let config = Config::new(&port.address().to_string()).unwrap();
+    let config = config.connect_timeout(Duration::from_secs(30));
+    assert!(config.clone().connect_with(tls.clone()).await.is_ok());
+    fs::write(&ca, pem("other-ca.pem")).unwrap();
+    let error = config.clone().connect_with(tls.clone()).await;
+    assert_eq!(failure(error), TlsFailure::UnknownIssuer);
+    fs::remove_file(&ca).unwrap();
+    let error = config.connect_with(tls).await;
+    assert_eq!(failure(error), TlsFailure::FileUnreadable(io::ErrorKind::NotFound));
+}
+
+#[test]
+fn unusable_files_are_reported_by_build() {
+    let inner = |built: io::Result<Tls>| {
+        let error = built.unwrap_err();
+        *error.get_ref().unwrap().downcast_ref::<TlsFailure>().unwrap()
+    };
+    let missing = Tls::builder().ca_file("/nowhere/ca.pem").build();
+    assert_eq!(inner(missing), TlsFailure::FileUnreadable(io::ErrorKind::NotFound));
+    for unfit in [
+        Tls::builder(),
+        Tls::builder().ca_pem("nothing"),
+        trusting("ca.pem").client_certificate_files(file("client.pem"), file("ca.pem")),
+        trusting("ca.pem").client_certificate_files(file("client.pem"), file("server.pem")),
+        trusting("ca.pem").server_name("not a name"),
+    ] {
+        assert!(matches!(inner(unfit.build()), TlsFailure::FileUnfit(_)));
+    }
+}
+
+#[test]
+fn debug_prints_no_key() {
+    let tls = trusting("ca.pem").client_certificate_pem(pem("client.pem"), pem("client.pem"));
+    let shown = format!("{tls:?} {:?}", tls.clone().build().unwrap());
+    assert!(!shown.contains("PRIVATE") && !shown.contains("MIG"), "{shown}");
+}
+
+/// Starts a peer that sends these bytes to every connection, and closes it.
+async fn liar(says: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut greeting = [0; 5];
+            let _ = stream.read_exact(&mut greeting).await;
+            let _ = stream.write_all(says).await;
+            // The rest of the greeting is read, so that the close is no reset.
+            let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn lying_peers_are_refused_with_their_own_words() {
+    for (says, expected) in [
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], TlsFailure::NotSpoken),
+        // Alerts of TLS: handshake_failure, protocol_version.
+        (&[0x15, 3, 3, 0, 2, 2, 40], TlsFailure::NothingInCommon),
+        (&[0x15, 3, 3, 0, 2, 2, 70], TlsFailure::NothingInCommon),
+    ] {
+        let to = liar(says).await.to_string();
+        assert_eq!(failure(connect(&to, trusting("ca.pem")).await), expected);
+    }
+}
+
+#[tokio::test]
+async fn ephemeral_node_is_created_over_tls() {
+    let (server, port) = port(&settings("server.pem")).await;
+    let client = connect(&port.address().to_string(), trusting("ca.pem")).await.unwrap();
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    assert!(client.local_address().is_some_and(|address| address.is_loopback()));
+    client.close().await;
+    assert!(server.with(|truth| !truth.tree().contains("/e")));
+}
+
+/// Waits until a condition holds that wakes nobody.
+async fn eventually(holds: &mut impl FnMut() -> Poll<()>) {
+    while holds().is_pending() {
+        tokio::time::sleep(Duration::from_millis(1)).await; // reason: between two looks
+    }
+}
+
+/// A folder of one test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let name = format!("zk-tls-{}-{:?}", std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
