@@ -61,7 +61,8 @@ impl TlsBuilder {
     /// certificate and those of the authorities between it and the server's trust store; the second
     /// has its key, in PKCS#8, PKCS#1 or SEC1, not encrypted. Both may be the same file.
     ///
-    /// The server knows the client as `x509:<subject>`, for example `x509:CN=app,O=example`.
+    /// The server knows the client as `x509:<subject>`, the last part first (RFC 2253): for example
+    /// `x509:O=example,CN=app`.
     pub fn client_certificate_files(
         mut self,
         chain: impl Into<PathBuf>,

@@ -129,16 +129,26 @@ fn find_jars() -> Result<(OsString, String), Absent> {
         let what = "no ZooKeeper here";
         return Err(Absent::Package { name: ZOOKEEPER_PACKAGE, what });
     }
-    // The manifest of the jar lists the required jars, but no logging backend. Without a backend, a server
-    // that fails to start prints no reason.
+    // The manifest of the jar lists the required jars, but no logging backend, without which a server that
+    // fails to start prints no reason; and not all of Netty, which TLS needs.
     let mut class_path = jar.into_os_string();
-    let logger = Path::new(DEBIAN_JARS).join("slf4j-simple.jar");
-    if logger.is_file() {
-        class_path.push(":");
-        class_path.push(logger);
+    for name in UNLISTED_JARS {
+        let jar = Path::new(DEBIAN_JARS).join(name);
+        if jar.is_file() {
+            class_path.push(":");
+            class_path.push(jar);
+        }
     }
     Ok((class_path, "Debian's ZooKeeper".to_owned()))
 }
+
+/// Jars that Debian's ZooKeeper needs, and its manifest leaves out.
+const UNLISTED_JARS: [&str; 4] = [
+    "slf4j-simple.jar",
+    "netty-codec.jar",
+    "netty-resolver.jar",
+    "netty-transport-native-unix-common.jar",
+];
 
 fn jars_of_home(home: &Path) -> Result<(OsString, String), Absent> {
     let folder =

@@ -16,11 +16,18 @@ pub struct Settings {
     lines: Vec<String>,
     jvm_flags: Vec<String>,
     sasl_users: Vec<(String, String)>,
+    has_tls: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { tick_ms: 2000, lines: Vec::new(), jvm_flags: Vec::new(), sasl_users: Vec::new() }
+        Self {
+            tick_ms: 2000,
+            lines: Vec::new(),
+            jvm_flags: Vec::new(),
+            sasl_users: Vec::new(),
+            has_tls: false,
+        }
     }
 }
 
@@ -54,6 +61,18 @@ impl Settings {
         self
     }
 
+    /// Serves clients with TLS, with a key store and a trust store in PEM: on the client port, which
+    /// tells TLS and plaintext apart, and alone on a port of its own of
+    /// a standalone server.
+    #[must_use]
+    pub fn tls(mut self, key_store: &Path, trust_store: &Path) -> Self {
+        self.has_tls = true;
+        self.config("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
+            .config("ssl.keyStore.location", &key_store.display().to_string())
+            .config("ssl.trustStore.location", &trust_store.display().to_string())
+            .jvm_flag("-Dzookeeper.client.portUnification=true")
+    }
+
     /// Adds a user for SASL with DIGEST-MD5. The server offers SASL if it has a user.
     #[must_use]
     pub fn sasl_user(mut self, user: &str, password: &str) -> Self {
@@ -83,6 +102,10 @@ impl Settings {
     /// Like [`Ensemble::in_namespaces`].
     pub fn start_in_namespaces(&self) -> Result<Ensemble, Error> {
         Ensemble::with_namespaces(self)
+    }
+
+    pub(super) fn has_tls(&self) -> bool {
+        self.has_tls
     }
 
     /// Returns the arguments for the JVM of the server in `folder`.

@@ -1,5 +1,6 @@
 //! Standalone server.
 
+use std::net::SocketAddrV4;
 use std::ops::Deref;
 
 use super::server::{Server, fresh_folder};
@@ -11,6 +12,7 @@ use super::{Distribution, Error, Settings, address};
 #[derive(Debug)]
 pub struct Standalone {
     server: Server,
+    tls: Option<SocketAddrV4>,
 }
 
 impl Standalone {
@@ -30,6 +32,13 @@ impl Standalone {
     pub(super) fn with(settings: &Settings) -> Result<Self, Error> {
         let distribution = Distribution::shared()?;
         let client = address::next()?;
+        let mut settings = settings.clone();
+        let tls = settings.has_tls().then(address::next).transpose()?;
+        if let Some(tls) = tls {
+            settings = settings
+                .config("secureClientPortAddress", &tls.ip().to_string())
+                .config("secureClientPort", &tls.port().to_string());
+        }
         let folder = fresh_folder()?;
         let command = distribution.command(&folder, &settings.jvm_flags(&folder));
         // Created before the folder's files, so that an early return removes the folder.
@@ -37,7 +46,12 @@ impl Standalone {
         settings.write(&folder, client, None)?;
         server.launch()?;
         server.await_serving()?;
-        Ok(Self { server })
+        Ok(Self { server, tls })
+    }
+
+    /// Returns the address of the port for TLS only, if the server has one.
+    pub fn tls_address(&self) -> Option<SocketAddrV4> {
+        self.tls
     }
 }
 

@@ -1,0 +1,195 @@
+//! TLS against real servers: 1.2 with those before 3.9, and 1.3 with those after.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use xtask::zookeeper::{Settings, Standalone};
+use zk_recipes::Mutex;
+use zk_recipes::session::{
+    Acl, Client, Config, CreateMode, DigestMd5, DisconnectReason, Error, ErrorCode, ErrorKind,
+    PeerProtocol, Perms, SessionEvent, TlsFailure,
+};
+use zk_tests::{Scratch, eventually, or_skip, zookeeper, zookeeper_with};
+use zk_tls::{Tls, TlsBuilder};
+
+fn file(name: &str) -> PathBuf {
+    let folder = "../crates/zk-tls/tests/certificates";
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(name)
+}
+
+fn serving(certificate: &str, client_auth: &str) -> Settings {
+    let settings = Settings::default().tls(&file(certificate), &file("ca.pem"));
+    settings.config("ssl.clientAuth", client_auth)
+}
+
+/// The certificates have no name for the address of the test.
+fn trusting(ca: &str) -> TlsBuilder {
+    Tls::builder().ca_file(file(ca)).server_name("localhost")
+}
+
+fn with_certificate(name: &str) -> TlsBuilder {
+    trusting("ca.pem").client_certificate_files(file(name), file(name))
+}
+
+fn tls_port(server: &Standalone) -> String {
+    server.tls_address().unwrap().to_string()
+}
+
+fn config(to: &str) -> Config {
+    let config = Config::new(to).unwrap().session_timeout(Duration::from_secs(20));
+    config.connect_timeout(Duration::from_secs(30))
+}
+
+async fn connect(to: &str, tls: TlsBuilder) -> Result<Client, Error> {
+    config(to).connect_with(tls.build().unwrap()).await
+}
+
+fn failure(connected: Result<Client, Error>) -> TlsFailure {
+    match connected.unwrap_err().kind() {
+        ErrorKind::NoSession(DisconnectReason::Tls(failure)) => *failure,
+        kind => panic!("{kind:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn session_lock_and_watch_survive_a_reconnect_over_tls() {
+    let Some(server) = zookeeper_with(&serving("server.pem", "none")) else { return };
+    let client = connect(&tls_port(&server), trusting("ca.pem")).await.unwrap();
+    let other = connect(&tls_port(&server), trusting("ca.pem")).await.unwrap();
+    let held = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn(async move {
+        let lock = Mutex::new(&other, "/lock").unwrap();
+        lock.acquire().await.unwrap().release().await.unwrap();
+    });
+    let (_, watch) = client.get_data_and_watch("/lock").await.unwrap();
+    let mut events = client.events();
+    server.restart().unwrap();
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    client.set_data("/lock", b"x", None).await.unwrap();
+    assert_eq!(watch.await.unwrap().path, "/lock");
+    held.check().await.unwrap();
+    held.release().await.unwrap();
+    waiting.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificate_is_an_identity_in_acls() {
+    let Some(server) = zookeeper_with(&serving("server.pem", "need")) else { return };
+    let to = tls_port(&server);
+    let client = connect(&to, with_certificate("client.pem")).await.unwrap();
+    let known = client.who_am_i().await.unwrap();
+    let subject = "O=example,OU=shop,CN=app"; // the last part is first, as in RFC 2253
+    let is_known = known.iter().any(|it| it.scheme == "x509" && it.user == subject);
+    assert!(is_known, "{known:?}");
+    let own = Acl { perms: Perms::ALL, scheme: "x509".into(), id: subject.into() };
+    client.create_with_acl("/own", b"", CreateMode::Persistent, &[own]).await.unwrap();
+    assert!(client.get_data("/own").await.is_ok());
+    // Without TLS, on the port that serves both, nobody is that user.
+    let plain = config(&server.connect_string()).connect().await.unwrap();
+    assert_eq!(plain.get_data("/own").await.unwrap_err().code(), Some(ErrorCode::NO_AUTH));
+
+    let none = failure(connect(&to, trusting("ca.pem")).await);
+    assert_eq!(none, TlsFailure::CertificateRequired);
+    let refused = failure(connect(&to, with_certificate("stranger.pem")).await);
+    assert_eq!(refused, TlsFailure::CertificateRefused);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn server_that_wants_a_certificate_takes_clients_without() {
+    let Some(server) = zookeeper_with(&serving("server.pem", "want")) else { return };
+    let client = connect(&tls_port(&server), trusting("ca.pem")).await.unwrap();
+    let known = client.who_am_i().await.unwrap();
+    assert!(known.iter().all(|it| it.scheme != "x509"), "{known:?}");
+    let with = connect(&tls_port(&server), with_certificate("client.pem")).await.unwrap();
+    assert!(with.who_am_i().await.unwrap().iter().any(|it| it.scheme == "x509"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn server_certificates_are_checked() {
+    let Some(server) = zookeeper_with(&serving("server.pem", "none")) else { return };
+    let to = tls_port(&server);
+    let unknown = failure(connect(&to, trusting("other-ca.pem")).await);
+    assert_eq!(unknown, TlsFailure::UnknownIssuer);
+    let by_address = Tls::builder().ca_file(file("ca.pem"));
+    assert_eq!(failure(connect(&to, by_address).await), TlsFailure::WrongName);
+    let Some(server) = zookeeper_with(&serving("expired.pem", "none")) else { return };
+    let expired = failure(connect(&tls_port(&server), trusting("ca.pem")).await);
+    assert!(matches!(expired, TlsFailure::Expired(_)), "{expired}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_tls_and_unified_ports_are_told_apart() {
+    let Some(server) = zookeeper_with(&serving("server.pem", "none")) else { return };
+    let tls = tls_port(&server);
+    let error = config(&tls).connect().await.unwrap_err();
+    let expected = DisconnectReason::NotZooKeeper(PeerProtocol::Tls);
+    assert_eq!(*error.kind(), ErrorKind::NoSession(expected), "{error}");
+    // The client port serves both.
+    let both = server.connect_string();
+    config(&both).connect().await.unwrap();
+    connect(&both, trusting("ca.pem")).await.unwrap();
+    connect(&format!("tcp://{both},tls://{tls}"), trusting("ca.pem")).await.unwrap();
+
+    let Some(plain) = zookeeper() else { return };
+    let missing = failure(connect(&plain.connect_string(), trusting("ca.pem")).await);
+    assert_eq!(missing, TlsFailure::NotSpoken);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn session_outlives_a_replaced_certificate() {
+    let scratch = Scratch::new();
+    let store = scratch.path("store.pem");
+    std::fs::copy(file("server.pem"), &store).unwrap();
+    let settings =
+        Settings::default().tls(&store, &file("ca.pem")).config("ssl.clientAuth", "none");
+    let Some(server) = zookeeper_with(&settings) else { return };
+    let client = connect(&tls_port(&server), trusting("ca.pem")).await.unwrap();
+    let mut events = client.events();
+    std::fs::copy(file("expired.pem"), &store).unwrap();
+    server.restart().unwrap();
+    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    let is_told = async || match client.last_disconnect() {
+        Some(DisconnectReason::Tls(TlsFailure::Expired(_))) => Some(()),
+        _ => None,
+    };
+    eventually(Duration::from_secs(20), is_told).await.unwrap();
+    std::fs::copy(file("server.pem"), &store).unwrap();
+    server.restart().unwrap();
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    client.exists("/").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn digest_md5_works_over_tls() {
+    let settings = serving("server.pem", "none").sasl_user("alice", "sesame");
+    let Some(server) = zookeeper_with(&settings) else { return };
+    let config = config(&tls_port(&server)).sasl(DigestMd5::new("alice", "sesame"));
+    let client = config.connect_with(trusting("ca.pem").build().unwrap()).await.unwrap();
+    let known = client.who_am_i().await.unwrap();
+    assert!(known.iter().any(|it| it.scheme == "sasl" && it.user == "alice"), "{known:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lock_is_handed_over_when_its_server_dies_over_tls() {
+    let settings = serving("server.pem", "none").tick_ms(1000);
+    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    let follower = ensemble.follower().unwrap();
+    let to = ensemble.server(follower).connect_string();
+    let all = ensemble.connect_string();
+    let holder = connect(&to, trusting("ca.pem")).await.unwrap();
+    holder.update_servers(&all).unwrap();
+    let other = connect(&all, trusting("ca.pem")).await.unwrap();
+    let held = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn(async move {
+        let lock = Mutex::new(&other, "/lock").unwrap();
+        lock.acquire().await.unwrap().token().unwrap()
+    });
+    let mut events = holder.events();
+    ensemble.server(follower).kill();
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    let token = held.token().unwrap();
+    held.release().await.unwrap();
+    assert!(waiting.await.unwrap() > token);
+}
